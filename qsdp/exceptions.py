@@ -1,0 +1,46 @@
+"""The errors and warnings of qsdp: every one derives from `QSDPError` or `QSDPWarning`."""
+
+from __future__ import annotations
+
+__all__ = [
+    "DatasetError",
+    "InvalidInputError",
+    "InvalidTypeError",
+    "QSDPError",
+    "QSDPWarning",
+    "SolverError",
+    "StorageError",
+    "UnavailableSolverError",
+]
+
+
+class QSDPError(Exception):
+    """Base of all errors raised by qsdp on purpose."""
+
+
+class InvalidInputError(QSDPError, ValueError):
+    """An argument has a value that is not allowed; the message names argument, value and what is allowed."""
+
+
+class InvalidTypeError(InvalidInputError, TypeError):
+    """An argument is of a kind that is not allowed (text for a number, a sparse matrix for an array)."""
+
+
+class SolverError(QSDPError, RuntimeError):
+    """A convex solver cannot be used for this problem."""
+
+
+class UnavailableSolverError(SolverError, ImportError):
+    """A solver's package or licence is missing; the message says what to install or set."""
+
+
+class StorageError(QSDPError, ValueError):
+    """A file is not what its reader expects: damaged, truncated, of another kind or version."""
+
+
+class DatasetError(QSDPError, OSError):
+    """A data set cannot be found, downloaded or verified."""
+
+
+class QSDPWarning(UserWarning):
+    """The result is valid, but probably not what was wanted; the message says why and what to do."""
