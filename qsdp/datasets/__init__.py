@@ -1,0 +1,17 @@
+"""Data sets: UCI files, scikit-learn's bundled sets, planted networks, and the paper's split."""
+
+from qsdp.datasets._bundled import load_bundled
+from qsdp.datasets._catalog import list_datasets, load_dataset
+from qsdp.datasets._dataset import Dataset, paper_split
+from qsdp.datasets._planted import make_planted
+from qsdp.datasets._uci import load_uci
+
+__all__ = [
+    "Dataset",
+    "list_datasets",
+    "load_bundled",
+    "load_dataset",
+    "load_uci",
+    "make_planted",
+    "paper_split",
+]

@@ -1,0 +1,81 @@
+"""All sets that have a name: what they are, and one function that loads any of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from qsdp._validation import check_choice
+from qsdp.datasets import _bundled, _uci
+from qsdp.datasets._dataset import Dataset, Task
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What is known about a data set before it is loaded."""
+
+    name: str
+    n_samples: int
+    n_features: int
+    task: Task
+    source: Literal["scikit-learn", "UCI"]
+    description: str
+
+
+def list_datasets() -> tuple[DatasetInfo, ...]:
+    """List the sets that `load_dataset` knows, without loading or downloading any of them.
+
+    Returns
+    -------
+    tuple of DatasetInfo
+        With `name`, `n_samples`, `n_features`, `task`, `source` ("scikit-learn" or "UCI") and a
+        `description` of one line. UCI sets may be downloaded when they are loaded.
+
+    Examples
+    --------
+    >>> from qsdp.datasets import list_datasets
+    >>> for info in list_datasets():
+    ...     print(info.name, info.n_samples, info.n_features, info.source)
+    breast-cancer-wisconsin 569 30 scikit-learn
+    diabetes 442 10 scikit-learn
+    iris 150 4 scikit-learn
+    wine 178 13 scikit-learn
+    digits 1797 64 scikit-learn
+    breast-cancer 286 9 UCI
+    ionosphere 351 33 UCI
+    credit-approval 690 15 UCI
+    vehicle 846 18 UCI
+    """
+    bundled = (
+        DatasetInfo(name, spec.n_samples, spec.n_features, spec.task, "scikit-learn", spec.title)
+        for name, spec in _bundled.SPECS.items()
+    )
+    uci = (
+        DatasetInfo(name, spec.n_samples, len(spec.features), spec.task, "UCI", spec.title)
+        for name, spec in _uci.SPECS.items()
+    )
+    return (*bundled, *uci)
+
+
+def load_dataset(name: str) -> Dataset:
+    """Load a set by its name, whatever its source; UCI sets with their default encoding.
+
+    Parameters
+    ----------
+    name : str
+        A name that `list_datasets` lists.
+
+    Returns
+    -------
+    Dataset
+        As `load_bundled` or `load_uci` returns it.
+
+    Examples
+    --------
+    >>> from qsdp.datasets import load_dataset
+    >>> X, y = load_dataset("breast-cancer-wisconsin")
+    >>> X.shape
+    (569, 30)
+    """
+    check_choice("name", name, (*_bundled.SPECS, *_uci.SPECS))
+    return _bundled.load_bundled(name) if name in _bundled.SPECS else _uci.load_uci(name)

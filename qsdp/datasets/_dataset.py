@@ -1,0 +1,143 @@
+"""The container that every loader returns, and the paper's split into training and test rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray, check_matrix, check_random_state
+from qsdp.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    from qsdp.networks import BilinearNetwork
+
+AnyArray = npt.NDArray[Any]
+Task = Literal["binary", "multiclass", "regression"]
+Split = tuple[FloatArray, FloatArray, AnyArray, AnyArray]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """Samples, targets and what is known about them; unpacks as ``X, y = dataset``.
+
+    Attributes
+    ----------
+    name : str
+        The name under which the set is loaded.
+    X : ndarray of shape (n, d), float64
+        One row for each sample.
+    y : ndarray of shape (n,)
+        Binary: -1.0 and +1.0. Multiclass: integers from 0. Regression: real numbers.
+    feature_names : tuple of str
+        The names of the d columns.
+    target_names : tuple of str
+        Binary: the negative class, then the positive one. Multiclass: the class of each integer.
+        Regression: the one name of the target.
+    task : {"binary", "multiclass", "regression"}
+        What `y` is.
+    description : str
+        Source, citation, licence, encoding and missing values, in a few lines.
+    network : BilinearNetwork or None
+        The network behind `y`, for planted data only.
+    """
+
+    name: str
+    X: FloatArray
+    y: AnyArray
+    feature_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+    task: Task
+    description: str
+    network: BilinearNetwork | None = None
+
+    @property
+    def data(self) -> FloatArray:
+        """The samples, `X`, under scikit-learn's name."""
+        return self.X
+
+    @property
+    def target(self) -> AnyArray:
+        """The targets, `y`, under scikit-learn's name."""
+        return self.y
+
+    def __iter__(self) -> Iterator[AnyArray]:
+        yield self.X
+        yield self.y
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.name!r}, X {self.X.shape}, y {self.y.shape}, {self.task})"
+
+    def split(self, random_state: object = 0) -> Split:
+        """Return ``X_train, X_test, y_train, y_test`` as `paper_split` does.
+
+        Parameters
+        ----------
+        random_state : None, int, Generator or RandomState, default 0
+            Where the permutation of the rows comes from.
+
+        Returns
+        -------
+        X_train, X_test, y_train, y_test : ndarray
+            The first 80 percent of the permuted rows, and the others.
+        """
+        return paper_split(self, random_state=random_state)
+
+
+def paper_split(X: Dataset | Any, y: Any = None, random_state: object = 0) -> Split:
+    """Split into 80 percent training and 20 percent test rows, with the sizes of the paper.
+
+    The rows are permuted by ``numpy.random.default_rng(random_state).permutation(n)``; the first
+    ``int(0.8 * n)`` of them are for training. For the four UCI sets of the paper this gives its
+    228/58, 280/71, 552/138 and 676/170 rows.
+
+    Parameters
+    ----------
+    X : Dataset or array-like of shape (n, d), n >= 2
+        What to split.
+    y : array-like of shape (n,) or (n, C), optional
+        The targets; left out exactly when `X` is a `Dataset`.
+    random_state : None, int, Generator or RandomState, default 0
+        Where the permutation of the rows comes from.
+
+    Returns
+    -------
+    X_train, X_test, y_train, y_test : ndarray
+        Copies of the rows; `y` keeps its dtype.
+
+    Examples
+    --------
+    >>> from qsdp.datasets import load_bundled, paper_split
+    >>> X_train, X_test, y_train, y_test = paper_split(load_bundled("iris"))
+    >>> X_train.shape, X_test.shape
+    ((120, 4), (30, 4))
+    """
+    if isinstance(X, Dataset):
+        if y is not None:
+            raise InvalidInputError("y must be left out when X is a Dataset, which has its own")
+        samples, targets = X.X, X.y
+    else:
+        samples, targets = check_matrix("X", X), _check_targets(y)
+    n = samples.shape[0]
+    if targets.shape[0] != n:
+        raise InvalidInputError(f"y must have {n} entries, one for each row of X; got {targets.shape[0]}")
+    if n < 2:
+        raise InvalidInputError("X must have at least 2 rows to be split; got 1")
+    order = check_random_state(random_state).permutation(n)
+    train, test = np.split(order, [int(0.8 * n)])
+    return samples[train], samples[test], targets[train], targets[test]
+
+
+def _check_targets(y: Any) -> AnyArray:
+    if y is None:
+        raise InvalidInputError("y is missing: give paper_split(X, y) or paper_split(dataset)")
+    try:
+        targets = np.asarray(y)
+    except ValueError as error:
+        raise InvalidInputError(f"y must be an array of shape (n,) or (n, C): {error}") from None
+    if targets.ndim not in (1, 2):
+        raise InvalidInputError(f"y must have shape (n,) or (n, C); got shape {targets.shape}")
+    return targets

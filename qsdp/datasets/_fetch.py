@@ -1,0 +1,105 @@
+"""Raw files: found under ``QSDP_DATA`` or downloaded into a cache, and verified in both cases."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from qsdp.exceptions import DatasetError
+
+DATA_VARIABLE = "QSDP_DATA"
+UCI_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases"
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A file of the UCI archive: where it lies here, where it lies there, and its checksum."""
+
+    local: str
+    remote: str
+    sha256: str
+
+    @property
+    def url(self) -> str:
+        """The address from which the file is downloaded."""
+        return f"{UCI_URL}/{self.remote}"
+
+
+def read_raw(file: RawFile) -> tuple[Path, str]:
+    """Return the path and the text of `file`, whose checksum has been verified.
+
+    With the environment variable ``QSDP_DATA`` set (and not empty) the file must lie in that folder,
+    as ``$QSDP_DATA/uci/<set>/<file>``, and nothing is downloaded. Otherwise it is taken from the
+    user's cache folder, in the same layout, and downloaded into it when it is not there or damaged.
+    """
+    folder = os.environ.get(DATA_VARIABLE, "")
+    path = _find(file, Path(folder).expanduser()) if folder else _download(file)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DatasetError(f"cannot read {path}: {_reason(error)}") from None
+    found = hashlib.sha256(content).hexdigest()
+    if found != file.sha256:
+        raise DatasetError(
+            f"{path} is damaged or another version: its sha256 is {found}, expected {file.sha256}; "
+            f"replace it by {file.url}, or unset {DATA_VARIABLE} to let qsdp download it"
+        )
+    return path, content.decode("utf-8", errors="replace")
+
+
+def _find(file: RawFile, folder: Path) -> Path:
+    if not folder.is_dir():
+        raise DatasetError(
+            f"{DATA_VARIABLE} is set to {str(folder)!r}, which is not a folder; set it to the folder that "
+            f"holds {file.local}, or unset it to let qsdp download {file.url}"
+        )
+    path = folder / file.local
+    if not path.is_file():
+        raise DatasetError(
+            f"{path} not found ({DATA_VARIABLE} is set to {str(folder)!r}); put {file.url} there, set "
+            f"{DATA_VARIABLE} to the folder that holds {file.local}, or unset it to let qsdp download it"
+        )
+    return path
+
+
+def _download(file: RawFile) -> Path:
+    import pooch
+
+    path = _cache_folder() / file.local
+    try:
+        with _quiet(pooch.get_logger()):
+            # pooch writes to a temporary name, verifies, then moves: no half-written file is left.
+            pooch.retrieve(file.url, f"sha256:{file.sha256}", fname=path.name, path=path.parent)
+    except (OSError, ValueError) as error:  # requests' errors are OSErrors, a wrong checksum is a ValueError
+        raise DatasetError(
+            f"cannot download {file.url} to {path}: {_reason(error)}; to work without a download, get the "
+            f"file elsewhere and set the environment variable {DATA_VARIABLE} to a folder that holds it as "
+            f"{file.local}"
+        ) from None
+    return path
+
+
+def _cache_folder() -> Path:
+    import pooch
+
+    return Path(pooch.os_cache("qsdp"))
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """Silence pooch's notices of each download for a moment, and leave its logger as it was."""
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

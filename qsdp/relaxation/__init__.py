@@ -1,0 +1,28 @@
+"""The semidefinite relaxation: formulations, back ends, repair, and bounds that trust no solver."""
+
+from qsdp.relaxation.backends import available_solvers
+from qsdp.relaxation.bounds import DualBound, best_dual_bound, spectral_bound
+from qsdp.relaxation.formulations import (
+    Formulation,
+    build_literal,
+    build_polynomial,
+    build_relaxation,
+    build_two_block,
+)
+from qsdp.relaxation.solution import RawSolution, Relaxation
+from qsdp.relaxation.solve import solve_relaxation
+
+__all__ = [
+    "DualBound",
+    "Formulation",
+    "RawSolution",
+    "Relaxation",
+    "available_solvers",
+    "best_dual_bound",
+    "build_literal",
+    "build_polynomial",
+    "build_relaxation",
+    "build_two_block",
+    "solve_relaxation",
+    "spectral_bound",
+]

@@ -1,0 +1,36 @@
+"""SCS, the splitting conic solver: the default, a first-order method for moderate accuracy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
+from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.solution import RawSolution
+
+_MAX_ITER = 20_000
+
+
+def _solve(problem: TrainingProblem, settings: Settings) -> RawSolution:
+    options: dict[str, Any] = {
+        "eps_abs": settings.tol,
+        "eps_rel": settings.tol,
+        "max_iters": settings.max_iter or _MAX_ITER,
+    }
+    if settings.time_limit is not None:
+        options["time_limit_secs"] = settings.time_limit
+    return solve_with_cvxpy(problem, settings, solver=cp.SCS, options=options)
+
+
+BACKEND = Backend(
+    name="scs",
+    package="scs",
+    install="pip install scs",
+    cones=frozenset({"quadratic", "exponential"}),
+    iteration_limit=True,
+    time_limit=True,
+    solve=_solve,
+)

@@ -1,0 +1,130 @@
+"""Solve the relaxation with any back end."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+from qsdp._validation import check_choice, check_integer, check_real
+from qsdp.exceptions import InvalidTypeError, QSDPWarning
+from qsdp.problem import REGULARIZATIONS, TrainingProblem
+from qsdp.relaxation.backends import Settings, choose_backend
+from qsdp.relaxation.formulations import FORMS
+from qsdp.relaxation.solution import RawSolution, Relaxation, finish
+
+__all__ = ["solve_relaxation"]
+
+#: Relative gap at which the zero point counts as proven optimal before any solve.
+_ZERO_GAP = 1e-9
+
+
+def solve_relaxation(
+    problem: TrainingProblem,
+    solver: str = "auto",
+    tol: float = 1e-6,
+    *,
+    regularization: str = "tight",
+    form: str = "two-block",
+    max_iter: int | None = None,
+    time_limit: float | None = None,
+    verbose: bool = False,
+) -> Relaxation:
+    r"""Solve the semidefinite relaxation of a training problem.
+
+    .. math::
+
+        \min_{V, Z, W, \rho}\; \ell(2 x_i^T Z x_i, y) + 2 \beta D \rho \quad\text{s.t.}\quad
+        \begin{bmatrix} V & Z \\ Z^T & W \end{bmatrix} \succeq 0,\; V_{jj} = W_{jj} = \rho
+
+    Its optimum bounds that of every network from below, and is at least the optimum for ``beta / 1.783``.
+    The solver's answer is repaired to exact feasibility, and objective and lower bound are recomputed from
+    the data: both hold at any tolerance and after any early stop.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+    solver : {"auto", "scs", "clarabel", "mosek", "cvxopt"}, default="auto"
+        "auto" takes the first usable one, SCS where it is installed.
+    tol : float, default=1e-6
+        The solver's own accuracy, > 0.
+    regularization : {"tight", "paper"}, default="tight"
+        "paper" halves the regulariser, as printed in (25): for reproduction, its bound is looser.
+    form : {"two-block", "literal"}, default="two-block"
+        Equivalent programs; see `build_two_block` and `build_literal`.
+    max_iter : int, optional
+    time_limit : float, optional
+        Seconds, > 0.
+    verbose : bool, default=False
+        Let the solver print.
+
+    Returns
+    -------
+    Relaxation
+
+    Raises
+    ------
+    UnavailableSolverError, SolverError
+        The solver is not installed, has no licence, or cannot express the loss.
+
+    Warns
+    -----
+    QSDPWarning
+        The certified gap is much larger than was asked for, or `beta` is so large that zero is optimal.
+
+    Notes
+    -----
+    Equation (25) of Bartan and Pilanci with the factor of the regulariser corrected.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((30, 4))
+    >>> relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(X, X[:, 0] * X[:, 1], beta=0.1))
+    >>> relaxation.lower_bound <= relaxation.objective and relaxation.relative_gap < 1e-4
+    True
+    """
+    if not isinstance(problem, TrainingProblem):
+        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+    settings = Settings(
+        tol=check_real("tol", tol, strict=True),
+        form=check_choice("form", form, FORMS),
+        regularization=check_choice("regularization", regularization, REGULARIZATIONS),
+        max_iter=None if max_iter is None else check_integer("max_iter", max_iter, minimum=1),
+        time_limit=None if time_limit is None else check_real("time_limit", time_limit, strict=True),
+        verbose=bool(verbose),
+    )
+    backend = choose_backend(solver, problem.loss, max_iter=settings.max_iter, time_limit=settings.time_limit)
+    if (trivial := _zero_if_optimal(problem, settings)) is not None:
+        return trivial
+    raw = backend.solve(problem.normalised()[0], settings)
+    relaxation = finish(
+        problem, raw, solver=backend.name, tol=settings.tol, regularization=settings.regularization
+    )
+    if relaxation.status != "optimal":
+        warnings.warn(
+            f"solver {backend.name!r} (its status: {raw.status}) left a certified relative gap of "
+            f"{relaxation.relative_gap:.2g}; the bound is valid but loose: allow more iterations or time, "
+            "or rescale the columns of X",
+            QSDPWarning,
+            stacklevel=2,
+        )
+    return relaxation
+
+
+def _zero_if_optimal(problem: TrainingProblem, settings: Settings) -> Relaxation | None:
+    """Return the zero point where the data prove it optimal, as for all-zero data or a large beta."""
+    start = time.perf_counter()
+    zero = finish(
+        problem, RawSolution(), solver="none", tol=settings.tol, regularization=settings.regularization
+    )
+    if zero.relative_gap > _ZERO_GAP:
+        return None
+    warnings.warn(
+        f"beta={problem.beta:g} is so large for these data that the zero network is globally optimal; "
+        "choose a smaller beta to get a network that predicts",
+        QSDPWarning,
+        stacklevel=3,
+    )
+    raw = RawSolution(status="not needed", timings={"solve": time.perf_counter() - start})
+    return finish(problem, raw, solver="none", tol=settings.tol, regularization=settings.regularization)

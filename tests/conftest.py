@@ -1,0 +1,25 @@
+"""Where the tests find the UCI files."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def qsdp_data() -> Iterator[None]:
+    """Set QSDP_DATA for the session to a folder beside the repository, unless the user has set it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not os.environ.get("QSDP_DATA") and SHARED_DATA.is_dir():
+            patch.setenv("QSDP_DATA", str(SHARED_DATA))
+        yield
+
+
+@pytest.fixture(scope="session")
+def uci_available(qsdp_data: None) -> None:
+    """Skip tests that need the real UCI files where there are none; the tests never download."""
+    if not os.environ.get("QSDP_DATA"):
+        pytest.skip("UCI files not found: set QSDP_DATA")

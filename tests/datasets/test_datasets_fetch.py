@@ -1,0 +1,206 @@
+import hashlib
+import logging
+import os
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pooch
+import pytest
+
+from qsdp.datasets import _fetch, load_uci
+from qsdp.exceptions import DatasetError
+
+CONTENT = b"g,1.5,x\nb,?,y\n"
+FILE = _fetch.RawFile("uci/tiny/tiny.data", "tiny-there/tiny.data", hashlib.sha256(CONTENT).hexdigest())
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("QSDP_DATA", str(tmp_path))
+    path = tmp_path / FILE.local
+    path.parent.mkdir(parents=True)
+    path.write_bytes(CONTENT)
+    return tmp_path
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache folder in use, and no QSDP_DATA."""
+    path = tmp_path / "cache"
+    monkeypatch.delenv("QSDP_DATA", raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(_fetch, "_cache_folder", lambda: path)
+    return path
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.requests.append(self.path)
+        if self.path != f"/{FILE.remote}":
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(self.server.length or len(self.server.content)))
+        self.end_headers()
+        self.wfile.write(self.server.content)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A server on this machine in the place of the UCI archive; it serves `content` as the tiny file."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.content, server.length, server.requests = CONTENT, None, []
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    monkeypatch.setattr(_fetch, "UCI_URL", f"http://127.0.0.1:{server.server_port}")
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def files_in(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_url_is_in_the_archive():
+    assert FILE.url == "https://archive.ics.uci.edu/ml/machine-learning-databases/tiny-there/tiny.data"
+
+
+def test_folder_is_read(folder):
+    path, text = _fetch.read_raw(FILE)
+    assert path == folder / FILE.local
+    assert text == CONTENT.decode()
+
+
+def test_folder_may_start_with_a_tilde(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder.parent))
+    monkeypatch.setenv("USERPROFILE", str(folder.parent))
+    monkeypatch.setenv("QSDP_DATA", os.path.join("~", folder.name))
+    assert _fetch.read_raw(FILE)[0] == folder / FILE.local
+
+
+@pytest.mark.parametrize("damaged", [CONTENT[:-3], CONTENT + b"\n", b"", CONTENT.replace(b"x", b"z")])
+def test_folder_with_a_damaged_file(folder, damaged):
+    (folder / FILE.local).write_bytes(damaged)
+    with pytest.raises(DatasetError, match="damaged") as caught:
+        _fetch.read_raw(FILE)
+    message = str(caught.value)
+    assert str(folder / FILE.local) in message
+    assert FILE.sha256 in message
+    assert hashlib.sha256(damaged).hexdigest() in message
+    assert (folder / FILE.local).read_bytes() == damaged  # the user's files are never touched
+
+
+@pytest.mark.usefixtures("server")
+def test_folder_without_the_file_is_not_filled_by_a_download(folder, server):
+    (folder / FILE.local).unlink()
+    with pytest.raises(DatasetError, match="not found") as caught:
+        _fetch.read_raw(FILE)
+    for part in (str(folder / FILE.local), "QSDP_DATA", FILE.url):
+        assert part in str(caught.value)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("name", ["absent", "a-file"])
+def test_variable_that_names_no_folder(tmp_path, monkeypatch, name):
+    (tmp_path / "a-file").touch()
+    monkeypatch.setenv("QSDP_DATA", str(tmp_path / name))
+    with pytest.raises(DatasetError, match="not a folder") as caught:
+        load_uci("ionosphere")
+    for part in ("QSDP_DATA", str(tmp_path / name), "uci/ionosphere/ionosphere.data"):
+        assert part in str(caught.value)
+
+
+def test_file_that_is_a_folder(folder):
+    (folder / FILE.local).unlink()
+    (folder / FILE.local).mkdir()
+    with pytest.raises(DatasetError, match="not found"):
+        _fetch.read_raw(FILE)
+
+
+def test_file_that_cannot_be_read(folder, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(_fetch.Path, "read_bytes", refuse)
+    with pytest.raises(DatasetError, match=r"cannot read .*tiny\.data: PermissionError"):
+        _fetch.read_raw(FILE)
+
+
+@pytest.mark.parametrize("empty", [None, ""])
+def test_download_once(cache, server, capfd, caplog, monkeypatch, empty):
+    monkeypatch.setattr(pooch.get_logger(), "handlers", [caplog.handler])
+    if empty is not None:
+        monkeypatch.setenv("QSDP_DATA", empty)
+    level = pooch.get_logger().level
+    for _ in range(2):
+        path, text = _fetch.read_raw(FILE)
+        assert path == cache / FILE.local
+        assert text == CONTENT.decode()
+    assert server.requests == [f"/{FILE.remote}"]
+    assert files_in(cache) == [FILE.local]
+    assert capfd.readouterr() == ("", "")
+    assert caplog.records == []
+    assert pooch.get_logger().level == level != logging.WARNING
+
+
+def test_cache_serves_as_folder(cache, server, monkeypatch):
+    _fetch.read_raw(FILE)
+    monkeypatch.setenv("QSDP_DATA", str(cache))
+    assert _fetch.read_raw(FILE)[1] == CONTENT.decode()
+
+
+def test_damaged_cache_is_replaced(cache, server):
+    (cache / FILE.local).parent.mkdir(parents=True)
+    (cache / FILE.local).write_bytes(CONTENT[:5])
+    assert _fetch.read_raw(FILE)[1] == CONTENT.decode()
+    assert (cache / FILE.local).read_bytes() == CONTENT
+    assert files_in(cache) == [FILE.local]
+
+
+def refused(cache):
+    """The message of the one error, after checking that the cache holds no file."""
+    with pytest.raises(DatasetError, match="cannot download") as caught:
+        _fetch.read_raw(FILE)
+    message = str(caught.value)
+    for part in (FILE.url, str(cache / FILE.local), "QSDP_DATA", FILE.local):
+        assert part in message
+    assert not cache.is_dir() or files_in(cache) == []
+    return message
+
+
+def test_download_with_a_wrong_checksum_leaves_nothing(cache, server):
+    server.content = CONTENT.replace(b"x", b"z")
+    assert FILE.sha256 in refused(cache)
+
+
+def test_download_that_breaks_off_leaves_nothing(cache, server):
+    server.content, server.length = CONTENT[:5], len(CONTENT)
+    refused(cache)
+
+
+def test_download_of_an_absent_file(cache, server, monkeypatch):
+    monkeypatch.setattr(_fetch, "UCI_URL", f"{_fetch.UCI_URL}/moved")
+    assert "404" in refused(cache)
+
+
+def test_download_without_network(cache, monkeypatch):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
+        monkeypatch.setattr(_fetch, "UCI_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
+        refused(cache)
+
+
+def test_cache_that_cannot_be_written(cache, server):
+    cache.touch()  # a file where the folder should be: fails for every user, root too
+    refused(cache)
+
+
+def test_cache_folder_is_the_users():
+    assert _fetch._cache_folder().name == "qsdp"
+    assert _fetch._cache_folder().is_absolute()
