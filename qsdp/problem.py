@@ -216,16 +216,22 @@ class TrainingProblem:
         return REGULARIZATIONS[name] * self.beta * self.dimension
 
     def normalised(self) -> tuple[TrainingProblem, Units]:
-        """Return the problem in units in which its numbers are near one, and those units.
+        r"""Return the problem in units in which its numbers are near one, and those units.
 
         Notes
         -----
-        The units are powers of two (near the root mean square row norm of X, and of y for losses of real
-        targets), so changing to them and back rounds nothing.
+        The units are powers of two, so changing to them and back rounds nothing: near the root mean square
+        of y for losses of real targets; for X near the root mean square row norm, or less where the
+        regulariser :math:`\beta D \rho` would vanish beside the loss.
         """
         row = _power_of_two(math.sqrt(self.n_features) * _root_mean_square(self.X))
         prediction = 1.0 if self.loss.labels else _power_of_two(_root_mean_square(self.y))
         loss, value = self.loss.rescaled(prediction)
+        # A regulariser far below the loss would be lost in a solver's absolute tolerance: dividing the rows
+        # by less raises it to one.
+        weight = _product(self.beta, self.dimension * prediction / row**2 / value)
+        if 0.0 < weight < 1.0:
+            row *= _power_of_two(math.sqrt(max(weight, 1e-6)))
         units = Units(weight=prediction / row**2, prediction=prediction, value=value)
         normal = TrainingProblem.__new__(TrainingProblem)
         normal.loss = loss

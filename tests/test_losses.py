@@ -20,7 +20,6 @@ ALL = [Squared(), Absolute(), Huber(), Huber(0.25), Logistic(), Hinge(), Squared
 REGRESSION = [loss for loss in ALL if not loss.labels]
 LABELS = [loss for loss in ALL if loss.labels]
 SMOOTH = [loss for loss in ALL if loss.smooth]
-BOUNDED = [loss for loss in ALL if loss.bounded_dual]
 
 EPS = float(np.finfo(np.float64).eps)
 FUZZ = settings(max_examples=50, deadline=None, derandomize=True)
@@ -57,10 +56,6 @@ def dual_interval(loss: Loss, y: float) -> tuple[float, float]:
         return -2 * loss.delta, 2 * loss.delta
     low, high = (-math.inf, 0.0) if isinstance(loss, SquaredHinge) else (-1.0, 0.0)
     return (low, high) if y > 0 else (-high, -low)
-
-
-def kinks(loss: Loss, y: float) -> list[float]:
-    return [] if loss.smooth else [y]
 
 
 def one(number: float) -> np.ndarray:

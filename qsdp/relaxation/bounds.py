@@ -16,6 +16,9 @@ __all__ = ["DualBound", "best_dual_bound", "spectral_bound"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
+#: What is added to the weights z, as a share of their mean; each loosens the bound by that share at most.
+_FLOORS = (1e-9, 1e-7, 1e-5, 1e-3)
+
 
 @dataclass(frozen=True, eq=False)
 class DualBound:
@@ -80,17 +83,14 @@ def best_dual_bound(
     # u' M v of the data matrix may reach this much: beta D for the tight factor 2.
     capacity = 0.5 * problem.regularization_weight(regularization)
     ones = np.ones(problem.dimension)
-    usable_weights = [z for z in map(_positive, weights) if z is not None]
+    usable_weights = [z for candidate in weights for z in _raised(candidate)]
     best = DualBound(max(0.0, _dual_value(problem, np.zeros(problem.n_samples))), np.zeros(problem.n_samples), ones)
     for candidate in duals:
         if candidate is None or not np.all(np.isfinite(candidate)):
             continue
         nu = problem.loss.project_dual(-candidate, problem.y) * -1.0
         M = problem.adjoint(nu)
-        choices = [*usable_weights, ones]
-        row_sums = _positive(np.abs(M).sum(axis=1))
-        if row_sums is not None:
-            choices.append(row_sums)
+        choices = [*usable_weights, ones, *_raised(np.abs(M).sum(axis=1))]
         t, z = _tightest(problem, nu, M, choices)
         tau = t * float(z.sum())
         largest = capacity / tau if tau > 0.0 else np.inf
@@ -115,11 +115,12 @@ def _rounding(problem: TrainingProblem, nu: FloatArray, z: FloatArray) -> float:
     return _EPS * (problem.n_samples + 10 * problem.dimension) * trace
 
 
-def _positive(z: FloatArray | None) -> FloatArray | None:
+def _raised(z: FloatArray | None) -> list[FloatArray]:
+    """Return positive versions of a candidate: where its small entries are noise, the bound needs them raised."""
     if z is None or not np.all(np.isfinite(z)) or not np.any(z > 0.0):
-        return None
-    # Tiny entries only cost accuracy: raising them changes the sum by less than one part in 1e8.
-    return np.maximum(z, 1e-9 * float(np.maximum(z, 0.0).sum()) / len(z))
+        return []
+    clipped = np.maximum(z, 0.0)
+    return [clipped + floor * float(clipped.mean()) for floor in _FLOORS]
 
 
 def _best_scale(problem: TrainingProblem, nu: FloatArray, largest: float) -> float:
