@@ -1,4 +1,47 @@
 """Provably near-optimal quantized neural networks by semidefinite programming."""
+
+from qsdp import datasets
+from qsdp.certificate import Certificate, certify
+from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp.exceptions import QSDPError, QSDPWarning
 from qsdp.networks import BilinearNetwork, load_network
+from qsdp.pipeline import QSDPResult, solve_and_sample
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation import *
+from qsdp.relaxation import (
+    Relaxation,
+    available_solvers,
+    build_literal,
+    build_polynomial,
+    build_relaxation,
+    build_two_block,
+    solve_relaxation,
+)
+from qsdp.sampling import sample_network
+from qsdp.shaping import SignCovariance, shape_covariance
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BilinearNetwork",
+    "Certificate",
+    "QSDPError",
+    "QSDPResult",
+    "QSDPWarning",
+    "QuantizedNetworkClassifier",
+    "QuantizedNetworkRegressor",
+    "Relaxation",
+    "SignCovariance",
+    "TrainingProblem",
+    "available_solvers",
+    "build_literal",
+    "build_polynomial",
+    "build_relaxation",
+    "build_two_block",
+    "certify",
+    "datasets",
+    "load_network",
+    "sample_network",
+    "shape_covariance",
+    "solve_and_sample",
+    "solve_relaxation",
+]

@@ -40,7 +40,7 @@ def check_choice(name: str, value: object, allowed: Iterable[str]) -> str:
 
 def check_integer(name: str, value: object, *, minimum: int) -> int:
     """Return `value` as an int of at least `minimum`; booleans and fractions are refused."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
+    if not isinstance(value, Integral) or isinstance(value, bool):
         raise InvalidTypeError(f"{name} must be an integer >= {minimum}; got {_show(value)}")
     if value < minimum:
         raise InvalidInputError(f"{name} must be an integer >= {minimum}; got {_show(value)}")
@@ -66,7 +66,7 @@ def check_random_state(random_state: object) -> np.random.Generator:
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
     if random_state is None:
         return np.random.default_rng()
-    if isinstance(random_state, Integral) and not isinstance(random_state, (bool, np.bool_)):
+    if isinstance(random_state, Integral):
         return np.random.default_rng(check_integer("random_state", random_state, minimum=0))
     raise InvalidTypeError(
         "random_state must be None, a non-negative integer, a numpy Generator or a RandomState; "
@@ -80,13 +80,19 @@ def check_matrix(name: str, value: Any, *, n_columns: int | None = None) -> Floa
     Accepts anything scikit-learn accepts as dense numeric data, pandas frames included.
     """
     if scipy.sparse.issparse(value):
-        raise InvalidTypeError(f"{name} must be a dense array; got a sparse one, convert it with {name}.toarray()")
+        raise InvalidTypeError(
+            f"{name} must be a dense array; got a sparse one, convert it with {name}.toarray()"
+        )
     try:
-        array = check_array(value, dtype=np.float64, input_name=name, ensure_min_samples=1, ensure_min_features=1)
+        array = check_array(
+            value, dtype=np.float64, input_name=name, ensure_min_samples=1, ensure_min_features=1
+        )
     except TypeError as error:
         raise InvalidTypeError(f"{name} must be a numeric array of shape (n, d): {error}") from None
     except ValueError as error:
-        raise InvalidInputError(f"{name} must be a numeric array of shape (n, d): {_first_line(error)}") from None
+        raise InvalidInputError(
+            f"{name} must be a numeric array of shape (n, d): {_first_line(error)}"
+        ) from None
     if n_columns is not None and array.shape[1] != n_columns:
         raise InvalidInputError(f"{name} must have {n_columns} columns; got shape {array.shape}")
     return np.ascontiguousarray(array)
@@ -101,11 +107,15 @@ def check_vector(name: str, value: Any, *, length: int | None = None) -> FloatAr
     except TypeError as error:
         raise InvalidTypeError(f"{name} must be a numeric array of shape (n,): {error}") from None
     except ValueError as error:
-        raise InvalidInputError(f"{name} must be a numeric array of shape (n,): {_first_line(error)}") from None
+        raise InvalidInputError(
+            f"{name} must be a numeric array of shape (n,): {_first_line(error)}"
+        ) from None
     if array.ndim != 1:
         raise InvalidInputError(f"{name} must have shape (n,); got shape {array.shape}")
     if length is not None and array.shape[0] != length:
-        raise InvalidInputError(f"{name} must have {length} entries, one for each row of X; got {array.shape[0]}")
+        raise InvalidInputError(
+            f"{name} must have {length} entries, one for each row of X; got {array.shape[0]}"
+        )
     return np.ascontiguousarray(array)
 
 

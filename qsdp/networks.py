@@ -61,7 +61,9 @@ class BilinearNetwork:
             raise InvalidInputError(f"V must have the shape of U, {U.shape}; got {V.shape}")
         alpha = check_vector("alpha", self.alpha)
         if alpha.shape[0] != U.shape[0]:
-            raise InvalidInputError(f"alpha must have {U.shape[0]} entries, one a neuron; got {alpha.shape[0]}")
+            raise InvalidInputError(
+                f"alpha must have {U.shape[0]} entries, one a neuron; got {alpha.shape[0]}"
+            )
         object.__setattr__(self, "U", U)
         object.__setattr__(self, "V", V)
         object.__setattr__(self, "alpha", read_only(alpha.copy() if alpha is self.alpha else alpha))
@@ -69,12 +71,12 @@ class BilinearNetwork:
     @property
     def n_neurons(self) -> int:
         """Number of hidden neurons ``m``."""
-        return self.U.shape[0]
+        return int(self.U.shape[0])
 
     @property
     def n_inputs(self) -> int:
         """Number of inputs, the columns that `predict` expects."""
-        return self.U.shape[1]
+        return int(self.U.shape[1])
 
     @property
     def shared_alpha(self) -> bool:
@@ -89,7 +91,7 @@ class BilinearNetwork:
 
     @cached_property
     def quadratic_form(self) -> FloatArray:
-        r"""Symmetric `S` of shape (D, D) with :math:`f(x) = x^T S x`: the symmetric part of :math:`\sum_j \alpha_j u_j v_j^T`."""
+        r"""Symmetric (D, D) matrix `S` with :math:`f(x) = x^T S x`."""
         S = np.zeros((self.n_inputs, self.n_inputs))
         step = max(1, 2**22 // self.n_inputs)
         for start in range(0, self.n_neurons, step):
@@ -152,7 +154,9 @@ def _check_signs(name: str, weights: Any) -> npt.NDArray[np.int8]:
     else:
         array = check_matrix(name, weights)
     if array.size == 0:
-        raise InvalidInputError(f"{name} must have at least one neuron and one input; got shape {array.shape}")
+        raise InvalidInputError(
+            f"{name} must have at least one neuron and one input; got shape {array.shape}"
+        )
     if not np.all(np.abs(array) == 1):
         wrong = array[np.abs(array) != 1][0]
         raise InvalidInputError(f"{name} must have entries -1 and +1 only; found {wrong:g}")

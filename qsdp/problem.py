@@ -55,7 +55,7 @@ class SecondLayer(Protocol):
         """Second-layer weights."""
 
     def predict(self, X: Any) -> FloatArray:
-        """Outputs of the network."""
+        """Return the outputs of the network."""
 
 
 class TrainingProblem:
@@ -110,7 +110,7 @@ class TrainingProblem:
     >>> problem = qsdp.TrainingProblem(X, [2.0, -0.5, 0.1], beta=0.1)
     >>> network = qsdp.BilinearNetwork(U=[[1, 1]], V=[[-1, 1]], alpha=[0.5])
     >>> round(problem.objective(network), 6)
-    5.38125
+    5.525625
     """
 
     def __init__(
@@ -140,17 +140,17 @@ class TrainingProblem:
     @property
     def n_samples(self) -> int:
         """Number of samples ``n``."""
-        return self.X.shape[0]
+        return int(self.X.shape[0])
 
     @property
     def n_features(self) -> int:
         """Number of columns ``d`` of the data."""
-        return self.X.shape[1]
+        return int(self.X.shape[1])
 
     @property
     def dimension(self) -> int:
         """Number ``D`` of binary weights on one side of a neuron."""
-        return self.X.shape[1]
+        return int(self.X.shape[1])
 
     def __repr__(self) -> str:
         return (
@@ -193,7 +193,7 @@ class TrainingProblem:
         return self.beta * self.dimension * float(np.abs(network.alpha).sum())
 
     def relaxed_objective(self, Z: Any, rho: float, *, regularization: str = "tight") -> float:
-        r"""Return :math:`\ell(2 x_i^T Z x_i, y) + c \beta D \rho` with c = 2 (tight) or 1 (as printed in (25)).
+        r"""Return :math:`\ell(2 x_i^T Z x_i, y) + c \beta D \rho` with c = 2 (tight) or 1 (as printed).
 
         Parameters
         ----------

@@ -43,7 +43,9 @@ def write_archive(path: str | os.PathLike[str], kind: str, header: dict[str, Any
         "sha256": _digest(kind, text, arrays),
     }
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {os.fspath(path)!r}: its folder {str(target.parent)!r} does not exist")
+        raise FileNotFoundError(
+            f"cannot write {os.fspath(path)!r}: its folder {str(target.parent)!r} does not exist"
+        )
     blob = save(arrays, metadata=metadata)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
@@ -77,7 +79,7 @@ def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any
         raise StorageError(f"{os.fspath(path)!r} is not a qsdp file (no qsdp header)")
     if metadata.get("version") != _VERSION:
         raise StorageError(
-            f"{os.fspath(path)!r} has format version {metadata.get('version')!r}; this qsdp reads {_VERSION!r}"
+            f"{os.fspath(path)!r} has format version {metadata.get('version')!r}; expected {_VERSION!r}"
         )
     if metadata.get("kind") != kind:
         raise StorageError(f"{os.fspath(path)!r} holds a {metadata.get('kind')!r}; expected a {kind!r}")

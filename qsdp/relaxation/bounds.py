@@ -84,7 +84,8 @@ def best_dual_bound(
     capacity = 0.5 * problem.regularization_weight(regularization)
     ones = np.ones(problem.dimension)
     usable_weights = [z for candidate in weights for z in _raised(candidate)]
-    best = DualBound(max(0.0, _dual_value(problem, np.zeros(problem.n_samples))), np.zeros(problem.n_samples), ones)
+    nothing = np.zeros(problem.n_samples)
+    best = DualBound(max(0.0, _dual_value(problem, nothing)), nothing, ones)
     for candidate in duals:
         if candidate is None or not np.all(np.isfinite(candidate)):
             continue
@@ -116,7 +117,7 @@ def _rounding(problem: TrainingProblem, nu: FloatArray, z: FloatArray) -> float:
 
 
 def _raised(z: FloatArray | None) -> list[FloatArray]:
-    """Return positive versions of a candidate: where its small entries are noise, the bound needs them raised."""
+    """Return positive versions of a candidate; where its small entries are noise, they must be raised."""
     if z is None or not np.all(np.isfinite(z)) or not np.any(z > 0.0):
         return []
     clipped = np.maximum(z, 0.0)

@@ -45,7 +45,8 @@ def repair(
     rho = float(V_even.diagonal().max())
     if not rho > 0.0:
         return zero
-    scale = _best_stretch(problem, 2.0 * problem.forward(Z_even), problem.regularization_weight(regularization) * rho)
+    cost = problem.regularization_weight(regularization) * rho
+    scale = _best_stretch(problem, 2.0 * problem.forward(Z_even), cost)
     np.fill_diagonal(V_even, rho)
     return scale * Z_even, scale * V_even, scale * rho
 
@@ -60,7 +61,7 @@ def project_psd(M: FloatArray) -> FloatArray:
 
 
 def _best_stretch(problem: TrainingProblem, prediction: FloatArray, cost: float) -> float:
-    r"""Return the s >= 0 that minimises :math:`\ell(s \hat y, y) + s\,\mathrm{cost}`, by bisection on its slope."""
+    r"""Return the s >= 0 that minimises :math:`\ell(s \hat y, y) + s\,\mathrm{cost}`, by bisection."""
 
     def slope(s: float) -> float:
         return float(problem.loss.gradient(s * prediction, problem.y) @ prediction) + cost

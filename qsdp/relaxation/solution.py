@@ -179,7 +179,7 @@ def _is_usable(raw: RawSolution) -> bool:
 
 
 def _residuals(raw: RawSolution) -> dict[str, float]:
-    assert raw.Z is not None and raw.V is not None and raw.W is not None
+    assert raw.Z is not None
     K = np.block([[raw.V, raw.Z], [raw.Z.T, raw.W]])
     largest = float(np.abs(K).max()) or 1.0
     lowest = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])

@@ -105,8 +105,8 @@ def solve_relaxation(
     relaxation = _solve_to_the_gap(problem, backend, settings)
     if relaxation.status != "optimal":
         warnings.warn(
-            f"solver {backend.name!r} (its status: {relaxation.solver_status}) left a certified relative gap of "
-            f"{relaxation.relative_gap:.2g}; the bound is valid but loose: allow more iterations or time, "
+            f"solver {backend.name!r} (its status: {relaxation.solver_status}) left a certified relative gap "
+            f"of {relaxation.relative_gap:.2g}; the bound is valid but loose: allow more iterations or time, "
             "or rescale the columns of X",
             QSDPWarning,
             stacklevel=2,
@@ -115,7 +115,7 @@ def solve_relaxation(
 
 
 def _solve_to_the_gap(problem: TrainingProblem, backend: Backend, settings: Settings) -> Relaxation:
-    """Solve; ask again at a hundredth of the tolerance where the solver claims success and the gap denies it."""
+    """Solve; ask again for more accuracy where the solver claims success and the gap denies it."""
     normal, _ = problem.normalised()
     best: Relaxation | None = None
     for tightening in _TIGHTENINGS:

@@ -41,8 +41,9 @@ def missing_licence() -> str | None:
             environment.checkoutlicense(mosek.feature.pton)
     except mosek.Error as error:
         return (
-            "MOSEK is installed but has no valid licence: put mosek.lic in ~/mosek or set MOSEKLM_LICENSE_FILE "
-            f"(academic licences are free, see mosek.com); MOSEK says: {str(error).splitlines()[0]}"
+            "MOSEK is installed but has no valid licence: put mosek.lic in ~/mosek or set "
+            "MOSEKLM_LICENSE_FILE (academic licences are free, see mosek.com); "
+            f"MOSEK says: {str(error).splitlines()[0]}"
         )
     return None
 

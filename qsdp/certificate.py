@@ -1,0 +1,77 @@
+"""How far a network can be from the global optimum, at most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.networks import BilinearNetwork
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation import Relaxation
+from qsdp.relaxation.solution import relative
+
+__all__ = ["Certificate", "certify"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    r"""``lower_bound <= p_b* <= objective``: what is known about a network and the global optimum.
+
+    Attributes
+    ----------
+    lower_bound : float
+        No network, of any width and with any weights, has a smaller objective.
+    objective : float
+        Objective (24) of the certified network.
+    kind : str
+        "sdp": the bound is that of the semidefinite relaxation, computed in floating point.
+    """
+
+    lower_bound: float
+    objective: float
+    kind: str = "sdp"
+
+    @property
+    def gap(self) -> float:
+        """How far above the global optimum the objective can be, at most."""
+        return self.objective - self.lower_bound
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the objective, between 0 (optimal) and 1 (nothing is known)."""
+        return relative(self.gap, self.objective)
+
+    def __str__(self) -> str:
+        return (
+            f"objective {self.objective:.6g}, global optimum >= {self.lower_bound:.6g} "
+            f"({self.kind} bound), gap {self.gap:.3g} ({100 * self.relative_gap:.3g} %)"
+        )
+
+
+def certify(network: BilinearNetwork, problem: TrainingProblem, relaxation: Relaxation) -> Certificate:
+    """Return the certificate of `network` on `problem`.
+
+    Parameters
+    ----------
+    network : BilinearNetwork
+        Any network of the problem's width, wherever its weights come from.
+    problem : TrainingProblem
+    relaxation : Relaxation
+        A solved relaxation of the same problem; its lower bound holds for every network.
+
+    Raises
+    ------
+    InvalidInputError
+        The network has another width, or the relaxation is one of another problem.
+    """
+    if not isinstance(problem, TrainingProblem):
+        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+    if not isinstance(relaxation, Relaxation):
+        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
+    if network.n_inputs != problem.dimension:
+        raise InvalidInputError(
+            f"network must have {problem.dimension} inputs, as the problem has; got {network.n_inputs}"
+        )
+    if relaxation.problem != problem:
+        raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
+    return Certificate(lower_bound=relaxation.lower_bound, objective=problem.objective(network))
