@@ -69,7 +69,7 @@ def best_dual_bound(
     problem : TrainingProblem
     duals : iterable of ndarray of shape (n,) or None
         Candidates for :math:`\nu`, as from a solver or as minus a gradient of the loss; those that are None
-        or not finite are passed over.
+        or of another shape or not finite are passed over.
     weights : iterable of ndarray of shape (D,) or None
         Candidates for z, as from a solver. All ones and the absolute row sums of M are always tried.
     regularization : {"tight", "paper"}
@@ -82,12 +82,18 @@ def best_dual_bound(
     """
     # u' M v of the data matrix may reach this much: beta D for the tight factor 2.
     capacity = 0.5 * problem.regularization_weight(regularization)
-    ones = np.ones(problem.dimension)
-    usable_weights = [z for candidate in weights for z in _raised(candidate)]
+    d = problem.dimension
+    ones = np.ones(d)
+    usable_weights = [
+        z
+        for candidate in weights
+        if candidate is not None and _is_vector(candidate, d)
+        for z in _raised(candidate)
+    ]
     nothing = np.zeros(problem.n_samples)
     best = DualBound(max(0.0, _dual_value(problem, nothing)), nothing, ones)
     for candidate in duals:
-        if candidate is None or not np.all(np.isfinite(candidate)):
+        if candidate is None or not _is_vector(candidate, problem.n_samples):
             continue
         nu = problem.loss.project_dual(-candidate, problem.y) * -1.0
         M = problem.adjoint(nu)
@@ -116,9 +122,13 @@ def _rounding(problem: TrainingProblem, nu: FloatArray, z: FloatArray) -> float:
     return _EPS * (problem.n_samples + 10 * problem.dimension) * trace
 
 
-def _raised(z: FloatArray | None) -> list[FloatArray]:
+def _is_vector(candidate: FloatArray, length: int) -> bool:
+    return np.shape(candidate) == (length,) and bool(np.all(np.isfinite(candidate)))
+
+
+def _raised(z: FloatArray) -> list[FloatArray]:
     """Return positive versions of a candidate; where its small entries are noise, they must be raised."""
-    if z is None or not np.all(np.isfinite(z)) or not np.any(z > 0.0):
+    if not np.any(z > 0.0):
         return []
     clipped = np.maximum(z, 0.0)
     return [clipped + floor * float(clipped.mean()) for floor in _FLOORS]

@@ -47,10 +47,13 @@ class Formulation:
 
     def duals(self) -> tuple[FloatArray | None, FloatArray | None]:
         """Return the multipliers nu of the fit and z of the diagonal, as the solver left them."""
-        nu, z = self.fit.dual_value, self.diagonal.dual_value
+        # CVXPY returns numbers and columns where a constraint has one row.
+        nu, z = (
+            None if value is None else np.ravel(value)
+            for value in (self.fit.dual_value, self.diagonal.dual_value)
+        )
         if z is not None and "Q" in self.variables:
-            d = len(z) // 2
-            z = 0.5 * (z[:d] + z[d:])
+            z = z.reshape(2, -1).mean(axis=0)
         return nu, z
 
     def __str__(self) -> str:

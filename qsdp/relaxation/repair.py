@@ -39,7 +39,7 @@ def repair(
     zero = (np.zeros((d, d)), np.zeros((d, d)), 0.0)
     if Z is None or V is None or W is None or not all(np.all(np.isfinite(M)) for M in (Z, V, W)):
         return zero
-    Z_even, V_even = 0.5 * (Z + Z.T), 0.25 * (V + V.T + W + W.T)
+    Z_even, V_even = _symmetric(Z), _symmetric(0.5 * (V + W))
     A, B = project_psd(V_even + Z_even), project_psd(V_even - Z_even)
     Z_even, V_even = 0.5 * (A - B), 0.5 * (A + B)
     rho = float(V_even.diagonal().max())
@@ -57,7 +57,11 @@ def project_psd(M: FloatArray) -> FloatArray:
     if eigenvalues[0] >= 0.0:
         return M
     kept = vectors[:, eigenvalues > 0.0] * np.sqrt(eigenvalues[eigenvalues > 0.0])
-    return kept @ kept.T
+    return _symmetric(kept @ kept.T)
+
+
+def _symmetric(M: FloatArray) -> FloatArray:
+    return 0.5 * (M + M.T)
 
 
 def _best_stretch(problem: TrainingProblem, prediction: FloatArray, cost: float) -> float:

@@ -1,0 +1,346 @@
+"""The relaxation against enumeration of every neuron, and against solvers that misbehave."""
+
+import warnings
+
+import numpy as np
+import pytest
+from brute_force import global_optimum, random_problem
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import qsdp
+from qsdp.exceptions import SolverError, UnavailableSolverError
+from qsdp.losses import LOSSES
+from qsdp.relaxation.backends import BACKENDS, choose_backend
+from qsdp.relaxation.backends.base import Settings
+from qsdp.relaxation.backends.mosek import mosek_parameters
+from qsdp.relaxation.solution import RawSolution
+
+pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
+
+KRIVINE = np.pi / (2 * np.arcsinh(1.0))
+
+problems = st.builds(
+    random_problem,
+    seed=st.integers(0, 2**32 - 1),
+    d=st.sampled_from([1, 2, 3, 4, 5]),
+    n=st.integers(2, 14),
+    loss=st.sampled_from(sorted(LOSSES)),
+    beta=st.sampled_from([1e-3, 1e-2, 0.1, 1.0, 10.0]),
+    coarse=st.booleans(),
+)
+
+
+def replaced_backend(monkeypatch, solve):
+    """Let "scs" be a solver that returns what `solve(problem, settings)` returns."""
+    from dataclasses import replace
+
+    monkeypatch.setitem(BACKENDS, "scs", replace(BACKENDS["scs"], solve=solve))
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems, st.integers(1, 40), st.integers(0, 1000))
+def test_bound_and_network_bracket_the_global_optimum(problem, n_neurons, seed):
+    optimum = global_optimum(problem)
+    relaxation = qsdp.solve_relaxation(problem, solver="scs")
+    network = qsdp.sample_network(qsdp.shape_covariance(relaxation), n_neurons, seed)
+    assert relaxation.lower_bound <= optimum.upper
+    assert optimum.lower <= problem.objective(network)
+    assert relaxation.lower_bound <= relaxation.objective
+
+
+@pytest.mark.parametrize("d", [6, 7])
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+def test_bound_is_near_the_global_optimum_at_larger_width(d, loss):
+    problem = random_problem(d, d, 30, loss=loss, beta=0.3)
+    optimum = global_optimum(problem)
+    relaxation = qsdp.solve_relaxation(problem)
+    assert relaxation.lower_bound <= optimum.upper
+    # Section 2 of the theory: d(beta) <= p*(beta) <= d(K_G beta) with K_G <= pi / (2 ln(1 + sqrt 2)).
+    heavier = qsdp.TrainingProblem(problem.X, problem.y, beta=KRIVINE * problem.beta, loss=loss)
+    assert optimum.lower <= qsdp.solve_relaxation(heavier).objective
+    # Much closer in practice: a bound that has lost a factor (1/2 in the regulariser, say) fails here.
+    assert relaxation.lower_bound >= 0.8 * optimum.lower
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems)
+def test_tight_bound_is_never_below_the_printed_one(problem):
+    tight = qsdp.solve_relaxation(problem)
+    printed = qsdp.solve_relaxation(problem, regularization="paper")
+    # Values of the two programs are ordered; each is known to within its own certified gap.
+    assert tight.objective >= printed.lower_bound
+    assert tight.lower_bound >= printed.lower_bound - tight.gap
+
+
+def test_printed_form_is_the_tight_one_at_half_the_beta():
+    problem = random_problem(3, 5, 30, beta=0.8)
+    half = qsdp.TrainingProblem(problem.X, problem.y, beta=0.4)
+    printed = qsdp.solve_relaxation(problem, regularization="paper")
+    assert printed.objective == pytest.approx(qsdp.solve_relaxation(half).objective, rel=1e-5)
+    assert printed.lower_bound < 0.99 * qsdp.solve_relaxation(problem).lower_bound
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems, st.sampled_from([{"tol": 1e-2}, {"max_iter": 5}, {"max_iter": 1, "tol": 1.0}]))
+def test_bound_is_valid_at_loose_tolerance_and_early_stop(problem, options):
+    relaxation = qsdp.solve_relaxation(problem, solver="scs", **options)
+    assert relaxation.lower_bound <= global_optimum(problem).upper
+    assert_feasible(relaxation)
+
+
+GARBAGE = {
+    "indefinite": lambda M, rng: M - 3.0 * np.abs(M).max() * np.eye(len(M)),
+    "asymmetric": lambda M, rng: M + rng.standard_normal(M.shape),
+    "random": lambda M, rng: rng.standard_normal(M.shape),
+    "huge": lambda M, rng: 1e12 * M,
+    "tiny": lambda M, rng: 1e-12 * M,
+    "negative": lambda M, rng: -M,
+    "not a number": lambda M, rng: np.full_like(M, np.nan),
+    "infinite": lambda M, rng: np.full_like(M, np.inf),
+    "zero": lambda M, rng: np.zeros_like(M),
+    "absent": lambda M, rng: None,
+}
+
+
+@pytest.mark.parametrize("kind", sorted(GARBAGE))
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+def test_bound_is_valid_whatever_the_solver_returns(monkeypatch, kind, loss):
+    problem = random_problem(11, 4, 12, loss=loss, beta=0.2)
+    optimum = global_optimum(problem)
+    rng = np.random.default_rng(5)
+    spoil = GARBAGE[kind]
+    original = BACKENDS["scs"].solve
+
+    def lying(normal, options):
+        raw = original(normal, options)
+        vectors = [spoil(np.diag(v), rng) for v in (raw.nu, raw.z)]
+        nu, z = (None if v is None else np.diagonal(v).copy() for v in vectors)
+        return RawSolution(spoil(raw.Z, rng), spoil(raw.V, rng), spoil(raw.W, rng), nu, z, status="optimal")
+
+    replaced_backend(monkeypatch, lying)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        relaxation = qsdp.solve_relaxation(problem, solver="scs")
+    assert 0.0 <= relaxation.lower_bound <= optimum.upper
+    assert optimum.lower <= KRIVINE * relaxation.objective
+    assert_feasible(relaxation)
+    # The solver said "optimal"; the status repeats it only where the gap agrees.
+    assert (relaxation.status == "optimal") == (relaxation.relative_gap <= 100 * relaxation.tol)
+    assert relaxation.status in (
+        {"failed", "optimal"} if kind in {"absent", "infinite"} else {"inaccurate", "optimal", "failed"}
+    )
+
+
+@pytest.mark.parametrize("part", ["Z", "V", "nu", "z"])
+def test_one_missing_part_does_no_harm(monkeypatch, part):
+    from dataclasses import replace
+
+    problem = random_problem(2, 4, 12)
+    original = BACKENDS["scs"].solve
+    replaced_backend(monkeypatch, lambda normal, options: replace(original(normal, options), **{part: None}))
+    relaxation = qsdp.solve_relaxation(problem, solver="scs")
+    assert relaxation.lower_bound <= global_optimum(problem).upper
+    assert_feasible(relaxation)
+
+
+def assert_feasible(relaxation):
+    Z, V, W, rho = relaxation.Z, relaxation.V, relaxation.W, relaxation.rho
+    K = np.block([[V, Z], [Z.T, W]])
+    np.testing.assert_array_equal(K.diagonal(), np.full(len(K), rho))
+    np.testing.assert_array_equal(K, K.T)
+    assert np.linalg.eigvalsh(K)[0] >= -1e-12 * max(rho, 1e-300)
+    problem = relaxation.problem
+    direct = problem.loss.value(np.array([2 * x @ Z @ x for x in problem.X]), problem.y)
+    direct += 2.0 * problem.beta * problem.dimension * rho
+    assert relaxation.objective == pytest.approx(direct, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+@pytest.mark.parametrize("solver", ["clarabel", "cvxopt"])
+def test_solvers_agree(solver, loss):
+    problem = random_problem(4, 5, 25, loss=loss, beta=0.5)
+    reference = qsdp.solve_relaxation(problem, solver="scs", tol=1e-8)
+    if solver == "cvxopt" and loss == "logistic":
+        with pytest.raises(SolverError, match=r"no exponential cone.*'scs'"):
+            qsdp.solve_relaxation(problem, solver=solver)
+        return
+    other = qsdp.solve_relaxation(problem, solver=solver, tol=1e-8)
+    assert other.solver == solver
+    assert other.objective == pytest.approx(reference.objective, rel=1e-5)
+    assert other.lower_bound == pytest.approx(reference.objective, rel=1e-4)
+
+
+@pytest.mark.parametrize(("scale_x", "scale_y"), [(1e-6, 1e3), (1e5, 1e-4), (1e40, 1e40), (1e-40, 1e-40)])
+def test_units_do_not_matter(scale_x, scale_y):
+    problem = random_problem(8, 4, 20, beta=0.5)
+    beta = problem.beta * scale_y * scale_x**2
+    scaled = qsdp.TrainingProblem(problem.X * scale_x, problem.y * scale_y, beta=beta)
+    plain, other = qsdp.solve_relaxation(problem), qsdp.solve_relaxation(scaled)
+    assert other.objective == pytest.approx(plain.objective * scale_y**2, rel=1e-5)
+    assert other.lower_bound == pytest.approx(plain.lower_bound * scale_y**2, rel=1e-5)
+    assert other.rho == pytest.approx(plain.rho * scale_y / scale_x**2, rel=1e-3)
+
+
+def test_dual_of_the_result_proves_the_bound():
+    problem = random_problem(9, 5, 20, beta=0.5)
+    relaxation = qsdp.solve_relaxation(problem)
+    nu, z = relaxation.dual.nu, relaxation.dual.z
+    M = problem.X.T @ np.diag(nu) @ problem.X
+    assert z.min() > 0
+    assert z.sum() <= problem.beta * problem.dimension * (1 + 1e-12)
+    assert np.linalg.eigvalsh(np.diag(z) - M)[0] >= -1e-12
+    assert np.linalg.eigvalsh(np.diag(z) + M)[0] >= -1e-12
+    assert -problem.loss.conjugate(-nu, problem.y) == pytest.approx(relaxation.lower_bound, rel=1e-12)
+
+
+def test_large_beta_makes_zero_optimal_without_a_solve(monkeypatch):
+    def explode(*args):
+        raise AssertionError("solved although zero is optimal")
+
+    replaced_backend(monkeypatch, explode)
+    problem = random_problem(1, 4, 10, beta=1e9)
+    with pytest.warns(qsdp.QSDPWarning, match="zero network is globally optimal"):
+        relaxation = qsdp.solve_relaxation(problem)
+    assert relaxation.rho == 0
+    assert relaxation.lower_bound == pytest.approx(relaxation.objective, rel=1e-12)
+    assert relaxation.objective == pytest.approx(np.sum(problem.y**2), rel=1e-12)
+    assert global_optimum(problem).upper >= relaxation.lower_bound
+
+
+def test_zero_beta_gives_a_fit_and_the_only_bound_that_needs_no_tolerance():
+    problem = random_problem(1, 4, 30, beta=0.0)
+    relaxation = qsdp.solve_relaxation(problem)
+    assert relaxation.lower_bound == 0.0
+    features = np.array([np.outer(x, x)[np.triu_indices(4)] for x in problem.X])
+    residual = np.linalg.lstsq(features, problem.y, rcond=None)[1][0]
+    assert relaxation.objective == pytest.approx(residual, rel=1e-3)
+
+
+def test_solver_that_claims_success_too_early_is_asked_again(monkeypatch):
+    asked = []
+    original = BACKENDS["scs"].solve
+
+    def hasty(normal, options):
+        asked.append(options.tol)
+        return original(
+            normal,
+            Settings(**{**vars(options), "tol": max(options.tol, 1e-3) if len(asked) == 1 else options.tol}),
+        )
+
+    replaced_backend(monkeypatch, hasty)
+    relaxation = qsdp.solve_relaxation(random_problem(1, 6, 40, beta=0.01), solver="scs", tol=1e-7)
+    assert asked[:2] == [1e-7, 1e-9]
+    assert relaxation.status == "optimal"
+
+
+def test_warning_names_the_gap_when_the_solver_stops_early():
+    with pytest.warns(qsdp.QSDPWarning, match=r"relative gap of .*bound is valid"):
+        qsdp.solve_relaxation(random_problem(1, 6, 40, beta=0.01), max_iter=2)
+
+
+class TestRegistry:
+    def test_auto_takes_the_first_that_can(self, monkeypatch):
+        loss = qsdp.TrainingProblem([[1.0]], [1.0], beta=1.0).loss
+        assert choose_backend("auto", loss).name == "scs"
+        unusable = {name: backend for name, backend in BACKENDS.items() if name == "cvxopt"}
+        monkeypatch.setattr("qsdp.relaxation.backends.BACKENDS", unusable)
+        logistic = random_problem(0, 2, 4, loss="logistic").loss
+        assert choose_backend("auto", loss).name == "cvxopt"
+        with pytest.raises(UnavailableSolverError, match="no exponential cone"):
+            choose_backend("auto", logistic)
+
+    def test_missing_package_says_what_to_install(self, monkeypatch):
+        from dataclasses import replace
+
+        gone = replace(BACKENDS["clarabel"], package="a_package_that_is_not_there")
+        monkeypatch.setitem(BACKENDS, "clarabel", gone)
+        with pytest.raises(UnavailableSolverError, match=r"pip install 'qsdp\[clarabel\]'") as caught:
+            qsdp.solve_relaxation(random_problem(0, 2, 4), solver="clarabel")
+        assert "\n" not in str(caught.value)
+        assert "pip install" in qsdp.available_solvers()["clarabel"]
+
+    def test_mosek_without_licence_says_so_in_one_line(self):
+        reason = qsdp.available_solvers()["mosek"]
+        if reason is None:
+            relaxation = qsdp.solve_relaxation(random_problem(0, 4, 20), solver="mosek")
+            assert relaxation.status == "optimal"
+            return
+        assert "\n" not in reason
+        with pytest.raises(UnavailableSolverError, match=r"licence|pip install"):
+            qsdp.solve_relaxation(random_problem(0, 2, 4), solver="mosek")
+
+    def test_mosek_is_asked_with_its_own_parameters(self, monkeypatch):
+        # The path up to the solver, with a licence: what reaches CVXPY is MOSEK's name and parameters.
+        from dataclasses import replace
+
+        handed = {}
+        monkeypatch.setitem(BACKENDS, "mosek", replace(BACKENDS["mosek"], licence=None))
+        monkeypatch.setattr(
+            "qsdp.relaxation.backends.mosek.solve_with_cvxpy",
+            lambda problem, settings, solver, options: (
+                handed.update(solver=solver, options=options) or RawSolution()
+            ),
+        )
+        qsdp.solve_relaxation(random_problem(0, 2, 4), solver="mosek", tol=1e-7, max_iter=7, time_limit=3.0)
+        assert handed["solver"] == "MOSEK"
+        parameters = handed["options"]["mosek_params"]
+        assert parameters["MSK_IPAR_INTPNT_MAX_ITERATIONS"] == 7
+        assert parameters["MSK_DPAR_OPTIMIZER_MAX_TIME"] == 3.0
+        settings_ = Settings(1e-7, "two-block", "tight", None, None, False)
+        assert mosek_parameters(settings_)["MSK_DPAR_INTPNT_CO_TOL_REL_GAP"] == 1e-7
+
+    def test_limit_a_solver_does_not_take_is_refused(self):
+        with pytest.raises(SolverError, match="takes no time_limit"):
+            qsdp.solve_relaxation(random_problem(0, 2, 4), solver="cvxopt", time_limit=1.0)
+
+    @pytest.mark.parametrize("solver", ["scs", "clarabel", "cvxopt"])
+    def test_iteration_limit_is_kept(self, solver):
+        problem = random_problem(1, 6, 40, beta=0.01)
+        relaxation = qsdp.solve_relaxation(problem, solver=solver, max_iter=2)
+        assert relaxation.solver_status != "optimal"
+        assert relaxation.lower_bound <= global_optimum(problem).upper
+
+    @pytest.mark.parametrize("solver", ["scs", "clarabel"])
+    def test_time_limit_is_handed_over(self, solver):
+        problem = random_problem(1, 6, 40, loss="hinge", beta=1e-4)
+        relaxation = qsdp.solve_relaxation(problem, solver=solver, tol=1e-14, time_limit=1e-4)
+        assert relaxation.solver_status != "optimal"
+        assert relaxation.lower_bound <= global_optimum(problem).upper
+
+
+class TestReferenceValues:
+    """Section 10 of the theory, on the original files."""
+
+    @staticmethod
+    def standardised(name, constant):
+        X, _, y, _ = (
+            qsdp.datasets.load_uci(name).split(0)[0],
+            None,
+            qsdp.datasets.load_uci(name).split(0)[2],
+            None,
+        )
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+        return (np.hstack([X, np.ones((len(X), 1))]) if constant else X), y
+
+    def test_ionosphere(self, uci_available):
+        X, y = self.standardised("ionosphere", constant=False)
+        problem = qsdp.TrainingProblem(X, y, beta=10.0)
+        assert X.shape == (280, 33)
+        tight = qsdp.solve_relaxation(problem)
+        assert tight.lower_bound == pytest.approx(56.2728, abs=5e-4)
+        assert tight.objective == pytest.approx(56.2728, abs=5e-4)
+        printed = qsdp.solve_relaxation(problem, regularization="paper")
+        assert printed.objective == pytest.approx(38.909, abs=5e-3)
+        assert printed.lower_bound == pytest.approx(38.909, abs=5e-3)
+        krivine = qsdp.shape_covariance(tight, method="krivine")
+        program = qsdp.shape_covariance(tight, method="sdp")
+        np.testing.assert_allclose(program.Q[:33, 33:], krivine.Q[:33, 33:], atol=1e-8)
+
+    def test_breast_cancer(self, uci_available):
+        X, y = self.standardised("breast-cancer", constant=True)
+        relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(X, y, beta=10.0))
+        assert X.shape == (228, 10)
+        assert relaxation.objective == pytest.approx(136.975, abs=1e-3)
+        # The proven global optimum lies above the bound.
+        assert relaxation.lower_bound <= 138.83095
