@@ -98,6 +98,16 @@ def check_matrix(name: str, value: Any, *, n_columns: int | None = None) -> Floa
     return np.ascontiguousarray(array)
 
 
+def check_targets(name: str, value: Any, *, length: int | None) -> FloatArray:
+    """Return `value` as finite float64 targets of shape ``(n,)`` or ``(n, C)``."""
+    if np.ndim(value) == 2:
+        array = check_matrix(name, value)
+        if length is not None and array.shape[0] != length:
+            raise InvalidInputError(f"{name} must have {length} rows, as X has; got {array.shape[0]}")
+        return array
+    return check_vector(name, value, length=length)
+
+
 def check_vector(name: str, value: Any, *, length: int | None = None) -> FloatArray:
     """Return `value` as a finite float64 array of shape ``(n,)``; ``(n, 1)`` columns are refused by name."""
     if scipy.sparse.issparse(value):

@@ -1,12 +1,22 @@
-"""Data maps in front of the training problem."""
+"""Data maps in front of the training problem: constant column, levels and activation."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsdp._validation import FloatArray
 
-__all__ = ["append_constant"]
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["QuadraticMap", "append_constant", "quadratic_values"]
+
+#: Floats of a block of lifted rows held at once.
+_CHUNK_FLOATS = 2**22
 
 
 def append_constant(X: FloatArray) -> FloatArray:
@@ -16,3 +26,148 @@ def append_constant(X: FloatArray) -> FloatArray:
     :math:`(x^T u + s)(x^T v + t)` have a linear and a constant part as well.
     """
     return np.hstack([X, np.ones((X.shape[0], 1))])
+
+
+def quadratic_values(X: FloatArray, S: FloatArray) -> FloatArray:
+    r"""Return :math:`(x_i^T S x_i)_i` of shape (n,) without forming an n x d x d array."""
+    values: FloatArray = np.einsum("ij,ij->i", X @ S, X)
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticMap:
+    r"""The linear map from matrices S to :math:`(\langle \mathcal{X}_i, S \rangle)_i`, kept factored.
+
+    .. math::
+
+        \mathcal{X} = \begin{bmatrix} a\, x x^T & (b/2)\, x \\ (b/2)\, x^T & c \end{bmatrix}
+        \text{ if lifted, else } a\, x x^T
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Data; for M + 1 levels the data times M (theory of levels: the replicated problem equals the one on
+        scaled columns).
+    coefficients : (a, b, c)
+    lifted : bool
+        Whether matrices have the last row and column, so that ``size`` is d + 1.
+
+    Notes
+    -----
+    Equations (7) and (10) of Bartan and Pilanci. No n x N x N array is formed.
+    """
+
+    X: FloatArray
+    coefficients: tuple[float, float, float] = (1.0, 0.0, 0.0)
+    lifted: bool = False
+
+    @property
+    def n_rows(self) -> int:
+        """Number of samples n."""
+        return int(self.X.shape[0])
+
+    @property
+    def size(self) -> int:
+        """Side N of the matrices: d, or d + 1 if lifted."""
+        return int(self.X.shape[1]) + self.lifted
+
+    def forward(self, S: FloatArray) -> FloatArray:
+        """Return the values of shape (n,) for a matrix of shape (N, N), symmetric or not."""
+        a, b, c = self.coefficients
+        d = self.X.shape[1]
+        values = a * quadratic_values(self.X, S[:d, :d])
+        if self.lifted:
+            values += self.X @ (0.5 * b * (S[:d, d] + S[d, :d])) + c * S[d, d]
+        return values
+
+    def adjoint(self, nu: FloatArray) -> FloatArray:
+        r"""Return :math:`\sum_i \nu_i \mathcal{X}_i`, symmetric of shape (N, N)."""
+        a, b, c = self.coefficients
+        M = (a * self.X.T * nu) @ self.X
+        if self.lifted:
+            edge = 0.5 * b * (nu @ self.X)
+            M = np.block([[M, edge[:, None]], [edge[None, :], np.array([[c * nu.sum()]])]])
+        return 0.5 * (M + M.T)
+
+    def expression(self, S: cp.Expression) -> cp.Expression:
+        """Return the values as one affine CVXPY expression in the symmetric or square expression `S`."""
+        import cvxpy as cp
+
+        a, b, c = self.coefficients
+        d = self.X.shape[1]
+        # One expression for all samples: n scalar ones would make compilation explode.
+        values = cp.sum(cp.multiply(self.X @ S[:d, :d], a * self.X), axis=1)
+        if self.lifted:
+            values = values + (0.5 * b * self.X) @ (S[:d, d] + S[d, :d]) + c * S[d, d]
+        return values
+
+    def row_bounds(self, z: FloatArray) -> FloatArray:
+        r"""Return bounds of shape (n,) on the norms of :math:`Z^{-1/2} |\mathcal{X}_i| Z^{-1/2}`, Z = Diag(z)."""
+        a, b, c = (abs(value) for value in self.coefficients)
+        d = self.X.shape[1]
+        squares = np.square(self.X) @ (1.0 / z[:d])
+        if not self.lifted:
+            return a * squares
+        bounds: FloatArray = a * squares + b * np.sqrt(squares / z[d]) + c / z[d]
+        return bounds
+
+    def mean_size(self) -> float:
+        r"""Return the root mean square of the Frobenius norms of :math:`\mathcal{X}_i`."""
+        a, b, c = self.coefficients
+        squares = np.square(self.X).sum(axis=1)
+        if not self.lifted:
+            return abs(a) * float(np.sqrt(np.mean(squares**2)))
+        return float(np.sqrt(np.mean((a * squares) ** 2 + 0.5 * b * b * squares + c * c)))
+
+    def in_units(self, row: float) -> QuadraticMap:
+        """Return the same map written for the data divided by `row`."""
+        a, b, c = self.coefficients
+        return replace(self, X=self.X / row, coefficients=(a * row * row, b * row, c))
+
+    def scaled(self, factor: float) -> QuadraticMap:
+        """Return the map times `factor`; the data are shared."""
+        a, b, c = self.coefficients
+        return replace(self, coefficients=(a * factor, b * factor, c * factor))
+
+    def with_levels(self, ratio: float) -> QuadraticMap:
+        """Return the map for the data times `ratio`, as for another number of levels."""
+        return replace(self, X=self.X * ratio)
+
+    def gram(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        r"""Return the Gram matrix of the rows in the symmetric-vector basis, and their products with targets.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n, C)
+
+        Returns
+        -------
+        G : ndarray of shape (p, p)
+            :math:`F^T F` for the rows :math:`F_i`, the upper triangle of :math:`\mathcal{X}_i`, p = N(N+1)/2.
+        h : ndarray of shape (p, C)
+            :math:`F^T Y`.
+        """
+        first, second = np.triu_indices(self.size)
+        G, h = np.zeros((len(first), len(first))), np.zeros((len(first), targets.shape[1]))
+        step = max(1, _CHUNK_FLOATS // len(first))
+        for start in range(0, self.n_rows, step):
+            rows = slice(start, start + step)
+            F = self._rows(rows, first, second)
+            G += F.T @ F
+            h += F.T @ targets[rows]
+        return G, h
+
+    def _rows(self, rows: slice, first: np.ndarray, second: np.ndarray) -> FloatArray:
+        a, b, c = self.coefficients
+        X = self.X[rows]
+        if not self.lifted:
+            F: FloatArray = a * X[:, first] * X[:, second]
+            return F
+        extended = append_constant(X)
+        kinds = (first == X.shape[1]).astype(int) + (second == X.shape[1])
+        return extended[:, first] * extended[:, second] * np.array([a, 0.5 * b, c])[kinds]
+
+
+def power_of_two(value: float) -> float:
+    """Return the power of two nearest to a positive `value` (in the logarithm), and 1 for zero."""
+    return 2.0 ** round(math.log2(value)) if value > 0.0 else 1.0

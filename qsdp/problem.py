@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,12 +11,15 @@ import numpy as np
 from qsdp._validation import (
     FloatArray,
     check_choice,
+    check_integer,
     check_matrix,
     check_real,
-    check_vector,
+    check_targets,
     read_only,
 )
+from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError
+from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss, get_loss
 
 __all__ = ["REGULARIZATIONS", "TrainingProblem"]
@@ -27,24 +30,8 @@ REGULARIZATIONS: dict[str, float] = {"tight": 2.0, "paper": 1.0}
 #: Magnitudes whose squares, products and sums stay representable in double precision.
 _SMALLEST, _LARGEST = 1e-100, 1e100
 
-
-@dataclass(frozen=True)
-class Units:
-    r"""What one unit of a normalised problem is in the original one.
-
-    Attributes
-    ----------
-    weight : float
-        Of the matrices V, Z and the numbers rho, alpha.
-    prediction : float
-        Of predictions and targets.
-    value : float
-        Of objectives and bounds.
-    """
-
-    weight: float
-    prediction: float
-    value: float
+#: Largest number of levels of an int8 weight, -127 .. 127 in steps of two.
+_MAX_LEVELS = 128
 
 
 class SecondLayer(Protocol):
@@ -59,39 +46,44 @@ class SecondLayer(Protocol):
 
 
 class TrainingProblem:
-    r"""Train a two-layer network with bilinear activation and binary first-layer weights.
+    r"""Train a two-layer network with quantized first-layer weights.
 
     .. math::
 
-        \min_{m,\; u_j, v_j \in \{-1,+1\}^D,\; \alpha_j \in \mathbb{R}}\;
-        \sum_{i=1}^n \ell\Big(\sum_{j=1}^m \alpha_j (x_i^T u_j)(x_i^T v_j),\, y_i\Big)
-        + \beta D \sum_{j=1}^m |\alpha_j|
+        \min_{m,\; u_j, v_j,\; \alpha_j}\;
+        \sum_{i=1}^n \ell\Big(\sum_{j=1}^m \alpha_j\, u_j^T \mathcal{X}_i v_j,\, y_i\Big)
+        + \beta D \sum_{j=1}^m \|\alpha_j\|_1
 
-    The loss is a sum over the samples, not a mean. The optimal value over all widths ``m`` is called
-    :math:`p_b^*` throughout.
+    For the bilinear activation :math:`\mathcal{X} = x x^T` and the entries of :math:`u_j, v_j` are levels
+    -M, -M + 2, ..., M; for a polynomial activation :math:`\mathcal{X}` is the lift of x (see
+    `QuadraticMap`) and :math:`u_j, v_j` have one more, binary entry. The loss is a sum over the samples, not a
+    mean. The optimal value over all widths ``m`` is called :math:`p_b^*` throughout.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
         Data, one sample a row; finite, dense, at least one row and one column. All zeros, or a largest
         magnitude within 1e-100 .. 1e100.
-    y : array-like of shape (n,)
-        Targets; -1 and +1, both present, for the losses of labels (logistic, hinge, squared hinge).
+    y : array-like of shape (n,) or (n, C)
+        Targets; -1 and +1, both present, for the losses of labels (logistic, hinge, squared hinge). For the
+        cross-entropy class numbers 0 .. C - 1, each present, or one-hot rows.
     beta : float
         Regularisation, finite and >= 0.
     loss : str or Loss, default="squared"
         A name of `qsdp.losses.LOSSES` or a loss object such as ``Huber(delta=0.5)``.
-    activation : None
-        ``None`` is the bilinear activation, the only one of this version.
+    activation : None, str, (a, b, c) or PolynomialActivation, default=None
+        None is the bilinear activation; otherwise :math:`\sigma(t) = a t^2 + b t + c`.
     levels : int, default=2
-        Values a first-layer weight can take; 2 (binary) is the only number of this version.
+        M + 1, the number of values of a first-layer weight, 2 .. 128; 2 is binary.
 
     Attributes
     ----------
-    n_samples, n_features : int
-        Shape of `X`.
+    n_samples, n_features, n_outputs : int
+        n, d, C (1 for scalar targets).
     dimension : int
-        ``D``, the number of binary weights on one side of a neuron.
+        ``D``, the number of binary weights on one side of a neuron: d M, and one more if lifted.
+    size : int
+        Side N of the matrices of the relaxation: d, and one more if lifted, whatever M.
 
     Raises
     ------
@@ -100,8 +92,8 @@ class TrainingProblem:
 
     Notes
     -----
-    Equation (24) of Bartan and Pilanci. The arrays are copied and read-only: a relaxation or certificate
-    computed from a problem stays true.
+    Equations (24), (57) and Theorem 1 of Bartan and Pilanci. The arrays are copied and read-only: a
+    relaxation or certificate computed from a problem stays true.
 
     Examples
     --------
@@ -120,17 +112,15 @@ class TrainingProblem:
         *,
         beta: float,
         loss: str | Loss = "squared",
-        activation: None = None,
+        activation: str | Sequence[float] | PolynomialActivation | None = None,
         levels: int = 2,
     ) -> None:
-        if activation is not None:
-            raise InvalidInputError(f"activation must be None (bilinear) in this version; got {activation!r}")
-        if isinstance(levels, bool) or levels != 2:
-            raise InvalidInputError(f"levels must be 2 (binary weights) in this version; got {levels!r}")
+        self.activation = get_activation(activation)
+        self.levels = check_levels(levels)
         self.loss: Loss = get_loss(loss)
         self.beta: float = check_real("beta", beta)
         data = check_matrix("X", X)
-        target = check_vector("y", y, length=data.shape[0])
+        target = self.loss.encode_target(check_targets("y", y, length=data.shape[0]))
         _check_magnitude("X", data, "rescale its columns, for instance with StandardScaler")
         _check_magnitude("y", target, "rescale it")
         self.loss.check_target(target)
@@ -148,103 +138,143 @@ class TrainingProblem:
         return int(self.X.shape[1])
 
     @property
+    def vector(self) -> bool:
+        """Whether targets and outputs have the shape (n, C)."""
+        return self.y.ndim == 2
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs ``C``; 1 for scalar targets."""
+        return int(self.y.shape[1]) if self.vector else 1
+
+    @property
+    def lifted(self) -> bool:
+        """Whether neurons have a last, binary entry for the activation's linear and constant part."""
+        return self.activation is not None and self.activation.lifted
+
+    @property
+    def size(self) -> int:
+        """Side ``N`` of the matrices of the relaxation."""
+        return self.n_features + self.lifted
+
+    @property
     def dimension(self) -> int:
         """Number ``D`` of binary weights on one side of a neuron."""
-        return int(self.X.shape[1])
+        return self.n_features * (self.levels - 1) + self.lifted
 
     def __repr__(self) -> str:
+        outputs = f"n_outputs={self.n_outputs}, " if self.vector else ""
+        activation = f", activation={self.activation.coefficients}" if self.activation else ""
+        levels = f", levels={self.levels}" if self.levels > 2 else ""
         return (
-            f"TrainingProblem(n_samples={self.n_samples}, n_features={self.n_features}, "
-            f"beta={self.beta:g}, loss={self.loss!r})"
+            f"TrainingProblem(n_samples={self.n_samples}, n_features={self.n_features}, {outputs}"
+            f"beta={self.beta:g}, loss={self.loss!r}{activation}{levels})"
         )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TrainingProblem):
             return NotImplemented
         return self is other or (
-            self.beta == other.beta
-            and self.loss == other.loss
+            (self.beta, self.loss, self.activation, self.levels)
+            == (other.beta, other.loss, other.activation, other.levels)
             and np.array_equal(self.X, other.X)
             and np.array_equal(self.y, other.y)
         )
 
     __hash__ = None  # type: ignore[assignment]  # compares arrays by value
 
+    def with_levels(self, levels: int) -> TrainingProblem:
+        """Return the same problem for another number of levels; the arrays are shared."""
+        return self._replaced(levels=check_levels(levels))
+
+    def output(self, k: int) -> TrainingProblem:
+        """Return the scalar problem of output `k` of a vector problem; the data are shared."""
+        return self._replaced(y=read_only(np.ascontiguousarray(self.y[:, k])))
+
+    def _replaced(self, **attributes: Any) -> TrainingProblem:
+        other = TrainingProblem.__new__(TrainingProblem)
+        vars(other).update(vars(self))
+        vars(other).pop("map", None)
+        vars(other).update(attributes)
+        return other
+
     # -- the data as a linear map of quadratic forms -------------------------------------------------
 
+    @cached_property
+    def map(self) -> QuadraticMap:
+        """Return the data as a map of the relaxation's N x N matrices: on columns scaled by M."""
+        return self.weight_map.with_levels(self.levels - 1.0)
+
+    @property
+    def weight_map(self) -> QuadraticMap:
+        r"""Return the data as a map of :math:`\sum_j \alpha_j u_j v_j^T` for weights of true levels."""
+        return quadratic_map(self.X, self.activation)
+
     def forward(self, S: FloatArray) -> FloatArray:
-        r"""Return :math:`(x_i^T S x_i)_i`, shape (n,), for a matrix `S` of shape (D, D)."""
-        return quadratic_values(self.X, S)
+        r"""Return :math:`\langle \mathcal{X}_i, S \rangle` of shape (n,) for a matrix `S` of shape (N, N)."""
+        return self.map.forward(S)
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
-        r"""Return :math:`M_\nu = \sum_i \nu_i x_i x_i^T`, symmetric of shape (D, D)."""
-        M = (self.X.T * nu) @ self.X
-        return 0.5 * (M + M.T)
+        r"""Return :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i`, symmetric of shape (N, N)."""
+        return self.map.adjoint(nu)
 
     # -- objectives -----------------------------------------------------------------------------------
 
     def objective(self, network: SecondLayer) -> float:
-        r"""Return the objective (24) of `network`: loss plus :math:`\beta D \sum_j |\alpha_j|`."""
+        r"""Return the objective of `network`: loss plus :math:`\beta D \sum_j \|\alpha_j\|_1`."""
         prediction = network.predict(self.X)
         return self.loss.value(prediction, self.y) + self.penalty(network)
 
     def penalty(self, network: SecondLayer) -> float:
-        r"""Return the regulariser :math:`\beta D \sum_j |\alpha_j|` of `network`."""
+        r"""Return the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1` of `network`."""
         return self.beta * self.dimension * float(np.abs(network.alpha).sum())
 
-    def relaxed_objective(self, Z: Any, rho: float, *, regularization: str = "tight") -> float:
-        r"""Return :math:`\ell(2 x_i^T Z x_i, y) + c \beta D \rho` with c = 2 (tight) or 1 (as printed).
+    def relaxed_objective(self, Z: Any, rho: Any, *, regularization: str = "tight") -> float:
+        r"""Return :math:`\ell(2 \langle \mathcal{X}_i, Z \rangle, y) + c \beta D \rho`, c = 2 (tight) or 1.
 
         Parameters
         ----------
-        Z : array-like of shape (D, D)
+        Z : array-like of shape (N, N), or C of them
             Off-diagonal block; need not be symmetric.
-        rho : float
+        rho : float, or C of them
             Common bound of the diagonals of V and W; >= 0.
         regularization : {"tight", "paper"}, default="tight"
             Factor of the regulariser. Only "tight" makes the relaxation's value the best lower bound.
         """
-        Z = check_matrix("Z", Z, n_columns=self.dimension)
-        if Z.shape[0] != self.dimension:
-            raise InvalidInputError(f"Z must have shape {(self.dimension,) * 2}; got {Z.shape}")
         weight = self.regularization_weight(regularization)
-        return self.loss.value(2.0 * self.forward(Z), self.y) + weight * check_real("rho", rho)
+        blocks = list(Z) if self.vector else [Z]
+        rhos = list(rho) if self.vector else [rho]
+        if len(blocks) != self.n_outputs or len(rhos) != self.n_outputs:
+            raise InvalidInputError(f"Z and rho must be {self.n_outputs}, one for each output")
+        columns = [2.0 * self.forward(self._check_block(block)) for block in blocks]
+        prediction = np.stack(columns, axis=1) if self.vector else columns[0]
+        return self.loss.value(prediction, self.y) + weight * sum(check_real("rho", r) for r in rhos)
+
+    def _check_block(self, Z: Any) -> FloatArray:
+        Z = check_matrix("Z", Z, n_columns=self.size)
+        if Z.shape[0] != self.size:
+            raise InvalidInputError(f"Z must have shape {(self.size,) * 2}; got {Z.shape}")
+        return Z
 
     def regularization_weight(self, regularization: str = "tight") -> float:
         r"""Return the coefficient of :math:`\rho` in the relaxation, :math:`c \beta D`."""
         name = check_choice("regularization", regularization, REGULARIZATIONS)
         return REGULARIZATIONS[name] * self.beta * self.dimension
 
-    def normalised(self) -> tuple[TrainingProblem, Units]:
-        r"""Return the problem in units in which its numbers are near one, and those units.
 
-        Notes
-        -----
-        The units are powers of two, so changing to them and back rounds nothing: near the root mean square
-        of y for losses of real targets; for X near the root mean square row norm, or less where the
-        regulariser :math:`\beta D \rho` would vanish beside the loss.
-        """
-        row = _power_of_two(math.sqrt(self.n_features) * _root_mean_square(self.X))
-        prediction = 1.0 if self.loss.labels else _power_of_two(_root_mean_square(self.y))
-        loss, value = self.loss.rescaled(prediction)
-        # A regulariser far below the loss would be lost in a solver's absolute tolerance: dividing the rows
-        # by less raises it to one.
-        weight = _product(self.beta, self.dimension * prediction / row**2 / value)
-        if 0.0 < weight < 1.0:
-            row *= _power_of_two(math.sqrt(max(weight, 1e-6)))
-        units = Units(weight=prediction / row**2, prediction=prediction, value=value)
-        normal = TrainingProblem.__new__(TrainingProblem)
-        normal.loss = loss
-        normal.beta = _product(self.beta, units.weight / units.value)
-        normal.X = read_only(self.X / row)
-        normal.y = read_only(self.y / prediction)
-        return normal, units
+def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> QuadraticMap:
+    """Return the map of weight matrices for data and activation; bilinear where that is None."""
+    if activation is None:
+        return QuadraticMap(X)
+    return QuadraticMap(X, activation.coefficients, activation.lifted)
 
 
-def quadratic_values(X: FloatArray, S: FloatArray) -> FloatArray:
-    r"""Return :math:`(x_i^T S x_i)_i` of shape (n,) without forming an n x d x d array."""
-    values: FloatArray = np.einsum("ij,ij->i", X @ S, X)
-    return values
+def check_levels(levels: Any) -> int:
+    """Return a number of levels, an integer from 2 to 128."""
+    levels = check_integer("levels", levels, minimum=2)
+    if levels > _MAX_LEVELS:
+        raise InvalidInputError(f"levels must be an integer from 2 to {_MAX_LEVELS}; got {levels}")
+    return levels
 
 
 def _check_magnitude(name: str, array: FloatArray, remedy: str) -> None:
@@ -254,19 +284,3 @@ def _check_magnitude(name: str, array: FloatArray, remedy: str) -> None:
             f"{name} must be zero or have its largest magnitude within {_SMALLEST:g} .. {_LARGEST:g}, "
             f"so that squares stay representable; got {largest:g}: {remedy}"
         )
-
-
-def _root_mean_square(array: FloatArray) -> float:
-    largest = float(np.abs(array).max())
-    if largest == 0.0:
-        return 0.0
-    return largest * float(np.sqrt(np.mean((array / largest) ** 2)))
-
-
-def _power_of_two(value: float) -> float:
-    return 2.0 ** round(math.log2(value)) if value > 0.0 else 1.0
-
-
-def _product(beta: float, factor: float) -> float:
-    # Beyond 1e300 zero is optimal whatever the data, so the clipped problem has the same solution.
-    return beta * factor if beta == 0.0 or math.log10(beta) + math.log10(factor) < 300 else 1e300

@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._validation import FloatArray, check_integer, check_random_state
-from qsdp.exceptions import InvalidTypeError
+from qsdp._validation import FloatArray, check_choice, check_integer, check_random_state
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.shaping import SignCovariance
 
-__all__ = ["sample_network"]
+__all__ = ["ALLOTMENTS", "allot", "sample_network"]
 
 #: Floats drawn at once: 32 MiB of them, whatever the number of neurons.
 _CHUNK_FLOATS = 2**22
 
 
+ALLOTMENTS = ("equal", "proportional")
+
+
 def sample_network(
-    covariance: SignCovariance,
+    covariance: SignCovariance | Sequence[SignCovariance],
     n_neurons: int = 250,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    *,
+    allotment: str = "equal",
 ) -> BilinearNetwork:
     r"""Draw a network with :math:`[u_j; v_j] = \mathrm{sign}(\mathcal N(0, Q))` and one shared alpha.
 
-    With :math:`\alpha_j = \rho \pi / (c m)` the mean of :math:`\sum_j \alpha_j u_j v_j^T` is :math:`2 Z`,
-    and its spectral error falls as :math:`1/\sqrt m`.
+    With :math:`\alpha_j = \rho \pi / (c m)` the mean of :math:`\sum_j \alpha_j u_j v_j^T` is that of the
+    relaxation's predictions, and its spectral error falls as :math:`1/\sqrt m`. For M + 1 levels a weight is
+    the sum of M signs. For C outputs every neuron serves one output k, with :math:`\alpha_j = \rho_k \pi /
+    (c m_k) e_k`.
 
     Parameters
     ----------
-    covariance : SignCovariance
+    covariance : SignCovariance, or a sequence of one for each output
         From `shape_covariance`.
     n_neurons : int, default=250
-        m >= 1.
+        m >= 1, and at least the number of outputs.
     random_state : int, Generator, RandomState or None
-        Seed. Of two networks with the same seed the smaller one's neurons are the first of the larger one's.
+        Seed. Of two networks with the same seed the smaller one's neurons are the first of the larger one's
+        (for one output).
+    allotment : {"equal", "proportional"}, default="equal"
+        How m is divided among outputs: equal shares, or in proportion to rho_k, which lowers the sampling
+        noise where outputs differ. Every output gets one neuron at least; what is left after rounding down goes
+        one each to the outputs with the largest remainders, earlier ones first.
 
     Returns
     -------
@@ -42,23 +58,88 @@ def sample_network(
 
     Notes
     -----
-    Algorithm 1, step 3, and Theorem 3 of Bartan and Pilanci.
+    Algorithm 1, step 3, Theorem 3 and B.1 of Bartan and Pilanci.
     """
-    if not isinstance(covariance, SignCovariance):
-        raise InvalidTypeError(f"covariance must be a SignCovariance; got {type(covariance).__name__}")
+    scalar = isinstance(covariance, SignCovariance)
+    covariances = [covariance] if isinstance(covariance, SignCovariance) else _checked(covariance)
     m = check_integer("n_neurons", n_neurons, minimum=1)
+    check_choice("allotment", allotment, ALLOTMENTS)
+    if m < len(covariances):
+        raise InvalidInputError(
+            f"n_neurons must be at least {len(covariances)}, the number of outputs; got {m}"
+        )
     rng = check_random_state(random_state)
-    d = covariance.dimension
-    root = _root(covariance.Q)
+    sizes = allot(m, [c.total_weight if allotment == "proportional" else 1.0 for c in covariances])
+    d = covariances[0].dimension
     U, V = np.empty((m, d), dtype=np.int8), np.empty((m, d), dtype=np.int8)
-    step = max(1, _CHUNK_FLOATS // (2 * d))
+    alpha = np.zeros((m, len(covariances)))
+    stop = 0
+    for k, (one, size) in enumerate(zip(covariances, sizes, strict=True)):
+        start, stop = stop, stop + size
+        _fill(one, U[start:stop], V[start:stop], rng)
+        alpha[start:stop, k] = one.total_weight / size
+    first = covariances[0]
+    return BilinearNetwork(
+        U, V, alpha[:, 0] if scalar else alpha, levels=first.levels, activation=first.activation
+    )
+
+
+def allot(m: int, shares: Sequence[float]) -> list[int]:
+    """Return whole numbers >= 1 that add up to m, in proportion to `shares` as nearly as they can be.
+
+    Largest remainders; equal where all shares are zero.
+    """
+    weights = np.asarray(shares, dtype=np.float64)
+    weights = weights / weights.sum() if weights.sum() > 0.0 else np.full(len(weights), 1.0 / len(weights))
+    exact = (m - len(weights)) * weights
+    sizes = np.floor(exact).astype(int)
+    order = np.argsort(-(exact - sizes), kind="stable")
+    sizes[order[: m - len(weights) - sizes.sum()]] += 1
+    return [int(size) + 1 for size in sizes]
+
+
+def _fill(
+    covariance: SignCovariance,
+    U: npt.NDArray[np.int8],
+    V: npt.NDArray[np.int8],
+    rng: np.random.Generator,
+) -> None:
+    """Draw neurons into the rows of U and V, a chunk at a time."""
+    m, d = U.shape
+    root = _root(covariance.mean_covariance)
+    M = int(covariance.replicas.max())
+    # Replicas of a coordinate deviate from their mean independently of all else.
+    deviation = np.sqrt(np.maximum(1.0 - covariance.replica_correlation, 0.0))
+    step = max(1, _CHUNK_FLOATS // (2 * d * (M + (M > 1))))
     for start in range(0, m, step):
         rows = slice(start, min(start + step, m))
-        gaussian = rng.standard_normal((rows.stop - rows.start, 2 * d)) @ root.T
-        # Not numpy.sign, which is 0 at 0.
-        signs = np.where(gaussian < 0.0, np.int8(-1), np.int8(1))
-        U[rows], V[rows] = signs[:, :d], signs[:, d:]
-    return BilinearNetwork(U, V, np.full(m, covariance.total_weight / m))
+        count = rows.stop - rows.start
+        noise = rng.standard_normal((count, 2 * d * (M + 1 if M > 1 else 1)))
+        gaussian = noise[:, : 2 * d] @ root.T
+        if M == 1:
+            weights = _signs(gaussian)
+        else:
+            apart = noise[:, 2 * d :].reshape(count, M, 2 * d)
+            apart -= apart.mean(axis=1, keepdims=True)
+            weights = _signs(gaussian[:, None, :] + deviation * apart).sum(axis=1, dtype=np.int8)
+            binary = covariance.replicas == 1
+            weights[:, binary] = _signs(gaussian[:, binary])
+        U[rows], V[rows] = weights[:, :d], weights[:, d:]
+
+
+def _signs(gaussian: FloatArray) -> npt.NDArray[np.int8]:
+    # Not numpy.sign, which is 0 at 0.
+    return np.where(gaussian < 0.0, np.int8(-1), np.int8(1))
+
+
+def _checked(covariances: Any) -> list[SignCovariance]:
+    listed = list(covariances) if isinstance(covariances, (list, tuple)) else []
+    if not listed or not all(isinstance(one, SignCovariance) for one in listed):
+        raise InvalidTypeError(
+            "covariance must be a SignCovariance, or a list of one for each output; "
+            f"got {type(covariances).__name__}"
+        )
+    return listed
 
 
 def _root(Q: FloatArray) -> FloatArray:

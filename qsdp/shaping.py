@@ -4,32 +4,41 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._validation import FloatArray, check_choice, read_only
+from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidTypeError
 from qsdp.relaxation import Relaxation
 from qsdp.relaxation.repair import project_psd
 
-__all__ = ["GAMMA", "SHAPINGS", "SignCovariance", "shape_covariance"]
+__all__ = ["GAMMA", "SHAPINGS", "SignCovariance", "shape_covariance", "smallest_diagonal"]
 
 #: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
 GAMMA = math.asinh(1.0)
 
 _SDP_TOLERANCE = 1e-9
 
+#: Rounds of reweighting in `smallest_diagonal`, and the excess of the diagonal at which they stop or fail.
+_REWEIGHTINGS, _EXCESS, _LARGEST_EXCESS = 300, 1e-9, 1e-3
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SignCovariance:
     r"""Covariance `Q` with :math:`\arcsin(Q_{12}) = c Z_s`, and what it proves about itself.
 
+    For M + 1 levels a weight is the sum of M signs, its replicas. `Q` holds the correlations of replicas
+    of different coordinates (and ones on the diagonal), `replica_correlation` those of replicas of the same.
+
     Attributes
     ----------
-    Q : ndarray of shape (2D, 2D)
-        Covariance of ``[u; v]`` before the signs are taken.
+    Q : ndarray of shape (2N, 2N)
+        Covariance of ``[u; v]`` before the signs are taken (of the first replica of each coordinate).
     constant : float
         c; Krivine's gamma for both methods of this version.
     rho : float
@@ -40,7 +49,13 @@ class SignCovariance:
     diagonal_error : float
         Largest deviation of the diagonal from one.
     min_eigenvalue : float
-        Smallest eigenvalue of Q; rounding alone makes it as low as about -1e-15 D.
+        Smallest eigenvalue of the covariance of all replicas; rounding alone makes it as low as about
+        -1e-15 N.
+    replicas : ndarray of shape (2N,)
+        Number of signs that make up each weight: M, and 1 for the binary last coordinate of a lift.
+    replica_correlation : ndarray of shape (2N,)
+    levels : int
+    activation : PolynomialActivation or None
     """
 
     Q: FloatArray
@@ -50,16 +65,25 @@ class SignCovariance:
     residual: float
     diagonal_error: float
     min_eigenvalue: float
+    replicas: npt.NDArray[np.intp]
+    replica_correlation: FloatArray
+    levels: int = 2
+    activation: PolynomialActivation | None = None
 
     @property
     def dimension(self) -> int:
-        """Length D of one side of a neuron."""
+        """Length N of one side of a neuron."""
         return int(self.Q.shape[0]) // 2
 
     @property
     def total_weight(self) -> float:
         r"""Sum of the second-layer weights, :math:`\rho \pi / c`, whatever the number of neurons."""
         return self.rho * math.pi / self.constant
+
+    @property
+    def mean_covariance(self) -> FloatArray:
+        """Covariance (2N, 2N) of the means over replicas; `Q` where there is one replica each."""
+        return _mean_covariance(self.Q, self.replicas, self.replica_correlation)
 
     def __repr__(self) -> str:
         return (
@@ -69,7 +93,7 @@ class SignCovariance:
         )
 
 
-def shape_covariance(relaxation: Relaxation, method: str = "krivine") -> SignCovariance:
+def shape_covariance(relaxation: Relaxation, method: str = "krivine") -> Any:
     r"""Return a covariance Q with unit diagonal and :math:`\arcsin(Q_{12}) = \gamma Z / \rho`.
 
     Then :math:`[u; v] = \mathrm{sign}(\mathcal N(0, Q))` has
@@ -92,13 +116,14 @@ def shape_covariance(relaxation: Relaxation, method: str = "krivine") -> SignCov
 
     Returns
     -------
-    SignCovariance
+    SignCovariance, or a list of one for each output of a vector problem
         With its own residual, diagonal error and smallest eigenvalue, recomputed from Q.
 
     Notes
     -----
     Theorem 2 and (27) of Bartan and Pilanci; the closed form is Krivine's argument (Alon and Naor,
-    Lemma 4.2) written out.
+    Lemma 4.2) written out. With more than two levels V is first replaced by one of smallest diagonal: the
+    smaller the entry of a coordinate, the more its replicas disagree, and the more levels occur.
 
     Examples
     --------
@@ -110,50 +135,116 @@ def shape_covariance(relaxation: Relaxation, method: str = "krivine") -> SignCov
     """
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
-    shape = SHAPINGS[check_choice("method", method, SHAPINGS)]
-    V, Z = _scaled_blocks(relaxation)
-    Q = shape(V, Z)
+    check_choice("method", method, SHAPINGS)
+    covariances = [_shape(relaxation, k, method) for k in range(relaxation.problem.n_outputs)]
+    return covariances if relaxation.problem.vector else covariances[0]
+
+
+def _shape(relaxation: Relaxation, k: int, method: str) -> SignCovariance:
+    problem = relaxation.problem
+    Z, V, rho = (block[k] for block in relaxation.blocks)
+    M, N = problem.levels - 1, problem.size
+    replicas = np.full(N, M)
+    replicas[problem.n_features :] = 1
+    if M > 1 and rho > 0.0:
+        V, rho = smallest_diagonal(Z, V, float(rho))
+    V, Z = (V / rho, np.clip(Z / rho, -1.0, 1.0)) if rho > 0.0 else (np.eye(N), np.zeros((N, N)))
+    # Mean over the pairs of replicas of a coordinate, the ones included, is its entry of V.
+    correlation = np.where(replicas > 1, (replicas * V.diagonal() - 1.0) / np.maximum(replicas - 1, 1), 1.0)
+    V = V.copy()
+    np.fill_diagonal(V, 1.0)
+    Q, within = SHAPINGS[method](V, Z, replicas, np.clip(correlation, -1.0, 1.0))
     Q = 0.5 * (Q + Q.T)
-    d = Z.shape[0]
+    replicas = np.concatenate([replicas, replicas])
+    lowest = scipy.linalg.eigvalsh(_mean_covariance(Q, replicas, within), subset_by_index=[0, 0])[0]
+    if M > 1:
+        lowest = min(lowest, float((1.0 - within[replicas > 1]).min()))
     return SignCovariance(
         Q=read_only(Q),
         constant=GAMMA,
-        rho=relaxation.rho,
+        rho=float(rho),
         method=method,
-        residual=float(np.abs(np.arcsin(np.clip(Q[:d, d:], -1.0, 1.0)) - GAMMA * Z).max()),
+        residual=float(np.abs(np.arcsin(np.clip(Q[:N, N:], -1.0, 1.0)) - GAMMA * Z).max()),
         diagonal_error=float(np.abs(Q.diagonal() - 1.0).max()),
-        min_eigenvalue=float(scipy.linalg.eigvalsh(Q, subset_by_index=[0, 0])[0]),
+        min_eigenvalue=float(lowest),
+        replicas=replicas,
+        replica_correlation=read_only(within),
+        levels=problem.levels,
+        activation=problem.activation,
     )
 
 
-def _scaled_blocks(relaxation: Relaxation) -> tuple[FloatArray, FloatArray]:
-    d = relaxation.problem.dimension
-    if relaxation.rho == 0.0:
-        return np.eye(d), np.zeros((d, d))
-    V = relaxation.V / relaxation.rho
-    np.fill_diagonal(V, 1.0)
-    return V, np.clip(relaxation.Z / relaxation.rho, -1.0, 1.0)
+def _mean_covariance(Q: FloatArray, replicas: npt.NDArray[np.intp], within: FloatArray) -> FloatArray:
+    covariance = Q.copy()
+    np.fill_diagonal(covariance, Q.diagonal() * (1.0 + (replicas - 1) * within) / replicas)
+    return covariance
 
 
-def _krivine(V: FloatArray, Z: FloatArray) -> FloatArray:
+def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatArray, float]:
+    r"""Return V of nearly smallest trace with V +- Z positive semidefinite and diagonal at most rho.
+
+    Parameters
+    ----------
+    Z, V : ndarray of shape (N, N)
+        V is feasible with diagonal `rho`.
+    rho : float
+
+    Returns
+    -------
+    V : ndarray of shape (N, N)
+    rho : float
+        Largest entry of its diagonal, at most the given one up to a small excess.
+
+    Notes
+    -----
+    Without the bound on the diagonal the spectral :math:`|Z|` is optimal; with weights w on it,
+    :math:`w^{-1/2} |w^{1/2} Z w^{1/2}| w^{-1/2}`. The weights are the multipliers of the bound: they are
+    raised where it is exceeded. What excess is left goes into rho; where it is more than a thousandth, the
+    given V is kept.
+    """
+    weights = np.ones(len(Z))
+    for _ in range(_REWEIGHTINGS):
+        root = np.sqrt(weights)
+        eigenvalues, vectors = scipy.linalg.eigh(Z * np.outer(root, root), check_finite=False)
+        absolute = (vectors * np.abs(eigenvalues)) @ vectors.T / np.outer(root, root)
+        excess = absolute.diagonal() / rho
+        if excess.max() <= 1.0 + _EXCESS:
+            break
+        weights = np.maximum(weights * excess, 1.0)
+    largest = float(absolute.diagonal().max())
+    if largest > rho * (1.0 + _LARGEST_EXCESS):
+        return V, rho
+    return 0.5 * (absolute + absolute.T), max(rho, largest)
+
+
+def _krivine(
+    V: FloatArray, Z: FloatArray, replicas: npt.NDArray[np.intp], correlation: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     # V and Z of a Relaxation are symmetric, and its W is V.
     diagonal, off_diagonal = np.sinh(GAMMA * V), np.sin(GAMMA * Z)
     np.fill_diagonal(diagonal, 1.0)
-    return np.block([[diagonal, off_diagonal], [off_diagonal.T, diagonal]])
+    within = np.sinh(GAMMA * correlation)
+    return np.block([[diagonal, off_diagonal], [off_diagonal.T, diagonal]]), np.concatenate([within, within])
 
 
-def _sdp(V: FloatArray, Z: FloatArray) -> FloatArray:
-    d = Z.shape[0]
+def _sdp(
+    V: FloatArray, Z: FloatArray, replicas: npt.NDArray[np.intp], correlation: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    N = Z.shape[0]
     target = np.sin(GAMMA * Z)
-    Q = cp.Variable((2 * d, 2 * d), PSD=True, name="Q")
-    distance = cp.sum_squares(Q[:d, d:] - target)
-    problem = cp.Problem(cp.Minimize(distance), [cp.diag(Q) == 1])
-    problem.solve(solver=cp.SCS, eps_abs=_SDP_TOLERANCE, eps_rel=_SDP_TOLERANCE, max_iters=20_000)
+    counts = np.concatenate([replicas, replicas])
+    # Of the means over replicas, exchangeable replicas being enough: the diagonal is between 0 and 1.
+    Q = cp.Variable((2 * N, 2 * N), PSD=True, name="Q")
+    single = counts == 1
+    diagonal = [cp.diag(Q) == 1] if single.all() else [cp.diag(Q) <= 1, cp.diag(Q)[single] == 1]
+    program = cp.Problem(cp.Minimize(cp.sum_squares(Q[:N, N:] - target)), diagonal)
+    program.solve(solver=cp.SCS, eps_abs=_SDP_TOLERANCE, eps_rel=_SDP_TOLERANCE, max_iters=20_000)
     repaired = project_psd(0.5 * (Q.value + Q.value.T))
-    scale = np.sqrt(repaired.diagonal())
+    scale = np.sqrt(np.where(single, repaired.diagonal(), np.maximum(repaired.diagonal(), 1.0)))
     repaired /= np.outer(scale, scale)
+    within = np.where(single, 1.0, (counts * repaired.diagonal() - 1.0) / np.maximum(counts - 1, 1))
     np.fill_diagonal(repaired, 1.0)
-    return repaired
+    return repaired, within
 
 
 SHAPINGS = {"krivine": _krivine, "sdp": _sdp}

@@ -20,7 +20,7 @@ from safetensors.numpy import save
 
 from qsdp.exceptions import StorageError
 
-__all__ = ["pack_signs", "read_archive", "unpack_signs", "write_archive"]
+__all__ = ["pack_levels", "pack_numbers", "read_archive", "unpack_levels", "unpack_numbers", "write_archive"]
 
 _FORMAT, _VERSION = "qsdp", "1"
 
@@ -57,8 +57,8 @@ def write_archive(path: str | os.PathLike[str], kind: str, header: dict[str, Any
         raise
 
 
-def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Arrays]:
-    """Return header and arrays of an archive of the given `kind`.
+def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[str, Any], Arrays]:
+    """Return kind, header and arrays of an archive of one of the given `kinds`.
 
     Raises
     ------
@@ -81,8 +81,10 @@ def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any
         raise StorageError(
             f"{os.fspath(path)!r} has format version {metadata.get('version')!r}; expected {_VERSION!r}"
         )
-    if metadata.get("kind") != kind:
-        raise StorageError(f"{os.fspath(path)!r} holds a {metadata.get('kind')!r}; expected a {kind!r}")
+    kind = metadata.get("kind")
+    if kind not in kinds:
+        expected = " or ".join(repr(one) for one in kinds)
+        raise StorageError(f"{os.fspath(path)!r} holds a {kind!r}; expected a {expected}")
     text = metadata.get("header", "")
     if metadata.get("sha256") != _digest(kind, text, arrays):
         raise StorageError(f"{os.fspath(path)!r} is damaged: its contents do not match their digest")
@@ -92,22 +94,65 @@ def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any
         raise StorageError(f"{os.fspath(path)!r} is damaged: {error}") from None
     if not isinstance(header, dict):
         raise StorageError(f"{os.fspath(path)!r} is damaged: its header is no mapping")
-    return header, arrays
+    return kind, header, arrays
 
 
-def pack_signs(signs: npt.NDArray[np.int8]) -> npt.NDArray[np.uint8]:
-    """Return a +-1 matrix of shape (m, D) as bits, shape (m, ceil(D / 8)); +1 is a set bit."""
-    return np.packbits(signs > 0, axis=1)
+def pack_numbers(numbers: npt.NDArray[np.uint8], n_values: int) -> npt.NDArray[np.uint8]:
+    """Return numbers 0 .. n_values - 1 of shape (m, d) as bits, ceil(log2(n_values)) each, one row a neuron.
+
+    The most significant bit comes first; rows are padded with zeros to whole bytes.
+    """
+    return np.packbits(_to_bits(numbers, n_values), axis=1)
 
 
-def unpack_signs(bits: npt.NDArray[Any], n_columns: int) -> npt.NDArray[np.int8]:
-    """Return the +-1 matrix of shape (m, n_columns) that `pack_signs` packed."""
-    if bits.dtype != np.uint8 or bits.ndim != 2 or bits.shape[1] != -(-n_columns // 8):
-        raise StorageError(f"packed weights of shape {bits.shape} do not hold {n_columns} columns")
-    if n_columns % 8 and np.any(bits[:, -1] & ((1 << (8 - n_columns % 8)) - 1)):
-        raise StorageError("packed weights have bits set beyond their last column")
-    unpacked = np.unpackbits(bits, axis=1, count=n_columns)
-    return (2 * unpacked.astype(np.int8) - 1).astype(np.int8)
+def unpack_numbers(packed: npt.NDArray[Any], shape: tuple[int, int], n_values: int) -> npt.NDArray[np.uint8]:
+    """Return the numbers of the given shape that `pack_numbers` packed."""
+    return _from_bits(_unpacked(packed, shape[0], shape[1] * (n_values - 1).bit_length()), shape, n_values)
+
+
+def pack_levels(weights: npt.NDArray[np.int8], levels: int, lifted: bool = False) -> npt.NDArray[np.uint8]:
+    """Return weights -M, -M + 2, ..., M of shape (m, D) as bits; the last one of a lifted neuron takes one."""
+    main = weights[:, :-1] if lifted else weights
+    bits = _to_bits(((main.astype(np.int16) + (levels - 1)) // 2).astype(np.uint8), levels)
+    return np.packbits(np.hstack([bits, weights[:, -1:] > 0]) if lifted else bits, axis=1)
+
+
+def unpack_levels(
+    packed: npt.NDArray[Any], shape: tuple[int, int], levels: int, lifted: bool = False
+) -> npt.NDArray[np.int8]:
+    """Return the weights that `pack_levels` packed; `shape` is that without the lifted entry."""
+    m, d = shape
+    used = d * (levels - 1).bit_length()
+    bits = _unpacked(packed, m, used + lifted)
+    weights = (2 * _from_bits(bits[:, :used], shape, levels).astype(np.int16) - (levels - 1)).astype(np.int8)
+    if not lifted:
+        return weights
+    return np.hstack([weights, 2 * bits[:, -1:].astype(np.int8) - np.int8(1)]).astype(np.int8)
+
+
+def _to_bits(numbers: npt.NDArray[np.uint8], n_values: int) -> npt.NDArray[np.uint8]:
+    width = (n_values - 1).bit_length()
+    return np.unpackbits(numbers[:, :, None], axis=2)[:, :, 8 - width :].reshape(len(numbers), -1)
+
+
+def _from_bits(
+    bits: npt.NDArray[np.uint8], shape: tuple[int, int], n_values: int
+) -> npt.NDArray[np.uint8]:
+    width = (n_values - 1).bit_length()
+    padded = np.zeros((*shape, 8), dtype=np.uint8)
+    padded[:, :, 8 - width :] = bits.reshape(*shape, width)
+    numbers = np.packbits(padded, axis=2)[:, :, 0]
+    if np.any(numbers >= n_values):
+        raise StorageError(f"packed weights have values beyond the {n_values} allowed")
+    return numbers
+
+
+def _unpacked(packed: npt.NDArray[Any], m: int, used: int) -> npt.NDArray[np.uint8]:
+    if packed.dtype != np.uint8 or packed.shape != (m, -(-used // 8)):
+        raise StorageError(f"packed weights of shape {packed.shape} do not hold {m} neurons of {used} bits")
+    if used % 8 and np.any(packed[:, -1] & ((1 << (8 - used % 8)) - 1)):
+        raise StorageError("packed weights have bits set beyond their last one")
+    return np.unpackbits(packed, axis=1, count=used)
 
 
 def _digest(kind: str, header: str, arrays: Arrays) -> str:

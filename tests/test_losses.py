@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.losses import LOSSES, Absolute, Hinge, Huber, Logistic, Loss, Squared, SquaredHinge, get_loss
+from qsdp.losses import SCALAR_LOSSES, Absolute, Hinge, Huber, Logistic, Loss, Squared, SquaredHinge, get_loss
 
 ALL = [Squared(), Absolute(), Huber(), Huber(0.25), Logistic(), Hinge(), SquaredHinge()]
 REGRESSION = [loss for loss in ALL if not loss.labels]
@@ -504,8 +504,8 @@ def test_good_targets_are_accepted(loss):
 
 
 def test_names():
-    assert set(LOSSES) == {"squared", "absolute", "huber", "logistic", "hinge", "squared_hinge"}
-    for name, kind in LOSSES.items():
+    assert set(SCALAR_LOSSES) == {"squared", "absolute", "huber", "logistic", "hinge", "squared_hinge"}
+    for name, kind in SCALAR_LOSSES.items():
         loss = get_loss(name)
         assert type(loss) is kind
         assert loss.name == name

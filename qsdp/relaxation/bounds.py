@@ -10,9 +10,11 @@ import scipy.linalg
 import scipy.optimize
 
 from qsdp._validation import FloatArray
+from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem
+from qsdp.relaxation.instance import Instance
 
-__all__ = ["DualBound", "best_dual_bound", "spectral_bound"]
+__all__ = ["DualBound", "best_dual_bound", "instance_bound", "spectral_bound"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -28,11 +30,12 @@ class DualBound:
     ----------
     value : float
         The bound, :math:`-\ell^*(-\nu)` less an allowance for rounding, at least 0.
-    nu : ndarray of shape (n,)
+    nu : ndarray of shape (n,) or (n, C)
         Dual vector, scaled to feasibility.
-    z : ndarray of shape (D,)
-        Positive; ``Diag(z) +- X' diag(nu) X`` are positive semidefinite and ``sum(z)`` is at most
-        ``beta D`` (half of that for the relaxation as printed), up to the rounding allowed for.
+    z : ndarray of shape (N,) or (C, N)
+        Positive; ``Diag(z) +- M`` are positive semidefinite for :math:`M = \sum_i \nu_i \mathcal{X}_i`, and
+        ``sum(z)`` is at most ``beta D`` (half of that for the relaxation as printed), up to the rounding
+        allowed for.
     """
 
     value: float
@@ -60,70 +63,75 @@ def best_dual_bound(
 ) -> DualBound:
     r"""Return the best lower bound that the candidates prove; valid whatever they are.
 
-    For any :math:`\nu` with :math:`\tau(\nu) = \max_{u,v} u^T X^T \mathrm{diag}(\nu) X v \le \beta D`,
-    weak duality gives :math:`p_b^* \ge -\ell^*(-\nu)`. Every candidate is moved into the domain of the
-    conjugate, bounded by `spectral_bound` and scaled to feasibility; no solver is trusted.
+    For any :math:`\nu` with :math:`\tau(\nu) = \max_{u,v} u^T M_\nu v \le \beta D`, where
+    :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i`, weak duality gives :math:`p_b^* \ge -\ell^*(-\nu)`. Every
+    candidate is moved into the domain of the conjugate, bounded by `spectral_bound` and scaled to
+    feasibility; no solver is trusted.
 
     Parameters
     ----------
     problem : TrainingProblem
-    duals : iterable of ndarray of shape (n,) or None
+    duals : iterable of ndarray in the shape of y, or None
         Candidates for :math:`\nu`, as from a solver or as minus a gradient of the loss; those that are None
         or of another shape or not finite are passed over.
-    weights : iterable of ndarray of shape (D,) or None
+    weights : iterable of ndarray of shape (N,) or (C, N), or None
         Candidates for z, as from a solver. All ones and the absolute row sums of M are always tried.
     regularization : {"tight", "paper"}
         Whether the bound is that of the tight relaxation or of the one printed in (25).
 
     Notes
     -----
-    Section 3.1 and A.3 of Bartan and Pilanci. With ``beta = 0`` only :math:`\nu = 0` is feasible without
+    Sections 3.1, A.3 and B of Bartan and Pilanci. With ``beta = 0`` only :math:`\nu = 0` is feasible without
     a tolerance, and the bound is the smallest value of the loss.
     """
-    # u' M v of the data matrix may reach this much: beta D for the tight factor 2.
-    capacity = 0.5 * problem.regularization_weight(regularization)
-    d = problem.dimension
-    ones = np.ones(d)
-    usable_weights = [
-        z
-        for candidate in weights
-        if candidate is not None and _is_vector(candidate, d)
-        for z in _raised(candidate)
-    ]
-    nothing = np.zeros(problem.n_samples)
-    best = DualBound(max(0.0, _dual_value(problem, nothing)), nothing, ones)
+    return instance_bound(Instance.of(problem, regularization), duals, weights)
+
+
+def instance_bound(
+    instance: Instance, duals: Iterable[FloatArray | None], weights: Iterable[FloatArray | None] = ()
+) -> DualBound:
+    """Return `best_dual_bound` of an instance, in its units."""
+    shape = (instance.n_blocks, instance.size)
+    usable = [np.reshape(z, shape) for z in weights if z is not None and _is_usable(np.atleast_2d(z), shape)]
+    nothing = np.zeros_like(instance.target)
+    best = DualBound(max(0.0, _dual_value(instance, nothing)), nothing, np.ones(shape))
     for candidate in duals:
-        if candidate is None or not _is_vector(candidate, problem.n_samples):
+        if candidate is None or not _is_usable(candidate, instance.target.shape):
             continue
-        nu = problem.loss.project_dual(-candidate, problem.y) * -1.0
-        M = problem.adjoint(nu)
-        choices = [*usable_weights, ones, *_raised(np.abs(M).sum(axis=1))]
-        t, z = _tightest(problem, nu, M, choices)
-        tau = t * float(z.sum())
-        largest = capacity / tau if tau > 0.0 else np.inf
-        scale = _best_scale(problem, nu, largest)
-        value = _dual_value(problem, scale * nu)
+        nu = -instance.loss.project_dual(-candidate, instance.target)
+        columns = nu.T if nu.ndim == 2 else nu[None, :]
+        proofs = [
+            _tightest(instance, column, M, [z[k] for z in usable])
+            for k, (column, M) in enumerate(zip(columns, instance.adjoints(nu), strict=True))
+        ]
+        tau = max(t * float(z.sum()) for t, z in proofs)
+        scale = _best_scale(instance, nu, instance.capacity / tau if tau > 0.0 else np.inf)
+        value = _dual_value(instance, scale * nu)
         if value > best.value:
-            best = DualBound(value, scale * nu, scale * t * z)
-    return best
+            best = DualBound(value, scale * nu, np.stack([scale * t * z for t, z in proofs]))
+    return best if instance.target.ndim == 2 else DualBound(best.value, best.nu, best.z[0])
+
+
+def _is_usable(candidate: FloatArray, shape: tuple[int, ...]) -> bool:
+    return np.shape(candidate) == shape and bool(np.all(np.isfinite(candidate)))
 
 
 def _tightest(
-    problem: TrainingProblem, nu: FloatArray, M: FloatArray, choices: Sequence[FloatArray]
+    instance: Instance, nu: FloatArray, M: FloatArray, weights: Sequence[FloatArray]
 ) -> tuple[float, FloatArray]:
-    pairs = [(spectral_bound(M, z) + _rounding(problem, nu, z), z) for z in choices]
+    """Return t and z with the smallest ``t sum(z)`` such that ``Diag(t z)`` dominates M."""
+    choices = [np.ones(instance.size), *_raised(np.abs(M).sum(axis=1))]
+    choices += [raised for z in weights for raised in _raised(z)]
+    pairs = [(spectral_bound(M, z) + _rounding(instance, nu, z), z) for z in choices]
     return min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
 
 
-def _rounding(problem: TrainingProblem, nu: FloatArray, z: FloatArray) -> float:
-    # Entrywise, M carries at most (n + 2) eps |X|' |nu| |X|, whose scaled norm is at most its trace; the
-    # eigenvalues add a modest multiple of D eps times the norm, which that trace bounds as well.
-    trace = float(np.abs(nu) @ (np.square(problem.X) @ (1.0 / z)))
-    return _EPS * (problem.n_samples + 10 * problem.dimension) * trace
-
-
-def _is_vector(candidate: FloatArray, length: int) -> bool:
-    return np.shape(candidate) == (length,) and bool(np.all(np.isfinite(candidate)))
+def _rounding(instance: Instance, nu: FloatArray, z: FloatArray) -> float:
+    # Entrywise, M carries at most (n + 2) eps sum |nu_i| |X_i|; the eigenvalues add a modest multiple of
+    # N eps times the norm, which the sum of the rows' scaled norms bounds as well.
+    assert isinstance(instance.map, QuadraticMap)
+    total = float(np.abs(nu) @ instance.map.row_bounds(z))
+    return _EPS * (instance.map.n_rows + 10 * instance.size) * total
 
 
 def _raised(z: FloatArray) -> list[FloatArray]:
@@ -134,29 +142,29 @@ def _raised(z: FloatArray) -> list[FloatArray]:
     return [clipped + floor * float(clipped.mean()) for floor in _FLOORS]
 
 
-def _best_scale(problem: TrainingProblem, nu: FloatArray, largest: float) -> float:
+def _best_scale(instance: Instance, nu: FloatArray, largest: float) -> float:
     r"""Return the s in ``[0, largest]`` that maximises the concave :math:`-\ell^*(-s \nu)`."""
-    if problem.loss.bounded_dual:
+    if instance.loss.bounded_dual:
         largest = min(largest, 1.0)
     # Beyond s = 2 a candidate was far from optimal anyway; the search keeps its resolution near 1.
     upper = min(largest, 2.0)
     if upper == 0.0:
         return 0.0
     search = scipy.optimize.minimize_scalar(
-        lambda s: -_conjugate_value(problem, s * nu),
+        lambda s: -_conjugate_value(instance, s * nu),
         bounds=(0.0, upper),
         method="bounded",
         options={"xatol": 1e-10 * upper},
     )
     candidates = [float(search.x), upper, min(1.0, upper)]
-    return max(candidates, key=lambda s: _conjugate_value(problem, s * nu))
+    return max(candidates, key=lambda s: _conjugate_value(instance, s * nu))
 
 
-def _conjugate_value(problem: TrainingProblem, nu: FloatArray) -> float:
-    return -problem.loss.conjugate(-nu, problem.y)
+def _conjugate_value(instance: Instance, nu: FloatArray) -> float:
+    return -instance.loss.conjugate(-nu, instance.target)
 
 
-def _dual_value(problem: TrainingProblem, nu: FloatArray) -> float:
-    value = _conjugate_value(problem, nu)
-    at_zero = problem.loss.value(np.zeros(problem.n_samples), problem.y)
-    return value - _EPS * problem.n_samples * (abs(value) + at_zero)
+def _dual_value(instance: Instance, nu: FloatArray) -> float:
+    value = _conjugate_value(instance, nu)
+    at_zero = instance.loss.value(np.zeros_like(instance.target), instance.target)
+    return value - _EPS * instance.target.size * (abs(value) + at_zero)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cvxpy as cp
@@ -10,8 +9,17 @@ import numpy as np
 
 from qsdp._validation import FloatArray, check_choice
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
+from qsdp.relaxation.instance import Instance
 
-__all__ = ["FORMS", "Formulation", "build_literal", "build_polynomial", "build_relaxation", "build_two_block"]
+__all__ = [
+    "FORMS",
+    "Formulation",
+    "build_literal",
+    "build_polynomial",
+    "build_relaxation",
+    "build_two_block",
+    "formulate",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,35 +31,42 @@ class Formulation:
     problem : cvxpy.Problem
         Objective and constraints; ``print(problem)`` shows them, ``problem.solve(solver=...)`` solves them.
     variables : dict of str to cvxpy.Variable
-        The variables by name.
-    fit : cvxpy.Constraint
-        ``yhat == 2 x_i' Z x_i``, all samples in one; its multiplier is the dual vector `nu`, shape (n,).
-    diagonal : cvxpy.Constraint
-        The equation of the diagonal with ``rho``; its multiplier is `z` (``[z, z']`` in the literal form).
+        The variables by name; with several outputs their matrices are numbered, ``Z0``, ``Z1``, ...
+    fits : list of cvxpy.Constraint
+        ``yhat == 2 <X_i, Z>``, all samples in one, for each output; the multiplier is the dual vector `nu`.
+    diagonals : list of cvxpy.Constraint
+        The equation of the diagonal with ``rho`` for each output; the multiplier is `z` (``[z, z']`` in the
+        literal form).
     """
 
     problem: cp.Problem
     variables: dict[str, cp.Variable]
-    fit: cp.Constraint
-    diagonal: cp.Constraint
+    fits: list[cp.Constraint]
+    diagonals: list[cp.Constraint]
+    literal: bool
 
     def blocks(self) -> tuple[FloatArray | None, FloatArray | None, FloatArray | None]:
-        """Return the values of Z, V and W, as the solver left them; None where it left none."""
-        if "Q" in self.variables:
-            Q, d = self.variables["Q"].value, self.variables["Q"].shape[0] // 2
-            return (None, None, None) if Q is None else (Q[:d, d:], Q[:d, :d], Q[d:, d:])
-        Z, V = self.variables["Z"].value, self.variables["V"].value
-        return Z, V, V
+        """Return the values of Z, V and W of shape (C, N, N), as the solver left them; None where it left none."""
+        names = [str(k) for k in range(len(self.fits))] if len(self.fits) > 1 else [""]
+        if not self.literal:
+            Z, V = (_stacked([self.variables[M + k].value for k in names]) for M in "ZV")
+            return Z, V, V
+        Q = _stacked([self.variables["Q" + k].value for k in names])
+        if Q is None:
+            return None, None, None
+        N = Q.shape[1] // 2
+        return Q[:, :N, N:], Q[:, :N, :N], Q[:, N:, N:]
 
     def duals(self) -> tuple[FloatArray | None, FloatArray | None]:
-        """Return the multipliers nu of the fit and z of the diagonal, as the solver left them."""
+        """Return the multipliers nu of shape (n,) or (n, C) and z of shape (C, N), as the solver left them."""
+        nu = _stacked([constraint.dual_value for constraint in self.fits])
+        z = _stacked([constraint.dual_value for constraint in self.diagonals])
         # CVXPY returns numbers and columns where a constraint has one row.
-        nu, z = (
-            None if value is None else np.ravel(value)
-            for value in (self.fit.dual_value, self.diagonal.dual_value)
-        )
-        if z is not None and "Q" in self.variables:
-            z = z.reshape(2, -1).mean(axis=0)
+        if nu is not None:
+            nu = nu.reshape(len(self.fits), -1).T
+            nu = nu if len(self.fits) > 1 else nu[:, 0]
+        if z is not None:
+            z = z.reshape(len(self.fits), 2, -1).mean(axis=1) if self.literal else z.reshape(len(self.fits), -1)
         return nu, z
 
     def __str__(self) -> str:
@@ -59,12 +74,12 @@ class Formulation:
 
 
 def build_literal(problem: TrainingProblem, *, regularization: str = "tight") -> Formulation:
-    r"""Build the bilinear relaxation as printed, with one block of size 2D x 2D.
+    r"""Build the bilinear relaxation as printed, with one block of size 2N x 2N for each output.
 
     .. math::
 
         \min_{Q, \rho}\; \ell(\hat y, y) + c \beta D \rho \quad\text{s.t.}\quad
-        \hat y_i = 2 x_i^T Z x_i,\; Q_{jj} = \rho,\;
+        \hat y_i = 2 \langle \mathcal{X}_i, Z \rangle,\; Q_{jj} = \rho,\;
         Q = \begin{bmatrix} V & Z \\ Z^T & W \end{bmatrix} \succeq 0
 
     Parameters
@@ -80,26 +95,22 @@ def build_literal(problem: TrainingProblem, *, regularization: str = "tight") ->
 
     Notes
     -----
-    Equation (25) of Bartan and Pilanci; the factor 2 corrects the slip in (51).
+    Equations (25) and (67) of Bartan and Pilanci; the factor 2 corrects the slip in (51).
     """
-    d = problem.dimension
-    Q = cp.Variable((2 * d, 2 * d), PSD=True, name="Q")
-    rho = cp.Variable(name="rho")
-    diagonal = cp.diag(Q) == rho
-    return _assemble(problem, regularization, 2 * Q[:d, d:], rho, {"Q": Q}, diagonal)
+    return formulate(Instance.of(problem, regularization), form="literal")
 
 
 def build_two_block(problem: TrainingProblem, *, regularization: str = "tight") -> Formulation:
-    r"""Build the bilinear relaxation with two blocks of half the size.
+    r"""Build the bilinear relaxation with two blocks of half the size for each output.
 
     .. math::
 
         \min_{V, Z, \rho}\; \ell(\hat y, y) + c \beta D \rho \quad\text{s.t.}\quad
-        \hat y_i = 2 x_i^T Z x_i,\; V_{jj} = \rho,\; V + Z \succeq 0,\; V - Z \succeq 0
+        \hat y_i = 2 \langle \mathcal{X}_i, Z \rangle,\; V_{jj} = \rho,\; V + Z \succeq 0,\; V - Z \succeq 0
 
-    The data matrices :math:`x x^T` are symmetric, so (25) has an optimum with Z = Z' and V = W, for which
-    its block is positive semidefinite exactly when V + Z and V - Z are. Same optimal value as
-    `build_literal`, about a quarter of the work.
+    The data matrices are symmetric, so (25) has an optimum with Z = Z' and V = W, for which its block is
+    positive semidefinite exactly when V + Z and V - Z are. Same optimal value as `build_literal`, about a
+    quarter of the work.
 
     Parameters
     ----------
@@ -112,13 +123,47 @@ def build_two_block(problem: TrainingProblem, *, regularization: str = "tight") 
     Formulation
         Variables ``V``, ``Z`` (symmetric), ``rho``, ``yhat``.
     """
-    d = problem.dimension
+    return formulate(Instance.of(problem, regularization), form="two-block")
+
+
+def formulate(instance: Instance, *, form: str) -> Formulation:
+    """Build the relaxation of an instance, in its units."""
+    blocks = _literal_block if form == "literal" else _two_block
+    C, N = instance.n_blocks, instance.size
+    yhat = cp.Variable(instance.target.shape, name="yhat")
+    rho = cp.Variable(C, name="rho")
+    variables = {"rho": rho, "yhat": yhat}
+    fits, diagonals, cones = [], [], []
+    for k in range(C):
+        suffix = str(k) if C > 1 else ""
+        matrices, Z, diagonal, cone = blocks(N, suffix, rho[k])
+        variables.update(matrices)
+        output = yhat[:, k] if instance.target.ndim == 2 else yhat
+        fits.append(output == 2 * instance.map.expression(Z))
+        diagonals.append(diagonal)
+        cones += cone
+    objective = instance.loss.expression(yhat, instance.target) + instance.weight * cp.sum(rho)
+    program = cp.Problem(cp.Minimize(objective), [*fits, *diagonals, *cones])
+    return Formulation(program, variables, fits, diagonals, form == "literal")
+
+
+Block = tuple[dict[str, cp.Variable], cp.Expression, cp.Constraint, list[cp.Constraint]]
+
+
+def _literal_block(N: int, suffix: str, rho: cp.Expression) -> Block:
+    Q = cp.Variable((2 * N, 2 * N), PSD=True, name=f"Q{suffix}")
+    return {f"Q{suffix}": Q}, Q[:N, N:], cp.diag(Q) == rho, []
+
+
+def _two_block(N: int, suffix: str, rho: cp.Expression) -> Block:
     # Matrix variables of their own, not blocks A and B with 2 Z = A - B: that would double the dense rows.
-    V = cp.Variable((d, d), symmetric=True, name="V")
-    Z = cp.Variable((d, d), symmetric=True, name="Z")
-    rho = cp.Variable(name="rho")
-    blocks = [V + Z >> 0, V - Z >> 0]
-    return _assemble(problem, regularization, 2 * Z, rho, {"V": V, "Z": Z}, cp.diag(V) == rho, blocks)
+    V = cp.Variable((N, N), symmetric=True, name=f"V{suffix}")
+    Z = cp.Variable((N, N), symmetric=True, name=f"Z{suffix}")
+    return {f"V{suffix}": V, f"Z{suffix}": Z}, Z, cp.diag(V) == rho, [V + Z >> 0, V - Z >> 0]
+
+
+def _stacked(values: list[FloatArray | None]) -> FloatArray | None:
+    return None if any(value is None for value in values) else np.stack(values)  # type: ignore[arg-type]
 
 
 def build_polynomial(problem: TrainingProblem) -> cp.Problem:
@@ -140,17 +185,18 @@ def build_polynomial(problem: TrainingProblem) -> cp.Problem:
     -----
     Equation (23) of Bartan and Pilanci, right as printed. Here equality on the diagonals matters.
     """
-    d = problem.dimension
-    Z1 = cp.Variable((d, d), PSD=True, name="Z1")
-    Z2 = cp.Variable((d, d), PSD=True, name="Z2")
+    N, M = problem.size, problem.levels - 1
+    Z1 = cp.Variable((N, N), PSD=True, name="Z1")
+    Z2 = cp.Variable((N, N), PSD=True, name="Z2")
     rho1, rho2 = cp.Variable(name="rho1"), cp.Variable(name="rho2")
     yhat = cp.Variable(problem.n_samples, name="yhat")
-    objective = problem.loss.expression(yhat, problem.y) + problem.beta * d * (rho1 + rho2)
-    constraints = [
-        yhat == _quadratic_expression(problem.X, Z1 - Z2),
-        cp.diag(Z1) == rho1,
-        cp.diag(Z2) == rho2,
-    ]
+    weight = problem.beta * problem.n_features * M
+    objective = problem.loss.expression(yhat, problem.y) + weight * (rho1 + rho2)
+    constraints = [yhat == problem.map.expression(Z1 - Z2)]
+    for Z, rho in ((Z1, rho1), (Z2, rho2)):
+        # With M > 1 replicas of a coordinate may disagree, which lowers its entry; the last one is binary.
+        exact = range(N) if M == 1 else range(problem.n_features, N)
+        constraints += [cp.diag(Z) == rho] if M == 1 else [cp.diag(Z) <= rho, *(Z[j, j] == rho for j in exact)]
     return cp.Problem(cp.Minimize(objective), constraints)
 
 
@@ -182,25 +228,3 @@ def build_relaxation(
     """
     build = FORMS[check_choice("form", form, FORMS)]
     return build(problem, regularization=check_choice("regularization", regularization, REGULARIZATIONS))
-
-
-def _assemble(
-    problem: TrainingProblem,
-    regularization: str,
-    S: cp.Expression,
-    rho: cp.Variable,
-    matrices: dict[str, cp.Variable],
-    diagonal: cp.Constraint,
-    blocks: Sequence[cp.Constraint] = (),
-) -> Formulation:
-    yhat = cp.Variable(problem.n_samples, name="yhat")
-    weight = problem.regularization_weight(regularization)
-    fit = yhat == _quadratic_expression(problem.X, S)
-    objective = cp.Minimize(problem.loss.expression(yhat, problem.y) + weight * rho)
-    variables = {**matrices, "rho": rho, "yhat": yhat}
-    return Formulation(cp.Problem(objective, [fit, diagonal, *blocks]), variables, fit, diagonal)
-
-
-def _quadratic_expression(X: FloatArray, S: cp.Expression) -> cp.Expression:
-    # One affine expression: n scalar constraints x_i' S x_i would make compilation explode.
-    return cp.sum(cp.multiply(X @ S, np.asarray(X)), axis=1)

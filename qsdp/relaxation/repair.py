@@ -6,49 +6,54 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._validation import FloatArray
-from qsdp.problem import TrainingProblem
+from qsdp.relaxation.instance import Instance
 
 __all__ = ["project_psd", "repair"]
 
 _LARGEST_STRETCH = 1024.0
 
+Blocks = FloatArray | None
 
-def repair(
-    problem: TrainingProblem,
-    Z: FloatArray | None,
-    V: FloatArray | None,
-    W: FloatArray | None,
-    *,
-    regularization: str = "tight",
-) -> tuple[FloatArray, FloatArray, float]:
+
+def repair(instance: Instance, Z: Blocks, V: Blocks, W: Blocks) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Return ``(Z, V, rho)``, feasible for the relaxation, from a solver's blocks.
 
     The blocks are symmetrised (Z with its transpose, V with W: the data matrices are symmetric, so
     predictions stay and nothing grows), the negative eigenvalues of ``V + Z`` and ``V - Z`` clipped,
     ``rho`` set to the largest diagonal entry of V, the diagonal padded to it, and everything rescaled by
-    the non-negative factor that minimises the objective along the ray. What is missing or not finite
-    gives the zero point.
+    the non-negative factor that minimises the objective along the ray. What is missing, of another shape
+    or not finite gives the zero point.
+
+    Parameters
+    ----------
+    instance : Instance
+    Z, V, W : ndarray of shape (C, N, N) or None
 
     Returns
     -------
-    Z, V : ndarray of shape (D, D)
-        Symmetric; ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal `rho`.
-    rho : float
+    Z, V : ndarray of shape (C, N, N)
+        Symmetric; every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal `rho`.
+    rho : ndarray of shape (C,)
     """
-    d = problem.dimension
-    zero = (np.zeros((d, d)), np.zeros((d, d)), 0.0)
-    if Z is None or V is None or W is None or not all(np.all(np.isfinite(M)) for M in (Z, V, W)):
-        return zero
-    Z_even, V_even = _symmetric(Z), _symmetric(0.5 * (V + W))
-    A, B = project_psd(V_even + Z_even), project_psd(V_even - Z_even)
-    Z_even, V_even = 0.5 * (A - B), 0.5 * (A + B)
-    rho = float(V_even.diagonal().max())
-    if not rho > 0.0:
-        return zero
-    cost = problem.regularization_weight(regularization) * rho
-    scale = _best_stretch(problem, 2.0 * problem.forward(Z_even), cost)
-    np.fill_diagonal(V_even, rho)
+    shape = (instance.n_blocks, instance.size, instance.size)
+    Z_even, V_even, rho = np.zeros(shape), np.zeros(shape), np.zeros(instance.n_blocks)
+    if Z is None or V is None or W is None:
+        return Z_even, V_even, rho
+    if not all(np.shape(M) == shape and np.all(np.isfinite(M)) for M in (Z, V, W)):
+        return Z_even, V_even, rho
+    for k in range(instance.n_blocks):
+        Z_even[k], V_even[k], rho[k] = _repair_block(Z[k], 0.5 * (V[k] + W[k]))
+    scale = _best_stretch(instance, instance.predictions(Z_even), instance.weight * float(rho.sum()))
     return scale * Z_even, scale * V_even, scale * rho
+
+
+def _repair_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    Z, V = _symmetric(Z), _symmetric(V)
+    A, B = project_psd(V + Z), project_psd(V - Z)
+    V = 0.5 * (A + B)
+    rho = float(V.diagonal().max())
+    np.fill_diagonal(V, rho)
+    return 0.5 * (A - B), V, rho
 
 
 def project_psd(M: FloatArray) -> FloatArray:
@@ -64,14 +69,14 @@ def _symmetric(M: FloatArray) -> FloatArray:
     return 0.5 * (M + M.T)
 
 
-def _best_stretch(problem: TrainingProblem, prediction: FloatArray, cost: float) -> float:
+def _best_stretch(instance: Instance, prediction: FloatArray, cost: float) -> float:
     r"""Return the s >= 0 that minimises :math:`\ell(s \hat y, y) + s\,\mathrm{cost}`, by bisection."""
 
     def slope(s: float) -> float:
-        return float(problem.loss.gradient(s * prediction, problem.y) @ prediction) + cost
+        return float(np.vdot(instance.loss.gradient(s * prediction, instance.target), prediction)) + cost
 
     def objective(s: float) -> float:
-        return problem.loss.value(s * prediction, problem.y) + s * cost
+        return instance.loss.value(s * prediction, instance.target) + s * cost
 
     low, high = 0.0, 1.0
     while slope(high) < 0.0 and high < _LARGEST_STRETCH:

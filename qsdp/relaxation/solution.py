@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from qsdp._validation import FloatArray, check_matrix, read_only
-from qsdp.problem import TrainingProblem, quadratic_values
-from qsdp.relaxation.bounds import DualBound, best_dual_bound
+from qsdp.problem import TrainingProblem, quadratic_map
+from qsdp.relaxation.bounds import DualBound, instance_bound
+from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 
-__all__ = ["RawSolution", "Relaxation", "finish", "relative"]
+__all__ = ["RawSolution", "Relaxation", "finish", "join_outputs", "relative"]
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,11 @@ class RawSolution:
 
     Attributes
     ----------
-    Z, V, W : ndarray of shape (D, D) or None
-    nu : ndarray of shape (n,) or None
-        Multiplier of ``yhat = 2 x' Z x``.
-    z : ndarray of shape (D,) or None
-        Multiplier of the diagonal.
+    Z, V, W : ndarray of shape (C, N, N) or None
+    nu : ndarray of shape (n,) or (n, C), or None
+        Multipliers of ``yhat = 2 <X_i, Z>``.
+    z : ndarray of shape (C, N) or None
+        Multipliers of the diagonals.
     status : str
         The solver's own word.
     iterations : int or None
@@ -54,12 +55,13 @@ class Relaxation:
     Attributes
     ----------
     problem : TrainingProblem
-    Z, V, W : ndarray of shape (D, D)
+    Z, V, W : ndarray of shape (N, N), or lists of C of them for vector outputs
         ``[[V, Z], [Z', W]]`` is positive semidefinite with constant diagonal `rho`. The data matrices are
-        symmetric, so Z is symmetric and W equals V.
-    rho : float
+        symmetric, so Z is symmetric and W equals V. For M + 1 levels they belong to data scaled by M.
+    rho : float, or list of C of them
     objective : float
-        Loss of the predictions :math:`2 x_i^T Z x_i` plus :math:`2 \beta D \rho` ("paper": half the latter).
+        Loss of the predictions :math:`2 \langle \mathcal{X}_i, Z \rangle` plus :math:`2 \beta D \rho`
+        (summed over outputs; "paper": half the latter).
     lower_bound : float
         Bound on the global optimum :math:`p_b^*` over all networks of any width.
     dual : DualBound
@@ -71,19 +73,16 @@ class Relaxation:
         Back end and its own word.
     residuals : dict of str to float
         By how much the solver's point missed: "asymmetry" and "negative_eigenvalue" (relative to the
-        largest entry) and "diagonal" (its spread, relative). Empty when it left no point. The two-block
-        form bounds V only, so there the diagonal of the literal form may show a spread.
+        largest entry) and "diagonal" (its spread, relative). Empty when it left no point.
     compile_time, solve_time : float
-        Seconds.
+        Seconds, added over outputs that were solved apart.
     regularization : {"tight", "paper"}
     tol : float
         Accuracy that was asked for.
     """
 
     problem: TrainingProblem
-    Z: FloatArray
-    V: FloatArray
-    rho: float
+    blocks: tuple[FloatArray, FloatArray, FloatArray]
     objective: float
     lower_bound: float
     dual: DualBound
@@ -98,9 +97,25 @@ class Relaxation:
     tol: float
 
     @property
-    def W(self) -> FloatArray:  # noqa: N802 (the paper's name of the block)
+    def Z(self) -> Any:  # noqa: N802 (the paper's name of the block)
+        """Off-diagonal block, or the list of those of all outputs."""
+        return list(self.blocks[0]) if self.problem.vector else self.blocks[0][0]
+
+    @property
+    def V(self) -> Any:  # noqa: N802
+        """Upper diagonal block, or the list of those of all outputs."""
+        return list(self.blocks[1]) if self.problem.vector else self.blocks[1][0]
+
+    @property
+    def W(self) -> Any:  # noqa: N802
         """Lower diagonal block, equal to `V`."""
         return self.V
+
+    @property
+    def rho(self) -> Any:
+        """Common diagonal, or the list of those of all outputs."""
+        rhos = [float(rho) for rho in self.blocks[2]]
+        return rhos if self.problem.vector else rhos[0]
 
     @property
     def gap(self) -> float:
@@ -113,13 +128,41 @@ class Relaxation:
         return relative(self.gap, self.objective)
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the relaxation's predictions :math:`2 x_i^T Z x_i`, shape (n,), for data of shape (n, D)."""
-        return quadratic_values(check_matrix("X", X, n_columns=self.problem.dimension), 2.0 * self.Z)
+        r"""Return the predictions :math:`2 \langle \mathcal{X}, Z \rangle`, shape (n,) or (n, C), for data (n, d)."""
+        X = check_matrix("X", X, n_columns=self.problem.n_features)
+        scaled = quadratic_map((self.problem.levels - 1.0) * X, self.problem.activation)
+        columns = [2.0 * scaled.forward(Z) for Z in self.blocks[0]]
+        return np.stack(columns, axis=1) if self.problem.vector else columns[0]
+
+    def with_levels(self, levels: int) -> Relaxation:
+        r"""Return a feasible point and a bound for the problem of another number of levels, without a solve.
+
+        Predictions stay; the point is rescaled to the new columns and the bound recomputed from the same
+        dual vector, so both are valid but in general no longer optimal.
+        """
+        if levels == self.problem.levels:
+            return self
+        problem = self.problem.with_levels(levels)
+        ratio = (self.problem.levels - 1.0) / (problem.levels - 1.0)
+        columns = np.ones(problem.size)
+        columns[: problem.n_features] = ratio
+        Z, V, _ = (block * np.outer(columns, columns) if block.ndim == 3 else block for block in self.blocks)
+        _, units = Instance.of(problem, self.regularization).normalised()
+        raw = RawSolution(
+            Z / units.weight,
+            V / units.weight,
+            V / units.weight,
+            self.dual.nu * (units.prediction / units.value),
+            np.atleast_2d(self.dual.z) / columns**2,
+            status="transferred",
+        )
+        return finish(problem, raw, solver=self.solver, tol=self.tol, regularization=self.regularization)
 
     def __repr__(self) -> str:
+        rho = "[" + ", ".join(f"{r:.3g}" for r in self.rho) + "]" if self.problem.vector else f"{self.rho:.6g}"
         return (
             f"Relaxation(objective={self.objective:.6g}, lower_bound={self.lower_bound:.6g}, "
-            f"relative_gap={self.relative_gap:.2g}, rho={self.rho:.6g}, status={self.status!r}, "
+            f"relative_gap={self.relative_gap:.2g}, rho={rho}, status={self.status!r}, "
             f"solver={self.solver!r}, solve_time={self.solve_time:.3g})"
         )
 
@@ -132,28 +175,25 @@ def relative(gap: float, objective: float) -> float:
 def finish(
     problem: TrainingProblem, raw: RawSolution, *, solver: str, tol: float, regularization: str = "tight"
 ) -> Relaxation:
-    """Repair the solver's point for ``problem.normalised()`` and recompute everything from the data.
+    """Repair the solver's point for the normalised instance and recompute everything from the data.
 
     Parameters
     ----------
     problem : TrainingProblem
         The problem in its own units.
     raw : RawSolution
-        Candidates in the units of ``problem.normalised()``.
+        Candidates in the units of ``Instance.of(problem, regularization).normalised()``.
     """
-    normal, units = problem.normalised()
-    Z, V, rho = repair(normal, raw.Z, raw.V, raw.W, regularization=regularization)
-    minus_gradient = -normal.loss.gradient(2.0 * normal.forward(Z), normal.y)
-    dual = best_dual_bound(normal, [raw.nu, minus_gradient], [raw.z], regularization=regularization)
-    objective = normal.relaxed_objective(Z, rho, regularization=regularization)
-    relative_gap = relative(objective - dual.value, objective)
-    usable = _is_usable(raw)
-    status = "optimal" if relative_gap <= 100 * tol else "inaccurate" if usable else "failed"
+    instance, units = Instance.of(problem, regularization).normalised()
+    Z, V, rho = repair(instance, raw.Z, raw.V, raw.W)
+    minus_gradient = -instance.loss.gradient(instance.predictions(Z), instance.target)
+    dual = instance_bound(instance, [raw.nu, minus_gradient], [raw.z])
+    objective = instance.objective(Z, rho)
+    usable = raw.Z is not None and bool(np.any(rho > 0.0))
+    blocks = (units.weight * Z, units.weight * V, units.weight * rho)
     return Relaxation(
         problem=problem,
-        Z=read_only(units.weight * Z),
-        V=read_only(units.weight * V),
-        rho=units.weight * rho,
+        blocks=(read_only(blocks[0]), read_only(blocks[1]), read_only(blocks[2])),
         objective=units.value * objective,
         lower_bound=units.value * dual.value,
         dual=DualBound(
@@ -161,7 +201,7 @@ def finish(
             dual.nu * (units.value / units.prediction),
             dual.z * (units.value / units.weight),
         ),
-        status=status,
+        status=_verdict(relative(objective - dual.value, objective), tol, usable),
         solver=solver,
         solver_status=raw.status,
         iterations=raw.iterations,
@@ -173,19 +213,52 @@ def finish(
     )
 
 
-def _is_usable(raw: RawSolution) -> bool:
-    blocks = (raw.Z, raw.V, raw.W)
-    return all(block is not None and bool(np.all(np.isfinite(block))) for block in blocks)
+def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation]) -> Relaxation:
+    """Return the relaxation of a vector problem whose outputs are independent, from one of each."""
+    first = parts[0]
+    objective = sum(part.objective for part in parts)
+    bound = sum(part.lower_bound for part in parts)
+    usable = any(part.status != "failed" for part in parts)
+    Z, V, rho = (np.concatenate([part.blocks[k] for part in parts]) for k in range(3))
+    statuses = sorted({part.solver_status for part in parts})
+    iterations = [part.iterations for part in parts if part.iterations is not None]
+    names = {name for part in parts for name in part.residuals}
+    nu = np.stack([part.dual.nu for part in parts], axis=1)
+    return Relaxation(
+        problem=problem,
+        blocks=(read_only(Z), read_only(V), read_only(rho)),
+        objective=objective,
+        lower_bound=bound,
+        dual=DualBound(bound, nu, np.stack([part.dual.z for part in parts])),
+        status=_verdict(relative(objective - bound, objective), first.tol, usable),
+        solver=", ".join(sorted({part.solver for part in parts})),
+        solver_status=", ".join(statuses),
+        iterations=sum(iterations) if iterations else None,
+        residuals={name: max(part.residuals.get(name, 0.0) for part in parts) for name in sorted(names)},
+        compile_time=sum(part.compile_time for part in parts),
+        solve_time=sum(part.solve_time for part in parts),
+        regularization=first.regularization,
+        tol=first.tol,
+    )
+
+
+def _verdict(relative_gap: float, tol: float, usable: bool) -> str:
+    return "optimal" if relative_gap <= 100 * tol else "inaccurate" if usable else "failed"
 
 
 def _residuals(raw: RawSolution) -> dict[str, float]:
     assert raw.Z is not None
-    K = np.block([[raw.V, raw.Z], [raw.Z.T, raw.W]])
-    largest = float(np.abs(K).max()) or 1.0
-    lowest = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
-    diagonal = K.diagonal()
-    return {
-        "asymmetry": float(np.abs(K - K.T).max()) / largest,
-        "negative_eigenvalue": max(0.0, -lowest) / largest,
-        "diagonal": float(diagonal.max() - diagonal.min()) / largest,
-    }
+    assert raw.V is not None
+    assert raw.W is not None
+    worst = {"asymmetry": 0.0, "negative_eigenvalue": 0.0, "diagonal": 0.0}
+    for Z, V, W in zip(raw.Z, raw.V, raw.W, strict=True):
+        K = np.block([[V, Z], [Z.T, W]])
+        largest = float(np.abs(K).max()) or 1.0
+        diagonal = K.diagonal()
+        found = {
+            "asymmetry": float(np.abs(K - K.T).max()),
+            "negative_eigenvalue": max(0.0, -float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])),
+            "diagonal": float(diagonal.max() - diagonal.min()),
+        }
+        worst = {name: max(worst[name], found[name] / largest) for name in worst}
+    return worst

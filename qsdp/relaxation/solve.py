@@ -6,12 +6,15 @@ import time
 import warnings
 from dataclasses import replace
 
+from joblib import Parallel, delayed
+
 from qsdp._validation import check_choice, check_integer, check_real
 from qsdp.exceptions import InvalidTypeError, QSDPWarning
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
-from qsdp.relaxation.backends import Backend, Settings, choose_backend
+from qsdp.relaxation.backends import BACKENDS, Backend, Settings, choose_backend
 from qsdp.relaxation.formulations import FORMS
-from qsdp.relaxation.solution import RawSolution, Relaxation, finish
+from qsdp.relaxation.instance import GramReduction, Instance
+from qsdp.relaxation.solution import RawSolution, Relaxation, finish, join_outputs
 
 __all__ = ["solve_relaxation"]
 
@@ -32,12 +35,13 @@ def solve_relaxation(
     max_iter: int | None = None,
     time_limit: float | None = None,
     verbose: bool = False,
+    n_jobs: int | None = None,
 ) -> Relaxation:
     r"""Solve the semidefinite relaxation of a training problem.
 
     .. math::
 
-        \min_{V, Z, W, \rho}\; \ell(2 x_i^T Z x_i, y) + 2 \beta D \rho \quad\text{s.t.}\quad
+        \min_{V, Z, W, \rho}\; \ell(2 \langle \mathcal{X}_i, Z \rangle, y) + 2 \beta D \rho \quad\text{s.t.}\quad
         \begin{bmatrix} V & Z \\ Z^T & W \end{bmatrix} \succeq 0,\; V_{jj} = W_{jj} = \rho
 
     Its optimum bounds that of every network from below, and is at least the optimum for ``beta / 1.783``.
@@ -61,6 +65,8 @@ def solve_relaxation(
         Seconds, > 0.
     verbose : bool, default=False
         Let the solver print.
+    n_jobs : int, optional
+        Processes for the outputs of a vector problem whose loss adds up over them, as in joblib; None is one.
 
     Returns
     -------
@@ -78,7 +84,9 @@ def solve_relaxation(
 
     Notes
     -----
-    Equation (25) of Bartan and Pilanci with the factor of the regulariser corrected.
+    Equations (25) and (67) of Bartan and Pilanci with the factor of the regulariser corrected. The problem for
+    M + 1 levels is the binary one on columns scaled by M. A squared loss with more than N(N + 1)/2 samples is
+    reduced to that many rows first.
 
     Examples
     --------
@@ -94,15 +102,18 @@ def solve_relaxation(
     settings = Settings(
         tol=check_real("tol", tol, strict=True),
         form=check_choice("form", form, FORMS),
-        regularization=check_choice("regularization", regularization, REGULARIZATIONS),
         max_iter=None if max_iter is None else check_integer("max_iter", max_iter, minimum=1),
         time_limit=None if time_limit is None else check_real("time_limit", time_limit, strict=True),
         verbose=bool(verbose),
     )
+    check_choice("regularization", regularization, REGULARIZATIONS)
     backend = choose_backend(solver, problem.loss, max_iter=settings.max_iter, time_limit=settings.time_limit)
-    if (trivial := _zero_if_optimal(problem, settings)) is not None:
+    if (trivial := _zero_if_optimal(problem, settings.tol, regularization)) is not None:
         return trivial
-    relaxation = _solve_to_the_gap(problem, backend, settings)
+    if problem.vector and not problem.loss.coupled:
+        relaxation = _solve_outputs(problem, backend, settings, regularization, n_jobs)
+    else:
+        relaxation = _solve_to_the_gap(problem, backend, settings, regularization)
     if relaxation.status != "optimal":
         warnings.warn(
             f"solver {backend.name!r} (its status: {relaxation.solver_status}) left a certified relative gap "
@@ -114,14 +125,49 @@ def solve_relaxation(
     return relaxation
 
 
-def _solve_to_the_gap(problem: TrainingProblem, backend: Backend, settings: Settings) -> Relaxation:
+def _solve_outputs(
+    problem: TrainingProblem, backend: Backend, settings: Settings, regularization: str, n_jobs: int | None
+) -> Relaxation:
+    """Solve the outputs of a separable vector problem apart, with one reduction of the data for all."""
+    reduction = _reduction(problem, regularization)
+    parts = Parallel(n_jobs=n_jobs)(
+        delayed(_solve_to_the_gap)(problem.output(k), backend.name, settings, regularization, reduction, k)
+        for k in range(problem.n_outputs)
+    )
+    return join_outputs(problem, list(parts))
+
+
+def _reduction(problem: TrainingProblem, regularization: str) -> GramReduction | None:
+    if not GramReduction.pays(problem):
+        return None
+    scalar = problem.output(0) if problem.vector else problem
+    targets = problem.y if problem.vector else problem.y[:, None]
+    return GramReduction(Instance.of(scalar, regularization).normalised()[0], targets)
+
+
+def _solve_to_the_gap(
+    problem: TrainingProblem,
+    solver: Backend | str,
+    settings: Settings,
+    regularization: str,
+    reduction: GramReduction | None = None,
+    k: int = 0,
+) -> Relaxation:
     """Solve; ask again for more accuracy where the solver claims success and the gap denies it."""
-    normal, _ = problem.normalised()
+    # By name where processes are crossed: functions of a registry changed at run time cannot be sent.
+    backend = BACKENDS[solver] if isinstance(solver, str) else solver
+    if (trivial := _zero_if_optimal(problem, settings.tol, regularization, warn=False)) is not None:
+        return trivial
+    reduction = reduction or _reduction(problem, regularization)
+    normal, units = Instance.of(problem, regularization).normalised()
+    instance = reduction.reduced(normal, units, k) if reduction else normal
     best: Relaxation | None = None
     for tightening in _TIGHTENINGS:
-        raw = backend.solve(normal, replace(settings, tol=settings.tol * tightening))
+        raw = backend.solve(instance, replace(settings, tol=settings.tol * tightening))
+        if reduction and raw.nu is not None:
+            raw = replace(raw, nu=reduction.lift_dual(raw.nu, instance, normal))
         relaxation = finish(
-            problem, raw, solver=backend.name, tol=settings.tol, regularization=settings.regularization
+            problem, raw, solver=backend.name, tol=settings.tol, regularization=regularization
         )
         if best is not None:
             better = min(best, relaxation, key=lambda candidate: candidate.relative_gap)
@@ -137,19 +183,20 @@ def _solve_to_the_gap(problem: TrainingProblem, backend: Backend, settings: Sett
     return best
 
 
-def _zero_if_optimal(problem: TrainingProblem, settings: Settings) -> Relaxation | None:
+def _zero_if_optimal(
+    problem: TrainingProblem, tol: float, regularization: str, *, warn: bool = True
+) -> Relaxation | None:
     """Return the zero point where the data prove it optimal, as for all-zero data or a large beta."""
     start = time.perf_counter()
-    zero = finish(
-        problem, RawSolution(), solver="none", tol=settings.tol, regularization=settings.regularization
-    )
+    raw = RawSolution(status="not needed")
+    zero = finish(problem, raw, solver="none", tol=tol, regularization=regularization)
     if zero.relative_gap > _ZERO_GAP:
         return None
-    warnings.warn(
-        f"beta={problem.beta:g} is so large for these data that the zero network is globally optimal; "
-        "choose a smaller beta to get a network that predicts",
-        QSDPWarning,
-        stacklevel=3,
-    )
-    raw = RawSolution(status="not needed", timings={"solve": time.perf_counter() - start})
-    return finish(problem, raw, solver="none", tol=settings.tol, regularization=settings.regularization)
+    if warn:
+        warnings.warn(
+            f"beta={problem.beta:g} is so large for these data that the zero network is globally optimal; "
+            "choose a smaller beta to get a network that predicts",
+            QSDPWarning,
+            stacklevel=3,
+        )
+    return replace(zero, solve_time=time.perf_counter() - start)

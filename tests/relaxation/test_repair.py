@@ -6,7 +6,7 @@ from brute_force import random_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp.losses import LOSSES
+from qsdp.losses import SCALAR_LOSSES
 from qsdp.relaxation.repair import project_psd, repair
 
 
@@ -21,7 +21,7 @@ def random_feasible(rng, d):
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(1, 6),
-    st.sampled_from(sorted(LOSSES)),
+    st.sampled_from(sorted(SCALAR_LOSSES)),
     st.sampled_from([0.0, 1e-6, 1.0]),
 )
 def test_output_is_feasible_and_no_worse_than_zero(seed, d, loss, beta):
@@ -36,7 +36,7 @@ def test_output_is_feasible_and_no_worse_than_zero(seed, d, loss, beta):
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.sampled_from(sorted(LOSSES)))
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.sampled_from(sorted(SCALAR_LOSSES)))
 def test_feasible_points_never_get_worse(seed, d, loss):
     rng = np.random.default_rng(seed)
     problem = random_problem(seed, d, 8, loss=loss)

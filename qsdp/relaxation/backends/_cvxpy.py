@@ -8,16 +8,16 @@ from typing import Any
 
 import cvxpy as cp
 
-from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends.base import Settings
-from qsdp.relaxation.formulations import build_relaxation
+from qsdp.relaxation.formulations import formulate
+from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution
 
 __all__ = ["solve_with_cvxpy"]
 
 
 def solve_with_cvxpy(
-    problem: TrainingProblem, settings: Settings, *, solver: str, options: dict[str, Any]
+    instance: Instance, settings: Settings, *, solver: str, options: dict[str, Any]
 ) -> RawSolution:
     """Build, compile and solve the relaxation; what the solver reports is passed on, not believed.
 
@@ -25,7 +25,7 @@ def solve_with_cvxpy(
     over the point it has reached.
     """
     start = time.perf_counter()
-    formulation = build_relaxation(problem, form=settings.form, regularization=settings.regularization)
+    formulation = formulate(instance, form=settings.form)
     data, chain, inverse = formulation.problem.get_problem_data(solver, solver_opts=options)
     compiled = time.perf_counter()
     status, iterations = "failed", None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from qsdp.problem import TrainingProblem
+from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution
 
 __all__ = ["Backend", "Settings"]
@@ -20,7 +20,6 @@ class Settings:
     tol : float
         The solver's own accuracy (relative certified gap for solvers of this package).
     form : {"two-block", "literal"}
-    regularization : {"tight", "paper"}
     max_iter : int or None
     time_limit : float or None
         Seconds.
@@ -30,7 +29,6 @@ class Settings:
 
     tol: float
     form: str
-    regularization: str
     max_iter: int | None
     time_limit: float | None
     verbose: bool
@@ -52,7 +50,7 @@ class Backend:
     iteration_limit, time_limit : bool
         Which limits it takes.
     solve : callable
-        From a (normalised) problem and settings to candidates.
+        From a (normalised) instance and settings to candidates.
     licence : callable or None
         Returns None where the licence is in order, else one line that says what is missing.
     """
@@ -63,5 +61,5 @@ class Backend:
     cones: frozenset[str]
     iteration_limit: bool
     time_limit: bool
-    solve: Callable[[TrainingProblem, Settings], RawSolution]
+    solve: Callable[[Instance, Settings], RawSolution]
     licence: Callable[[], str | None] | None = None

@@ -6,13 +6,13 @@ from typing import Any
 
 import cvxpy as cp
 
-from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
 from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution
 
 
-def _solve(problem: TrainingProblem, settings: Settings) -> RawSolution:
+def _solve(instance: Instance, settings: Settings) -> RawSolution:
     options: dict[str, Any] = {
         "tol_gap_abs": settings.tol,
         "tol_gap_rel": settings.tol,
@@ -22,7 +22,7 @@ def _solve(problem: TrainingProblem, settings: Settings) -> RawSolution:
         options["max_iter"] = settings.max_iter
     if settings.time_limit is not None:
         options["time_limit"] = settings.time_limit
-    return solve_with_cvxpy(problem, settings, solver=cp.CLARABEL, options=options)
+    return solve_with_cvxpy(instance, settings, solver=cp.CLARABEL, options=options)
 
 
 BACKEND = Backend(

@@ -6,13 +6,13 @@ from typing import Any
 
 import cvxpy as cp
 
-from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
 from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution
 
 
-def _solve(problem: TrainingProblem, settings: Settings) -> RawSolution:
+def _solve(instance: Instance, settings: Settings) -> RawSolution:
     options: dict[str, Any] = {
         "abstol": settings.tol,
         "reltol": settings.tol,
@@ -22,7 +22,7 @@ def _solve(problem: TrainingProblem, settings: Settings) -> RawSolution:
     }
     if settings.max_iter is not None:
         options["max_iters"] = settings.max_iter
-    return solve_with_cvxpy(problem, settings, solver=cp.CVXOPT, options=options)
+    return solve_with_cvxpy(instance, settings, solver=cp.CVXOPT, options=options)
 
 
 BACKEND = Backend(

@@ -6,15 +6,15 @@ from typing import Any
 
 import cvxpy as cp
 
-from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
 from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution
 
 
-def _solve(problem: TrainingProblem, settings: Settings) -> RawSolution:
+def _solve(instance: Instance, settings: Settings) -> RawSolution:
     return solve_with_cvxpy(
-        problem, settings, solver=cp.MOSEK, options={"mosek_params": mosek_parameters(settings)}
+        instance, settings, solver=cp.MOSEK, options={"mosek_params": mosek_parameters(settings)}
     )
 
 

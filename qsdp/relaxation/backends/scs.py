@@ -6,15 +6,15 @@ from typing import Any
 
 import cvxpy as cp
 
-from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
 from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution
 
 _MAX_ITER = 20_000
 
 
-def _solve(problem: TrainingProblem, settings: Settings) -> RawSolution:
+def _solve(instance: Instance, settings: Settings) -> RawSolution:
     options: dict[str, Any] = {
         "eps_abs": settings.tol,
         "eps_rel": settings.tol,
@@ -22,7 +22,7 @@ def _solve(problem: TrainingProblem, settings: Settings) -> RawSolution:
     }
     if settings.time_limit is not None:
         options["time_limit_secs"] = settings.time_limit
-    return solve_with_cvxpy(problem, settings, solver=cp.SCS, options=options)
+    return solve_with_cvxpy(instance, settings, solver=cp.SCS, options=options)
 
 
 BACKEND = Backend(

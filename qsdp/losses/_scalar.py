@@ -1,14 +1,11 @@
-"""Convex losses: value, subgradient, Fenchel conjugate, proximal operator and CVXPY form of each.
+"""Losses of scalar outputs; methods are elementwise before the sum, so ``(n, C)`` works as ``(n,)`` does.
 
-Every loss is a SUM over samples (never a mean) of a scalar convex function ``loss(t, y)`` of the
-prediction ``t``. Methods are elementwise before the sum, so arrays of shape ``(n, C)`` work as
-``(n,)`` does. Label losses take targets -1 and +1 and depend on the margin ``m = y t`` only; their
-conjugates depend on ``p = -y u`` with ``u`` the dual variable.
+Label losses take targets -1 and +1 and depend on the margin ``m = y t`` only; their conjugates depend on
+``p = -y u`` with ``u`` the dual variable.
 """
 
 from __future__ import annotations
 
-import abc
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -16,111 +13,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.special import expit, wrightomega, xlog1py, xlogy
 
-from qsdp._validation import FloatArray, check_choice, check_real
+from qsdp._validation import FloatArray, check_real
 from qsdp.exceptions import InvalidInputError
+from qsdp.losses._base import Loss
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = [
-    "LOSSES",
-    "Absolute",
-    "Hinge",
-    "Huber",
-    "Logistic",
-    "Loss",
-    "Squared",
-    "SquaredHinge",
-    "get_loss",
-]
-
-_LABELS_SHOWN = 5
-
-
-class Loss(abc.ABC):
-    """A convex loss, summed over samples; instances are immutable and compare by value.
-
-    Arrays are not checked: predictions, duals and targets are float64 arrays of one shape.
-
-    Attributes
-    ----------
-    name : str
-        The name `get_loss` knows the loss by.
-    labels : bool
-        True if targets are the labels -1 and +1.
-    smooth : bool
-        True if the loss is differentiable in the prediction everywhere.
-    bounded_dual : bool
-        True if the conjugate's domain is bounded, that is, if `lipschitz` is finite.
-    cones : frozenset of str
-        What a conic solver needs besides linear inequalities: "quadratic", "exponential" or nothing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> loss = get_loss("squared")
-    >>> loss.value(np.array([1.0, 2.0]), np.array([0.0, 4.0]))
-    5.0
-    """
-
-    name: ClassVar[str]
-    labels: ClassVar[bool] = False
-    smooth: ClassVar[bool]
-    bounded_dual: ClassVar[bool]
-    cones: ClassVar[frozenset[str]]
-
-    @property
-    @abc.abstractmethod
-    def lipschitz(self) -> float:
-        """Least Lipschitz constant of the scalar loss in its prediction; ``math.inf`` if there is none."""
-
-    @abc.abstractmethod
-    def value(self, prediction: FloatArray, target: FloatArray) -> float:
-        """Return ``sum_i loss(prediction_i, target_i)``."""
-
-    @abc.abstractmethod
-    def gradient(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
-        """Return the gradient in the prediction; at a kink, the subgradient zero."""
-
-    @abc.abstractmethod
-    def conjugate(self, dual: FloatArray, target: FloatArray) -> float:
-        """Return ``sum_i sup_t (dual_i t - loss(t, target_i))``.
-
-        The domain is tested without any tolerance: the result is ``math.inf`` one rounding error
-        outside it, so apply `project_dual` first to a dual that was computed.
-        """
-
-    @abc.abstractmethod
-    def project_dual(self, dual: FloatArray, target: FloatArray) -> FloatArray:
-        """Return the point of the conjugate's domain that is nearest to `dual`."""
-
-    @abc.abstractmethod
-    def prox(self, point: FloatArray, target: FloatArray, step: float) -> FloatArray:
-        """Return ``argmin_t step * loss(t, target) + (t - point)^2 / 2`` elementwise, for ``step > 0``."""
-
-    @abc.abstractmethod
-    def expression(self, prediction: cp.Expression, target: FloatArray) -> cp.Expression:
-        """Return `value` as a convex CVXPY expression in `prediction`."""
-
-    @abc.abstractmethod
-    def rescaled(self, scale: float) -> tuple[Loss, float]:
-        """Return ``(other, factor)`` with ``loss(scale t, scale y) = factor * other(t, y)``.
-
-        The scale is positive, and 1 for label losses: labels name classes and are never scaled.
-        """
-
-    def check_target(self, target: FloatArray) -> None:
-        """Raise `InvalidInputError` unless a label loss's targets are -1 and +1, with both present."""
-        if not self.labels:
-            return
-        found = np.unique(target).tolist()
-        if found != [-1, 1]:
-            shown = ", ".join(repr(label) for label in found[:_LABELS_SHOWN])
-            more = f", ... ({len(found)} distinct values)" if len(found) > _LABELS_SHOWN else ""
-            raise InvalidInputError(
-                f"y must hold the labels -1 and +1 only, and both of them, for the {self.name} loss; "
-                f"found {shown or 'nothing'}{more}"
-            )
+__all__ = ["Absolute", "Hinge", "Huber", "Logistic", "Squared", "SquaredHinge"]
 
 
 class _LabelLoss(Loss):
@@ -450,26 +350,6 @@ class SquaredHinge(_LabelLoss):
         import cvxpy as cp
 
         return cp.sum(cp.square(cp.pos(1.0 - cp.multiply(target, prediction))))
-
-
-LOSSES: dict[str, type[Loss]] = {
-    loss.name: loss for loss in (Squared, Absolute, Huber, Logistic, Hinge, SquaredHinge)
-}
-
-
-def get_loss(loss: str | Loss) -> Loss:
-    """Return the loss of a name, with its default parameters; a `Loss` is returned as it is.
-
-    Examples
-    --------
-    >>> get_loss("huber")
-    Huber(delta=1.0)
-    >>> get_loss(Huber(delta=0.5))
-    Huber(delta=0.5)
-    """
-    if isinstance(loss, Loss):
-        return loss
-    return LOSSES[check_choice("loss", loss, LOSSES)]()
 
 
 def _squared_scale(scale: float) -> float:

@@ -1,0 +1,163 @@
+"""Degree-two polynomial activations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from qsdp._validation import FloatArray, check_choice, check_real
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+
+__all__ = ["ACTIVATIONS", "PolynomialActivation", "get_activation"]
+
+_NODES = 200
+
+
+@dataclass(frozen=True)
+class PolynomialActivation:
+    r"""Activation :math:`\sigma(t) = a t^2 + b t + c`.
+
+    Parameters
+    ----------
+    a, b, c : float
+        Finite, not all zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> relu_like = PolynomialActivation.fit_to(lambda t: np.maximum(t, 0.0), (-5.0, 5.0))
+    >>> relu_like
+    PolynomialActivation(a=0.09375, b=0.5, c=0.46875)
+    >>> float(relu_like(2.0))
+    1.84375
+    """
+
+    a: float
+    b: float
+    c: float
+
+    def __post_init__(self) -> None:
+        for name in ("a", "b", "c"):
+            value = getattr(self, name)
+            number = check_real(f"activation coefficient {name}", value, minimum=-math.inf)
+            object.__setattr__(self, name, number)
+        if self.a == self.b == self.c == 0.0:
+            raise InvalidInputError("activation must have a coefficient other than zero; got (0, 0, 0)")
+
+    @property
+    def coefficients(self) -> tuple[float, float, float]:
+        """``(a, b, c)``."""
+        return self.a, self.b, self.c
+
+    @property
+    def lifted(self) -> bool:
+        """Whether there is a linear or constant part, so that neurons need one more coordinate."""
+        return self.b != 0.0 or self.c != 0.0
+
+    def __call__(self, t: Any) -> FloatArray:
+        """Return :math:`a t^2 + b t + c`, elementwise."""
+        t = np.asarray(t, dtype=np.float64)
+        value: FloatArray = (self.a * t + self.b) * t + self.c
+        return value
+
+    @classmethod
+    def fit_to(
+        cls, function: Callable[[FloatArray], Any], interval: tuple[float, float] = (-1.0, 1.0)
+    ) -> PolynomialActivation:
+        r"""Return the least-squares approximation of `function` on an interval.
+
+        .. math:: \min_{a,b,c} \int_l^h (a t^2 + b t + c - \phi(t))^2 \,dt
+
+        Parameters
+        ----------
+        function : callable
+            Maps an array of points to the array of its values, such as ``numpy.tanh``.
+        interval : (float, float), default=(-1, 1)
+            l < h, the range of pre-activations that matters.
+
+        Notes
+        -----
+        Projection onto the first three Legendre polynomials by Gauss quadrature, on both halves of the
+        interval apart, so that kinks in the middle (ReLU, absolute value on symmetric intervals) are
+        integrated exactly.
+        """
+        low, high = _check_interval(interval)
+        middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        nodes, weights = np.polynomial.legendre.leggauss(_NODES // 2)
+        points = np.concatenate([0.5 * (nodes - 1.0), 0.5 * (nodes + 1.0)])
+        weights = 0.5 * np.concatenate([weights, weights])
+        values = np.asarray(function(middle + half * points), dtype=np.float64)
+        if values.shape != points.shape or not np.all(np.isfinite(values)):
+            raise InvalidInputError(
+                f"function must return {len(points)} finite values for as many points of the interval; "
+                f"got shape {values.shape}"
+            )
+        basis = np.polynomial.legendre.legvander(points, 2)
+        projection = (basis.T * weights) @ values * np.array([0.5, 1.5, 2.5])
+        # Quadrature leaves 1e-17 where a coefficient is zero, which would add a coordinate to every neuron.
+        projection[np.abs(projection) < 1e-14 * np.abs(values).max()] = 0.0
+        c0, c1, c2 = np.polynomial.legendre.leg2poly(projection)
+        # From powers of the centred variable (t - middle) / half to powers of t.
+        a, b = c2 / half**2, c1 / half
+        return cls(*(float(f"{value:.13g}") for value in (a, b - 2 * a * middle, (a * middle - b) * middle + c0)))
+
+    def __str__(self) -> str:
+        return f"{self.a:g} t^2 + {self.b:g} t + {self.c:g}"
+
+
+#: Presets by name. "relu" is the paper's ReLU-like polynomial.
+ACTIVATIONS: dict[str, PolynomialActivation] = {
+    "quadratic": PolynomialActivation(1.0, 0.0, 0.0),
+    "relu": PolynomialActivation(0.0937, 0.5, 0.4688),
+    "linear_quadratic": PolynomialActivation(0.1, 1.0, 0.0),
+}
+
+
+def get_activation(
+    activation: str | Sequence[float] | PolynomialActivation | None,
+) -> PolynomialActivation | None:
+    """Return the activation of that name or with these coefficients; None stays None (bilinear).
+
+    Parameters
+    ----------
+    activation : None, str, (a, b, c) or PolynomialActivation
+        Names: "quadratic" t^2, "relu" 0.0937 t^2 + 0.5 t + 0.4688 (fitted to ReLU on [-5, 5]),
+        "linear_quadratic" t + 0.1 t^2.
+
+    Raises
+    ------
+    InvalidInputError
+        Not three finite numbers, all zero, or an unknown name.
+    """
+    if activation is None or isinstance(activation, PolynomialActivation):
+        return activation
+    if isinstance(activation, str):
+        return ACTIVATIONS[check_choice("activation", activation, ACTIVATIONS)]
+    try:
+        values = list(activation)
+    except TypeError:
+        values = []
+    if len(values) != 3 or not all(isinstance(v, Real) and not isinstance(v, bool) for v in values):
+        raise InvalidTypeError(
+            "activation must be None (bilinear), a name or three finite numbers (a, b, c); "
+            f"got {str(activation)[:60]!r}"
+        )
+    if not all(math.isfinite(v) for v in values):
+        raise InvalidInputError(f"activation must have three finite coefficients; got {tuple(values)!r}")
+    return PolynomialActivation(*map(float, values))
+
+
+def _check_interval(interval: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in interval)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"interval must be two finite numbers l < h; got {interval!r}") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InvalidInputError(f"interval must be two finite numbers l < h; got {interval!r}")
+    return low, high
+

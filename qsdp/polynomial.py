@@ -1,0 +1,297 @@
+"""Standard polynomial-activation networks, and the exact way to and from bilinear ones."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray, check_choice, check_matrix, read_only
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.networks import (
+    FLOAT_BITS,
+    BilinearNetwork,
+    bits_of,
+    check_alpha,
+    check_count,
+    pack_alpha,
+    unpack_alpha,
+)
+from qsdp.problem import TrainingProblem
+from qsdp.quadratic_form import QuadraticForm
+from qsdp.storage import pack_numbers, unpack_numbers, write_archive
+
+__all__ = ["PolynomialNetwork", "from_polynomial", "polynomial_from_archive", "to_polynomial"]
+
+KIND = "polynomial-network"
+
+_QUADRATIC = PolynomialActivation(1.0, 0.0, 0.0)
+
+#: Coefficients that cancel to this share of what was added are rounding.
+_CANCELLED = 1e-14
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolynomialNetwork:
+    r"""Two-layer network :math:`f(x) = \sum_j \alpha_j \sigma(x^T q_j) + \mathrm{bias}` with integer weights.
+
+    Parameters
+    ----------
+    Q : array-like of shape (m, d)
+        First-layer weights, integers in -127 .. 127; kept as int8 and read-only.
+    alpha : array-like of shape (m,) or (m, C)
+        Second-layer weights.
+    activation : str, (a, b, c) or PolynomialActivation
+        :math:`\sigma(t) = a t^2 + b t + c`.
+    bias : float or array-like of shape (C,), default=0
+
+    Notes
+    -----
+    Equation (1) of Bartan and Pilanci.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> network = qsdp.PolynomialNetwork([[1, 0], [1, -1]], [2.0, -1.0], activation=(1, 0, 0))
+    >>> network.predict([[3.0, 1.0]])
+    array([14.])
+    """
+
+    Q: npt.NDArray[np.int8]
+    alpha: FloatArray
+    activation: PolynomialActivation = _QUADRATIC
+    bias: FloatArray = 0.0  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        activation = get_activation(self.activation)
+        if activation is None:
+            raise InvalidInputError("activation must be a polynomial for a PolynomialNetwork; got None")
+        Q = _check_integers(self.Q)
+        alpha = check_alpha(self.alpha, len(Q))
+        try:
+            bias = np.broadcast_to(np.array(self.bias, dtype=np.float64), alpha.shape[1:]).copy()
+        except (TypeError, ValueError):
+            raise InvalidInputError(f"bias must be a number or have shape {alpha.shape[1:]}") from None
+        if not np.all(np.isfinite(bias)):
+            raise InvalidInputError("bias must be finite")
+        for name, value in (("Q", Q), ("alpha", alpha), ("activation", activation), ("bias", read_only(bias))):
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of hidden neurons ``m``."""
+        return int(self.Q.shape[0])
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs ``d``."""
+        return int(self.Q.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs C; 1 for scalar ones."""
+        return int(self.alpha.shape[1]) if self.alpha.ndim == 2 else 1
+
+    @property
+    def largest_weight(self) -> int:
+        """Largest magnitude M of a first-layer weight, at least 1."""
+        return max(1, int(np.abs(self.Q.astype(np.int16)).max()))
+
+    @property
+    def one_parity(self) -> bool:
+        """Whether all weights are among the M + 1 levels -M, -M + 2, ..., M."""
+        return not np.any((self.Q.astype(np.int16) + self.largest_weight) % 2)
+
+    @property
+    def n_values(self) -> int:
+        """Number of values that a stored weight can take: M + 1 levels, or 2 M + 1 integers."""
+        return self.largest_weight + 1 if self.one_parity else 2 * self.largest_weight + 1
+
+    @property
+    def n_bits(self) -> int:
+        """Storage: ceil(log2(n_values)) bits a weight, 64 a float (one alpha where all are equal)."""
+        shared = self.alpha.ndim == 1 and bool(np.all(self.alpha == self.alpha[0]))
+        floats = (1 if shared else self.alpha.size) + int(np.count_nonzero(self.bias))
+        return self.Q.size * bits_of(self.n_values) + FLOAT_BITS * floats
+
+    @cached_property
+    def _form(self) -> QuadraticForm:
+        a, b, c = self.activation.coefficients
+        columns = self.alpha.reshape(self.n_neurons, -1).T
+        Q = self.Q.astype(np.float64)
+        S = np.stack([a * (Q.T * column) @ Q for column in columns])
+        s = b * columns @ Q
+        s0 = c * columns.sum(axis=1) + self.bias
+        return QuadraticForm(S, s, s0) if self.alpha.ndim == 2 else QuadraticForm(S[0], s[0], s0[0])
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the outputs of shape (n,) or (n, C) for data of shape (n, d)."""
+        return self._form.predict(X)
+
+    def objective(self, problem: TrainingProblem) -> float:
+        r"""Return the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, M that of the problem."""
+        size = problem.n_features * (problem.levels - 1)
+        loss = problem.loss.value(self.predict(problem.X), problem.y)
+        return loss + problem.beta * size * float(np.abs(self.alpha).sum())
+
+    def to_quadratic_form(self) -> QuadraticForm:
+        """Return the network as an explicit quadratic function."""
+        return self._form
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the network to `path`: packed bits and a strict header, readable by `qsdp.load_network`."""
+        header = {
+            "n_neurons": self.n_neurons,
+            "n_inputs": self.n_inputs,
+            "largest_weight": self.largest_weight,
+            "one_parity": self.one_parity,
+            "activation": list(self.activation.coefficients),
+        }
+        shifted = self.Q.astype(np.int16) + self.largest_weight
+        numbers = (shifted // 2 if self.one_parity else shifted).astype(np.uint8)
+        arrays = {"Q": pack_numbers(numbers, self.n_values), "bias": np.atleast_1d(self.bias)}
+        write_archive(path, KIND, header, {**arrays, **pack_alpha(self.alpha)})
+
+    def __repr__(self) -> str:
+        outputs = f"n_outputs={self.n_outputs}, " if self.alpha.ndim == 2 else ""
+        return (
+            f"PolynomialNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, {outputs}"
+            f"activation={self.activation.coefficients}, largest_weight={self.largest_weight}, "
+            f"n_bits={self.n_bits})"
+        )
+
+
+def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> PolynomialNetwork:
+    """Return the network of header and arrays; whatever does not fit is an error."""
+    if set(header) != {"n_neurons", "n_inputs", "largest_weight", "one_parity", "activation"}:
+        raise StorageError("its header has other fields than a network's")
+    m, d, M = (check_count(header, name) for name in ("n_neurons", "n_inputs", "largest_weight"))
+    if M > 127 or type(header["one_parity"]) is not bool:
+        raise StorageError("its weights are of no known kind")
+    step = 2 if header["one_parity"] else 1
+    numbers = unpack_numbers(arrays["Q"], (m, d), 2 * M // step + 1)
+    Q = step * numbers.astype(np.int16) - M
+    alpha, bias = unpack_alpha(arrays, m, {"Q", "bias"}), arrays["bias"]
+    if bias.dtype != np.float64 or bias.shape != (alpha.shape[1] if alpha.ndim == 2 else 1,):
+        raise StorageError(f"bias of shape {bias.shape} does not belong to the outputs")
+    return PolynomialNetwork(
+        Q.astype(np.int8), alpha, get_activation(header["activation"]), bias if alpha.ndim == 2 else bias[0]
+    )
+
+
+def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> PolynomialNetwork:
+    r"""Return the same function as a polynomial network; exact.
+
+    Parameters
+    ----------
+    network : BilinearNetwork
+        With any activation, levels, and scalar or vector outputs.
+    method : {"auto", "3m", "2m"}, default="auto"
+        "3m" uses :math:`\tilde u^T \mathcal{X} \tilde v = 2 \sigma(x^T(u+v)/2) - \sigma(x^T u)/2 - \sigma(x^T v)/2`
+        after the signs of the last entries have been moved to alpha; "2m", for activations without linear and
+        constant part, :math:`(x^T u)(x^T v) = (x^T w)^2 - (x^T w_-)^2` with :math:`w = (u+v)/2`,
+        :math:`w_- = (u-v)/2`, whose coefficients have equal magnitudes. "auto" is "2m" where possible.
+
+    Returns
+    -------
+    PolynomialNetwork
+        With equal neurons merged (opposite ones too where the activation is even), cancelled ones left out
+        and constant ones in the bias. Weights are integers of both parities up to M in magnitude.
+
+    Notes
+    -----
+    Section 2.4 and Appendix C of Bartan and Pilanci with the factors 2, -1/2, -1/2, which the appendix omits.
+    """
+    check_choice("method", method, ["auto", "3m", "2m"])
+    activation = network.activation or _QUADRATIC
+    U, V = network.U.astype(np.int16), network.V.astype(np.int16)
+    alpha = network.alpha
+    if network.lifted:
+        if method == "2m":
+            raise InvalidInputError("method must be '3m' for an activation with linear or constant part; got '2m'")
+        signs_u, signs_v = U[:, -1:], V[:, -1:]
+        U, V = U[:, :-1] * signs_u, V[:, :-1] * signs_v
+        alpha = alpha * (signs_u * signs_v).reshape((-1,) + (1,) * (alpha.ndim - 1))
+    if method == "3m" or network.lifted:
+        Q = np.concatenate([(U + V) // 2, U, V])
+        full = np.concatenate([2.0 * alpha, -0.5 * alpha, -0.5 * alpha])
+    else:
+        Q = np.concatenate([(U + V) // 2, (U - V) // 2])
+        full = np.concatenate([alpha, -alpha])
+    return _merged(Q.astype(np.int8), full, activation)
+
+
+def from_polynomial(network: PolynomialNetwork) -> BilinearNetwork:
+    r"""Return the same function as a bilinear network with :math:`v_j = u_j`; exact.
+
+    Weights of one parity keep their values, with M + 1 levels. Weights of both parities are doubled, with
+    2 M + 1 levels and the activation :math:`(a/4, b/2, c)`. A bias becomes three neurons, which needs c != 0.
+
+    Raises
+    ------
+    InvalidInputError
+        There is a bias and the activation has no constant part, or the doubled weights exceed 127.
+
+    Notes
+    -----
+    The converse of Theorem 1 of Bartan and Pilanci.
+    """
+    a, b, c = network.activation.coefficients
+    M, Q = network.largest_weight, network.Q.astype(np.int16)
+    activation = network.activation
+    if not network.one_parity:
+        M, Q, activation = 2 * M, 2 * Q, PolynomialActivation(a / 4.0, b / 2.0, c)
+        if M > 127:
+            raise InvalidInputError(f"weights of both parities must be at most 63 in magnitude; got {M // 2}")
+    U, V, alpha = Q, Q, network.alpha
+    if activation.lifted:
+        ones = np.ones((len(Q), 1), dtype=np.int16)
+        U = V = np.hstack([Q, ones])
+    if np.any(network.bias):
+        if c == 0.0:
+            raise InvalidInputError("bias must be 0 where the activation has no constant part c")
+        # sigma(t) + sigma(-t) less twice the neuron with opposite last entries leaves 4 c.
+        q = np.full(network.n_inputs, M, dtype=np.int16)
+        U = np.vstack([U, np.append(q, 1), np.append(-q, 1), np.append(q, 1)])
+        V = np.vstack([V, np.append(q, 1), np.append(-q, 1), np.append(q, -1)])
+        shares = np.array([1.0, 1.0, -2.0]) / (4.0 * c)
+        extra = shares[:, None] * network.bias if alpha.ndim == 2 else shares * network.bias
+        alpha = np.concatenate([alpha, extra])
+    return BilinearNetwork(U.astype(np.int8), V.astype(np.int8), alpha, M + 1, activation)
+
+
+def _merged(Q: npt.NDArray[np.int8], alpha: FloatArray, activation: PolynomialActivation) -> PolynomialNetwork:
+    if activation.b == 0.0:
+        first = np.argmax(Q != 0, axis=1)
+        Q = Q * np.where(Q[np.arange(len(Q)), first] < 0, np.int8(-1), np.int8(1))[:, None]
+    rows, inverse = np.unique(Q, axis=0, return_inverse=True)
+    columns = alpha.reshape(len(Q), -1)
+    sums, sizes = np.zeros((len(rows), columns.shape[1])), np.zeros((len(rows), columns.shape[1]))
+    np.add.at(sums, inverse.ravel(), columns)
+    np.add.at(sizes, inverse.ravel(), np.abs(columns))
+    sums[np.abs(sums) <= _CANCELLED * sizes] = 0.0
+    constant = ~rows.any(axis=1)
+    bias = activation.c * sums[constant].sum(axis=0)
+    kept = ~constant & np.any(sums != 0.0, axis=1)
+    if not np.any(kept):
+        rows, sums, kept = np.zeros_like(rows[:1]), np.zeros_like(sums[:1]), np.array([True])
+    shape = (int(kept.sum()), *alpha.shape[1:])
+    return PolynomialNetwork(
+        rows[kept], sums[kept].reshape(shape), activation, bias if alpha.ndim == 2 else bias[0]
+    )
+
+
+def _check_integers(Q: Any) -> npt.NDArray[np.int8]:
+    array = Q if isinstance(Q, np.ndarray) and Q.dtype == np.int8 and Q.ndim == 2 else check_matrix("Q", Q)
+    if array.size == 0:
+        raise InvalidInputError(f"Q must have at least one neuron and one input; got shape {array.shape}")
+    wide = array.astype(np.float64)
+    wrong = (wide != np.round(wide)) | (np.abs(wide) > 127)
+    if np.any(wrong):
+        raise InvalidInputError(f"Q must have integer entries in -127 .. 127; found {wide[wrong][0]:g}")
+    return read_only(array.astype(np.int8, copy=True))

@@ -1,0 +1,248 @@
+"""What a solver of the relaxation sees: a linear map, a loss, targets and the price of rho."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import scipy.linalg
+
+from qsdp._validation import FloatArray
+from qsdp.lifting import QuadraticMap, power_of_two
+from qsdp.losses import Loss
+from qsdp.problem import TrainingProblem
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["GramReduction", "Instance", "LinearMap", "Units"]
+
+
+class LinearMap(Protocol):
+    """A linear map of symmetric N x N matrices to n numbers, with its adjoint."""
+
+    @property
+    def n_rows(self) -> int:
+        """Return n."""
+
+    @property
+    def size(self) -> int:
+        """Return N."""
+
+    def forward(self, S: FloatArray) -> FloatArray:
+        """Return the values of shape (n,)."""
+
+    def adjoint(self, nu: FloatArray) -> FloatArray:
+        """Return the matrix of shape (N, N)."""
+
+    def expression(self, S: cp.Expression) -> cp.Expression:
+        """Return the values as a CVXPY expression."""
+
+
+@dataclass(frozen=True)
+class Units:
+    r"""What one unit of a normalised instance is in the original one.
+
+    Attributes
+    ----------
+    weight : float
+        Of the matrices V, Z and the numbers rho, alpha.
+    prediction : float
+        Of predictions and targets.
+    value : float
+        Of objectives and bounds.
+    """
+
+    weight: float
+    prediction: float
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    r"""Minimise :math:`\ell(2 \mathcal{A}(Z_k)_k, y) + w \sum_k \rho_k` over the relaxation's cone.
+
+    Attributes
+    ----------
+    map : LinearMap
+        :math:`\mathcal{A}`, shared by all outputs.
+    loss : Loss
+    target : ndarray of shape (n,) or (n, C)
+    weight : float
+        w, the price of each rho: :math:`2 \beta D` (tight) or :math:`\beta D` (as printed).
+    """
+
+    map: LinearMap
+    loss: Loss
+    target: FloatArray
+    weight: float
+
+    @classmethod
+    def of(cls, problem: TrainingProblem, regularization: str = "tight") -> Instance:
+        """Return the instance of a training problem, in its own units."""
+        return cls(problem.map, problem.loss, problem.y, problem.regularization_weight(regularization))
+
+    @property
+    def n_blocks(self) -> int:
+        """Number C of matrices Z, one an output."""
+        return int(self.target.shape[1]) if self.target.ndim == 2 else 1
+
+    @property
+    def size(self) -> int:
+        """Side N of the matrices."""
+        return self.map.size
+
+    @property
+    def capacity(self) -> float:
+        r"""What :math:`\max_{u,v} u^T M_\nu v` of a feasible dual vector may reach: :math:`\beta D` if tight."""
+        return 0.5 * self.weight
+
+    def predictions(self, blocks: FloatArray) -> FloatArray:
+        """Return predictions in the shape of the target for matrices Z of shape (C, N, N)."""
+        columns = [2.0 * self.map.forward(Z) for Z in blocks]
+        return np.stack(columns, axis=1) if self.target.ndim == 2 else columns[0]
+
+    def adjoints(self, nu: FloatArray) -> FloatArray:
+        """Return the matrices of shape (C, N, N) for a dual vector in the shape of the target."""
+        columns = nu.T if nu.ndim == 2 else [nu]
+        return np.stack([self.map.adjoint(column) for column in columns])
+
+    def objective(self, blocks: FloatArray, rhos: FloatArray) -> float:
+        """Return the objective of matrices of shape (C, N, N) and numbers rho of shape (C,)."""
+        return self.loss.value(self.predictions(blocks), self.target) + self.weight * float(rhos.sum())
+
+    def normalised(self) -> tuple[Instance, Units]:
+        r"""Return the instance in units in which its numbers are near one, and those units.
+
+        Notes
+        -----
+        The units are powers of two, so changing to them and back rounds nothing: near the root mean square
+        of y for losses of real targets; for the map near its mean size, or less where the regulariser
+        :math:`w \rho` would vanish beside the loss.
+        """
+        assert isinstance(self.map, QuadraticMap)
+        labels = self.loss.labels or self.loss.coupled
+        prediction = 1.0 if labels else power_of_two(_root_mean_square(self.target))
+        loss, value = self.loss.rescaled(prediction)
+        row = power_of_two(math.sqrt(self.map.X.shape[1]) * _root_mean_square(self.map.X))
+        in_rows = self.map.in_units(row)
+        size = power_of_two(in_rows.mean_size())
+        weight = _product(self.capacity, prediction / size / value)
+        # A regulariser far below the loss would be lost in a solver's absolute tolerance: dividing the map
+        # by less raises it to one.
+        if 0.0 < weight < 1.0:
+            size *= power_of_two(max(weight, 1e-6))
+        units = Units(weight=prediction / size, prediction=prediction, value=value)
+        normal = Instance(
+            in_rows.scaled(1.0 / size),
+            loss,
+            self.target / prediction,
+            _product(self.weight, units.weight / units.value),
+        )
+        return normal, units
+
+
+class GramReduction:
+    r"""A squared-loss instance with p = N(N+1)/2 rows in place of n > p.
+
+    The data enter :math:`\|2 F s - y\|^2` only through :math:`F^T F = R^T R` and :math:`F^T y`, so rows R and
+    targets :math:`R^{-T} F^T y` give the same problem up to a constant. The Gram matrix is built once for
+    all outputs.
+
+    Parameters
+    ----------
+    normal : Instance
+        The normalised instance of one output.
+    targets : ndarray of shape (n, C)
+        Targets of all outputs, in the problem's units.
+    """
+
+    def __init__(self, normal: Instance, targets: FloatArray) -> None:
+        assert isinstance(normal.map, QuadraticMap)
+        data = normal.map
+        self._data = data
+        gram, products = data.gram(targets)
+        # A symmetric matrix counts every off-diagonal entry twice.
+        first, second = np.triu_indices(data.size)
+        self._counts = np.where(first == second, 1.0, 2.0)
+        gram *= np.outer(self._counts, self._counts)
+        eigenvalues, vectors = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)
+        kept = eigenvalues > eigenvalues[-1] * len(gram) * np.finfo(np.float64).eps
+        self._roots = np.sqrt(eigenvalues[kept])
+        self._vectors = vectors[:, kept]
+        self._products = products * self._counts[:, None]
+
+    @staticmethod
+    def pays(problem: TrainingProblem) -> bool:
+        """Whether the loss is squared and n exceeds p."""
+        return problem.loss.name == "squared" and problem.n_samples > problem.size * (problem.size + 1) // 2
+
+    def reduced(self, normal: Instance, units: Units, k: int) -> Instance:
+        """Return the reduced form of output k's normalised instance, in its units."""
+        assert isinstance(normal.map, QuadraticMap)
+        # Outputs share the data and differ in a power of two on the map.
+        factor = np.abs(normal.map.coefficients).max() / np.abs(self._data.coefficients).max()
+        target = (self._vectors / self._roots).T @ self._products[:, k] / units.prediction
+        return replace(normal, map=_Rows(self._data.size, factor * (self._vectors * self._roots).T), target=target)
+
+    def lift_dual(self, nu: FloatArray, reduced: Instance, normal: Instance) -> FloatArray:
+        r"""Return the dual vector of the full instance that has the same matrix :math:`M_\nu`.
+
+        With F = Q R it is :math:`2 (I - Q Q^T) y + Q \nu`, the residual being optimal off the range of F.
+        """
+        assert isinstance(reduced.map, _Rows)
+        s = reduced.map.least_squares(nu - 2.0 * reduced.target)
+        return 2.0 * normal.target + normal.map.forward(s)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """An explicit linear map of the upper triangle of symmetric matrices, with orthogonal rows."""
+
+    size: int
+    rows: FloatArray
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.rows.shape[0])
+
+    def forward(self, S: FloatArray) -> FloatArray:
+        symmetric = 0.5 * (S + S.T)
+        values: FloatArray = self.rows @ symmetric[np.triu_indices(self.size)]
+        return values
+
+    def adjoint(self, nu: FloatArray) -> FloatArray:
+        first, second = np.triu_indices(self.size)
+        M = np.zeros((self.size, self.size))
+        # An off-diagonal entry of S has two places in <M, S>.
+        M[first, second] = np.where(first == second, 1.0, 0.5) * (self.rows.T @ nu)
+        M[second, first] = M[first, second]
+        return M
+
+    def expression(self, S: cp.Expression) -> cp.Expression:
+        first, second = np.triu_indices(self.size)
+        return (0.5 * self.rows) @ (S[first, second] + S[second, first])
+
+    def least_squares(self, values: FloatArray) -> FloatArray:
+        """Return the matrix of smallest norm in the rows' own basis that the map takes to `values`."""
+        squares = np.square(self.rows).sum(axis=1)
+        s = self.rows.T @ (values / squares)
+        S = np.zeros((self.size, self.size))
+        first, second = np.triu_indices(self.size)
+        S[first, second] = s
+        S[second, first] = s
+        return S
+
+
+def _root_mean_square(array: FloatArray) -> float:
+    largest = float(np.abs(array).max())
+    if largest == 0.0:
+        return 0.0
+    return largest * float(np.sqrt(np.mean((array / largest) ** 2)))
+
+
+def _product(beta: float, factor: float) -> float:
+    # Beyond 1e300 zero is optimal whatever the data, so the clipped instance has the same solution.
+    return beta * factor if beta == 0.0 or math.log10(beta) + math.log10(factor) < 300 else 1e300
