@@ -28,7 +28,7 @@ from qsdp.pipeline import QSDPResult, RandomState
 from qsdp.problem import TrainingProblem
 from qsdp.sampling import sample_network
 from qsdp.shaping import SHAPINGS, SignCovariance
-from qsdp.storage import pack_signs, read_archive, unpack_signs, write_archive
+from qsdp.storage import Arrays, pack_signs, read_archive, unpack_signs, write_archive
 
 __all__ = ["Table", "TabularEncoder", "TabularModel", "Training", "load_model", "prepare", "read_table"]
 
@@ -89,7 +89,7 @@ class Table:
         if any(number is None for number in parsed):
             return None
         numbers = np.array(parsed, dtype=np.float64)
-        for i in np.flatnonzero(~(np.abs(numbers) <= _LARGEST)):
+        for i in map(int, np.flatnonzero(~(np.abs(numbers) <= _LARGEST))):
             if entries[i] is not None:
                 raise self.wrong(i, name, f"a finite number within {_LARGEST:g}")
         return numbers
@@ -132,7 +132,9 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     _check_header(f"{name!r}, line {line}", header)
     for line, fields in body:
         if len(fields) != len(header):
-            raise InvalidInputError(f"{name!r}, line {line}: {len(fields)} fields; the header has {len(header)}")
+            raise InvalidInputError(
+                f"{name!r}, line {line}: {len(fields)} fields; the header has {len(header)}"
+            )
     if not body:
         raise InvalidInputError(f"{name!r} has a header line but no rows")
     rows = [[None if field in MISSING else field for field in fields] for _, fields in body]
@@ -174,7 +176,9 @@ def _check_header(where: str, header: list[str]) -> None:
         raise InvalidInputError(f"{where}: every column needs a name; number {', '.join(unnamed)} has none")
     repeated = [name for name, count in Counter(header).items() if count > 1]
     if repeated:
-        raise InvalidInputError(f"{where}: every column needs a name of its own; repeated: {_listing(repeated)}")
+        raise InvalidInputError(
+            f"{where}: every column needs a name of its own; repeated: {_listing(repeated)}"
+        )
 
 
 def _number(entry: str) -> float | None:
@@ -213,7 +217,7 @@ class NumericColumn:
         numbers = table.all_numbers(self.name)
         with np.errstate(over="ignore"):
             encoded = (np.where(np.isnan(numbers), self.median, numbers) - self.mean) / self.scale
-        for row in np.flatnonzero(~(np.abs(encoded) <= _LARGEST)):
+        for row in map(int, np.flatnonzero(~(np.abs(encoded) <= _LARGEST))):
             raise table.wrong(row, self.name, f"a number of the order of {self.mean:g} +- {self.scale:g}")
         return encoded[:, None], []
 
@@ -292,7 +296,8 @@ class TabularEncoder:
                 notes.append(f"{column.name!r} {len(unseen)} (such as {unseen[0]!r:.60})")
         if notes:
             warnings.warn(
-                f"{table.path!r}: {n_unseen} entries were not seen in training and count as zero: {', '.join(notes)}",
+                f"{table.path!r}: {n_unseen} entries were not seen in training and count as zero: "
+                + ", ".join(notes),
                 QSDPWarning,
                 stacklevel=2,
             )
@@ -345,7 +350,7 @@ def _check_widths(columns: Iterable[NumericColumn | CategoricalColumn]) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """What is predicted: the sign of the network's output is the class, or the output is a standardised number.
+    """What the output of the network stands for: a class, by its sign, or a standardised number.
 
     Attributes
     ----------
@@ -512,7 +517,7 @@ def prepare(
     train, test = holdout.split(len(labelled))
     if len(labelled) >= 2 > len(train):
         raise InvalidInputError(
-            f"{table.path!r} leaves {len(train)} of its {len(labelled)} rows for training; at least 2 are needed"
+            f"{table.path!r} has {len(labelled)} rows, {len(train)} of them for training; at least 2 needed"
         )
     encoded_target = Target.fit(labelled, target, task, train)
     y = encoded_target.encode(labelled.take(train))
@@ -524,7 +529,9 @@ def prepare(
     names = [name for name in table.columns if name != target and name not in drop]
     encoder = TabularEncoder.fit(labelled, names, train)
     if not encoder.columns:
-        raise InvalidInputError(f"{table.path!r} has no column left to learn from besides the target {target!r}")
+        raise InvalidInputError(
+            f"{table.path!r} has no column left to learn from besides the target {target!r}"
+        )
     X = append_constant(encoder.encode(labelled.take(train)))
     return Training(
         X, y, labelled.take(test), encoder, encoded_target, holdout, n_unlabelled=len(table) - len(labelled)
@@ -620,11 +627,10 @@ class TabularModel:
             "covariance": {name: getattr(covariance, name) for name in _COVARIANCE_CHECKS},
             **{name: getattr(self, name) for name in ("loss", "beta", "lower_bound", "objective", "digest")},
         }
-        arrays = {
+        arrays: Arrays = {
             "U": pack_signs(network.U),
             "V": pack_signs(network.V),
             "alpha": network.alpha[:1] if network.shared_alpha else network.alpha,
-            "n_neurons": np.array([network.n_neurons]),
             "Q": covariance.Q,
         }
         write_archive(path, _KIND, header, arrays)
@@ -643,3 +649,162 @@ def load_model(path: str | os.PathLike[str]) -> TabularModel:
         return _model(header, arrays)
     except (InvalidInputError, StorageError) as error:
         raise StorageError(f"{os.fspath(path)!r} is no valid model: {error}") from None
+
+
+# -- strict reading of what is stored -----------------------------------------------------------------------
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is float and math.isfinite(value)
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and value > 0.0
+
+
+def _is_magnitude(value: Any) -> bool:
+    return _is_number(value) and value >= 0.0
+
+
+def _is_text(value: Any) -> bool:
+    # Lone surrogates cannot be printed.
+    return type(value) is str and not re.search("[\ud800-\udfff]", value)
+
+
+def _are_values(value: Any) -> bool:
+    if type(value) is not list or not 2 <= len(value) <= _MAX_VALUES:
+        return False
+    texts = value if value[-1] is not None else value[:-1]
+    return all(_is_text(text) for text in texts) and len(set(texts)) == len(texts)
+
+
+def _are_classes(value: Any) -> bool:
+    if value is None:
+        return True
+    # A missing target is no class, and "1" is the class "1.0".
+    return _are_values(value) and None not in value and len(value) == 2 == len(set(map(_key, value)))
+
+
+Checks = Mapping[str, Callable[[Any], bool]]
+
+_ENCODER_CHECKS: Checks = {
+    "columns": lambda value: type(value) is list and len(value) > 0,
+    "dropped": lambda value: type(value) is dict and all(map(_is_text, [*value, *value.values()])),
+}
+_COLUMN_CHECKS: Mapping[str, Checks] = {
+    "numeric": {
+        "kind": _is_text,
+        "name": _is_text,
+        "median": _is_number,
+        "mean": _is_number,
+        "scale": _is_positive,
+    },
+    "categorical": {"kind": _is_text, "name": _is_text, "values": _are_values},
+}
+_TARGET_CHECKS: Checks = {
+    "name": _is_text,
+    "classes": _are_classes,
+    "mean": _is_number,
+    "scale": _is_positive,
+}
+_HOLDOUT_CHECKS: Checks = {
+    "seed": lambda value: type(value) is int and value >= 0,
+    "test_size": lambda value: _is_magnitude(value) and value < 1.0,
+}
+_COVARIANCE_CHECKS: Checks = {
+    "constant": _is_positive,
+    "rho": _is_magnitude,
+    "method": lambda value: _is_text(value) and value in SHAPINGS,
+    "residual": _is_magnitude,
+}
+_MODEL_CHECKS: Checks = {
+    "encoder": lambda value: type(value) is dict,
+    "target": lambda value: type(value) is dict,
+    "holdout": lambda value: type(value) is dict,
+    "covariance": lambda value: type(value) is dict,
+    "loss": lambda value: _is_text(value) and value in LOSSES,
+    "beta": _is_magnitude,
+    "lower_bound": _is_number,
+    "objective": lambda value: value is None or _is_magnitude(value),
+    "digest": lambda value: _is_text(value) and re.fullmatch("[0-9a-f]{64}", value) is not None,
+}
+_ARRAYS = {"U", "V", "alpha", "Q"}
+
+#: What rounding may do to a covariance; anything more is no covariance.
+_TOLERANCE = 1e-6
+
+
+def _checked(what: str, state: Any, checks: Checks) -> dict[str, Any]:
+    if type(state) is not dict or state.keys() != checks.keys():
+        raise StorageError(f"{what} must have exactly the fields {_listing(sorted(checks))}")
+    for name, is_valid in checks.items():
+        if not is_valid(state[name]):
+            raise StorageError(f"{what}: {name} cannot be {state[name]!r:.60}")
+    return dict(state)
+
+
+def _column(state: Any) -> NumericColumn | CategoricalColumn:
+    kind = state.get("kind") if type(state) is dict else None
+    if type(kind) is not str or kind not in _COLUMN_CHECKS:
+        raise StorageError(f"encoder: no such kind of column: {kind!r:.60}")
+    fields = _checked("column", state, _COLUMN_CHECKS[kind])
+    if kind == "numeric":
+        return NumericColumn(fields["name"], fields["median"], fields["mean"], fields["scale"])
+    return CategoricalColumn(fields["name"], tuple(fields["values"]))
+
+
+def _target(state: Any) -> Target:
+    fields = _checked("target", state, _TARGET_CHECKS)
+    if fields["classes"] is None:
+        return Target(**fields)
+    if (fields["mean"], fields["scale"]) != (0.0, 1.0):
+        raise StorageError("target: classes are not standardised")
+    return Target(fields["name"], tuple(fields["classes"]))
+
+
+def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:
+    fields = _checked("header", header, _MODEL_CHECKS)
+    if arrays.keys() != _ARRAYS:
+        raise StorageError(f"arrays must be {_listing(sorted(_ARRAYS))}")
+    encoder, target = TabularEncoder.from_state(fields["encoder"]), _target(fields["target"])
+    names = {column.name for column in encoder.columns}
+    if target.name in names or not names.isdisjoint(encoder.dropped):
+        raise StorageError("the target, the columns and the dropped columns overlap")
+    if target.classes is None and get_loss(fields["loss"]).labels:
+        raise StorageError(f"loss {fields['loss']!r} is one of labels, the target is a number")
+    # The bound is rounded down, the objective to nearest.
+    objective = fields["objective"]
+    if objective is not None and fields["lower_bound"] > objective * (1.0 + _TOLERANCE):
+        raise StorageError("the lower bound is above the objective")
+    dimension = encoder.width + 1
+    return TabularModel(
+        encoder=encoder,
+        target=target,
+        network=_network(arrays, dimension),
+        covariance=_covariance(fields["covariance"], arrays["Q"], dimension),
+        holdout=Holdout(**_checked("holdout", fields["holdout"], _HOLDOUT_CHECKS)),
+        **{name: fields[name] for name in ("loss", "beta", "lower_bound", "objective", "digest")},
+    )
+
+
+def _network(arrays: dict[str, Any], dimension: int) -> BilinearNetwork:
+    U, V = (unpack_signs(arrays[name], dimension) for name in ("U", "V"))
+    alpha = arrays["alpha"]
+    if alpha.dtype != np.float64 or alpha.shape not in {(1,), (len(U),)}:
+        raise StorageError(f"alpha of shape {alpha.shape} does not fit {len(U)} neurons")
+    return BilinearNetwork(U, V, np.broadcast_to(alpha, (len(U),)).copy())
+
+
+def _covariance(state: Any, Q: Any, dimension: int) -> SignCovariance:
+    fields = _checked("covariance", state, _COVARIANCE_CHECKS)
+    if Q.dtype != np.float64 or Q.shape != (2 * dimension, 2 * dimension):
+        raise StorageError(f"covariance of shape {Q.shape} does not fit {dimension} inputs")
+    if not np.all(np.isfinite(Q)) or not np.array_equal(Q, Q.T):
+        raise StorageError("covariance is not symmetric and finite")
+    diagonal_error = float(np.abs(Q.diagonal() - 1.0).max())
+    min_eigenvalue = float(scipy.linalg.eigvalsh(Q, subset_by_index=[0, 0])[0])
+    if diagonal_error > _TOLERANCE or min_eigenvalue < -_TOLERANCE * len(Q):
+        raise StorageError("covariance does not have a unit diagonal or is not positive semidefinite")
+    return SignCovariance(
+        Q=read_only(Q), diagonal_error=diagonal_error, min_eigenvalue=min_eigenvalue, **fields
+    )

@@ -1,0 +1,415 @@
+"""The whole way: what it accepts, reproducibility, and sampling again without another solve."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import qsdp.pipeline
+from qsdp import QSDPResult, QSDPWarning, TrainingProblem, certify, solve_and_sample
+from qsdp.exceptions import InvalidInputError
+from qsdp.losses import LOSSES
+from qsdp.relaxation.backends import BACKENDS
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((30, 4))
+Y = X[:, 0] * X[:, 1] - 0.5 * X[:, 2] ** 2 + 0.1 * RNG.standard_normal(30)
+LABELS = np.where(np.median(Y) < Y, 1.0, -1.0)
+
+#: QSDPWarning is for users; a RuntimeWarning of NumPy is a leak.
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
+
+STAGES = {"compile", "solve", "shape", "sample", "certify"}
+
+
+@pytest.fixture(scope="module")
+def result() -> QSDPResult:
+    return solve_and_sample(X, Y, n_neurons=40, beta=0.1, random_state=0)
+
+
+@pytest.fixture
+def no_solve(result: QSDPResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*_: object, **__: object) -> None:
+        raise AssertionError("a solve started")
+
+    for name, backend in BACKENDS.items():
+        monkeypatch.setitem(BACKENDS, name, dataclasses.replace(backend, solve=explode))
+    for name in ("solve_relaxation", "shape_covariance"):
+        monkeypatch.setattr(qsdp.pipeline, name, explode)
+
+
+def quietly(*arguments: Any, allow: type[Warning] | None = None, **settings: Any) -> QSDPResult:
+    """Run the pipeline with every warning an error, except those of `allow`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if allow is not None:
+            warnings.simplefilter("ignore", allow)
+        return solve_and_sample(*arguments, **settings)
+
+
+def check(result: QSDPResult) -> None:
+    """Check what holds of every result."""
+    network, certificate, problem = result.network, result.certificate, result.problem
+    assert np.all(np.abs(network.U) == 1)
+    assert np.all(np.abs(network.V) == 1)
+    assert np.all(np.isfinite(network.alpha))
+    assert network.shared_alpha
+    assert np.all(np.isfinite(result.predict(problem.X)))
+    assert math.isfinite(certificate.objective)
+    assert 0.0 <= certificate.lower_bound <= certificate.objective
+    assert certificate.objective == problem.objective(network)
+    assert certificate.lower_bound == result.relaxation.lower_bound
+    assert result.covariance.residual < 1e-10
+    assert result.covariance.diagonal_error < 1e-10
+    # The sum of the weights does not depend on the number of neurons: rho pi / c.
+    assert network.alpha.sum() == pytest.approx(result.covariance.total_weight, rel=1e-12)
+
+
+def same_network(one: QSDPResult, other: QSDPResult) -> bool:
+    pairs = [(getattr(one.network, name), getattr(other.network, name)) for name in ("U", "V", "alpha")]
+    return all(first.tobytes() == second.tobytes() for first, second in pairs)
+
+
+# -- results -----------------------------------------------------------------------------------------
+
+
+def test_a_result_holds_together(result: QSDPResult) -> None:
+    check(result)
+    assert result.network.n_neurons == 40
+    assert result.problem == TrainingProblem(X, Y, beta=0.1)
+    assert result.certificate == certify(result.network, result.problem, result.relaxation)
+    np.testing.assert_array_equal(result.predict(X), result.network.predict(X))
+    assert repr(result) == f"QSDPResult({result.network!r}; {result.certificate})"
+
+
+def test_defaults() -> None:
+    result = quietly(X, Y)
+    assert result.network.n_neurons == 250
+    assert result.problem == TrainingProblem(X, Y, beta=0.1, loss="squared")
+    assert result.relaxation.tol == 1e-6
+    assert result.relaxation.regularization == "tight"
+    assert result.covariance.method == "krivine"
+
+
+def test_timings(result: QSDPResult) -> None:
+    for candidate in (result, result.resample(3)):
+        assert set(candidate.timings) == STAGES
+        assert all(math.isfinite(seconds) and seconds >= 0.0 for seconds in candidate.timings.values())
+    again = result.resample(3)
+    for stage in ("compile", "solve", "shape"):
+        assert again.timings[stage] == result.timings[stage]
+    assert result.timings["solve"] == result.relaxation.solve_time
+    assert result.timings["compile"] == result.relaxation.compile_time
+    assert again.timings is not result.timings
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss(loss: str) -> None:
+    result = quietly(X, LABELS, n_neurons=50, beta=0.5, loss=loss, random_state=0)
+    check(result)
+    assert result.relaxation.status == "optimal"
+
+
+@pytest.mark.parametrize("shaping", ["krivine", "sdp"])
+def test_every_shaping(shaping: str) -> None:
+    result = quietly(X, Y, n_neurons=50, shaping=shaping, random_state=0)
+    assert result.covariance.method == shaping
+    assert result.certificate.lower_bound <= result.certificate.objective
+
+
+def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    solve_and_sample(X, Y, n_neurons=3).resample(5)
+    solve_and_sample(X, Y, n_neurons=3, shaping="sdp")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_global_random_state_is_left_alone() -> None:
+    np.random.seed(3)  # noqa: NPY002
+    expected = np.random.get_state()[1].copy()  # noqa: NPY002
+    solve_and_sample(X, Y, n_neurons=3)
+    np.testing.assert_array_equal(np.random.get_state()[1], expected)  # noqa: NPY002
+
+
+# -- random states -----------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_network() -> None:
+    one, other = (solve_and_sample(X, Y, n_neurons=40, random_state=7) for _ in range(2))
+    assert same_network(one, other)
+    assert one.certificate == other.certificate
+
+
+def test_different_seeds_differ(result: QSDPResult) -> None:
+    # Equal by chance with probability below 2 ** -40.
+    networks = [result.resample(40, seed) for seed in (0, 1, 2, 2**31)]
+    for i, one in enumerate(networks):
+        for other in networks[:i]:
+            assert not same_network(one, other)
+
+
+def test_without_a_seed_networks_differ(result: QSDPResult) -> None:
+    assert not same_network(result.resample(40), result.resample(40))
+
+
+def test_generators(result: QSDPResult) -> None:
+    generator = np.random.default_rng(5)
+    first, second = result.resample(40, generator), result.resample(40, generator)
+    assert not same_network(first, second)
+    assert same_network(first, result.resample(40, np.random.default_rng(5)))
+    assert same_network(first, result.resample(40, 5))
+    assert same_network(first, solve_and_sample(X, Y, n_neurons=40, random_state=np.random.default_rng(5)))
+
+
+def test_legacy_random_states(result: QSDPResult) -> None:
+    state = np.random.RandomState(5)
+    first, second = result.resample(40, state), result.resample(40, state)
+    assert not same_network(first, second)
+    assert same_network(first, result.resample(40, np.random.RandomState(5)))
+    assert same_network(first, solve_and_sample(X, Y, n_neurons=40, random_state=np.random.RandomState(5)))
+
+
+@pytest.mark.parametrize("seed", [np.int64(7), np.uint8(7)])
+def test_integers_of_numpy_are_seeds(result: QSDPResult, seed: Any) -> None:
+    assert same_network(result.resample(10, seed), result.resample(10, 7))
+
+
+# -- sampling again ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("m", [1, 2, 39, 41, 5000])
+def test_resample_draws_any_size_without_a_solve(result: QSDPResult, no_solve: None, m: int) -> None:
+    kept = result.network
+    again = result.resample(m, 3)
+    check(again)
+    assert again.network.n_neurons == m
+    assert again.relaxation is result.relaxation
+    assert again.covariance is result.covariance
+    assert again.problem is result.problem
+    assert again.certificate.lower_bound == result.certificate.lower_bound
+    assert result.network is kept, "the first result stays as it was"
+    assert same_network(again.resample(m, 3), again)
+
+
+def test_no_solve_would_notice(no_solve: None) -> None:
+    with pytest.raises(AssertionError, match="a solve started"):
+        solve_and_sample(X, Y)
+
+
+def test_resampling_at_the_same_size_and_seed_repeats_the_network(result: QSDPResult) -> None:
+    assert same_network(result.resample(40, 0), result)
+
+
+def test_smaller_networks_are_the_beginning_of_larger_ones(result: QSDPResult) -> None:
+    large = result.resample(3000, 11).network
+    for m in (1, 7, 250, 2999):
+        small = result.resample(m, 11).network
+        np.testing.assert_array_equal(small.U, large.U[:m])
+        np.testing.assert_array_equal(small.V, large.V[:m])
+
+
+def test_more_neurons_come_closer_to_the_relaxation(result: QSDPResult) -> None:
+    # The mean of sum alpha u v' is 2 Z, so the error of S falls as 1 / sqrt(m): from 20 to 20000 neurons by
+    # a factor of about 32. Asked for is 4. Among 3000 seeds at m = 20 and 300 at m = 20000 the least ratio of
+    # any two errors was 6.2, so another generator of numbers fails this with probability below 1e-3.
+    target = 2.0 * result.relaxation.Z
+
+    def error(m: int) -> float:
+        return float(np.linalg.norm(result.resample(m, 1).network.quadratic_form - target))
+
+    assert error(20) > 4 * error(20_000)
+
+
+# -- what has to work --------------------------------------------------------------------------------
+
+GRID_X = RNG.integers(-3, 4, size=(12, 3))
+GRID_Y = RNG.integers(-5, 6, size=12)
+
+VARIANTS: dict[str, Any] = {
+    "float32": lambda a: a.astype(np.float32),
+    "int64": lambda a: a.astype(np.int64),
+    "int8": lambda a: a.astype(np.int8),
+    "lists": lambda a: a.tolist(),
+    "Fortran order": np.asfortranarray,
+    "strided view": lambda a: np.repeat(a, 2, axis=0)[::2],
+    "reversed view": lambda a: a[::-1].copy()[::-1],
+    "pandas": lambda a: (
+        pd.DataFrame(a, columns=["p", "q", "r"]) if a.ndim == 2 else pd.Series(a, name="target")
+    ),
+    "pandas, nullable": lambda a: (
+        pd.DataFrame(a).astype("Int64") if a.ndim == 2 else pd.Series(a, dtype="Int64")
+    ),
+    "pandas, other index": lambda a: (
+        pd.DataFrame(a, index=range(40, 40 + len(a)))
+        if a.ndim == 2
+        else pd.Series(a, index=range(90, 90 + len(a)))
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def on_grid() -> QSDPResult:
+    return solve_and_sample(GRID_X.astype(float), GRID_Y.astype(float), n_neurons=30, random_state=0)
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
+def test_containers_and_number_types_do_not_matter(variant: Any, on_grid: QSDPResult) -> None:
+    result = quietly(variant(GRID_X), variant(GRID_Y), n_neurons=30, random_state=0)
+    assert same_network(result, on_grid)
+    assert result.certificate == on_grid.certificate
+    np.testing.assert_array_equal(result.predict(variant(GRID_X)), on_grid.predict(GRID_X.astype(float)))
+
+
+@pytest.mark.parametrize("value", [3.0, -1e-8, 1e8])
+def test_constant_targets(value: float) -> None:
+    check(quietly(X, np.full(30, value), n_neurons=20, beta=0.01 * abs(value), random_state=0))
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.1])
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber"])
+def test_all_zero_targets(loss: str, beta: float) -> None:
+    result = quietly(X, np.zeros(30), n_neurons=20, beta=beta, loss=loss, allow=QSDPWarning)
+    check(result)
+    assert not result.predict(X).any()
+    assert result.certificate.objective == 0.0
+    assert result.certificate.relative_gap == 0.0
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.1])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_all_zero_data(loss: str, beta: float) -> None:
+    result = quietly(np.zeros((30, 4)), LABELS, n_neurons=20, beta=beta, loss=loss, allow=QSDPWarning)
+    check(result)
+    assert not result.predict(X).any()
+    assert result.certificate.relative_gap < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("data", "target"), [(X, np.zeros(30)), (np.zeros((30, 4)), Y)], ids=["zero y", "zero X"]
+)
+def test_the_warning_about_zero_networks_does_not_blame_a_beta_of_zero(data: Any, target: Any) -> None:
+    with pytest.warns(QSDPWarning) as caught:
+        solve_and_sample(data, target, n_neurons=5, beta=0.0)
+    text = " ".join(str(warning.message) for warning in caught)
+    assert "beta=0 is so large" not in text
+    assert "smaller beta" not in text
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_beta_zero(loss: str) -> None:
+    # Only the trivial dual is feasible, so the bound may be as low as zero, with a warning.
+    check(quietly(X, LABELS, n_neurons=20, beta=0.0, loss=loss, random_state=0, allow=QSDPWarning))
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+@pytest.mark.parametrize("beta", [0.0, 1e-12])
+@pytest.mark.parametrize("loss", [name for name in LOSSES if LOSSES[name].labels])
+def test_separable_labels_with_almost_no_regularisation(loss: str, beta: float, seed: int) -> None:
+    # Label losses have no minimiser here: the solver's multipliers run towards zero.
+    data = np.random.default_rng(seed).standard_normal((30, 3))
+    labels = np.sign(data[:, 0] * data[:, 1])
+    check(quietly(data, labels, n_neurons=20, beta=beta, loss=loss, random_state=0, allow=QSDPWarning))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_tiny_beta(loss: str) -> None:
+    check(quietly(X, LABELS, n_neurons=20, beta=1e-12, loss=loss, random_state=0, allow=QSDPWarning))
+
+
+@pytest.mark.parametrize("beta", [1e6, 1e100, 1e300, 1e308])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_very_large_beta(loss: str, beta: float) -> None:
+    with pytest.warns(QSDPWarning, match="zero network is globally optimal; choose a smaller beta"):
+        result = solve_and_sample(X, LABELS, n_neurons=20, beta=beta, loss=loss)
+    check(result)
+    assert not result.network.alpha.any()
+    assert not result.predict(X).any()
+    assert result.certificate.relative_gap < 1e-9
+    assert result.relaxation.status == "optimal"
+    assert result.relaxation.rho == 0.0
+
+
+def test_warnings_about_the_solve_come_once_and_point_at_the_caller() -> None:
+    with pytest.warns(QSDPWarning) as caught:
+        solve_and_sample(X, Y, n_neurons=5, beta=1e6)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__, "the warning points into the package"
+
+
+@pytest.mark.parametrize(
+    ("data", "target"),
+    [
+        (X[:1], [5.0]),
+        (X[:, :1], Y),
+        ([[2.0]], [3.0]),
+        ([[2.0]], [-3.0]),
+        (np.repeat(X, 3, axis=0), np.repeat(Y, 3)),
+        (np.repeat(X[:1], 30, axis=0), Y),
+        (np.c_[X, X[:, 0], np.zeros(30), np.ones(30)], Y),
+        (X[:3], Y[:3]),
+        (np.sign(X), Y),
+    ],
+    ids=[
+        *("n = 1", "d = 1", "n = d = 1", "n = d = 1, negative", "rows three times", "one row"),
+        *("double, zero and constant columns", "fewer rows than columns", "signs"),
+    ],
+)
+def test_small_and_degenerate_data(data: Any, target: Any) -> None:
+    result = quietly(data, target, n_neurons=20, beta=0.01, random_state=0)
+    check(result)
+    assert result.relaxation.status == "optimal"
+
+
+def test_one_sample_and_one_feature_by_hand() -> None:
+    # (4 s - 3)^2 + beta |s| with s = sum alpha u v: the optimum is s = (24 - beta) / 32.
+    result = quietly([[2.0]], [3.0], n_neurons=1, beta=0.8, random_state=0)
+    s = (24 - 0.8) / 32
+    assert result.certificate.lower_bound == pytest.approx((4 * s - 3) ** 2 + 0.8 * s, rel=1e-4)
+
+
+def test_duplicated_rows_are_a_weight_of_the_loss() -> None:
+    # Twice the rows and twice beta is twice the objective.
+    once = quietly(X, Y, n_neurons=5, beta=0.3, random_state=0)
+    twice = quietly(np.repeat(X, 2, axis=0), np.repeat(Y, 2), n_neurons=5, beta=0.6, random_state=0)
+    assert twice.certificate.lower_bound == pytest.approx(2 * once.certificate.lower_bound, rel=1e-4)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("scale", [1e60, 1e-60])
+def test_extreme_scales_of_the_data(scale: float, loss: str) -> None:
+    check(quietly(X * scale, LABELS, n_neurons=20, loss=loss, random_state=0, allow=QSDPWarning))
+
+
+@pytest.mark.parametrize("scale", [1e60, 1e-60])
+def test_extreme_scales_of_the_targets(scale: float) -> None:
+    for loss in ("squared", "absolute", "huber"):
+        check(quietly(X, Y * scale, n_neurons=20, loss=loss, random_state=0, allow=QSDPWarning))
+
+
+@pytest.mark.parametrize("k", [-200, -7, 7, 200])
+def test_units_of_the_data_do_not_matter(result: QSDPResult, k: int) -> None:
+    # X -> 2^k X with beta -> 4^k beta and alpha -> 4^-k alpha is the same problem, to the last bit.
+    scaled = quietly(X * 2.0**k, Y, n_neurons=40, beta=0.1 * 4.0**k, random_state=0)
+    np.testing.assert_array_equal(scaled.network.U, result.network.U)
+    np.testing.assert_array_equal(scaled.network.V, result.network.V)
+    np.testing.assert_array_equal(scaled.network.alpha, result.network.alpha * 4.0**-k)
+    assert scaled.certificate.lower_bound == result.certificate.lower_bound
+    assert scaled.certificate.objective == pytest.approx(result.certificate.objective, rel=1e-12)
+
+
+@pytest.mark.parametrize("k", [-200, -7, 7, 200])
+def test_units_of_the_targets_do_not_matter(result: QSDPResult, k: int) -> None:
+    scaled = quietly(X, Y * 2.0**k, n_neurons=40, beta=0.1 * 2.0**k, random_state=0)
+    np.testing.assert_array_equal(scaled.network.U, result.network.U)
+    np.testing.assert_array_equal(scaled.network.alpha, result.network.alpha * 2.0**k)
+    assert scaled.certificate.lower_bound == result.certificate.lower_bound * 4.0**k
+
+
+def test_predicting_for_other_widths(result: QSDPResult) -> None:
+    with pytest.raises(InvalidInputError, match="X must have 4 columns"):
+        result.predict(X[:, :3])

@@ -1,0 +1,452 @@
+"""Bad arguments: one clear error each, which names the argument, before any solve starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+import qsdp
+from qsdp import (
+    QuantizedNetworkClassifier,
+    QuantizedNetworkRegressor,
+    TrainingProblem,
+    sample_network,
+    solve_and_sample,
+    solve_relaxation,
+)
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPError
+from qsdp.relaxation.backends import BACKENDS
+
+N, D = 8, 3
+LABEL_LOSSES = ["logistic", "hinge", "squared_hinge"]
+#: A message is for reading: longer ones show data instead of saying what is wrong.
+LONGEST_MESSAGE = 400
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((N, D))
+Y = X[:, 0] * X[:, 1]
+LABELS = np.array([-1.0, 1.0] * (N // 2))
+
+
+@pytest.fixture(scope="module")
+def problem() -> TrainingProblem:
+    return TrainingProblem(X, Y, beta=0.1)
+
+
+@pytest.fixture(scope="module")
+def result() -> qsdp.QSDPResult:
+    return solve_and_sample(X, Y, n_neurons=4, random_state=0)
+
+
+@pytest.fixture(autouse=True)
+def no_solve(problem: TrainingProblem, result: qsdp.QSDPResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every back end raises: what is refused must be refused before."""
+
+    def explode(*_: object) -> None:
+        raise AssertionError("a solve started")
+
+    for name, backend in BACKENDS.items():
+        monkeypatch.setitem(BACKENDS, name, dataclasses.replace(backend, solve=explode))
+
+
+def refused(name: str, call: Callable[[], Any]) -> str:
+    """Check that `call` raises a good error about the argument `name`, quietly; return its message."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(QSDPError) as caught:
+            call()
+    assert isinstance(caught.value, (ValueError, TypeError))
+    message = str(caught.value)
+    assert re.search(rf"\b{re.escape(name)}\b", message), message
+    assert len(message) <= LONGEST_MESSAGE
+    assert "\n" not in message
+    assert not message.rstrip().endswith((":", ",")), f"the message breaks off: {message}"
+    return message
+
+
+def test_valid_calls_do_reach_the_solver() -> None:
+    # Otherwise every test of this file could pass for a wrong reason.
+    for call in (
+        lambda: solve_and_sample(X, Y),
+        lambda: solve_relaxation(TrainingProblem(X, Y, beta=0.1)),
+        lambda: QuantizedNetworkRegressor().fit(X, Y),
+        lambda: QuantizedNetworkClassifier().fit(X, LABELS),
+    ):
+        with pytest.raises(AssertionError, match="a solve started"):
+            call()
+
+
+# -- data --------------------------------------------------------------------------------------------
+
+
+def spoiled(value: float) -> np.ndarray:
+    array = X.copy()
+    array[2, 1] = value
+    return array
+
+
+BAD_X: dict[str, Any] = {
+    "nan": spoiled(np.nan),
+    "inf": spoiled(np.inf),
+    "minus inf": spoiled(-np.inf),
+    "one-dimensional": X[:, 0],
+    "three-dimensional": X[None],
+    "scalar": 3.0,
+    "None": None,
+    "ragged": [[1.0, 2.0]] * (N - 1) + [[1.0]],
+    "no rows": np.zeros((0, D)),
+    "no columns": np.zeros((N, 0)),
+    "empty list": [],
+    "words": [["a", "b"]] * N,
+    "digits as text": [["1", "2"]] * N,
+    "objects": np.full((N, D), object(), dtype=object),
+    "None inside": [[None, 1.0]] * N,
+    "dict": {"a": 1.0},
+    "complex": X + 1j,
+    "complex without imaginary part": X + 0j,
+    "complex objects": (X + 1j).astype(object),
+    "integers beyond double": [[10**400, 1]] * N,
+    "csr matrix": scipy.sparse.csr_matrix(X),
+    "csr array": scipy.sparse.csr_array(X),
+    "frame of words": pd.DataFrame({"a": list("abcdefgh")}),
+    "frame with missing": pd.DataFrame({"a": pd.array([1, None] * (N // 2), dtype="Int64")}),
+    "frame of categories": pd.DataFrame({"a": pd.Categorical(list("aabbaabb"))}),
+    "series": pd.Series(X[:, 0]),
+    "too large": X * 1e150,
+    "too small": X * 1e-150,
+}
+
+BAD_Y: dict[str, Any] = {
+    "nan": np.r_[np.nan, Y[1:]],
+    "inf": np.r_[np.inf, Y[1:]],
+    "None": None,
+    "Nones": [None] * N,
+    "short": Y[:-1],
+    "long": np.r_[Y, 1.0],
+    "empty": [],
+    "scalar": 3.0,
+    "two columns": np.c_[Y, Y],
+    "one column": Y[:, None],
+    "frame": pd.DataFrame({"y": Y}),
+    "ragged": [1.0, [2.0, 3.0]] * (N // 2),
+    "words": list("abcdefgh"),
+    "digits as text": list("12345678"),
+    "objects": [object()] * N,
+    "complex": Y + 1j,
+    "sparse": scipy.sparse.csr_matrix(Y),
+    "integers beyond double": [10**400] * N,
+    "too large": Y * 1e150,
+    "too small": Y * 1e-150,
+}
+
+BAD_LABELS: dict[str, Any] = {
+    "zero and one": (LABELS > 0).astype(int),
+    "bools": LABELS > 0,
+    "all +1": np.ones(N),
+    "all -1": -np.ones(N),
+    "all zero": np.zeros(N),
+    "three values": [-1, 0, 1, 1, -1, 0, 1, 1],
+    "one and two": LABELS / 2 + 1.5,
+    "real numbers": Y,
+    "nearly labels": LABELS * (1 + 1e-9),
+}
+
+takes_data = pytest.mark.parametrize(
+    "entry",
+    [
+        lambda X, y, **kw: TrainingProblem(X, y, beta=0.1, **kw),
+        lambda X, y, **kw: solve_and_sample(X, y, 5, **kw),
+    ],
+    ids=["TrainingProblem", "solve_and_sample"],
+)
+
+
+@takes_data
+@pytest.mark.parametrize("value", BAD_X.values(), ids=BAD_X.keys())
+def test_bad_data(entry: Callable[..., Any], value: Any) -> None:
+    refused("X", lambda: entry(value, Y))
+
+
+@takes_data
+@pytest.mark.parametrize("value", BAD_Y.values(), ids=BAD_Y.keys())
+def test_bad_targets(entry: Callable[..., Any], value: Any) -> None:
+    refused("y", lambda: entry(X, value))
+
+
+@takes_data
+@pytest.mark.parametrize("loss", LABEL_LOSSES)
+@pytest.mark.parametrize("value", BAD_LABELS.values(), ids=BAD_LABELS.keys())
+def test_bad_labels(entry: Callable[..., Any], value: Any, loss: str) -> None:
+    message = refused("y", lambda: entry(X, value, loss=loss))
+    assert "-1" in message
+    assert "+1" in message
+    assert loss in message
+
+
+def test_messages_about_shapes_show_the_shapes() -> None:
+    assert "(8,)" in refused("X", lambda: TrainingProblem(X[:, 0], Y, beta=0.1))
+    assert "(1, 8, 3)" in refused("X", lambda: TrainingProblem(X[None], Y, beta=0.1))
+    assert "(8, 2)" in refused("y", lambda: TrainingProblem(X, np.c_[Y, Y], beta=0.1))
+    message = refused("y", lambda: TrainingProblem(X, Y[:-1], beta=0.1))
+    assert "8" in message
+    assert "7" in message
+
+
+def test_a_sparse_matrix_is_a_type_error_that_says_how_to_convert() -> None:
+    with pytest.raises(InvalidTypeError, match=r"toarray\(\)"):
+        TrainingProblem(scipy.sparse.csr_matrix(X), Y, beta=0.1)
+
+
+@pytest.mark.parametrize("scale", [1e150, 1e-150])
+def test_messages_about_magnitudes_say_what_to_do(scale: float) -> None:
+    assert "rescale" in refused("X", lambda: TrainingProblem(X * scale, Y, beta=0.1))
+    assert "rescale" in refused("y", lambda: TrainingProblem(X, Y * scale, beta=0.1))
+
+
+# -- data of the estimators --------------------------------------------------------------------------
+
+#: scikit-learn itself takes these: a column is flattened with its own warning, text of digits is a number.
+TAKEN_BY_SKLEARN = {"one column", "frame", "digits as text"}
+
+ESTIMATOR_X = {name: value for name, value in BAD_X.items() if name not in {*TAKEN_BY_SKLEARN, "too small"}}
+ESTIMATOR_Y = {name: value for name, value in BAD_Y.items() if name not in TAKEN_BY_SKLEARN}
+CLASSIFIER_Y: dict[str, Any] = {
+    "nan": np.r_[np.nan, LABELS[1:]],
+    "None": None,
+    "short": LABELS[:-1],
+    "two columns": np.c_[LABELS, LABELS],
+    "real numbers": Y,
+    "three classes": [0, 1, 2, 0, 1, 2, 0, 1],
+    "single class": ["a"] * N,
+    "complex": LABELS + 1j,
+    "bytes": np.array([b"a", b"b"] * (N // 2)),
+    "mixed": np.array([1, "a"] * (N // 2), dtype=object),
+}
+
+
+def estimator_cases() -> Iterator[Any]:
+    for name, value in ESTIMATOR_X.items():
+        yield pytest.param(QuantizedNetworkRegressor, value, Y, "X", id=f"regressor X {name}")
+        yield pytest.param(QuantizedNetworkClassifier, value, LABELS, "X", id=f"classifier X {name}")
+    for name, value in ESTIMATOR_Y.items():
+        yield pytest.param(QuantizedNetworkRegressor, X, value, "y", id=f"regressor y {name}")
+    for name, value in CLASSIFIER_Y.items():
+        yield pytest.param(QuantizedNetworkClassifier, X, value, "y", id=f"classifier y {name}")
+
+
+@pytest.mark.parametrize(("estimator", "data", "target", "name"), list(estimator_cases()))
+def test_estimators_refuse_bad_data_before_any_solve(
+    estimator: type, data: Any, target: Any, name: str
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises((ValueError, TypeError)):
+            estimator().fit(data, target)
+
+
+def test_errors_of_the_estimators_about_data_are_errors_of_qsdp_that_name_the_argument() -> None:
+    offenders = []
+    for case in estimator_cases():
+        estimator, data, target, name = case.values
+        try:
+            estimator().fit(data, target)
+        except Exception as error:
+            if not isinstance(error, QSDPError):
+                offenders.append(f"{case.id}: {type(error).__name__}, no QSDPError")
+            elif not re.search(rf"\b{name}\b", str(error)):
+                offenders.append(f"{case.id}: does not name {name}: {str(error)[:80]}")
+    assert not offenders, "\n".join(offenders)
+
+
+def test_a_regressor_refuses_label_losses() -> None:
+    for loss in LABEL_LOSSES:
+        assert loss in refused("loss", lambda loss=loss: QuantizedNetworkRegressor(loss=loss).fit(X, LABELS))
+
+
+def test_too_small_data_without_a_constant_column() -> None:
+    refused("X", lambda: QuantizedNetworkRegressor(constant_column=False).fit(X * 1e-150, Y))
+
+
+def test_the_single_class_is_shown_as_the_user_wrote_it() -> None:
+    message = refused("y", lambda: QuantizedNetworkClassifier().fit(X, np.ones(N)))
+    assert "np." not in message, message
+
+
+# -- parameters --------------------------------------------------------------------------------------
+
+NOT_NUMBERS: list[Any] = ["0.1", None, True, np.True_, [0.1], np.array([0.1, 0.2]), 1j, Decimal(1)]
+
+BAD_PARAMETERS: dict[str, list[Any]] = {
+    "beta": [-1, -1e-300, np.nan, np.inf, -np.inf, 10**400, Fraction(10**400), *NOT_NUMBERS],
+    "n_neurons": [0, -1, 2.5, 3.0, "3", True, np.True_, np.nan, None, [3], 10**30],
+    "loss": ["", "l2", None, 3, ["squared"], TrainingProblem],
+    "solver": ["", "simplex", None, 1, True],
+    "shaping": ["", "none of them", None, 1],
+    "refine": ["polish", "", None, 0],
+    "tol": [0, -1, -1e-9, np.nan, np.inf, 10**400, *NOT_NUMBERS],
+    "random_state": [-1, 1.5, "0", True, np.nan, [0], object()],
+    "levels": [3, 1, 0, -2, True, "2", None, np.nan, np.array([2, 2])],
+    "activation": [(1, 0, 0), "relu", 0, False, np.array([1.0, 0.0])],
+    "max_iter": [0, -5, 1.5, 2.0, "10", True, np.nan, 10**400],
+    "time_limit": [0, -1.0, np.nan, np.inf, "1", True],
+    "form": ["", "three-block", None, 2],
+    "regularization": ["", "none", None, 2.0],
+    "method": ["", "cholesky", None, 1],
+    "constant_column": ["no", None, 2, 0.5],
+}
+
+#: Slips of the pen, and the name that the error has to suggest.
+SLIPS: dict[str, list[tuple[str, str]]] = {
+    "loss": [("sqared", "squared"), ("Squared", "squared"), ("logistics", "logistic"), ("HINGE", "hinge")],
+    "solver": [("SCS", "scs"), ("clarable", "clarabel"), ("Mosek", "mosek"), ("cvxop", "cvxopt")],
+    "shaping": [("krivin", "krivine"), ("SDP", "sdp")],
+    "refine": [("None", "none")],
+    "form": [("literral", "literal"), ("two_block", "two-block")],
+    "regularization": [("tigth", "tight"), ("Paper", "paper")],
+    "method": [("krivin", "krivine"), ("SDP", "sdp")],
+}
+
+ESTIMATOR_ARGUMENTS = (
+    "n_neurons",
+    "beta",
+    "loss",
+    "solver",
+    "shaping",
+    "tol",
+    "random_state",
+    "constant_column",
+)
+
+Entry = tuple[Callable[[TrainingProblem, qsdp.QSDPResult, dict[str, Any]], Any], tuple[str, ...]]
+
+ENTRIES: dict[str, Entry] = {
+    "TrainingProblem": (
+        lambda p, r, kw: TrainingProblem(X, Y, **({"beta": 0.1} | kw)),
+        ("beta", "loss", "levels", "activation"),
+    ),
+    "solve_relaxation": (
+        lambda p, r, kw: solve_relaxation(p, **kw),
+        ("solver", "tol", "form", "regularization", "max_iter", "time_limit"),
+    ),
+    "shape_covariance": (lambda p, r, kw: qsdp.shape_covariance(r.relaxation, **kw), ("method",)),
+    "sample_network": (lambda p, r, kw: sample_network(r.covariance, **kw), ("n_neurons", "random_state")),
+    "resample": (lambda p, r, kw: r.resample(**({"n_neurons": 3} | kw)), ("n_neurons", "random_state")),
+    "build_relaxation": (lambda p, r, kw: qsdp.build_relaxation(p, **kw), ("form", "regularization")),
+    "relaxed_objective": (
+        lambda p, r, kw: p.relaxed_objective(np.zeros((D, D)), 0.0, **kw),
+        ("regularization",),
+    ),
+    "solve_and_sample": (
+        lambda p, r, kw: solve_and_sample(X, Y, **kw),
+        (
+            *("n_neurons", "beta", "loss", "levels", "activation"),
+            *("solver", "shaping", "refine", "tol", "random_state"),
+        ),
+    ),
+    "Regressor": (lambda p, r, kw: QuantizedNetworkRegressor(**kw).fit(X, Y), ESTIMATOR_ARGUMENTS),
+    "Classifier": (lambda p, r, kw: QuantizedNetworkClassifier(**kw).fit(X, LABELS), ESTIMATOR_ARGUMENTS),
+}
+
+
+def parameter_cases(table: dict[str, list[Any]]) -> Iterator[Any]:
+    for entry, (_, arguments) in ENTRIES.items():
+        for argument in arguments:
+            for value in table.get(argument, []):
+                yield pytest.param(entry, argument, value, id=f"{entry}-{argument}-{value!r}"[:60])
+
+
+@pytest.mark.parametrize(("entry", "argument", "value"), list(parameter_cases(BAD_PARAMETERS)))
+def test_bad_parameters(
+    entry: str,
+    argument: str,
+    value: Any,
+    problem: TrainingProblem,
+    result: qsdp.QSDPResult,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    call, _ = ENTRIES[entry]
+    message = refused(argument, lambda: call(problem, result, {argument: value}))
+    shown = repr(value)
+    assert (shown if len(shown) < 30 else shown[:20]) in message, "the message shows the value"
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("entry", "argument", "value"), list(parameter_cases(SLIPS)))
+def test_slips_get_a_suggestion(
+    entry: str, argument: str, value: tuple[str, str], problem: TrainingProblem, result: qsdp.QSDPResult
+) -> None:
+    call, _ = ENTRIES[entry]
+    wrong, right = value
+    message = refused(argument, lambda: call(problem, result, {argument: wrong}))
+    assert f"did you mean {right!r}?" in message
+
+
+@pytest.mark.parametrize(("entry", "argument"), [(e, a) for e, (_, names) in ENTRIES.items() for a in names])
+def test_every_argument_is_covered(entry: str, argument: str) -> None:
+    assert BAD_PARAMETERS[argument]
+
+
+def test_far_off_names_list_what_is_allowed_and_suggest_nothing() -> None:
+    message = refused("loss", lambda: TrainingProblem(X, Y, beta=0.1, loss="zzzzzz"))
+    assert "did you mean" not in message
+    for name in ("absolute", "hinge", "huber", "logistic", "squared", "squared_hinge"):
+        assert repr(name) in message
+
+
+def test_long_values_are_cut_in_messages() -> None:
+    message = refused("loss", lambda: TrainingProblem(X, Y, beta=0.1, loss="x" * 10_000))
+    assert "..." in message
+
+
+@pytest.mark.parametrize("value", [None, 3, "net", X])
+def test_objects_of_the_wrong_class(value: Any, problem: TrainingProblem, result: qsdp.QSDPResult) -> None:
+    refused("problem", lambda: solve_relaxation(value))
+    refused("covariance", lambda: sample_network(value, 3))
+    refused("relaxation", lambda: qsdp.shape_covariance(value))
+    refused("problem", lambda: qsdp.certify(result.network, value, result.relaxation))
+    refused("relaxation", lambda: qsdp.certify(result.network, problem, value))
+
+
+@pytest.mark.parametrize("value", [None, 3, "net", X])
+def test_certify_refuses_what_is_no_network(
+    value: Any, problem: TrainingProblem, result: qsdp.QSDPResult
+) -> None:
+    refused("network", lambda: qsdp.certify(value, problem, result.relaxation))
+
+
+def test_bad_arguments_of_relaxed_objective(problem: TrainingProblem) -> None:
+    refused("Z", lambda: problem.relaxed_objective(np.zeros((D, D + 1)), 0.0))
+    refused("Z", lambda: problem.relaxed_objective(np.zeros((D + 1, D)), 0.0))
+    refused("Z", lambda: problem.relaxed_objective(np.full((D, D), np.nan), 0.0))
+    for rho in (-1.0, np.nan, "1", None):
+        refused("rho", lambda rho=rho: problem.relaxed_objective(np.zeros((D, D)), rho))
+
+
+def test_hierarchy_of_errors() -> None:
+    assert issubclass(InvalidInputError, QSDPError)
+    assert issubclass(InvalidInputError, ValueError)
+    assert issubclass(InvalidTypeError, InvalidInputError)
+    assert issubclass(InvalidTypeError, TypeError)
+    for call in (
+        lambda: TrainingProblem(X, Y, beta="0.1"),
+        lambda: solve_and_sample(X, Y, "3"),
+        lambda: TrainingProblem(X, Y, beta=0.1, loss=3),
+        lambda: TrainingProblem(np.full((N, D), object()), Y, beta=0.1),
+    ):
+        with pytest.raises(InvalidTypeError):
+            call()
+
+
+@pytest.mark.parametrize("beta", [0, 1, np.float32(0.5), np.int64(3), Fraction(1, 4), 5e-324])
+def test_good_betas(beta: Any) -> None:
+    assert TrainingProblem(X, Y, beta=beta).beta == float(beta)
