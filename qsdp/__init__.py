@@ -1,12 +1,15 @@
 """Provably near-optimal quantized neural networks by semidefinite programming."""
 
 from qsdp import datasets
+from qsdp.activations import PolynomialActivation
 from qsdp.certificate import Certificate, certify
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.exceptions import QSDPError, QSDPWarning
 from qsdp.networks import BilinearNetwork, load_network
 from qsdp.pipeline import QSDPResult, solve_and_sample
+from qsdp.polynomial import PolynomialNetwork, from_polynomial, to_polynomial
 from qsdp.problem import TrainingProblem
+from qsdp.quadratic_form import QuadraticForm
 from qsdp.relaxation import (
     Relaxation,
     available_solvers,
@@ -24,9 +27,12 @@ __version__ = "0.1.0"
 __all__ = [
     "BilinearNetwork",
     "Certificate",
+    "PolynomialActivation",
+    "PolynomialNetwork",
     "QSDPError",
     "QSDPResult",
     "QSDPWarning",
+    "QuadraticForm",
     "QuantizedNetworkClassifier",
     "QuantizedNetworkRegressor",
     "Relaxation",
@@ -39,9 +45,11 @@ __all__ = [
     "build_two_block",
     "certify",
     "datasets",
+    "from_polynomial",
     "load_network",
     "sample_network",
     "shape_covariance",
     "solve_and_sample",
     "solve_relaxation",
+    "to_polynomial",
 ]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
+import sys
+import warnings
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -13,7 +16,7 @@ import numpy.typing as npt
 import scipy.sparse
 from sklearn.utils import check_array
 
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -38,24 +41,37 @@ def check_choice(name: str, value: object, allowed: Iterable[str]) -> str:
     raise InvalidInputError(f"{name} must be one of {listing}; got {_show(value)}{hint}")
 
 
-def check_integer(name: str, value: object, *, minimum: int) -> int:
-    """Return `value` as an int of at least `minimum`; booleans and fractions are refused."""
+def check_integer(name: str, value: object, *, minimum: int, maximum: int | None = None) -> int:
+    """Return `value` as an int in ``minimum .. maximum``; booleans and fractions are refused."""
+    allowed = f"an integer >= {minimum}" if maximum is None else f"an integer from {minimum} to {maximum}"
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise InvalidTypeError(f"{name} must be an integer >= {minimum}; got {_show(value)}")
-    if value < minimum:
-        raise InvalidInputError(f"{name} must be an integer >= {minimum}; got {_show(value)}")
+        raise InvalidTypeError(f"{name} must be {allowed}; got {_show(value)}")
+    if value < minimum or (maximum is not None and value > maximum):
+        raise InvalidInputError(f"{name} must be {allowed}; got {_show(value)}")
     return int(value)
 
 
 def check_real(name: str, value: object, *, minimum: float = 0.0, strict: bool = False) -> float:
     """Return `value` as a finite float that is at least (`strict`: above) `minimum`."""
-    allowed = f"a finite number {'>' if strict else '>='} {minimum:g}"
+    allowed = "a finite number"
+    if minimum > -math.inf:
+        allowed += f" {'>' if strict else '>='} {minimum:g}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise InvalidTypeError(f"{name} must be {allowed}; got {_show(value)}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number) or number < minimum or (strict and number == minimum):
         raise InvalidInputError(f"{name} must be {allowed}; got {_show(value)}")
     return number
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return `value` if it is a boolean."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidTypeError(f"{name} must be True or False; got {_show(value)}")
+    return bool(value)
 
 
 def check_random_state(random_state: object) -> np.random.Generator:
@@ -77,60 +93,82 @@ def check_random_state(random_state: object) -> np.random.Generator:
 def check_matrix(name: str, value: Any, *, n_columns: int | None = None) -> FloatArray:
     """Return `value` as a finite float64 array of shape ``(n >= 1, d >= 1)``.
 
-    Accepts anything scikit-learn accepts as dense numeric data, pandas frames included.
+    Accepts what scikit-learn accepts as dense numeric data, pandas frames included; text is refused, also
+    where it looks like numbers. The result may share memory with `value`.
     """
-    if scipy.sparse.issparse(value):
-        raise InvalidTypeError(
-            f"{name} must be a dense array; got a sparse one, convert it with {name}.toarray()"
-        )
-    try:
-        array = check_array(
-            value, dtype=np.float64, input_name=name, ensure_min_samples=1, ensure_min_features=1
-        )
-    except TypeError as error:
-        raise InvalidTypeError(f"{name} must be a numeric array of shape (n, d): {error}") from None
-    except ValueError as error:
-        raise InvalidInputError(
-            f"{name} must be a numeric array of shape (n, d): {_first_line(error)}"
-        ) from None
+    array = _check_numbers(name, value, "(n, d)")
+    if array.ndim != 2:
+        raise InvalidInputError(f"{name} must have shape (n, d); got shape {array.shape}")
+    if array.shape[0] < 1 or array.shape[1] < 1:
+        raise InvalidInputError(f"{name} must have a row and a column at least; got shape {array.shape}")
     if n_columns is not None and array.shape[1] != n_columns:
         raise InvalidInputError(f"{name} must have {n_columns} columns; got shape {array.shape}")
-    return np.ascontiguousarray(array)
+    return array
 
 
 def check_targets(name: str, value: Any, *, length: int | None) -> FloatArray:
     """Return `value` as finite float64 targets of shape ``(n,)`` or ``(n, C)``."""
-    if np.ndim(value) == 2:
-        array = check_matrix(name, value)
-        if length is not None and array.shape[0] != length:
-            raise InvalidInputError(f"{name} must have {length} rows, as X has; got {array.shape[0]}")
-        return array
-    return check_vector(name, value, length=length)
-
-
-def check_vector(name: str, value: Any, *, length: int | None = None) -> FloatArray:
-    """Return `value` as a finite float64 array of shape ``(n,)``; ``(n, 1)`` columns are refused by name."""
-    if scipy.sparse.issparse(value):
-        raise InvalidTypeError(f"{name} must be a dense array; got a sparse one")
-    try:
-        array = check_array(value, dtype=np.float64, ensure_2d=False, allow_nd=True, input_name=name)
-    except TypeError as error:
-        raise InvalidTypeError(f"{name} must be a numeric array of shape (n,): {error}") from None
-    except ValueError as error:
-        raise InvalidInputError(
-            f"{name} must be a numeric array of shape (n,): {_first_line(error)}"
-        ) from None
-    if array.ndim != 1:
-        raise InvalidInputError(f"{name} must have shape (n,); got shape {array.shape}")
+    array = _check_numbers(name, value, "(n,) or (n, C)")
+    if array.ndim not in {1, 2} or array.size == 0:
+        raise InvalidInputError(f"{name} must have shape (n,) or (n, C); got shape {array.shape}")
     if length is not None and array.shape[0] != length:
-        raise InvalidInputError(
-            f"{name} must have {length} entries, one for each row of X; got {array.shape[0]}"
+        raise InvalidInputError(f"{name} must have {length} entries, one for each row of X; got {array.shape[0]}")
+    return array
+
+
+def _check_numbers(name: str, value: Any, shape: str) -> FloatArray:
+    if scipy.sparse.issparse(value):
+        raise InvalidTypeError(f"{name} must be a dense array; got a sparse one, convert it with {name}.toarray()")
+    try:
+        raw = np.asarray(value)
+        text = raw.dtype.kind in "USmM" or (
+            raw.dtype.kind == "O" and any(isinstance(entry, (str, bytes)) for entry in raw.flat)
         )
-    return np.ascontiguousarray(array)
+        if text:
+            raise TypeError(f"got text or dates, such as {_show(raw.flat[0])}")
+        array = check_array(
+            value,
+            dtype=np.float64,
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_min_samples=0,
+            ensure_min_features=0,
+            input_name=name,
+        )
+    except TypeError as error:
+        raise InvalidTypeError(f"{name} must be a numeric array of shape {shape}: {error}") from None
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(f"{name} must be a numeric array of shape {shape}: {_first_line(error)}") from None
+    # A plain array, whatever subclass the value was (masked, memory-mapped).
+    return np.ascontiguousarray(np.asarray(array))
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0]
+    return str(error).split("\n", 1)[0].rstrip(":")
+
+
+def warn(message: str) -> None:
+    """Issue a `QSDPWarning` that points at the first line outside this package."""
+    package = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    level, frame = 2, sys._getframe(1)
+    while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(package):
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    warnings.warn(message, QSDPWarning, stacklevel=level - 1)
+
+
+class ReadOnlyArrays:
+    """Keeps the arrays of a class read-only when it is copied or unpickled."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+
+def own(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a read-only copy: what was checked stays as it was, whatever the caller does to theirs."""
+    return read_only(array.copy())
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -160,4 +160,3 @@ def _check_interval(interval: Any) -> tuple[float, float]:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InvalidInputError(f"interval must be two finite numbers l < h; got {interval!r}")
     return low, high
-

@@ -54,7 +54,8 @@ def certify(network: BilinearNetwork, problem: TrainingProblem, relaxation: Rela
     Parameters
     ----------
     network : BilinearNetwork
-        Any network of the problem's width, wherever its weights come from.
+        Any network of the problem's inputs, outputs, levels and activation, wherever its weights come from; a
+        polynomial one through `from_polynomial`.
     problem : TrainingProblem
     relaxation : Relaxation
         A solved relaxation of the same problem; its lower bound holds for every network.
@@ -62,16 +63,19 @@ def certify(network: BilinearNetwork, problem: TrainingProblem, relaxation: Rela
     Raises
     ------
     InvalidInputError
-        The network has another width, or the relaxation is one of another problem.
+        The network is of another kind, or the relaxation is one of another problem.
     """
+    if not isinstance(network, BilinearNetwork):
+        raise InvalidTypeError(f"network must be a BilinearNetwork; got {type(network).__name__}")
     if not isinstance(problem, TrainingProblem):
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
-    if network.n_inputs != problem.dimension:
-        raise InvalidInputError(
-            f"network must have {problem.dimension} inputs, as the problem has; got {network.n_inputs}"
-        )
+    for what in ("n_inputs", "n_outputs", "levels", "activation"):
+        ours = getattr(problem, "n_features" if what == "n_inputs" else what)
+        theirs = getattr(network, what)
+        if theirs != ours:
+            raise InvalidInputError(f"network must have {what} {ours}, as the problem has; got {theirs}")
     if relaxation.problem != problem:
         raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
     return Certificate(lower_bound=relaxation.lower_bound, objective=problem.objective(network))

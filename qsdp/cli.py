@@ -221,9 +221,7 @@ def _bound_figure(lower_bound: float) -> Figure:
 
 def _score_figures(target: Target, scores: Sequence[tuple[str, float]]) -> list[Figure]:
     label = "accuracy" if target.classes else "R^2"
-    return [
-        (label if i == 0 else "", _show_score(target, score), rows) for i, (rows, score) in enumerate(scores)
-    ]
+    return [(label if i == 0 else "", _show_score(target, score), rows) for i, (rows, score) in enumerate(scores)]
 
 
 def _show_score(target: Target, score: float) -> str:
@@ -339,9 +337,7 @@ def demo(
 
 def _solving(dimension: int, neurons: int) -> str:
     patience = "; this may take minutes" if dimension > _MANY_INPUTS else ""
-    return (
-        f"Solving the semidefinite relaxation with {dimension} inputs, sampling {neurons} neurons{patience}"
-    )
+    return f"Solving the semidefinite relaxation with {dimension} inputs, sampling {neurons} neurons{patience}"
 
 
 def _print_next(shell: str, python: str) -> None:
@@ -365,9 +361,7 @@ def _check_trainable(name: str) -> None:
         )
 
 
-def _standardised_split(
-    name: str, seed: int
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, Target]:
+def _standardised_split(name: str, seed: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, Target]:
     """Return data with the constant column, targets as trained on, and what these stand for."""
     data = load_dataset(name)
     X_train, X_test, y_train, y_test = data.split(seed)
@@ -416,14 +410,10 @@ def fit(
         _check_loss_of_numbers(loss, target)
     path = _destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
     with _stage(f"Reading {file}"):
-        training = prepare(
-            read_table(file), target, task=task, drop=drop or (), test_size=test_size, seed=seed
-        )
+        training = prepare(read_table(file), target, task=task, drop=drop or (), test_size=test_size, seed=seed)
         if training.target.classes is None:
             _check_loss_of_numbers(loss, target)
-    with _stage(
-        f"Solving the semidefinite relaxation (D = {training.X.shape[1]}), sampling {neurons} neurons"
-    ):
+    with _stage(f"Solving the semidefinite relaxation (D = {training.X.shape[1]}), sampling {neurons} neurons"):
         result = solve_and_sample(
             training.X, training.y, neurons, beta, loss, solver=solver, shaping=shaping, random_state=seed
         )
@@ -452,9 +442,7 @@ def fit(
 def _check_loss_of_numbers(loss: str, target: str) -> None:
     if get_loss(loss).labels:
         usable = ", ".join(name for name, kind in LOSSES.items() if not kind.labels)
-        raise InvalidInputError(
-            f"--loss {loss} is for two classes, target {target!r} is a number; use one of {usable}"
-        )
+        raise InvalidInputError(f"--loss {loss} is for two classes, target {target!r} is a number; use one of {usable}")
 
 
 def _held_out_scores(model: TabularModel, training: Training) -> list[tuple[str, float]]:
@@ -497,9 +485,7 @@ def _reading_facts(file: Path, training: Training, drop: Sequence[str]) -> list[
 def predict(
     model_file: ModelFile,
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="CSV file with the columns of training.")],
-    output: Annotated[
-        Path | None, typer.Option(metavar="PRED.csv", help="Instead of the standard output.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="PRED.csv", help="Instead of the standard output.")] = None,
     force: Force = False,
 ) -> None:
     """Predict the rows of a CSV file, as CSV: a column `prediction` and, for classes, `score`.
@@ -606,9 +592,7 @@ def datasets() -> None:
         table.add_row(info.name, str(info.n_samples), str(info.n_features), info.task, info.source, offline)
     _print(table)
     if on_terminal:
-        _say(
-            f"Sets that are not offline are downloaded when asked for, or read from ${DATA_VARIABLE}.", "dim"
-        )
+        _say(f"Sets that are not offline are downloaded when asked for, or read from ${DATA_VARIABLE}.", "dim")
 
 
 def _is_offline(name: str) -> bool:

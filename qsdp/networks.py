@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray, check_matrix, check_targets, read_only
+from qsdp._validation import FloatArray, ReadOnlyArrays, check_matrix, check_targets, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.problem import TrainingProblem, check_levels, quadratic_map
@@ -26,7 +26,7 @@ FLOAT_BITS = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BilinearNetwork:
+class BilinearNetwork(ReadOnlyArrays):
     r"""Two-layer network :math:`f(x) = \sum_j \alpha_j\, u_j^T \mathcal{X} v_j` with quantized weights.
 
     For the bilinear activation :math:`\mathcal{X} = x x^T`, so :math:`f(x) = \sum_j \alpha_j (x^T u_j)(x^T v_j)`;
@@ -78,7 +78,13 @@ class BilinearNetwork:
         if U.shape != V.shape:
             raise InvalidInputError(f"V must have the shape of U, {U.shape}; got {V.shape}")
         alpha = check_alpha(self.alpha, U.shape[0])
-        for name, value in (("U", U), ("V", V), ("alpha", alpha), ("levels", levels), ("activation", activation)):
+        for name, value in (
+            ("U", U),
+            ("V", V),
+            ("alpha", alpha),
+            ("levels", levels),
+            ("activation", activation),
+        ):
             object.__setattr__(self, name, value)
 
     @property
@@ -114,10 +120,8 @@ class BilinearNetwork:
         another 64 bits an output where there are several).
         """
         weights = 2 * self.n_neurons * (bits_of(self.levels) * self.n_inputs + self.lifted)
-        if self.shared_alpha:
-            floats = 1 if self.alpha.ndim == 1 else 2 * self.n_outputs
-        else:
-            floats = self.alpha.size
+        shared = 1 if self.alpha.ndim == 1 else 2 * self.n_outputs
+        floats = shared if self.shared_alpha else self.alpha.size
         return weights + FLOAT_BITS * floats
 
     @cached_property
@@ -267,7 +271,7 @@ def check_alpha(alpha: Any, n_neurons: int) -> FloatArray:
     array = check_targets("alpha", alpha, length=None)
     if array.shape[0] != n_neurons:
         raise InvalidInputError(f"alpha must have {n_neurons} entries, one a neuron; got {array.shape[0]}")
-    return read_only(array.copy() if array is alpha else array)
+    return own(array)
 
 
 def _shared_columns(alpha: FloatArray) -> tuple[list[int], list[float]] | None:

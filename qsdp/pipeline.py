@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from qsdp._validation import FloatArray, check_choice, check_integer, check_random_state
+from qsdp.activations import PolynomialActivation
 from qsdp.certificate import Certificate, certify
+from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.sampling import sample_network
+from qsdp.sampling import ALLOTMENTS, MAX_NEURONS, sample_network
 from qsdp.shaping import SHAPINGS, SignCovariance, shape_covariance
 
 __all__ = ["QSDPResult", "solve_and_sample"]
@@ -34,7 +36,7 @@ class QSDPResult:
     certificate : Certificate
         Objective of the network and the bound on the global optimum.
     relaxation : Relaxation
-    covariance : SignCovariance
+    covariance : SignCovariance, or a list of one for each output
     problem : TrainingProblem
     timings : dict of str to float
         Seconds of the stages "compile", "solve", "shape", "sample" and "certify".
@@ -43,7 +45,7 @@ class QSDPResult:
     network: BilinearNetwork
     certificate: Certificate
     relaxation: Relaxation
-    covariance: SignCovariance
+    covariance: SignCovariance | list[SignCovariance]
     problem: TrainingProblem
     timings: dict[str, float]
 
@@ -51,26 +53,46 @@ class QSDPResult:
         """Return the outputs of the network, shape (n,)."""
         return self.network.predict(X)
 
-    def resample(self, n_neurons: int, random_state: RandomState = None) -> QSDPResult:
-        """Draw another network, of any size, from the same covariance: nothing is solved again.
+    def resample(
+        self,
+        n_neurons: int,
+        random_state: RandomState = None,
+        *,
+        levels: int | None = None,
+        allotment: str = "equal",
+    ) -> QSDPResult:
+        """Draw another network, of any size and number of levels, from the same solution: no solve.
 
         Parameters
         ----------
         n_neurons : int
             m >= 1.
         random_state : int, Generator, RandomState or None
+        levels : int, optional
+            Another number of levels than that of this result. The solution is carried over to the new problem
+            (same data, loss and beta) and its lower bound recomputed from the same dual vector: valid, but
+            looser than that of a solve for these levels.
+        allotment : {"equal", "proportional"}, default="equal"
+            See `sample_network`.
 
         Returns
         -------
         QSDPResult
             With the new network, its certificate and the timings of its sampling.
         """
-        timings = dict(self.timings)
+        check_integer("n_neurons", n_neurons, minimum=1, maximum=MAX_NEURONS)
+        result, timings = self, dict(self.timings)
+        if levels is not None and levels != self.problem.levels:
+            with _timed(timings, "shape"):
+                relaxation = self.relaxation.with_levels(levels)
+                methods = self.covariance if isinstance(self.covariance, list) else [self.covariance]
+                covariance = shape_covariance(relaxation, method=methods[0].method)
+            result = replace(self, relaxation=relaxation, covariance=covariance, problem=relaxation.problem)
         with _timed(timings, "sample"):
-            network = sample_network(self.covariance, n_neurons, random_state)
+            network = sample_network(result.covariance, n_neurons, random_state, allotment=allotment)
         with _timed(timings, "certify"):
-            certificate = certify(network, self.problem, self.relaxation)
-        return replace(self, network=network, certificate=certificate, timings=timings)
+            certificate = certify(network, result.problem, result.relaxation)
+        return replace(result, network=network, certificate=certificate, timings=timings)
 
     def __repr__(self) -> str:
         return f"QSDPResult({self.network!r}; {self.certificate})"
@@ -83,22 +105,23 @@ def solve_and_sample(
     beta: float = 0.1,
     loss: str | Loss = "squared",
     *,
-    activation: None = None,
+    activation: str | Sequence[float] | PolynomialActivation | None = None,
     levels: int = 2,
     solver: str = "auto",
     shaping: str = "krivine",
     refine: str = "none",
     tol: float = 1e-6,
+    allotment: str = "equal",
+    n_jobs: int | None = None,
     random_state: RandomState = None,
 ) -> QSDPResult:
-    r"""Train a network with binary first-layer weights and certify it.
+    r"""Train a network with quantized first-layer weights and certify it.
 
     Solves the semidefinite relaxation of
 
     .. math::
 
-        \min \sum_i \ell\Big(\sum_j \alpha_j (x_i^T u_j)(x_i^T v_j), y_i\Big) + \beta D \sum_j |\alpha_j|,
-        \qquad u_j, v_j \in \{-1, +1\}^D,
+        \min \sum_i \ell\Big(\sum_j \alpha_j\, u_j^T \mathcal{X}_i v_j, y_i\Big) + \beta D \sum_j \|\alpha_j\|_1,
 
     shapes a covariance from its solution and samples the neurons from it.
 
@@ -107,18 +130,20 @@ def solve_and_sample(
     X : array-like of shape (n, d)
         Data. A bilinear network is even, :math:`f(-x) = f(x)`: append a column of ones where that is not
         wanted (the estimators do).
-    y : array-like of shape (n,)
-        Targets; -1 and +1 for the losses of labels.
+    y : array-like of shape (n,) or (n, C)
+        Targets; -1 and +1 for the losses of labels, class numbers or one-hot rows for the cross-entropy.
     n_neurons : int, default=250
         m, the number of sampled neurons. The relaxation does not depend on it: see `QSDPResult.resample`.
     beta : float, default=0.1
         Regularisation, >= 0.
     loss : str or Loss, default="squared"
-        "squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", or a loss object.
-    activation : None
-        Bilinear, the only one of this version.
+        "squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", "cross_entropy", or a loss
+        object.
+    activation : None, str, (a, b, c) or PolynomialActivation, default=None
+        None is the bilinear network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`; a polynomial gives a network
+        that ``network.to_polynomial()`` turns into a standard one with that activation, exactly.
     levels : int, default=2
-        Binary weights, the only ones of this version.
+        M + 1 values -M, -M + 2, ..., M of a first-layer weight; 2 is binary.
     solver : str, default="auto"
         See `solve_relaxation`.
     shaping : {"krivine", "sdp"}, default="krivine"
@@ -127,6 +152,10 @@ def solve_and_sample(
         Refinement after sampling; this version has none.
     tol : float, default=1e-6
         See `solve_relaxation`.
+    allotment : {"equal", "proportional"}, default="equal"
+        How neurons are divided among several outputs; see `sample_network`.
+    n_jobs : int, optional
+        Processes for several outputs; see `solve_relaxation`.
     random_state : int, Generator, RandomState or None
         Seed of the sampling; the rest is deterministic.
 
@@ -148,17 +177,22 @@ def solve_and_sample(
     >>> result.resample(2000, random_state=1).network.n_neurons
     2000
     """
-    check_integer("n_neurons", n_neurons, minimum=1)
+    check_integer("n_neurons", n_neurons, minimum=1, maximum=MAX_NEURONS)
     check_choice("shaping", shaping, SHAPINGS)
+    check_choice("allotment", allotment, ALLOTMENTS)
     check_choice("refine", refine, ["none"])
     rng = check_random_state(random_state)
     problem = TrainingProblem(X, y, beta=beta, loss=loss, activation=activation, levels=levels)
-    relaxation = solve_relaxation(problem, solver=solver, tol=tol)
+    if n_neurons < problem.n_outputs:
+        raise InvalidInputError(
+            f"n_neurons must be at least {problem.n_outputs}, the number of outputs; got {n_neurons}"
+        )
+    relaxation = solve_relaxation(problem, solver=solver, tol=tol, n_jobs=n_jobs)
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
     with _timed(timings, "shape"):
         covariance = shape_covariance(relaxation, method=shaping)
     with _timed(timings, "sample"):
-        network = sample_network(covariance, n_neurons, rng)
+        network = sample_network(covariance, n_neurons, rng, allotment=allotment)
     with _timed(timings, "certify"):
         certificate = certify(network, problem, relaxation)
     return QSDPResult(network, certificate, relaxation, covariance, problem, timings)

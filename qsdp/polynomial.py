@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray, check_choice, check_matrix, read_only
+from qsdp._validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import (
@@ -37,7 +37,7 @@ _CANCELLED = 1e-14
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolynomialNetwork:
+class PolynomialNetwork(ReadOnlyArrays):
     r"""Two-layer network :math:`f(x) = \sum_j \alpha_j \sigma(x^T q_j) + \mathrm{bias}` with integer weights.
 
     Parameters
@@ -79,7 +79,12 @@ class PolynomialNetwork:
             raise InvalidInputError(f"bias must be a number or have shape {alpha.shape[1:]}") from None
         if not np.all(np.isfinite(bias)):
             raise InvalidInputError("bias must be finite")
-        for name, value in (("Q", Q), ("alpha", alpha), ("activation", activation), ("bias", read_only(bias))):
+        for name, value in (
+            ("Q", Q),
+            ("alpha", alpha),
+            ("activation", activation),
+            ("bias", read_only(bias)),
+        ):
             object.__setattr__(self, name, value)
 
     @property
@@ -281,9 +286,7 @@ def _merged(Q: npt.NDArray[np.int8], alpha: FloatArray, activation: PolynomialAc
     if not np.any(kept):
         rows, sums, kept = np.zeros_like(rows[:1]), np.zeros_like(sums[:1]), np.array([True])
     shape = (int(kept.sum()), *alpha.shape[1:])
-    return PolynomialNetwork(
-        rows[kept], sums[kept].reshape(shape), activation, bias if alpha.ndim == 2 else bias[0]
-    )
+    return PolynomialNetwork(rows[kept], sums[kept].reshape(shape), activation, bias if alpha.ndim == 2 else bias[0])
 
 
 def _check_integers(Q: Any) -> npt.NDArray[np.int8]:

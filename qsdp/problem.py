@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -10,11 +11,13 @@ import numpy as np
 
 from qsdp._validation import (
     FloatArray,
+    ReadOnlyArrays,
     check_choice,
     check_integer,
     check_matrix,
     check_real,
     check_targets,
+    own,
     read_only,
 )
 from qsdp.activations import PolynomialActivation, get_activation
@@ -45,7 +48,7 @@ class SecondLayer(Protocol):
         """Return the outputs of the network."""
 
 
-class TrainingProblem:
+class TrainingProblem(ReadOnlyArrays):
     r"""Train a two-layer network with quantized first-layer weights.
 
     .. math::
@@ -124,8 +127,8 @@ class TrainingProblem:
         _check_magnitude("X", data, "rescale its columns, for instance with StandardScaler")
         _check_magnitude("y", target, "rescale it")
         self.loss.check_target(target)
-        self.X: FloatArray = read_only(data.copy() if data is X else data)
-        self.y: FloatArray = read_only(target.copy() if target is y else target)
+        self.X: FloatArray = own(data)
+        self.y: FloatArray = own(target)
 
     @property
     def n_samples(self) -> int:
@@ -227,7 +230,7 @@ class TrainingProblem:
 
     def penalty(self, network: SecondLayer) -> float:
         r"""Return the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1` of `network`."""
-        return self.beta * self.dimension * float(np.abs(network.alpha).sum())
+        return self.beta * (self.dimension * float(np.abs(network.alpha).sum()))
 
     def relaxed_objective(self, Z: Any, rho: Any, *, regularization: str = "tight") -> float:
         r"""Return :math:`\ell(2 \langle \mathcal{X}_i, Z \rangle, y) + c \beta D \rho`, c = 2 (tight) or 1.
@@ -259,7 +262,7 @@ class TrainingProblem:
     def regularization_weight(self, regularization: str = "tight") -> float:
         r"""Return the coefficient of :math:`\rho` in the relaxation, :math:`c \beta D`."""
         name = check_choice("regularization", regularization, REGULARIZATIONS)
-        return REGULARIZATIONS[name] * self.beta * self.dimension
+        return min(self.beta * (REGULARIZATIONS[name] * self.dimension), sys.float_info.max)
 
 
 def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> QuadraticMap:
@@ -271,10 +274,7 @@ def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> Qua
 
 def check_levels(levels: Any) -> int:
     """Return a number of levels, an integer from 2 to 128."""
-    levels = check_integer("levels", levels, minimum=2)
-    if levels > _MAX_LEVELS:
-        raise InvalidInputError(f"levels must be an integer from 2 to {_MAX_LEVELS}; got {levels}")
-    return levels
+    return check_integer("levels", levels, minimum=2, maximum=_MAX_LEVELS)
 
 
 def _check_magnitude(name: str, array: FloatArray, remedy: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray, check_integer, check_matrix, read_only
+from qsdp._validation import FloatArray, ReadOnlyArrays, check_integer, check_matrix, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import quadratic_values
@@ -17,7 +17,7 @@ __all__ = ["QuadraticForm"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class QuadraticForm:
+class QuadraticForm(ReadOnlyArrays):
     r"""The function :math:`f(x) = x^T S x + s^T x + s_0`, or C of them.
 
     Parameters
@@ -90,9 +90,7 @@ class QuadraticForm:
         """Return the form itself, so that forms and networks can be used alike."""
         return self
 
-    def to_expression(
-        self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0
-    ) -> Any:
+    def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
         """Return the closed formula as text, or a list of one for each output.
 
         Parameters
@@ -120,9 +118,7 @@ class QuadraticForm:
         return f"QuadraticForm(n_inputs={self.n_inputs}{outputs})"
 
 
-def _formula(
-    S: FloatArray, s: FloatArray, s0: float, names: Sequence[str], digits: int, threshold: float
-) -> str:
+def _formula(S: FloatArray, s: FloatArray, s0: float, names: Sequence[str], digits: int, threshold: float) -> str:
     terms = []
     for i, first in enumerate(names):
         for j in range(i, len(names)):

@@ -16,6 +16,9 @@ from qsdp.shaping import SignCovariance
 
 __all__ = ["ALLOTMENTS", "allot", "sample_network"]
 
+#: Beyond this int8 neurons alone take gigabytes an input.
+MAX_NEURONS = 10**9
+
 #: Floats drawn at once: 32 MiB of them, whatever the number of neurons.
 _CHUNK_FLOATS = 2**22
 
@@ -62,12 +65,10 @@ def sample_network(
     """
     scalar = isinstance(covariance, SignCovariance)
     covariances = [covariance] if isinstance(covariance, SignCovariance) else _checked(covariance)
-    m = check_integer("n_neurons", n_neurons, minimum=1)
+    m = check_integer("n_neurons", n_neurons, minimum=1, maximum=MAX_NEURONS)
     check_choice("allotment", allotment, ALLOTMENTS)
     if m < len(covariances):
-        raise InvalidInputError(
-            f"n_neurons must be at least {len(covariances)}, the number of outputs; got {m}"
-        )
+        raise InvalidInputError(f"n_neurons must be at least {len(covariances)}, the number of outputs; got {m}")
     rng = check_random_state(random_state)
     sizes = allot(m, [c.total_weight if allotment == "proportional" else 1.0 for c in covariances])
     d = covariances[0].dimension
@@ -79,9 +80,7 @@ def sample_network(
         _fill(one, U[start:stop], V[start:stop], rng)
         alpha[start:stop, k] = one.total_weight / size
     first = covariances[0]
-    return BilinearNetwork(
-        U, V, alpha[:, 0] if scalar else alpha, levels=first.levels, activation=first.activation
-    )
+    return BilinearNetwork(U, V, alpha[:, 0] if scalar else alpha, levels=first.levels, activation=first.activation)
 
 
 def allot(m: int, shares: Sequence[float]) -> list[int]:
@@ -136,8 +135,7 @@ def _checked(covariances: Any) -> list[SignCovariance]:
     listed = list(covariances) if isinstance(covariances, (list, tuple)) else []
     if not listed or not all(isinstance(one, SignCovariance) for one in listed):
         raise InvalidTypeError(
-            "covariance must be a SignCovariance, or a list of one for each output; "
-            f"got {type(covariances).__name__}"
+            f"covariance must be a SignCovariance, or a list of one for each output; got {type(covariances).__name__}"
         )
     return listed
 

@@ -24,8 +24,8 @@ GAMMA = math.asinh(1.0)
 
 _SDP_TOLERANCE = 1e-9
 
-#: Rounds of reweighting in `smallest_diagonal`, and the excess of the diagonal at which they stop or fail.
-_REWEIGHTINGS, _EXCESS, _LARGEST_EXCESS = 300, 1e-9, 1e-3
+#: Rounds of reweighting in `smallest_diagonal`; the excess of the diagonal at which they stop, and fail.
+_REWEIGHTINGS, _EXCESS, _LARGEST_EXCESS = 200, 1e-3, 2e-2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -199,8 +199,8 @@ def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatAr
     -----
     Without the bound on the diagonal the spectral :math:`|Z|` is optimal; with weights w on it,
     :math:`w^{-1/2} |w^{1/2} Z w^{1/2}| w^{-1/2}`. The weights are the multipliers of the bound: they are
-    raised where it is exceeded. What excess is left goes into rho; where it is more than a thousandth, the
-    given V is kept.
+    raised where it is exceeded. What excess is left (a thousandth, as a rule) goes into rho, and with it into the
+    regulariser of what is sampled; where it is more than two hundredths, the given V is kept.
     """
     weights = np.ones(len(Z))
     for _ in range(_REWEIGHTINGS):
@@ -210,7 +210,7 @@ def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatAr
         excess = absolute.diagonal() / rho
         if excess.max() <= 1.0 + _EXCESS:
             break
-        weights = np.maximum(weights * excess, 1.0)
+        weights = np.maximum(weights * np.square(excess), 1.0)
     largest = float(absolute.diagonal().max())
     if largest > rho * (1.0 + _LARGEST_EXCESS):
         return V, rho

@@ -43,9 +43,7 @@ def write_archive(path: str | os.PathLike[str], kind: str, header: dict[str, Any
         "sha256": _digest(kind, text, arrays),
     }
     if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"cannot write {os.fspath(path)!r}: its folder {str(target.parent)!r} does not exist"
-        )
+        raise FileNotFoundError(f"cannot write {os.fspath(path)!r}: its folder {str(target.parent)!r} does not exist")
     blob = save(arrays, metadata=metadata)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
@@ -78,9 +76,7 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
     if metadata.get("format") != _FORMAT:
         raise StorageError(f"{os.fspath(path)!r} is not a qsdp file (no qsdp header)")
     if metadata.get("version") != _VERSION:
-        raise StorageError(
-            f"{os.fspath(path)!r} has format version {metadata.get('version')!r}; expected {_VERSION!r}"
-        )
+        raise StorageError(f"{os.fspath(path)!r} has format version {metadata.get('version')!r}; expected {_VERSION!r}")
     kind = metadata.get("kind")
     if kind not in kinds:
         expected = " or ".join(repr(one) for one in kinds)
@@ -135,9 +131,7 @@ def _to_bits(numbers: npt.NDArray[np.uint8], n_values: int) -> npt.NDArray[np.ui
     return np.unpackbits(numbers[:, :, None], axis=2)[:, :, 8 - width :].reshape(len(numbers), -1)
 
 
-def _from_bits(
-    bits: npt.NDArray[np.uint8], shape: tuple[int, int], n_values: int
-) -> npt.NDArray[np.uint8]:
+def _from_bits(bits: npt.NDArray[np.uint8], shape: tuple[int, int], n_values: int) -> npt.NDArray[np.uint8]:
     width = (n_values - 1).bit_length()
     padded = np.zeros((*shape, 8), dtype=np.uint8)
     padded[:, :, 8 - width :] = bits.reshape(*shape, width)

@@ -132,9 +132,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     _check_header(f"{name!r}, line {line}", header)
     for line, fields in body:
         if len(fields) != len(header):
-            raise InvalidInputError(
-                f"{name!r}, line {line}: {len(fields)} fields; the header has {len(header)}"
-            )
+            raise InvalidInputError(f"{name!r}, line {line}: {len(fields)} fields; the header has {len(header)}")
     if not body:
         raise InvalidInputError(f"{name!r} has a header line but no rows")
     rows = [[None if field in MISSING else field for field in fields] for _, fields in body]
@@ -176,9 +174,7 @@ def _check_header(where: str, header: list[str]) -> None:
         raise InvalidInputError(f"{where}: every column needs a name; number {', '.join(unnamed)} has none")
     repeated = [name for name, count in Counter(header).items() if count > 1]
     if repeated:
-        raise InvalidInputError(
-            f"{where}: every column needs a name of its own; repeated: {_listing(repeated)}"
-        )
+        raise InvalidInputError(f"{where}: every column needs a name of its own; repeated: {_listing(repeated)}")
 
 
 def _number(entry: str) -> float | None:
@@ -296,8 +292,7 @@ class TabularEncoder:
                 notes.append(f"{column.name!r} {len(unseen)} (such as {unseen[0]!r:.60})")
         if notes:
             warnings.warn(
-                f"{table.path!r}: {n_unseen} entries were not seen in training and count as zero: "
-                + ", ".join(notes),
+                f"{table.path!r}: {n_unseen} entries were not seen in training and count as zero: " + ", ".join(notes),
                 QSDPWarning,
                 stacklevel=2,
             )
@@ -425,9 +420,7 @@ def _labels(table: Table, name: str) -> list[tuple[str, int]]:
     return [(written[key], counts[key]) for key in keys]
 
 
-def _too_many_classes(
-    table: Table, name: str, labels: list[tuple[str, int]], *, numeric: bool
-) -> InvalidInputError:
+def _too_many_classes(table: Table, name: str, labels: list[tuple[str, int]], *, numeric: bool) -> InvalidInputError:
     shown = ", ".join(f"{label!r} ({count})" for label, count in labels[:_MAX_LISTED])
     more = f", and {len(labels) - _MAX_LISTED} more" if len(labels) > _MAX_LISTED else ""
     advice = " or use --task regression" if numeric else ""
@@ -529,9 +522,7 @@ def prepare(
     names = [name for name in table.columns if name != target and name not in drop]
     encoder = TabularEncoder.fit(labelled, names, train)
     if not encoder.columns:
-        raise InvalidInputError(
-            f"{table.path!r} has no column left to learn from besides the target {target!r}"
-        )
+        raise InvalidInputError(f"{table.path!r} has no column left to learn from besides the target {target!r}")
     X = append_constant(encoder.encode(labelled.take(train)))
     return Training(
         X, y, labelled.take(test), encoder, encoded_target, holdout, n_unlabelled=len(table) - len(labelled)
@@ -805,6 +796,4 @@ def _covariance(state: Any, Q: Any, dimension: int) -> SignCovariance:
     min_eigenvalue = float(scipy.linalg.eigvalsh(Q, subset_by_index=[0, 0])[0])
     if diagonal_error > _TOLERANCE or min_eigenvalue < -_TOLERANCE * len(Q):
         raise StorageError("covariance does not have a unit diagonal or is not positive semidefinite")
-    return SignCovariance(
-        Q=read_only(Q), diagonal_error=diagonal_error, min_eigenvalue=min_eigenvalue, **fields
-    )
+    return SignCovariance(Q=read_only(Q), diagonal_error=diagonal_error, min_eigenvalue=min_eigenvalue, **fields)

@@ -161,9 +161,7 @@ def test_failures_inside_are_one_line_unless_asked(monkeypatch: pytest.MonkeyPat
         (OSError("disk on fire"), "disk on fire"),
     ],
 )
-def test_errors_one_can_do_something_about(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
-) -> None:
+def test_errors_one_can_do_something_about(monkeypatch: pytest.MonkeyPatch, error: Exception, message: str) -> None:
     def fail() -> None:
         raise error
 
@@ -281,9 +279,7 @@ def test_fit_reports_how_it_read_the_file(here: Path) -> None:
     assert figure(text, "target") == "'label', classes 'no' (-1) and 'yes' (+1)"
     assert figure(text, "numeric") == "'age', 'income [EUR]'"
     assert figure(text, "categorical") == "'city' (5 values), 'sex' (2 values)"
-    assert (
-        figure(text, "dropped") == "'id' (--drop), 'price' (--drop), 'const' (constant), 'empty' (no values)"
-    )
+    assert figure(text, "dropped") == "'id' (--drop), 'price' (--drop), 'const' (constant), 'empty' (no values)"
     assert figure(text, "saved") == "messy.qsdp"
     assert number(text, "lower bound") <= number(text, "objective")
     assert number(text, "accuracy") > 70.0
@@ -367,9 +363,7 @@ def test_bad_options_are_refused_before_the_file_is_read(
         ("a,y\n" + "".join(f"v{i},{i}\n" for i in range(80)), [], "--drop a"),
     ],
 )
-def test_files_that_cannot_be_learned_from(
-    here: Path, text: str | None, options: list[str], message: str
-) -> None:
+def test_files_that_cannot_be_learned_from(here: Path, text: str | None, options: list[str], message: str) -> None:
     if text is not None:
         (here / "data.csv").write_text(text)
     assert message in refused("fit", "data.csv", "--target", "y", *options)
@@ -449,9 +443,7 @@ def test_predict_does_not_need_a_target_it_understands(trained: Path, here: Path
     (here / "new.csv").write_text(f"{header},price\n{row},?\n")
     assert run("predict", trained / "price.qsdp", "new.csv").stderr == ""
     (here / "new.csv").write_text(f"{header},label\n{row},maybe\n")
-    assert (
-        run("predict", trained / "label.qsdp", "new.csv").stderr == "accuracy 0.0 % on 1 rows with 'label'\n"
-    )
+    assert run("predict", trained / "label.qsdp", "new.csv").stderr == "accuracy 0.0 % on 1 rows with 'label'\n"
 
 
 def test_predict_refuses(trained: Path, here: Path) -> None:
@@ -473,9 +465,7 @@ def test_predict_writes_all_or_nothing(trained: Path, here: Path, monkeypatch: p
         raise OSError(28, "No space left on device", "p.csv")
 
     monkeypatch.setattr(cli.os, "replace", fail)
-    assert "No space left" in refused(
-        "predict", trained / "label.qsdp", trained / "messy.csv", "--output", "p.csv"
-    )
+    assert "No space left" in refused("predict", trained / "label.qsdp", trained / "messy.csv", "--output", "p.csv")
     assert list(here.iterdir()) == []
 
 
@@ -540,9 +530,7 @@ def test_a_real_process_prints_plain_unfolded_lines(trained: Path) -> None:
     processes = [
         process("datasets", env=narrow),
         process("predict", model, trained / "messy.csv", env=narrow),
-        process(
-            "predict", model, "no such file, and a long name to go with it, well beyond forty.csv", env=narrow
-        ),
+        process("predict", model, "no such file, and a long name to go with it, well beyond forty.csv", env=narrow),
     ]
     (listing, _), (predictions, score), (nothing, error) = (running.communicate() for running in processes)
     assert [running.returncode for running in processes] == [0, 0, 2]

@@ -81,9 +81,7 @@ def test_check_estimator(estimator: type) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outcomes = check_estimator(estimator(), on_skip=None, on_fail=None)
-    failed = [
-        f"{o['check_name']}: {o['exception']!r}" for o in outcomes if o["status"] not in {"passed", "skipped"}
-    ]
+    failed = [f"{o['check_name']}: {o['exception']!r}" for o in outcomes if o["status"] not in {"passed", "skipped"}]
     assert not failed, "\n".join(failed)
     assert {o["check_name"] for o in outcomes if o["status"] == "skipped"} <= ALLOWED_SKIPS
     assert len([o for o in outcomes if o["status"] == "passed"]) >= 50
@@ -146,9 +144,7 @@ def test_random_states(estimator: type, make_state: Any) -> None:
 
 
 @both
-@pytest.mark.parametrize(
-    "through", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["copy", "pickle"]
-)
+@pytest.mark.parametrize("through", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["copy", "pickle"])
 def test_round_trips(estimator: type, through: Any, fitted: dict[type, Any]) -> None:
     model = fitted[estimator]
     other = through(model)
@@ -290,14 +286,10 @@ def test_classes_are_sorted_whatever_comes_first() -> None:
     y = np.where(CODES == 1, "alpha", "beta")
     model = Classifier(2000, random_state=0).fit(X, y)
     assert model.classes_.tolist() == ["alpha", "beta"]
-    assert (
-        (model.decision_function(X)[CODES == 1]).mean() < 0 < (model.decision_function(X)[CODES == 0]).mean()
-    )
+    assert (model.decision_function(X)[CODES == 1]).mean() < 0 < (model.decision_function(X)[CODES == 0]).mean()
 
 
-@pytest.mark.parametrize(
-    "loss", ["squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", Huber(0.5)]
-)
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", Huber(0.5)])
 def test_every_loss_of_the_classifier(loss: Any) -> None:
     # With m = 5000, 400 seeds and the seven losses the least accuracy was 0.866; most common class: 0.583.
     # So another generator of numbers fails one of the seven with probability below 1 %.

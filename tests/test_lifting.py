@@ -44,12 +44,8 @@ def test_a_lifted_network_has_affine_factors(seed: int, d: int, m: int) -> None:
     X, U, V = rng.standard_normal((7, d)), signs(rng, m, d), signs(rng, m, d)
     s, t, alpha = signs(rng, m), signs(rng, m), rng.standard_normal(m)
     network = BilinearNetwork(np.c_[U, s], np.c_[V, t], alpha)
-    expected = [
-        sum(alpha[j] * (float(x @ U[j]) + s[j]) * (float(x @ V[j]) + t[j]) for j in range(m)) for x in X
-    ]
-    np.testing.assert_allclose(
-        network.predict(append_constant(X)), expected, rtol=1e-12, atol=1e-12 * m * d**2
-    )
+    expected = [sum(alpha[j] * (float(x @ U[j]) + s[j]) * (float(x @ V[j]) + t[j]) for j in range(m)) for x in X]
+    np.testing.assert_allclose(network.predict(append_constant(X)), expected, rtol=1e-12, atol=1e-12 * m * d**2)
 
 
 @FUZZ

@@ -148,10 +148,7 @@ def test_gradient_is_a_subgradient(loss, data):
 def test_gradient_of_smooth_losses_by_central_differences(loss, data):
     y, t = data.draw(batches(loss, 1))
     h = 1e-6
-    slopes = [
-        (scalar_loss(loss, a + h, b) - scalar_loss(loss, a - h, b)) / (2 * h)
-        for a, b in zip(t, y, strict=True)
-    ]
+    slopes = [(scalar_loss(loss, a + h, b) - scalar_loss(loss, a - h, b)) / (2 * h) for a, b in zip(t, y, strict=True)]
     np.testing.assert_allclose(loss.gradient(t, y), slopes, rtol=1e-6, atol=2e-6)
 
 
@@ -188,9 +185,7 @@ def test_lipschitz_constant_is_respected_and_attained(loss):
 @FUZZ
 def test_fenchel_young_inequality_and_domain(loss, data):
     y, t, raw = data.draw(batches(loss, 2))
-    inside = all(
-        low <= u <= high for u, (low, high) in zip(raw, (dual_interval(loss, b) for b in y), strict=True)
-    )
+    inside = all(low <= u <= high for u, (low, high) in zip(raw, (dual_interval(loss, b) for b in y), strict=True))
     assert (loss.conjugate(raw, y) < math.inf) == inside
     u = loss.project_dual(raw, y)
     conjugate = loss.conjugate(u, y)
@@ -261,10 +256,7 @@ def test_conjugates_on_the_boundary_are_exact(y):
 def test_project_dual_is_the_nearest_point_of_the_domain(loss, data):
     y, raw = data.draw(batches(loss, 1))
     before = raw.copy()
-    nearest = [
-        min(max(u, low), high)
-        for u, (low, high) in zip(raw, (dual_interval(loss, b) for b in y), strict=True)
-    ]
+    nearest = [min(max(u, low), high) for u, (low, high) in zip(raw, (dual_interval(loss, b) for b in y), strict=True)]
     projected = loss.project_dual(raw, y)
     np.testing.assert_array_equal(projected, nearest)
     projected += 1.0
@@ -285,12 +277,8 @@ def test_prox_residual_is_a_subgradient(loss, data, step):
     dual = loss.project_dual(residual, y)
     rounding = 4 * EPS * (1 + np.abs(point) + np.abs(p) + np.abs(y)) / step
     assert np.all(np.abs(dual - residual) <= rounding + 1e-13 * np.abs(residual))
-    size = (
-        1 + loss.value(p, y) + np.abs(dual) @ (np.abs(p) + np.abs(y)) + rounding @ (1 + np.abs(p) + np.abs(y))
-    )
-    assert loss.value(p, y) + loss.conjugate(dual, y) == pytest.approx(
-        dual @ p, abs=1e-12 * size + 20 * rounding.sum()
-    )
+    size = 1 + loss.value(p, y) + np.abs(dual) @ (np.abs(p) + np.abs(y)) + rounding @ (1 + np.abs(p) + np.abs(y))
+    assert loss.value(p, y) + loss.conjugate(dual, y) == pytest.approx(dual @ p, abs=1e-12 * size + 20 * rounding.sum())
     if loss.smooth:
         slack = 4 * rounding + 1e-13 * np.abs(residual) + 1e-14 * (1 + np.abs(p) + np.abs(y))
         assert np.all(np.abs(residual - loss.gradient(p, y)) <= slack)
@@ -399,9 +387,7 @@ def test_logistic_tails():
         assert Logistic().value(one(-1e6), one(1.0)) == 1e6
         assert Logistic().value(one(1e6), one(1.0)) == 0.0
         assert Logistic().value(one(40.0), one(1.0)) == pytest.approx(math.exp(-40.0), rel=1e-14, abs=0)
-        assert Logistic().gradient(one(40.0), one(1.0))[0] == pytest.approx(
-            -math.exp(-40.0), rel=1e-14, abs=0
-        )
+        assert Logistic().gradient(one(40.0), one(1.0))[0] == pytest.approx(-math.exp(-40.0), rel=1e-14, abs=0)
         assert Logistic().gradient(one(-1e6), one(1.0))[0] == -1.0
 
 

@@ -181,9 +181,7 @@ def test_alpha_of_a_series_is_copied() -> None:
     assert network.alpha.tolist() == [1.0, 2.0]
 
 
-@pytest.mark.parametrize(
-    "through", [copy.deepcopy, lambda n: pickle.loads(pickle.dumps(n))], ids=["copy", "pickle"]
-)
+@pytest.mark.parametrize("through", [copy.deepcopy, lambda n: pickle.loads(pickle.dumps(n))], ids=["copy", "pickle"])
 def test_copies_are_equal_and_read_only_as_well(through: Any) -> None:
     network = make(np.random.default_rng(0), 5, 3)
     other = through(network)

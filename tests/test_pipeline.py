@@ -238,16 +238,10 @@ VARIANTS: dict[str, Any] = {
     "Fortran order": np.asfortranarray,
     "strided view": lambda a: np.repeat(a, 2, axis=0)[::2],
     "reversed view": lambda a: a[::-1].copy()[::-1],
-    "pandas": lambda a: (
-        pd.DataFrame(a, columns=["p", "q", "r"]) if a.ndim == 2 else pd.Series(a, name="target")
-    ),
-    "pandas, nullable": lambda a: (
-        pd.DataFrame(a).astype("Int64") if a.ndim == 2 else pd.Series(a, dtype="Int64")
-    ),
+    "pandas": lambda a: pd.DataFrame(a, columns=["p", "q", "r"]) if a.ndim == 2 else pd.Series(a, name="target"),
+    "pandas, nullable": lambda a: pd.DataFrame(a).astype("Int64") if a.ndim == 2 else pd.Series(a, dtype="Int64"),
     "pandas, other index": lambda a: (
-        pd.DataFrame(a, index=range(40, 40 + len(a)))
-        if a.ndim == 2
-        else pd.Series(a, index=range(90, 90 + len(a)))
+        pd.DataFrame(a, index=range(40, 40 + len(a))) if a.ndim == 2 else pd.Series(a, index=range(90, 90 + len(a)))
     ),
 }
 
@@ -289,9 +283,7 @@ def test_all_zero_data(loss: str, beta: float) -> None:
     assert result.certificate.relative_gap < 1e-9
 
 
-@pytest.mark.parametrize(
-    ("data", "target"), [(X, np.zeros(30)), (np.zeros((30, 4)), Y)], ids=["zero y", "zero X"]
-)
+@pytest.mark.parametrize(("data", "target"), [(X, np.zeros(30)), (np.zeros((30, 4)), Y)], ids=["zero y", "zero X"])
 def test_the_warning_about_zero_networks_does_not_blame_a_beta_of_zero(data: Any, target: Any) -> None:
     with pytest.warns(QSDPWarning) as caught:
         solve_and_sample(data, target, n_neurons=5, beta=0.0)

@@ -46,9 +46,7 @@ def targets(loss: Loss, rng: np.random.Generator, n: int) -> np.ndarray:
     return y
 
 
-def make(
-    loss: Loss, seed: int, *, n: int = 7, d: int = 4, m: int = 3
-) -> tuple[TrainingProblem, BilinearNetwork]:
+def make(loss: Loss, seed: int, *, n: int = 7, d: int = 4, m: int = 3) -> tuple[TrainingProblem, BilinearNetwork]:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     problem = TrainingProblem(X, targets(loss, rng, n), beta=float(rng.uniform(0, 2)), loss=loss)
@@ -108,12 +106,8 @@ def test_relaxed_objective_against_loops(loss: Loss, regularization: str, factor
             form = sum(row[i] * Z[i, j] * row[j] for i in range(4) for j in range(4))
             terms.append(scalar_loss(loss, float(2 * form), target))
         expected = math.fsum(terms) + factor * problem.beta * 4 * rho
-        assert problem.relaxed_objective(Z, rho, regularization=regularization) == pytest.approx(
-            expected, rel=1e-12
-        )
-        assert problem.regularization_weight(regularization) == pytest.approx(
-            factor * problem.beta * 4, rel=1e-15
-        )
+        assert problem.relaxed_objective(Z, rho, regularization=regularization) == pytest.approx(expected, rel=1e-12)
+        assert problem.regularization_weight(regularization) == pytest.approx(factor * problem.beta * 4, rel=1e-15)
 
 
 @every_loss
@@ -357,9 +351,7 @@ def test_equality() -> None:
     X, y = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, -1.0])
     problem = TrainingProblem(X, y, beta=1.0)
     assert problem == TrainingProblem(X.copy(), y.copy(), beta=1, loss=Squared())
-    assert TrainingProblem(X, y, beta=1.0, loss=Huber(0.5)) == TrainingProblem(
-        X, y, beta=1.0, loss=Huber(0.5)
-    )
+    assert TrainingProblem(X, y, beta=1.0, loss=Huber(0.5)) == TrainingProblem(X, y, beta=1.0, loss=Huber(0.5))
     others = [
         TrainingProblem(np.nextafter(X, 9.0), y, beta=1.0),
         TrainingProblem(X, np.nextafter(y, 9.0), beta=1.0),
@@ -371,9 +363,7 @@ def test_equality() -> None:
     ]
     for other in others:
         assert problem != other
-    assert TrainingProblem(X, y, beta=1.0, loss=Huber(0.5)) != TrainingProblem(
-        X, y, beta=1.0, loss=Huber(0.6)
-    )
+    assert TrainingProblem(X, y, beta=1.0, loss=Huber(0.5)) != TrainingProblem(X, y, beta=1.0, loss=Huber(0.6))
     assert problem != "problem"
     with pytest.raises(TypeError, match="unhashable"):
         hash(problem)

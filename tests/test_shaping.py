@@ -70,9 +70,7 @@ def assert_proven(covariance, relaxation, *, residual, eigenvalue):
 def test_weights_add_up_to_rho_pi_over_gamma():
     relaxation = relaxation_of(0, 4)
     covariance = qsdp.shape_covariance(relaxation)
-    assert covariance.total_weight == pytest.approx(
-        relaxation.rho * np.pi / np.log(1 + np.sqrt(2)), rel=1e-15
-    )
+    assert covariance.total_weight == pytest.approx(relaxation.rho * np.pi / np.log(1 + np.sqrt(2)), rel=1e-15)
     # The sampled regulariser is K_G times that of the relaxation: pi / (2 gamma) of 2 beta D rho.
     assert covariance.total_weight / (2 * relaxation.rho) == pytest.approx(1.7822, abs=1e-4)
 

@@ -565,9 +565,7 @@ def test_hostile_tensors(tmp_path: Path, dtype: str, shape: list[Any], n_bytes: 
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
-    edits=st.lists(
-        st.tuples(st.integers(0, 2000), st.binary(min_size=0, max_size=6), st.integers(0, 6)), min_size=1
-    )
+    edits=st.lists(st.tuples(st.integers(0, 2000), st.binary(min_size=0, max_size=6), st.integers(0, 6)), min_size=1)
 )
 def test_random_edits(tmp_path: Path, edits: list[tuple[int, bytes, int]]) -> None:
     path = tmp_path / "n"

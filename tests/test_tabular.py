@@ -71,9 +71,7 @@ def model(request: pytest.FixtureRequest, csv_file: Path) -> TabularModel:
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_delimiters_newlines_and_byte_order_marks(
-    tmp_path: Path, delimiter: str, newline: str, mark: bytes
-) -> None:
+def test_delimiters_newlines_and_byte_order_marks(tmp_path: Path, delimiter: str, newline: str, mark: bytes) -> None:
     lines = [delimiter.join(fields) for fields in [["a b", "ü"], ["1", "x"], ["2", '"y, z; |"']]]
     read = read_table(write(tmp_path, mark + (newline.join(lines) + newline).encode()))
     assert read.columns == ("a b", "ü")
@@ -157,9 +155,7 @@ def test_categories_are_sorted_columns_and_missing_is_one_of_them() -> None:
 def test_unseen_categories_are_zeros_and_counted() -> None:
     known = table({"a": ["x", "y", "z"], "b": ["p", "q", "q"]})
     encoder = TabularEncoder.fit(known, ["a", "b"])
-    with pytest.warns(
-        QSDPWarning, match=r"4 entries.*'a' 2 \(such as 'new'\), 'b' 2 \(such as '\(missing\)'"
-    ):
+    with pytest.warns(QSDPWarning, match=r"4 entries.*'a' 2 \(such as 'new'\), 'b' 2 \(such as '\(missing\)'"):
         encoded = encoder.encode(table({"b": [None, "r", "q"], "a": ["x", "new", None]}))
     np.testing.assert_array_equal(encoded, [[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]])
 
@@ -412,9 +408,7 @@ def test_resampling_needs_only_the_file(model: TabularModel, csv_file: Path, tmp
     assert again.objective == pytest.approx(model.objective, rel=1e-12)
 
 
-def test_the_objective_is_known_on_the_training_rows_only(
-    model: TabularModel, csv_file: Path, tmp_path: Path
-) -> None:
+def test_the_objective_is_known_on_the_training_rows_only(model: TabularModel, csv_file: Path, tmp_path: Path) -> None:
     text = csv_file.read_text()
     for other in (rows_csv(seed=1), text.replace("red", "pink"), text.rsplit("\n", 2)[0] + "\n"):
         with pytest.raises(InvalidInputError, match="not the file this model was trained on"):
@@ -428,9 +422,7 @@ WRONG = [None, True, -1, 1.5, "x", "\ud800", [], {}, ["a"], [1.0], float("nan"),
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Every place in a header."""
-    children = (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    )
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [path, *(place for key, child in children for place in places(child, (*path, key)))]
 
 

@@ -245,9 +245,7 @@ def estimator_cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("estimator", "data", "target", "name"), list(estimator_cases()))
-def test_estimators_refuse_bad_data_before_any_solve(
-    estimator: type, data: Any, target: Any, name: str
-) -> None:
+def test_estimators_refuse_bad_data_before_any_solve(estimator: type, data: Any, target: Any, name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises((ValueError, TypeError)):
@@ -418,9 +416,7 @@ def test_objects_of_the_wrong_class(value: Any, problem: TrainingProblem, result
 
 
 @pytest.mark.parametrize("value", [None, 3, "net", X])
-def test_certify_refuses_what_is_no_network(
-    value: Any, problem: TrainingProblem, result: qsdp.QSDPResult
-) -> None:
+def test_certify_refuses_what_is_no_network(value: Any, problem: TrainingProblem, result: qsdp.QSDPResult) -> None:
     refused("network", lambda: qsdp.certify(value, problem, result.relaxation))
 
 

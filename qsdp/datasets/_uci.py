@@ -338,9 +338,7 @@ def _describe(name: str, spec: UCISpec, rows: list[Row], encoding: str) -> str:
         lines.append(f"Encoding of the {len(spec.categorical)} categorical attributes: {how}.")
     lines.extend(f"Dropped: {column} ({reason})." for column, reason in spec.dropped.items())
     counts = [len(features) for features in missing if features]
-    lines.append(
-        f"Missing values: {sum(counts)} in {len(counts)} rows." if counts else "Missing values: none."
-    )
+    lines.append(f"Missing values: {sum(counts)} in {len(counts)} rows." if counts else "Missing values: none.")
     if any(set(features) - spec.categorical for features in missing):
         lines.append("Missing continuous values: replaced by the column's median over all rows.")
     return "\n".join(lines)

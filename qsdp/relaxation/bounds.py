@@ -138,7 +138,8 @@ def _raised(z: FloatArray) -> list[FloatArray]:
     """Return positive versions of a candidate; where its small entries are noise, they must be raised."""
     if not np.any(z > 0.0):
         return []
-    clipped = np.maximum(z, 0.0)
+    # Only ratios matter; near the smallest floats their reciprocals would overflow.
+    clipped = np.maximum(z / np.abs(z).max(), 0.0)
     return [clipped + floor * float(clipped.mean()) for floor in _FLOORS]
 
 

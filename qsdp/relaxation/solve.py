@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import replace
 
+import numpy as np
 from joblib import Parallel, delayed
 
-from qsdp._validation import check_choice, check_integer, check_real
-from qsdp.exceptions import InvalidTypeError, QSDPWarning
+from qsdp._validation import check_choice, check_integer, check_real, warn
+from qsdp.exceptions import InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, Backend, Settings, choose_backend
 from qsdp.relaxation.formulations import FORMS
@@ -102,7 +102,7 @@ def solve_relaxation(
     settings = Settings(
         tol=check_real("tol", tol, strict=True),
         form=check_choice("form", form, FORMS),
-        max_iter=None if max_iter is None else check_integer("max_iter", max_iter, minimum=1),
+        max_iter=None if max_iter is None else check_integer("max_iter", max_iter, minimum=1, maximum=2**31 - 1),
         time_limit=None if time_limit is None else check_real("time_limit", time_limit, strict=True),
         verbose=bool(verbose),
     )
@@ -115,12 +115,10 @@ def solve_relaxation(
     else:
         relaxation = _solve_to_the_gap(problem, backend, settings, regularization)
     if relaxation.status != "optimal":
-        warnings.warn(
+        warn(
             f"solver {backend.name!r} (its status: {relaxation.solver_status}) left a certified relative gap "
             f"of {relaxation.relative_gap:.2g}; the bound is valid but loose: allow more iterations or time, "
-            "or rescale the columns of X",
-            QSDPWarning,
-            stacklevel=2,
+            "or rescale the columns of X"
         )
     return relaxation
 
@@ -156,7 +154,7 @@ def _solve_to_the_gap(
     """Solve; ask again for more accuracy where the solver claims success and the gap denies it."""
     # By name where processes are crossed: functions of a registry changed at run time cannot be sent.
     backend = BACKENDS[solver] if isinstance(solver, str) else solver
-    if (trivial := _zero_if_optimal(problem, settings.tol, regularization, warn=False)) is not None:
+    if (trivial := _zero_if_optimal(problem, settings.tol, regularization, quiet=True)) is not None:
         return trivial
     reduction = reduction or _reduction(problem, regularization)
     normal, units = Instance.of(problem, regularization).normalised()
@@ -166,9 +164,7 @@ def _solve_to_the_gap(
         raw = backend.solve(instance, replace(settings, tol=settings.tol * tightening))
         if reduction and raw.nu is not None:
             raw = replace(raw, nu=reduction.lift_dual(raw.nu, instance, normal))
-        relaxation = finish(
-            problem, raw, solver=backend.name, tol=settings.tol, regularization=regularization
-        )
+        relaxation = finish(problem, raw, solver=backend.name, tol=settings.tol, regularization=regularization)
         if best is not None:
             better = min(best, relaxation, key=lambda candidate: candidate.relative_gap)
             relaxation = replace(
@@ -184,7 +180,7 @@ def _solve_to_the_gap(
 
 
 def _zero_if_optimal(
-    problem: TrainingProblem, tol: float, regularization: str, *, warn: bool = True
+    problem: TrainingProblem, tol: float, regularization: str, *, quiet: bool = False
 ) -> Relaxation | None:
     """Return the zero point where the data prove it optimal, as for all-zero data or a large beta."""
     start = time.perf_counter()
@@ -192,11 +188,8 @@ def _zero_if_optimal(
     zero = finish(problem, raw, solver="none", tol=tol, regularization=regularization)
     if zero.relative_gap > _ZERO_GAP:
         return None
-    if warn:
-        warnings.warn(
-            f"beta={problem.beta:g} is so large for these data that the zero network is globally optimal; "
-            "choose a smaller beta to get a network that predicts",
-            QSDPWarning,
-            stacklevel=3,
-        )
+    if not quiet:
+        empty = [name for name, array in (("X", problem.X), ("y", problem.y)) if not np.any(array)]
+        remedy = f"{empty[0]} is all zero" if empty else "choose a smaller beta to get one that predicts"
+        warn(f"with beta={problem.beta:g} the zero network is globally optimal; {remedy}")
     return replace(zero, solve_time=time.perf_counter() - start)

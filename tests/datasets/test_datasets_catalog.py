@@ -43,9 +43,7 @@ def test_list_is_complete_and_short():
 
 
 def test_listing_needs_neither_files_nor_pooch():
-    code = (
-        "import sys; from qsdp.datasets import list_datasets; list_datasets(); print('pooch' in sys.modules)"
-    )
+    code = "import sys; from qsdp.datasets import list_datasets; list_datasets(); print('pooch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -29,9 +29,7 @@ def test_dataset_is_frozen_and_compares_by_identity(iris):
     assert len({iris, load_bundled("iris")}) == 2
 
 
-@pytest.mark.parametrize(
-    ("n", "n_train"), [(286, 228), (351, 280), (690, 552), (846, 676), (2, 1), (5, 4), (10, 8)]
-)
+@pytest.mark.parametrize(("n", "n_train"), [(286, 228), (351, 280), (690, 552), (846, 676), (2, 1), (5, 4), (10, 8)])
 def test_split_sizes(n, n_train):
     X_train, X_test, y_train, y_test = paper_split(np.arange(2.0 * n).reshape(n, 2), np.arange(n))
     assert X_train.shape == (n_train, 2)

@@ -138,9 +138,7 @@ def test_onehot_is_pandas_dummies(name, categorical):
     frame = read_frame(name)
     ranked = load_uci(name)
     names = []
-    for feature, i in zip(
-        ranked.feature_names, range(2, 11) if name == "breast-cancer" else range(1, 16), strict=True
-    ):
+    for feature, i in zip(ranked.feature_names, range(2, 11) if name == "breast-cancer" else range(1, 16), strict=True):
         if i not in categorical:
             names.append(feature)
             np.testing.assert_array_equal(

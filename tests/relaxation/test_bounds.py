@@ -83,6 +83,4 @@ def test_zero_entries_of_the_weights_are_no_obstacle():
     one = type(problem)(X[:, :1], problem.y, beta=0.9)
     nu = -problem.loss.gradient(np.zeros(12), problem.y)
     expected = best_dual_bound(one, [nu]).value
-    assert best_dual_bound(three, [nu], [np.array([1.0, 0.0, 0.0])]).value == pytest.approx(
-        expected, rel=1e-7
-    )
+    assert best_dual_bound(three, [nu], [np.array([1.0, 0.0, 0.0])]).value == pytest.approx(expected, rel=1e-7)

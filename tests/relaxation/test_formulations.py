@@ -72,9 +72,7 @@ def test_values_and_multipliers_come_back_in_the_same_meaning(form):
 
 @pytest.mark.parametrize("form", ["literal", "two-block"])
 def test_number_of_constraints_does_not_grow_with_the_data(form):
-    sizes = [
-        len(qsdp.build_relaxation(random_problem(0, 5, n), form=form).problem.constraints) for n in (4, 400)
-    ]
+    sizes = [len(qsdp.build_relaxation(random_problem(0, 5, n), form=form).problem.constraints) for n in (4, 400)]
     assert sizes[0] == sizes[1] <= 4
 
 

@@ -278,9 +278,7 @@ class TestRegistry:
         monkeypatch.setitem(BACKENDS, "mosek", replace(BACKENDS["mosek"], licence=None))
         monkeypatch.setattr(
             "qsdp.relaxation.backends.mosek.solve_with_cvxpy",
-            lambda problem, settings, solver, options: (
-                handed.update(solver=solver, options=options) or RawSolution()
-            ),
+            lambda problem, settings, solver, options: handed.update(solver=solver, options=options) or RawSolution(),
         )
         qsdp.solve_relaxation(random_problem(0, 2, 4), solver="mosek", tol=1e-7, max_iter=7, time_limit=3.0)
         assert handed["solver"] == "MOSEK"

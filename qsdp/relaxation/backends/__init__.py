@@ -37,9 +37,7 @@ def available_solvers() -> dict[str, str | None]:
     return {name: missing(backend) for name, backend in BACKENDS.items()}
 
 
-def choose_backend(
-    solver: str, loss: Loss, *, max_iter: int | None = None, time_limit: float | None = None
-) -> Backend:
+def choose_backend(solver: str, loss: Loss, *, max_iter: int | None = None, time_limit: float | None = None) -> Backend:
     """Return the back end of that name, or the first that can do it for "auto".
 
     Raises

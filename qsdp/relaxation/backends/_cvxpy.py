@@ -16,9 +16,7 @@ from qsdp.relaxation.solution import RawSolution
 __all__ = ["solve_with_cvxpy"]
 
 
-def solve_with_cvxpy(
-    instance: Instance, settings: Settings, *, solver: str, options: dict[str, Any]
-) -> RawSolution:
+def solve_with_cvxpy(instance: Instance, settings: Settings, *, solver: str, options: dict[str, Any]) -> RawSolution:
     """Build, compile and solve the relaxation; what the solver reports is passed on, not believed.
 
     Compiling and solving are called apart, so that each is timed and a solver that stops early still hands

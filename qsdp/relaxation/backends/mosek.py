@@ -13,9 +13,7 @@ from qsdp.relaxation.solution import RawSolution
 
 
 def _solve(instance: Instance, settings: Settings) -> RawSolution:
-    return solve_with_cvxpy(
-        instance, settings, solver=cp.MOSEK, options={"mosek_params": mosek_parameters(settings)}
-    )
+    return solve_with_cvxpy(instance, settings, solver=cp.MOSEK, options={"mosek_params": mosek_parameters(settings)})
 
 
 def mosek_parameters(settings: Settings) -> dict[str, Any]:
