@@ -46,9 +46,10 @@ def check_integer(name: str, value: object, *, minimum: int, maximum: int | None
     allowed = f"an integer >= {minimum}" if maximum is None else f"an integer from {minimum} to {maximum}"
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise InvalidTypeError(f"{name} must be {allowed}; got {_show(value)}")
-    if value < minimum or (maximum is not None and value > maximum):
+    number = int(value)
+    if number < minimum or (maximum is not None and number > maximum):
         raise InvalidInputError(f"{name} must be {allowed}; got {_show(value)}")
-    return int(value)
+    return number
 
 
 def check_real(name: str, value: object, *, minimum: float = 0.0, strict: bool = False) -> float:
@@ -153,7 +154,7 @@ def warn(message: str) -> None:
     level, frame = 2, sys._getframe(1)
     while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(package):
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
-    warnings.warn(message, QSDPWarning, stacklevel=level - 1)
+    warnings.warn(message, QSDPWarning, stacklevel=level)
 
 
 class ReadOnlyArrays:

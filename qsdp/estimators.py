@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from qsdp._validation import FloatArray
-from qsdp.exceptions import InvalidInputError, QSDPWarning
+from qsdp._validation import FloatArray, check_flag, warn
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant
-from qsdp.losses import Loss, get_loss
+from qsdp.losses import CrossEntropy, Logistic, Loss, get_loss
 from qsdp.pipeline import QSDPResult, RandomState, solve_and_sample
 
 __all__ = ["QuantizedNetworkClassifier", "QuantizedNetworkRegressor"]
@@ -25,7 +28,7 @@ _WILD_RATIO = 100.0
 
 
 class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
-    """What regressor and classifier share: parameters, data checks, fitting on +-1 or real targets."""
+    """What regressor and classifier share: parameters, data checks, fitting on coded targets."""
 
     result_: QSDPResult
     n_features_in_: int
@@ -36,22 +39,40 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
         *,
         beta: float = 0.1,
         loss: str | Loss = "squared",
+        activation: str | Sequence[float] | PolynomialActivation | None = None,
+        levels: int = 2,
         constant_column: bool = True,
         solver: str = "auto",
         shaping: str = "krivine",
+        allotment: str = "equal",
         tol: float = 1e-6,
+        n_jobs: int | None = None,
         random_state: RandomState = None,
     ) -> None:
         self.n_neurons = n_neurons
         self.beta = beta
         self.loss = loss
+        self.activation = activation
+        self.levels = levels
         self.constant_column = constant_column
         self.solver = solver
         self.shaping = shaping
+        self.allotment = allotment
         self.tol = tol
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
+    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[FloatArray, npt.NDArray[Any]]:
+        try:
+            data, target = validate_data(self, X, y, dtype=np.float64, **options)
+        except TypeError as error:
+            raise InvalidTypeError(f"X or y is not valid: {error}") from None
+        except (ValueError, OverflowError) as error:
+            raise InvalidInputError(f"X or y is not valid: {error}") from None
+        return data, target
+
     def _fit(self, X: FloatArray, target: FloatArray) -> None:
+        check_flag("constant_column", self.constant_column)
         _warn_of_scales(X)
         self.result_ = solve_and_sample(
             self._inputs(X),
@@ -59,9 +80,13 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
             n_neurons=self.n_neurons,
             beta=self.beta,
             loss=self.loss,
+            activation=self.activation,
+            levels=self.levels,
             solver=self.solver,
             shaping=self.shaping,
+            allotment=self.allotment,
             tol=self.tol,
+            n_jobs=self.n_jobs,
             random_state=self.random_state,
         )
         self._expose()
@@ -70,21 +95,23 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
         self.network_ = self.result_.network
         self.certificate_ = self.result_.certificate
 
-    def resample(self, n_neurons: int, random_state: RandomState = None) -> Any:
-        """Replace the fitted network by one of another size, without another solve.
+    def resample(self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None) -> Any:
+        """Replace the fitted network by one of another size or number of levels, without another solve.
 
         Parameters
         ----------
         n_neurons : int
-            m >= 1. The parameter `n_neurons` of the estimator stays as it was.
+            m >= 1. The parameters of the estimator stay as they were.
         random_state : int, Generator, RandomState or None
+        levels : int, optional
+            See `QSDPResult.resample`.
 
         Returns
         -------
         self
         """
         check_is_fitted(self)
-        self.result_ = self.result_.resample(n_neurons, random_state)
+        self.result_ = self.result_.resample(n_neurons, random_state, levels=levels, allotment=self.allotment)
         self._expose()
         return self
 
@@ -94,30 +121,41 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
         return self.network_.predict(self._inputs(X))
 
     def _inputs(self, X: FloatArray) -> FloatArray:
-        return append_constant(X) if self.constant_column else X
+        activation = get_activation(self.activation)
+        lifted = activation is not None and activation.lifted
+        return append_constant(X) if self.constant_column and not lifted else X
 
 
 class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ignore[misc]
-    r"""Regression by a network with binary first-layer weights and a certified gap to the global optimum.
+    r"""Regression by a network with quantized first-layer weights and a certified gap to the global optimum.
 
     Fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)` with :math:`u_j, v_j \in \{\pm1\}^D`,
-    where :math:`\tilde x = (x, 1)`.
+    where :math:`\tilde x = (x, 1)`, or a network of a polynomial activation or more levels.
 
     Parameters
     ----------
     n_neurons : int, default=1000
         m. The solve does not depend on it; sampling noise falls as :math:`1/\sqrt m`.
     beta : float, default=0.1
-        Regularisation, >= 0, of :math:`\beta D \sum_j |\alpha_j|` beside a loss summed over samples.
+        Regularisation, >= 0, of :math:`\beta D \sum_j \|\alpha_j\|_1` beside a loss summed over samples.
     loss : {"squared", "absolute", "huber"} or Loss, default="squared"
+    activation : None, str, (a, b, c) or PolynomialActivation, default=None
+        None is bilinear; see `qsdp.solve_and_sample`.
+    levels : int, default=2
+        Values of a first-layer weight; 2 is binary.
     constant_column : bool, default=True
-        Append a column of ones; without it the network is even, :math:`f(-x) = f(x)`.
+        Append a column of ones; without it a bilinear network is even, :math:`f(-x) = f(x)`. Not appended for
+        activations with a linear or constant part, which need none.
     solver : str, default="auto"
         See `qsdp.solve_relaxation`.
     shaping : {"krivine", "sdp"}, default="krivine"
         See `qsdp.shape_covariance`.
+    allotment : {"equal", "proportional"}, default="equal"
+        How neurons are divided among several outputs; see `qsdp.sample_network`.
     tol : float, default=1e-6
         Accuracy of the solver.
+    n_jobs : int, optional
+        Processes for several outputs.
     random_state : int, Generator, RandomState or None
         Seed of the sampling.
 
@@ -153,48 +191,75 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     True
     """
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
     def fit(self, X: Any, y: Any) -> QuantizedNetworkRegressor:
-        """Fit the network to data (n, d) and targets (n,)."""
-        if get_loss(self.loss).labels:
+        """Fit the network to data (n, d) and targets (n,) or (n, C)."""
+        loss = get_loss(self.loss)
+        if loss.labels or loss.coupled:
             raise InvalidInputError(f"loss must be one of real targets for a regressor; got {self.loss!r}")
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = self._validated(X, y, y_numeric=True, multi_output=True)
         self._fit(X, np.asarray(y, dtype=np.float64))
         return self
 
     def predict(self, X: Any) -> FloatArray:
-        """Return predictions of shape (n,)."""
+        """Return predictions of shape (n,) or (n, C)."""
         return self._output(X)
 
 
-class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: ignore[misc]
-    r"""Binary classification by a network with binary first-layer weights and a certified gap.
+def _gives_probabilities(estimator: _QuantizedNetwork) -> bool:
+    if not isinstance(get_loss(estimator.loss), (Logistic, CrossEntropy)):
+        raise AttributeError(
+            "predict_proba needs a loss that models probabilities, 'logistic' or 'cross_entropy'; "
+            f"got {estimator.loss!r}"
+        )
+    return True
 
-    Fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)`, :math:`u_j, v_j \in \{\pm1\}^D`,
-    to the labels coded as -1 (first class in sorted order) and +1, and predicts by its sign.
+
+class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: ignore[misc]
+    r"""Classification by a network with quantized first-layer weights and a certified gap.
+
+    Two classes: fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)`,
+    :math:`u_j, v_j \in \{\pm1\}^D`, :math:`\tilde x = (x, 1)`, to the labels coded as -1 (first class in sorted
+    order) and +1, and predicts by its sign. More classes: one output for each, fitted to one-hot rows ("squared",
+    "absolute", "huber"), to one class against the rest (-1 and +1; "logistic", "hinge", "squared_hinge") or jointly
+    ("cross_entropy"), and predicts by the largest.
 
     Parameters
     ----------
     n_neurons : int, default=1000
         m. The solve does not depend on it; sampling noise falls as :math:`1/\sqrt m`.
     beta : float, default=0.1
-        Regularisation, >= 0, of :math:`\beta D \sum_j |\alpha_j|` beside a loss summed over samples.
+        Regularisation, >= 0, of :math:`\beta D \sum_j \|\alpha_j\|_1` beside a loss summed over samples.
     loss : str or Loss, default="squared"
-        "squared" (on the coded labels, as in the paper), "logistic", "hinge", "squared_hinge", "absolute"
-        or "huber".
+        "squared" as in the paper; "logistic" and "cross_entropy" give probabilities.
+    activation : None, str, (a, b, c) or PolynomialActivation, default=None
+        None is bilinear; see `qsdp.solve_and_sample`.
+    levels : int, default=2
+        Values of a first-layer weight; 2 is binary.
     constant_column : bool, default=True
-        Append a column of ones; without it the network is even, :math:`f(-x) = f(x)`.
+        Append a column of ones; without it a bilinear network is even, :math:`f(-x) = f(x)`. Not appended for
+        activations with a linear or constant part, which need none.
     solver : str, default="auto"
         See `qsdp.solve_relaxation`.
     shaping : {"krivine", "sdp"}, default="krivine"
         See `qsdp.shape_covariance`.
+    allotment : {"equal", "proportional"}, default="equal"
+        How neurons are divided among several outputs; see `qsdp.sample_network`.
     tol : float, default=1e-6
         Accuracy of the solver.
+    n_jobs : int, optional
+        Processes for several outputs.
     random_state : int, Generator, RandomState or None
         Seed of the sampling.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
+    classes_ : ndarray of shape (C,)
     network_ : BilinearNetwork
         The fitted network; with the constant column it has one input more than the data.
     certificate_ : Certificate
@@ -216,52 +281,75 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     >>> from sklearn.preprocessing import StandardScaler
     >>> X, y = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
     >>> model = make_pipeline(StandardScaler(), qsdp.QuantizedNetworkClassifier(beta=10.0, random_state=0))
-    >>> model.fit(X[:400], y[:400]).score(X[400:], y[400:]) > 0.9
+    >>> model.fit(X[:400], y[:400]).score(X[400:], y[400:]) > 0.85
     True
     """
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
     def fit(self, X: Any, y: Any) -> QuantizedNetworkClassifier:
-        """Fit the network to data (n, d) and labels (n,) of two classes, of any kind."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
-        if type_of_target(y) == "multiclass":
-            raise InvalidInputError(
-                "Only binary classification is supported. The type of the target is multiclass, "
-                f"with {len(np.unique(y))} classes; wrap the estimator in OneVsRestClassifier."
-            )
+        """Fit the network to data (n, d) and labels (n,), of any kind and of two classes or more."""
+        loss = get_loss(self.loss)
+        X, y = self._validated(X, y)
+        try:
+            check_classification_targets(y)
+        except ValueError as error:
+            raise InvalidInputError(f"y is not valid: {error}") from None
         self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
+        n_classes = len(self.classes_)
+        if n_classes < 2:
             raise InvalidInputError(
-                f"Classifier can't train when only one class is present; y holds only {self.classes_[0]!r}."
+                f"Classifier can't train when only one class is present; y holds only {self.classes_.tolist()[0]!r}."
             )
-        self._fit(X, np.where(codes == 1, 1.0, -1.0))
+        if loss.coupled:
+            target = np.eye(n_classes)[codes]
+        elif n_classes == 2:
+            target = np.where(codes == 1, 1.0, -1.0)
+        else:
+            target = np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0 if loss.labels else 0.0)
+        self._fit(X, target)
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return the network's outputs of shape (n,); positive ones mean ``classes_[1]``."""
-        return self._output(X)
+        """Return scores: (n,) for two classes, positive ones meaning ``classes_[1]``; (n, C) for more."""
+        output = self._output(X)
+        return output[:, 1] - output[:, 0] if output.ndim == 2 and len(self.classes_) == 2 else output
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predicted labels of shape (n,)."""
-        positive = self.decision_function(X) > 0.0
-        labels: npt.NDArray[Any] = self.classes_[positive.astype(np.intp)]
+        scores = self.decision_function(X)
+        labels: npt.NDArray[Any] = self.classes_[
+            np.argmax(scores, axis=1) if scores.ndim == 2 else (scores > 0.0).astype(np.intp)
+        ]
         return labels
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return probabilities of shape (n, C) in the order of ``classes_``.
+
+        For the cross-entropy the softmax of the outputs; for the logistic loss the logistic function of the
+        output, and with more than two classes that of every output divided by their sum.
+        """
+        output = self._output(X)
+        if isinstance(get_loss(self.loss), CrossEntropy):
+            probabilities: FloatArray = softmax(output, axis=1)
+            return probabilities
+        if output.ndim == 1:
+            positive = expit(output)
+            return np.column_stack([1.0 - positive, positive])
+        # The smallest float keeps rows divisible in which every class is ruled out.
+        shares = np.maximum(expit(output), np.finfo(np.float64).tiny)
+        normalised: FloatArray = shares / shares.sum(axis=1, keepdims=True)
+        return normalised
 
 
 def _warn_of_scales(X: FloatArray) -> None:
     # Divided first, so that squares of extreme values stay finite; those are refused later, by name.
     largest = float(np.abs(X).max()) or 1.0
-    deviations = np.std(X / largest, axis=0)
-    varying = deviations[deviations > 0.0]
-    if varying.size and varying.max() > _WILD_RATIO * varying.min():
-        warnings.warn(
-            f"the columns of X differ in scale by a factor of {varying.max() / varying.min():.0f}; quantized "
-            "weights cannot make up for it: put sklearn.preprocessing.StandardScaler in front",
-            QSDPWarning,
-            stacklevel=4,
+    varying = X.max(axis=0) > X.min(axis=0)
+    deviations = np.std(X[:, varying] / largest, axis=0)
+    # What a scaler leaves of a constant column is rounding, no column of small scale.
+    deviations = deviations[deviations > 1e-6 * np.abs(X[:, varying] / largest).max(axis=0, initial=0.0)]
+    if deviations.size and deviations.max() > _WILD_RATIO * deviations.min() > 0.0:
+        warn(
+            f"the columns of X differ in scale by a factor of {deviations.max() / deviations.min():.0f}; quantized "
+            "weights cannot make up for it: put sklearn.preprocessing.StandardScaler in front"
         )

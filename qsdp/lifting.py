@@ -165,7 +165,8 @@ class QuadraticMap:
             return F
         extended = append_constant(X)
         kinds = (first == X.shape[1]).astype(int) + (second == X.shape[1])
-        return extended[:, first] * extended[:, second] * np.array([a, 0.5 * b, c])[kinds]
+        lifted: FloatArray = extended[:, first] * extended[:, second] * np.array([a, 0.5 * b, c])[kinds]
+        return lifted
 
 
 def power_of_two(value: float) -> float:

@@ -157,7 +157,7 @@ class BilinearNetwork(ReadOnlyArrays):
 
     def to_quadratic_form(self) -> Any:
         """Return the network as an explicit `QuadraticForm`, ``x' S x + s' x + s0``."""
-        from qsdp.polynomial import QuadraticForm
+        from qsdp.quadratic_form import QuadraticForm
 
         return QuadraticForm.of_lift(self.quadratic_form, self.activation)
 

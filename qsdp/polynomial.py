@@ -150,7 +150,7 @@ class PolynomialNetwork(ReadOnlyArrays):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the network to `path`: packed bits and a strict header, readable by `qsdp.load_network`."""
-        header = {
+        header: dict[str, Any] = {
             "n_neurons": self.n_neurons,
             "n_inputs": self.n_inputs,
             "largest_weight": self.largest_weight,
@@ -159,7 +159,7 @@ class PolynomialNetwork(ReadOnlyArrays):
         }
         shifted = self.Q.astype(np.int16) + self.largest_weight
         numbers = (shifted // 2 if self.one_parity else shifted).astype(np.uint8)
-        arrays = {"Q": pack_numbers(numbers, self.n_values), "bias": np.atleast_1d(self.bias)}
+        arrays: dict[str, npt.NDArray[Any]] = {"Q": pack_numbers(numbers, self.n_values), "bias": np.atleast_1d(self.bias)}
         write_archive(path, KIND, header, {**arrays, **pack_alpha(self.alpha)})
 
     def __repr__(self) -> str:
@@ -184,9 +184,10 @@ def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArra
     alpha, bias = unpack_alpha(arrays, m, {"Q", "bias"}), arrays["bias"]
     if bias.dtype != np.float64 or bias.shape != (alpha.shape[1] if alpha.ndim == 2 else 1,):
         raise StorageError(f"bias of shape {bias.shape} does not belong to the outputs")
-    return PolynomialNetwork(
-        Q.astype(np.int8), alpha, get_activation(header["activation"]), bias if alpha.ndim == 2 else bias[0]
-    )
+    activation = get_activation(header["activation"])
+    if activation is None:
+        raise StorageError("it has no activation")
+    return PolynomialNetwork(Q.astype(np.int8), alpha, activation, bias if alpha.ndim == 2 else bias[0])
 
 
 def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> PolynomialNetwork:

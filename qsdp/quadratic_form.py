@@ -82,9 +82,11 @@ class QuadraticForm(ReadOnlyArrays):
         """Return the values of shape (n,) or (n, C) for data of shape (n, d)."""
         X = check_matrix("X", X, n_columns=self.n_inputs)
         if not self.vector:
-            return quadratic_values(X, self.S) + X @ self.s + self.s0
+            scalar: FloatArray = quadratic_values(X, self.S) + X @ self.s + self.s0
+            return scalar
         columns = [quadratic_values(X, S) for S in self.S]
-        return np.stack(columns, axis=1) + X @ self.s.T + self.s0
+        values: FloatArray = np.stack(columns, axis=1) + X @ self.s.T + self.s0
+        return values
 
     def to_quadratic_form(self) -> QuadraticForm:
         """Return the form itself, so that forms and networks can be used alike."""

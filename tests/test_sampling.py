@@ -147,7 +147,7 @@ def test_memory_is_bounded_by_the_chunk_and_the_result(covariance, monkeypatch):
 
 @pytest.mark.parametrize("bad", [0, -3, 2.5, "10", None, True, float("nan")])
 def test_sizes_that_are_no_positive_integers_are_refused(covariance, bad):
-    with pytest.raises(InvalidInputError, match="n_neurons must be an integer >= 1"):
+    with pytest.raises(InvalidInputError, match="n_neurons must be an integer from 1"):
         qsdp.sample_network(covariance, bad)
 
 
@@ -158,5 +158,5 @@ def test_bad_random_states_are_refused(covariance, bad):
 
 
 def test_other_kinds_are_refused():
-    with pytest.raises(InvalidTypeError, match="must be a SignCovariance; got ndarray"):
+    with pytest.raises(InvalidTypeError, match="must be a SignCovariance.*got ndarray"):
         qsdp.sample_network(np.eye(4))

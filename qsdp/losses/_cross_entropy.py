@@ -133,4 +133,5 @@ def _project_simplex(points: FloatArray) -> FloatArray:
     last = np.sum(descending > excess, axis=1, keepdims=True) - 1
     projected: FloatArray = np.maximum(points - np.take_along_axis(excess, last, axis=1), 0.0)
     # Rows far from the simplex lose digits in the subtraction; dividing makes the sum one again.
-    return projected / projected.sum(axis=1, keepdims=True)
+    on_simplex: FloatArray = projected / projected.sum(axis=1, keepdims=True)
+    return on_simplex

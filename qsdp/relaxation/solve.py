@@ -162,7 +162,7 @@ def _solve_to_the_gap(
     best: Relaxation | None = None
     for tightening in _TIGHTENINGS:
         raw = backend.solve(instance, replace(settings, tol=settings.tol * tightening))
-        if reduction and raw.nu is not None:
+        if reduction and raw.nu is not None and np.all(np.isfinite(raw.nu)):
             raw = replace(raw, nu=reduction.lift_dual(raw.nu, instance, normal))
         relaxation = finish(problem, raw, solver=backend.name, tol=settings.tol, regularization=regularization)
         if best is not None:

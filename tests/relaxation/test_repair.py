@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp.losses import SCALAR_LOSSES
-from qsdp.relaxation.repair import project_psd, repair
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.repair import project_psd
+from qsdp.relaxation.repair import repair as repair_instance
+
+
+def repair(problem, *blocks):
+    """Repair of one output, without its axis."""
+    stacked = [None if block is None else block[None] for block in blocks]
+    return [part[0] for part in repair_instance(Instance.of(problem), *stacked)]
 
 
 def random_feasible(rng, d):

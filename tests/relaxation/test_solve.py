@@ -114,9 +114,11 @@ def test_bound_is_valid_whatever_the_solver_returns(monkeypatch, kind, loss):
 
     def lying(normal, options):
         raw = original(normal, options)
-        vectors = [spoil(np.diag(v), rng) for v in (raw.nu, raw.z)]
+        vectors = [spoil(np.diag(v), rng) for v in (raw.nu, raw.z[0])]
         nu, z = (None if v is None else np.diagonal(v).copy() for v in vectors)
-        return RawSolution(spoil(raw.Z, rng), spoil(raw.V, rng), spoil(raw.W, rng), nu, z, status="optimal")
+        matrices = [spoil(block[0], rng) for block in (raw.Z, raw.V, raw.W)]
+        Z, V, W, z = (None if part is None else part[None] for part in (*matrices, z))
+        return RawSolution(Z, V, W, nu, z, status="optimal")
 
     replaced_backend(monkeypatch, lying)
     with warnings.catch_warnings():
@@ -285,7 +287,7 @@ class TestRegistry:
         parameters = handed["options"]["mosek_params"]
         assert parameters["MSK_IPAR_INTPNT_MAX_ITERATIONS"] == 7
         assert parameters["MSK_DPAR_OPTIMIZER_MAX_TIME"] == 3.0
-        settings_ = Settings(1e-7, "two-block", "tight", None, None, False)
+        settings_ = Settings(1e-7, "two-block", None, None, False)
         assert mosek_parameters(settings_)["MSK_DPAR_INTPNT_CO_TOL_REL_GAP"] == 1e-7
 
     def test_limit_a_solver_does_not_take_is_refused(self):
