@@ -254,10 +254,10 @@ class TrainingProblem(ReadOnlyArrays):
         return self.loss.value(prediction, self.y) + weight * sum(check_real("rho", r) for r in rhos)
 
     def _check_block(self, Z: Any) -> FloatArray:
-        Z = check_matrix("Z", Z, n_columns=self.size)
-        if Z.shape[0] != self.size:
-            raise InvalidInputError(f"Z must have shape {(self.size,) * 2}; got {Z.shape}")
-        return Z
+        block = check_matrix("Z", Z, n_columns=self.size)
+        if block.shape[0] != self.size:
+            raise InvalidInputError(f"Z must have shape {(self.size,) * 2}; got {block.shape}")
+        return block
 
     def regularization_weight(self, regularization: str = "tight") -> float:
         r"""Return the coefficient of :math:`\rho` in the relaxation, :math:`c \beta D`."""

@@ -5,16 +5,17 @@ from qsdp.relaxation.bounds import DualBound, best_dual_bound, spectral_bound
 from qsdp.relaxation.formulations import (
     Formulation,
     build_literal,
-    build_polynomial,
     build_relaxation,
     build_two_block,
 )
+from qsdp.relaxation.polynomial import PolynomialRelaxation, build_polynomial, solve_polynomial_relaxation
 from qsdp.relaxation.solution import RawSolution, Relaxation
 from qsdp.relaxation.solve import solve_relaxation
 
 __all__ = [
     "DualBound",
     "Formulation",
+    "PolynomialRelaxation",
     "RawSolution",
     "Relaxation",
     "available_solvers",
@@ -23,6 +24,7 @@ __all__ = [
     "build_polynomial",
     "build_relaxation",
     "build_two_block",
+    "solve_polynomial_relaxation",
     "solve_relaxation",
     "spectral_bound",
 ]

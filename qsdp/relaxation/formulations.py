@@ -15,7 +15,6 @@ __all__ = [
     "FORMS",
     "Formulation",
     "build_literal",
-    "build_polynomial",
     "build_relaxation",
     "build_two_block",
     "formulate",
@@ -164,40 +163,6 @@ def _two_block(N: int, suffix: str, rho: cp.Expression) -> Block:
 
 def _stacked(values: list[FloatArray | None]) -> FloatArray | None:
     return None if any(value is None for value in values) else np.stack(values)  # type: ignore[arg-type]
-
-
-def build_polynomial(problem: TrainingProblem) -> cp.Problem:
-    r"""Build the relaxation for the quadratic activation :math:`\sigma(t) = t^2` on the data of `problem`.
-
-    .. math::
-
-        \min_{Z_1, Z_2 \succeq 0,\, \rho_1, \rho_2}\; \ell(\hat y, y) + \beta D (\rho_1 + \rho_2)
-        \quad\text{s.t.}\quad \hat y_i = x_i^T (Z_1 - Z_2) x_i,\; Z_{1,jj} = \rho_1,\; Z_{2,jj} = \rho_2
-
-    Its optimal value bounds the optimum of (12), networks :math:`\sum_j \alpha_j (x^T u_j)^2`, from below.
-
-    Returns
-    -------
-    cvxpy.Problem
-        Variables ``Z1``, ``Z2``, ``rho1``, ``rho2``, ``yhat`` (see its ``var_dict``).
-
-    Notes
-    -----
-    Equation (23) of Bartan and Pilanci, right as printed. Here equality on the diagonals matters.
-    """
-    N, M = problem.size, problem.levels - 1
-    Z1 = cp.Variable((N, N), PSD=True, name="Z1")
-    Z2 = cp.Variable((N, N), PSD=True, name="Z2")
-    rho1, rho2 = cp.Variable(name="rho1"), cp.Variable(name="rho2")
-    yhat = cp.Variable(problem.n_samples, name="yhat")
-    weight = problem.beta * problem.n_features * M
-    objective = problem.loss.expression(yhat, problem.y) + weight * (rho1 + rho2)
-    constraints = [yhat == problem.map.expression(Z1 - Z2)]
-    for Z, rho in ((Z1, rho1), (Z2, rho2)):
-        # With M > 1 replicas of a coordinate may disagree, which lowers its entry; the last one is binary.
-        exact = range(N) if M == 1 else range(problem.n_features, N)
-        constraints += [cp.diag(Z) == rho] if M == 1 else [cp.diag(Z) <= rho, *(Z[j, j] == rho for j in exact)]
-    return cp.Problem(cp.Minimize(objective), constraints)
 
 
 FORMS = {"literal": build_literal, "two-block": build_two_block}

@@ -1,0 +1,280 @@
+"""The direct relaxation of polynomial-activation networks, (23), with its own feasible point and bound."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from qsdp._validation import FloatArray, check_choice, check_matrix, check_real, read_only
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.lifting import QuadraticMap
+from qsdp.problem import TrainingProblem, quadratic_map
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.repair import project_psd
+from qsdp.relaxation.solution import relative
+
+__all__ = ["PolynomialRelaxation", "build_polynomial", "solve_polynomial_relaxation"]
+
+_SOLVERS = {"scs": cp.SCS, "clarabel": cp.CLARABEL}
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolynomialRelaxation:
+    r"""A feasible point of (23) and a lower bound that holds for every polynomial network.
+
+    Attributes
+    ----------
+    problem : TrainingProblem
+    Z1, Z2 : ndarray of shape (N, N)
+        Positive semidefinite, with diagonals `rho1`, `rho2` (at most these in coordinates of several levels).
+    rho1, rho2 : float
+    objective : float
+        Loss of :math:`\langle \mathcal{X}_i, Z_1 - Z_2 \rangle` plus :math:`\beta d M (\rho_1 + \rho_2)`.
+    lower_bound : float
+        Bound on the optimum of (12) over networks :math:`\sum_j \alpha_j \sigma(x^T q_j)` of any width.
+    nu : ndarray of shape (n,)
+        Dual vector that proves the bound.
+    solver, solver_status : str
+    solve_time : float
+        Seconds, compilation included.
+    """
+
+    problem: TrainingProblem
+    Z1: FloatArray
+    Z2: FloatArray
+    rho1: float
+    rho2: float
+    objective: float
+    lower_bound: float
+    nu: FloatArray
+    solver: str
+    solver_status: str
+    solve_time: float
+
+    @property
+    def gap(self) -> float:
+        """Absolute duality gap."""
+        return self.objective - self.lower_bound
+
+    @property
+    def relative_gap(self) -> float:
+        """Gap as a share of the objective."""
+        return relative(self.gap, self.objective)
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the predictions of shape (n,) for data of shape (n, d)."""
+        X = check_matrix("X", X, n_columns=self.problem.n_features)
+        scaled = quadratic_map((self.problem.levels - 1.0) * X, self.problem.activation)
+        return scaled.forward(self.Z1 - self.Z2)
+
+    def __repr__(self) -> str:
+        return (
+            f"PolynomialRelaxation(objective={self.objective:.6g}, lower_bound={self.lower_bound:.6g}, "
+            f"relative_gap={self.relative_gap:.2g}, rho1={self.rho1:.6g}, rho2={self.rho2:.6g}, "
+            f"solver={self.solver!r}, solve_time={self.solve_time:.3g})"
+        )
+
+
+def build_polynomial(problem: TrainingProblem) -> cp.Problem:
+    r"""Build the relaxation (23) for the activation of `problem`; :math:`\sigma(t) = t^2` where that is None.
+
+    .. math::
+
+        \min_{Z_1, Z_2 \succeq 0,\, \rho_1, \rho_2}\; \ell(\hat y, y) + \beta d M (\rho_1 + \rho_2)
+        \quad\text{s.t.}\quad \hat y_i = \langle \mathcal{X}_i, Z_1 - Z_2 \rangle,\;
+        Z_{1,jj} = \rho_1,\; Z_{2,jj} = \rho_2
+
+    Its optimal value bounds the optimum of (12), networks :math:`\sum_j \alpha_j \sigma(x^T q_j)`, from below. For
+    M + 1 > 2 levels (on columns scaled by M) the diagonals are at most rho, except in the last coordinate of a
+    lift: replicas of a coordinate that disagree lower its entry.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        With a scalar target.
+
+    Returns
+    -------
+    cvxpy.Problem
+        Variables ``Z1``, ``Z2``, ``rho1``, ``rho2``, ``yhat`` (see its ``var_dict``).
+
+    Notes
+    -----
+    Equation (23) of Bartan and Pilanci, right as printed. Here equality on the diagonals matters.
+    """
+    _check_scalar(problem)
+    return _build(_instance(problem), _binary(problem))
+
+
+def solve_polynomial_relaxation(
+    problem: TrainingProblem, solver: str = "scs", tol: float = 1e-6
+) -> PolynomialRelaxation:
+    r"""Solve (23), repair the solution and recompute objective and lower bound from the data.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        With a scalar target.
+    solver : {"scs", "clarabel"}, default="scs"
+    tol : float, default=1e-6
+        The solver's accuracy.
+
+    Returns
+    -------
+    PolynomialRelaxation
+
+    Notes
+    -----
+    The bound: for any :math:`\nu`, z with :math:`\pm M_\nu \preceq \mathrm{Diag}(z^\pm)` gives
+    :math:`\max_q |\sum_i \nu_i \sigma(x_i^T q)| \le \max_\pm \sum_j z_j^\pm` (for several levels with z >= 0), and
+    :math:`\nu` is scaled until that is at most :math:`\beta d M`; sections 3 and A.1 of Bartan and Pilanci. No
+    solver is trusted.
+    """
+    _check_scalar(problem)
+    check_choice("solver", solver, _SOLVERS)
+    tol = check_real("tol", tol, strict=True)
+    start = time.perf_counter()
+    instance, units = _instance(problem).normalised()
+    binary = _binary(problem)
+    program = _build(instance, binary)
+    options = {"eps_abs": tol, "eps_rel": tol, "max_iters": 20_000} if solver == "scs" else {"tol_gap_rel": tol}
+    status = "failed"
+    try:
+        with warnings.catch_warnings():
+            # The accuracy reached is measured below.
+            warnings.filterwarnings("ignore", message="Solution may be inaccurate")
+            program.solve(solver=_SOLVERS[solver], **options)
+        status = str(program.status)
+    except cp.SolverError as error:
+        status = f"failed: {str(error).splitlines()[0]}"
+    values = {name: variable.value for name, variable in program.var_dict.items()}
+    (Z1, rho1), (Z2, rho2) = (_repair(values[name], instance.size, binary) for name in ("Z1", "Z2"))
+    prediction = instance.map.forward(Z1 - Z2)
+    objective = instance.loss.value(prediction, instance.target) + instance.weight * (rho1 + rho2)
+    gradient = instance.loss.gradient(prediction, instance.target)
+    shifts = _multipliers(program, binary)
+    bound, nu = _bound(instance, binary, [program.constraints[0].dual_value, -gradient], shifts)
+    return PolynomialRelaxation(
+        problem=problem,
+        Z1=read_only(units.weight * Z1),
+        Z2=read_only(units.weight * Z2),
+        rho1=units.weight * rho1,
+        rho2=units.weight * rho2,
+        objective=units.value * objective,
+        lower_bound=units.value * bound,
+        nu=read_only(nu * (units.value / units.prediction)),
+        solver=solver,
+        solver_status=status,
+        solve_time=time.perf_counter() - start,
+    )
+
+
+def _check_scalar(problem: TrainingProblem) -> None:
+    if not isinstance(problem, TrainingProblem):
+        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+    if problem.vector:
+        raise InvalidInputError(
+            f"problem must have a scalar target for the polynomial relaxation; got {problem.n_outputs} outputs, "
+            "take them one by one with problem.output(k)"
+        )
+
+
+def _instance(problem: TrainingProblem) -> Instance:
+    weight = problem.beta * (problem.n_features * (problem.levels - 1))
+    return Instance(problem.map, problem.loss, problem.y, weight)
+
+
+def _binary(problem: TrainingProblem) -> npt.NDArray[np.bool_]:
+    """Return which coordinates have exactly the diagonal rho: all of two levels, and the last of a lift."""
+    binary = np.full(problem.size, problem.levels == 2)
+    binary[problem.n_features :] = True
+    return binary
+
+
+def _build(instance: Instance, binary: npt.NDArray[np.bool_]) -> cp.Problem:
+    N = instance.size
+    Z1, Z2 = (cp.Variable((N, N), PSD=True, name=name) for name in ("Z1", "Z2"))
+    rho1, rho2 = cp.Variable(name="rho1"), cp.Variable(name="rho2")
+    yhat = cp.Variable(instance.target.shape, name="yhat")
+    objective = instance.loss.expression(yhat, instance.target) + instance.weight * (rho1 + rho2)
+    constraints = [yhat == instance.map.expression(Z1 - Z2)]
+    for Z, rho in ((Z1, rho1), (Z2, rho2)):
+        constraints += [cp.diag(Z)[binary] == rho] if binary.any() else []
+        constraints += [] if binary.all() else [cp.diag(Z)[~binary] <= rho]
+    return cp.Problem(cp.Minimize(objective), constraints)
+
+
+def _multipliers(program: cp.Problem, binary: npt.NDArray[np.bool_]) -> list[FloatArray]:
+    """Return candidates of shape (N,) for the shifts of both diagonals, from the solver's multipliers."""
+    duals = [constraint.dual_value for constraint in program.constraints[1:]]
+    if any(dual is None for dual in duals):
+        return []
+    groups = [mask for mask in (binary, ~binary) if mask.any()]
+    shifts = []
+    for half in (duals[: len(groups)], duals[len(groups) :]):
+        # The sign of an equation's multiplier is the solver's convention, an inequality's is not.
+        for sign in (1.0, -1.0):
+            shift = np.zeros(len(binary))
+            for mask, dual in zip(groups, half, strict=True):
+                shift[mask] = np.ravel(dual) * (sign if mask is binary else 1.0)
+            shifts.append(shift)
+    return shifts
+
+
+def _repair(Z: FloatArray | None, size: int, binary: npt.NDArray[np.bool_]) -> tuple[FloatArray, float]:
+    if Z is None or np.shape(Z) != (size, size) or not np.all(np.isfinite(Z)):
+        return np.zeros((size, size)), 0.0
+    repaired = project_psd(0.5 * (Z + Z.T)).copy()
+    diagonal = repaired.diagonal().copy()
+    rho = float(diagonal.max())
+    np.fill_diagonal(repaired, np.where(binary, rho, diagonal))
+    return repaired, rho
+
+
+def _bound(
+    instance: Instance,
+    binary: npt.NDArray[np.bool_],
+    duals: list[FloatArray | None],
+    shifts: list[FloatArray],
+) -> tuple[float, FloatArray]:
+    """Return the best bound that the candidates prove, and its dual vector."""
+    best, proof = 0.0, np.zeros_like(instance.target)
+    rounding = _EPS * (instance.target.size + 10.0 * instance.size)
+    for candidate in duals:
+        if candidate is None or np.shape(candidate) != instance.target.shape or not np.all(np.isfinite(candidate)):
+            continue
+        nu = -instance.loss.project_dual(-candidate, instance.target)
+        M = instance.map.adjoint(nu)
+        assert isinstance(instance.map, QuadraticMap)
+        slack = rounding * float(np.abs(nu) @ instance.map.row_bounds(np.ones(instance.size)))
+        tau = max(_largest(sign * M, binary, shifts, slack) for sign in (1.0, -1.0))
+        limit = instance.weight / tau if tau > 0.0 else np.inf
+        for scale in {min(1.0, limit), min(limit, 1.0) * 0.999}:
+            value = -instance.loss.conjugate(-scale * nu, instance.target)
+            at_zero = instance.loss.value(np.zeros_like(nu), instance.target)
+            value -= _EPS * instance.target.size * (abs(value) + at_zero)
+            if value > best:
+                best, proof = value, scale * nu
+    return best, proof
+
+
+def _largest(M: FloatArray, binary: npt.NDArray[np.bool_], shifts: list[FloatArray], slack: float) -> float:
+    """Return an upper bound on ``u' M u`` over the coordinates' values, the best of the candidates' shifts."""
+    rows = np.abs(M).sum(axis=1)
+    candidates = [np.zeros(len(M)), rows, *shifts]
+    bounds = []
+    for candidate in candidates:
+        z = candidate if binary.all() else np.where(binary, candidate, np.maximum(candidate, 0.0))
+        top = float(scipy.linalg.eigvalsh(M - np.diag(z), subset_by_index=[len(M) - 1] * 2)[0]) + slack
+        # A negative top may be taken off only where the diagonal is exact.
+        z = z + (top if binary.all() else max(top, 0.0))
+        bounds.append(float(z.sum()))
+    return min(bounds)
