@@ -159,11 +159,8 @@ class PolynomialNetwork(ReadOnlyArrays):
         }
         shifted = self.Q.astype(np.int16) + self.largest_weight
         numbers = (shifted // 2 if self.one_parity else shifted).astype(np.uint8)
-        arrays: dict[str, npt.NDArray[Any]] = {
-            "Q": pack_numbers(numbers, self.n_values),
-            "bias": np.atleast_1d(self.bias),
-        }
-        write_archive(path, KIND, header, {**arrays, **pack_alpha(self.alpha)})
+        Q, bias = pack_numbers(numbers, self.n_values), np.atleast_1d(self.bias)
+        write_archive(path, KIND, header, {"Q": Q, "bias": bias, **pack_alpha(self.alpha)})
 
     def __repr__(self) -> str:
         outputs = f"n_outputs={self.n_outputs}, " if self.alpha.ndim == 2 else ""

@@ -1,7 +1,9 @@
 """Files of qsdp: safetensors with a strict header and a digest, written whole or not at all.
 
-A file is a safetensors archive whose metadata holds ``format``, ``version``, ``kind``, a JSON ``header``
-and the ``sha256`` of all of it. Nothing in it is ever executed; every length is checked before it is used.
+A file is a safetensors archive whose metadata has one entry, ``qsdp``: a JSON object with the texts
+``format``, ``version``, ``kind``, ``header`` (JSON itself) and the ``sha256`` of all of it. It is one entry
+because safetensors writes several in random order: equal contents are equal bytes. Nothing in a file is ever
+executed; every length is checked before it is used.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from qsdp.exceptions import StorageError
 __all__ = ["pack_levels", "pack_numbers", "read_archive", "unpack_levels", "unpack_numbers", "write_archive"]
 
 _FORMAT, _VERSION = "qsdp", "1"
+_ENTRY = "qsdp"
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -35,7 +38,7 @@ def write_archive(path: str | os.PathLike[str], kind: str, header: dict[str, Any
     target = Path(path)
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     text = json.dumps(header, sort_keys=True, allow_nan=False)
-    metadata = {
+    fields = {
         "format": _FORMAT,
         "version": _VERSION,
         "kind": kind,
@@ -44,7 +47,7 @@ def write_archive(path: str | os.PathLike[str], kind: str, header: dict[str, Any
     }
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {os.fspath(path)!r}: its folder {str(target.parent)!r} does not exist")
-    blob = save(arrays, metadata=metadata)
+    blob = save(arrays, metadata={_ENTRY: json.dumps(fields, sort_keys=True)})
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
         with open(temporary, "xb") as stream:
@@ -73,20 +76,23 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
             arrays = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118 (not a mapping)
     except (SafetensorError, OSError, ValueError, TypeError, AttributeError, MemoryError) as error:
         raise StorageError(f"{os.fspath(path)!r} is not a qsdp file or is damaged: {error}") from None
-    if metadata.get("format") != _FORMAT:
+    fields = _texts(metadata.get(_ENTRY, ""))
+    if fields.get("format") != _FORMAT:
         raise StorageError(f"{os.fspath(path)!r} is not a qsdp file (no qsdp header)")
-    if metadata.get("version") != _VERSION:
-        raise StorageError(f"{os.fspath(path)!r} has format version {metadata.get('version')!r}; expected {_VERSION!r}")
-    kind = metadata.get("kind")
+    if fields.get("version") != _VERSION:
+        raise StorageError(
+            f"{os.fspath(path)!r} has format version {fields.get('version')!r:.60}; expected {_VERSION!r}"
+        )
+    kind = fields.get("kind", "")
     if kind not in kinds:
         expected = " or ".join(repr(one) for one in kinds)
-        raise StorageError(f"{os.fspath(path)!r} holds a {kind!r}; expected a {expected}")
-    text = metadata.get("header", "")
-    if metadata.get("sha256") != _digest(kind, text, arrays):
+        raise StorageError(f"{os.fspath(path)!r} holds a {kind!r:.60}; expected a {expected}")
+    text = fields.get("header", "")
+    if fields.get("sha256") != _digest(kind, text, arrays):
         raise StorageError(f"{os.fspath(path)!r} is damaged: its contents do not match their digest")
     try:
         header = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StorageError(f"{os.fspath(path)!r} is damaged: {error}") from None
     if not isinstance(header, dict):
         raise StorageError(f"{os.fspath(path)!r} is damaged: its header is no mapping")
@@ -149,10 +155,21 @@ def _unpacked(packed: npt.NDArray[Any], m: int, used: int) -> npt.NDArray[np.uin
     return np.unpackbits(packed, axis=1, count=used)
 
 
+def _texts(entry: str) -> dict[str, str]:
+    """Return the texts in the entry of the metadata, none if it is no JSON object."""
+    try:
+        fields = json.loads(entry)
+    except (ValueError, RecursionError):
+        return {}
+    items = fields.items() if isinstance(fields, dict) else ()
+    return {name: text for name, text in items if isinstance(text, str)}
+
+
 def _digest(kind: str, header: str, arrays: Arrays) -> str:
     digest = hashlib.sha256()
     for text in (_FORMAT, _VERSION, kind, header):
-        digest.update(f"{len(text)}:{text}".encode())
+        # JSON may hold lone surrogates.
+        digest.update(f"{len(text)}:{text}".encode(errors="surrogatepass"))
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{len(name)}:{name}:{array.dtype.str}:{array.shape}".encode())

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+# --doctest-modules would import every conftest.py of the tree under one name.
+collect_ignore_glob = ["*conftest.py"]
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 

@@ -32,7 +32,9 @@ def test_krivine_is_exact_for_any_feasible_point(seed, d):
     factor = rng.standard_normal((2 * d, rng.integers(1, 2 * d + 1)))
     factor /= np.linalg.norm(factor, axis=1, keepdims=True)
     K = factor @ factor.T
-    relaxation = finish(problem, RawSolution(K[None, :d, d:], K[None, :d, :d], K[None, d:, d:]), solver="none", tol=1e-6)
+    relaxation = finish(
+        problem, RawSolution(K[None, :d, d:], K[None, :d, :d], K[None, d:, d:]), solver="none", tol=1e-6
+    )
     covariance = qsdp.shape_covariance(relaxation)
     assert_proven(covariance, relaxation, residual=1e-14, eigenvalue=-1e-13)
 

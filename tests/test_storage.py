@@ -127,6 +127,21 @@ def test_a_network_can_be_saved_where_it_was_loaded_from(tmp_path: Path) -> None
     assert_same(load_network(path), loaded)
 
 
+def test_equal_networks_are_equal_bytes(tmp_path: Path) -> None:
+    # The metadata of safetensors is a hash map with a random seed: several entries would change places.
+    for name in "abcdefgh":
+        make(0, 9, 13).save(tmp_path / name)
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+    load_network(tmp_path / "a").save(tmp_path / "a")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_the_order_in_the_header_and_of_the_arrays_does_not_matter(tmp_path: Path) -> None:
+    write_archive(tmp_path / "one", KIND, {"a": 1, "b": {"c": 2, "d": 3}}, {"x": np.zeros(2), "y": np.ones(2)})
+    write_archive(tmp_path / "two", KIND, {"b": {"d": 3, "c": 2}, "a": 1}, {"y": np.ones(2), "x": np.zeros(2)})
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
 # -- writing: whole or not at all --------------------------------------------------------------------
 
 
@@ -332,9 +347,12 @@ HEADER: dict[str, Any] = {"n_neurons": 3, "n_inputs": 5}
 ARRAYS = {"U": pack_signs(NETWORK.U), "V": pack_signs(NETWORK.V), "alpha": NETWORK.alpha.copy()}
 
 
-def write_raw(path: Path, text: str, arrays: dict[str, np.ndarray], **changes: str | None) -> None:
-    """Write an archive with a right digest for any header text and arrays, of 0 dimensions too."""
-    metadata: dict[str, str | None] = {
+def write_raw(path: Path, text: str, arrays: dict[str, np.ndarray], **changes: Any) -> None:
+    """Write an archive with a right digest for any header text and arrays, of 0 dimensions too.
+
+    What is None in `changes` is left out.
+    """
+    fields = {
         "format": "qsdp",
         "version": "1",
         "kind": KIND,
@@ -342,8 +360,8 @@ def write_raw(path: Path, text: str, arrays: dict[str, np.ndarray], **changes: s
         "sha256": storage._digest(KIND, text, arrays),
         **changes,
     }
-    kept = {key: value for key, value in metadata.items() if value is not None}
-    path.write_bytes(safetensors.numpy.save(arrays, metadata=kept))
+    kept = {key: value for key, value in fields.items() if value is not None}
+    path.write_bytes(safetensors.numpy.save(arrays, metadata={"qsdp": json.dumps(kept)}))
 
 
 def test_the_hostile_files_would_load_without_their_fault(tmp_path: Path) -> None:
@@ -509,6 +527,65 @@ def test_wrong_metadata(tmp_path: Path, changes: dict[str, str | None], word: st
         load_network(tmp_path / "n")
 
 
+@pytest.mark.parametrize("value", [1, 1.0, True, ["qsdp"], {"qsdp": "1"}, HEADER], ids=repr)
+@pytest.mark.parametrize("name", ["format", "version", "kind", "header", "sha256"])
+def test_metadata_of_wrong_types(tmp_path: Path, name: str, value: Any) -> None:
+    write_raw(tmp_path / "n", json.dumps(HEADER), ARRAYS, **{name: value})
+    with pytest.raises(StorageError):
+        load_network(tmp_path / "n")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "",
+        "{",
+        "null",
+        "1",
+        '"qsdp"',
+        "[]",
+        '["format", "version", "kind", "header", "sha256"]',
+        "{}",
+        "NaN",
+        "9" * 5000,
+        "[" * 100_000 + "]" * 100_000,
+        '{"format":' * 100_000 + "1" + "}" * 100_000,
+    ],
+    ids=lambda entry: entry[:20] or "empty",
+)
+def test_hostile_metadata(tmp_path: Path, entry: str) -> None:
+    (tmp_path / "n").write_bytes(safetensors.numpy.save(ARRAYS, metadata={"qsdp": entry}))
+    with pytest.raises(StorageError, match="not a qsdp file"):
+        load_network(tmp_path / "n")
+
+
+def test_metadata_in_entries_of_their_own_is_not_ours(tmp_path: Path) -> None:
+    text = json.dumps(HEADER)
+    metadata = {
+        "format": "qsdp",
+        "version": "1",
+        "kind": KIND,
+        "header": text,
+        "sha256": storage._digest(KIND, text, ARRAYS),
+    }
+    (tmp_path / "n").write_bytes(safetensors.numpy.save(ARRAYS, metadata=metadata))
+    with pytest.raises(StorageError, match="not a qsdp file"):
+        load_network(tmp_path / "n")
+
+
+@pytest.mark.parametrize("name", ["format", "version", "kind", "header", "sha256"])
+def test_lone_surrogates_in_the_metadata(tmp_path: Path, name: str) -> None:
+    write_raw(tmp_path / "n", json.dumps(HEADER), ARRAYS, **{name: "\ud800"})
+    with pytest.raises(StorageError):
+        load_network(tmp_path / "n")
+
+
+def test_lone_surrogates_under_a_right_digest(tmp_path: Path) -> None:
+    write_raw(tmp_path / "n", '{"n_neurons": "\ud800", "n_inputs": 5}', ARRAYS)
+    with pytest.raises(StorageError, match="no valid network"):
+        load_network(tmp_path / "n")
+
+
 def test_a_safetensors_file_without_our_header(tmp_path: Path) -> None:
     safetensors.numpy.save_file(ARRAYS, tmp_path / "plain")
     with pytest.raises(StorageError, match="not a qsdp file"):
@@ -544,7 +621,7 @@ def test_another_kind(tmp_path: Path) -> None:
 )
 def test_hostile_tensors(tmp_path: Path, dtype: str, shape: list[Any], n_bytes: int) -> None:
     # NumPy has no word for some of these, others claim more than the file holds.
-    metadata = {
+    fields = {
         "format": "qsdp",
         "version": "1",
         "kind": KIND,
@@ -552,7 +629,7 @@ def test_hostile_tensors(tmp_path: Path, dtype: str, shape: list[Any], n_bytes: 
         "sha256": "0" * 64,
     }
     tensor = {"dtype": dtype, "shape": shape, "data_offsets": [0, n_bytes]}
-    header = json.dumps({"__metadata__": metadata, "U": tensor}).encode()
+    header = json.dumps({"__metadata__": {"qsdp": json.dumps(fields)}, "U": tensor}).encode()
     (tmp_path / "n").write_bytes(struct.pack("<Q", len(header)) + header + b"\x01" * n_bytes)
     with pytest.raises(StorageError):
         load_network(tmp_path / "n")

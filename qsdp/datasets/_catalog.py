@@ -8,6 +8,7 @@ from typing import Literal
 from qsdp._validation import check_choice
 from qsdp.datasets import _bundled, _uci
 from qsdp.datasets._dataset import Dataset, Task
+from qsdp.datasets._fetch import is_present
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,12 @@ class DatasetInfo:
     source: Literal["scikit-learn", "UCI"]
     description: str
 
+    def available(self) -> bool:
+        """Tell whether the set can be loaded without a download; its files are not verified."""
+        if self.name not in _uci.SPECS:
+            return True
+        return all(is_present(file) for file in _uci.SPECS[self.name].files)
+
 
 def list_datasets() -> tuple[DatasetInfo, ...]:
     """List the sets that `load_dataset` knows, without loading or downloading any of them.
@@ -29,7 +36,7 @@ def list_datasets() -> tuple[DatasetInfo, ...]:
     -------
     tuple of DatasetInfo
         With `name`, `n_samples`, `n_features`, `task`, `source` ("scikit-learn" or "UCI") and a
-        `description` of one line. UCI sets may be downloaded when they are loaded.
+        `description` of one line; `available()` tells whether loading would need no download.
 
     Examples
     --------

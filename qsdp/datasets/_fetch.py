@@ -37,8 +37,8 @@ def read_raw(file: RawFile) -> tuple[Path, str]:
     as ``$QSDP_DATA/uci/<set>/<file>``, and nothing is downloaded. Otherwise it is taken from the
     user's cache folder, in the same layout, and downloaded into it when it is not there or damaged.
     """
-    folder = os.environ.get(DATA_VARIABLE, "")
-    path = _find(file, Path(folder).expanduser()) if folder else _download(file)
+    folder = _data_folder()
+    path = _download(file) if folder is None else _find(file, folder)
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -50,6 +50,16 @@ def read_raw(file: RawFile) -> tuple[Path, str]:
             f"replace it by {file.url}, or unset {DATA_VARIABLE} to let qsdp download it"
         )
     return path, content.decode("utf-8", errors="replace")
+
+
+def is_present(file: RawFile) -> bool:
+    """Tell whether `file` is where `read_raw` would read it without a download; it is not verified."""
+    return ((_data_folder() or _cache_folder()) / file.local).is_file()
+
+
+def _data_folder() -> Path | None:
+    folder = os.environ.get(DATA_VARIABLE, "")
+    return Path(folder).expanduser() if folder else None
 
 
 def _find(file: RawFile, folder: Path) -> Path:

@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from qsdp.datasets import list_datasets, load_bundled, load_dataset, load_uci
+from qsdp.datasets import _fetch, list_datasets, load_bundled, load_dataset, load_uci
 from qsdp.exceptions import InvalidInputError
 
 INFOS = {info.name: info for info in list_datasets()}
@@ -46,6 +46,27 @@ def test_listing_needs_neither_files_nor_pooch():
     code = "import sys; from qsdp.datasets import list_datasets; list_datasets(); print('pooch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_bundled_sets_are_available_and_uci_sets_where_all_their_files_are(tmp_path, monkeypatch):
+    bundled = {info.name for info in INFOS.values() if info.source == "scikit-learn"}
+
+    def available():
+        return {info.name for info in INFOS.values() if info.available()}
+
+    monkeypatch.setenv("QSDP_DATA", str(tmp_path))
+    assert available() == bundled
+    (tmp_path / "uci" / "ionosphere").mkdir(parents=True)
+    (tmp_path / "uci" / "ionosphere" / "ionosphere.data").touch()
+    (tmp_path / "uci" / "vehicle").mkdir()
+    for letter in "abcdefgh":
+        (tmp_path / "uci" / "vehicle" / f"xa{letter}.dat").touch()
+    assert available() == {*bundled, "ionosphere"}
+    (tmp_path / "uci" / "vehicle" / "xai.dat").touch()
+    assert available() == {*bundled, "ionosphere", "vehicle"}
+    monkeypatch.delenv("QSDP_DATA")
+    monkeypatch.setattr(_fetch, "_cache_folder", lambda: tmp_path / "cache")
+    assert available() == bundled
 
 
 def test_load_dataset_takes_bundled_sets():

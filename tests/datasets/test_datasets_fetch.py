@@ -201,6 +201,37 @@ def test_cache_that_cannot_be_written(cache, server):
     refused(cache)
 
 
+def test_presence_in_the_folder(folder, server):
+    assert _fetch.is_present(FILE)
+    (folder / FILE.local).write_bytes(b"damaged")  # reading will tell
+    assert _fetch.is_present(FILE)
+    (folder / FILE.local).unlink()
+    assert not _fetch.is_present(FILE)
+    (folder / FILE.local).mkdir()
+    assert not _fetch.is_present(FILE)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("name", ["absent", "a-file"])
+def test_presence_where_the_variable_names_no_folder(tmp_path, monkeypatch, name):
+    (tmp_path / "a-file").touch()
+    monkeypatch.setenv("QSDP_DATA", str(tmp_path / name))
+    assert not _fetch.is_present(FILE)
+
+
+def test_presence_in_the_cache(cache, server):
+    assert not _fetch.is_present(FILE)
+    assert server.requests == []
+    _fetch.read_raw(FILE)
+    assert _fetch.is_present(FILE)
+
+
+def test_the_folder_hides_the_cache(cache, server, tmp_path, monkeypatch):
+    _fetch.read_raw(FILE)
+    monkeypatch.setenv("QSDP_DATA", str(tmp_path / "elsewhere"))
+    assert not _fetch.is_present(FILE)
+
+
 def test_cache_folder_is_the_users():
     assert _fetch._cache_folder().name == "qsdp"
     assert _fetch._cache_folder().is_absolute()

@@ -1,0 +1,5 @@
+"""The command `qsdp`: demo, fit, predict, resample, datasets."""
+
+from qsdp.cli._app import app
+
+__all__ = ["app"]

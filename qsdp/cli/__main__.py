@@ -1,0 +1,6 @@
+"""`python -m qsdp.cli` is the command `qsdp`."""
+
+from qsdp.cli import app
+
+if __name__ == "__main__":
+    app(prog_name="qsdp")

@@ -1,0 +1,134 @@
+"""`qsdp fit`: train on a file and save the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from qsdp._validation import check_choice
+from qsdp.cli._options import Force, Seed, check_training_options
+from qsdp.cli._reports import (
+    certificate_figures,
+    listing,
+    network_fact,
+    print_facts,
+    print_figures,
+    score_figures,
+    size_figure,
+    time_figure,
+)
+from qsdp.cli._streams import destination, stage
+from qsdp.exceptions import InvalidInputError
+from qsdp.losses import LOSSES, get_loss
+from qsdp.pipeline import solve_and_sample
+from qsdp.relaxation.backends import choose_backend
+from qsdp.shaping import SHAPINGS
+from qsdp.tabular import TASKS, CategoricalColumn, NumericColumn, TabularModel, Training, prepare, read_table
+
+
+def fit(
+    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="CSV file with a header line.")],
+    target: Annotated[str, typer.Option(help="Column to predict.")],
+    task: Annotated[str, typer.Option(help=f"{' | '.join(TASKS)}.")] = "auto",
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat it for more.")] = None,
+    neurons: Annotated[int, typer.Option(help="Neurons to sample; `qsdp resample` changes it later.")] = 1000,
+    beta: Annotated[float, typer.Option(help="Regularisation, >= 0; larger is simpler.")] = 1.0,
+    loss: Annotated[str, typer.Option(help=f"{' | '.join(LOSSES)}.")] = "squared",
+    solver: Annotated[str, typer.Option(help="auto | scs | clarabel | mosek | cvxopt.")] = "auto",
+    shaping: Annotated[str, typer.Option(help=f"{' | '.join(SHAPINGS)}.")] = "krivine",
+    test_size: Annotated[float, typer.Option(help="Share of the rows held out for testing, 0 to < 1.")] = 0.2,
+    seed: Seed = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL.qsdp", help="Where to save the model; FILE.qsdp here by default."),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Train a network on a CSV file, certify it and save it.
+
+    Numbers are standardised, text becomes 0/1 columns, missing entries are understood; two classes or a
+    number can be predicted.
+    """
+    check_training_options(neurons, beta, seed)
+    if not 0.0 <= test_size < 1.0:
+        raise InvalidInputError(f"--test-size must be at least 0 and below 1; got {test_size:g}")
+    check_choice("--task", task, TASKS)
+    check_choice("--shaping", shaping, SHAPINGS)
+    check_choice("--loss", loss, LOSSES)
+    choose_backend(solver, get_loss(loss))
+    if task == "regression":
+        _check_loss_of_numbers(loss, target)
+    path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
+    with stage(f"Reading {file}"):
+        training = prepare(read_table(file), target, task=task, drop=drop or (), test_size=test_size, seed=seed)
+        if training.target.classes is None:
+            _check_loss_of_numbers(loss, target)
+    with stage(f"Solving the semidefinite relaxation (D = {training.X.shape[1]}), sampling {neurons} neurons"):
+        result = solve_and_sample(
+            training.X, training.y, neurons, beta, loss, solver=solver, shaping=shaping, random_state=seed
+        )
+    with stage("Scoring and saving"):
+        model = training.model(result)
+        scores = _held_out_scores(model, training)
+        model.save(path)
+    print_facts(
+        [
+            *_reading_facts(file, training, drop or []),
+            network_fact(model.network, beta, loss),
+            ("saved", str(path)),
+        ]
+    )
+    certificate = result.certificate
+    print_figures(
+        [
+            *certificate_figures(certificate.lower_bound, certificate.objective, model.target),
+            *score_figures(model.target, scores),
+            size_figure(model.network),
+            time_figure(result),
+        ]
+    )
+
+
+def _check_loss_of_numbers(loss: str, target: str) -> None:
+    if get_loss(loss).labels:
+        usable = ", ".join(name for name, kind in LOSSES.items() if not kind.labels)
+        raise InvalidInputError(f"--loss {loss} is for two classes, target {target!r} is a number; use one of {usable}")
+
+
+def _held_out_scores(model: TabularModel, training: Training) -> list[tuple[str, float]]:
+    target = model.target
+    scores = [("training rows", target.score(model.network.predict(training.X), training.y))]
+    if len(training.test):
+        scores.append(("test rows", target.score(model.outputs(training.test), target.encode(training.test))))
+    return scores
+
+
+def _reading_facts(file: Path, training: Training, drop: Sequence[str]) -> list[tuple[str, str]]:
+    """Say how rows and columns were read."""
+    encoder, target = training.encoder, training.target
+    rows = f"{len(training.X)} training + {len(training.test)} test rows"
+    if training.n_unlabelled:
+        rows += f"; {training.n_unlabelled} without {target.name!r} left out"
+    numeric = [repr(column.name) for column in encoder.columns if isinstance(column, NumericColumn)]
+    categorical = [
+        f"{column.name!r} ({len(column.values)} values)"
+        for column in encoder.columns
+        if isinstance(column, CategoricalColumn)
+    ]
+    dropped = [f"{name!r} (--drop)" for name in drop]
+    dropped += [f"{name!r} ({reason})" for name, reason in encoder.dropped.items()]
+    if target.classes:
+        meaning = f"{target.name!r}, classes {target.classes[0]!r} (-1) and {target.classes[1]!r} (+1)"
+    else:
+        meaning = f"{target.name!r}, a number: mean {target.mean:.6g}, standard deviation {target.scale:.6g}"
+    facts = [
+        ("data", f"{file}: {rows}, d = {encoder.width} encoded columns"),
+        ("target", meaning),
+        ("numeric", listing(numeric)),
+        ("categorical", listing(categorical)),
+        ("dropped", listing(dropped)),
+    ]
+    return [(label, text) for label, text in facts if text]

@@ -1,0 +1,92 @@
+"""Reports: lines of facts, and tables of figures with notes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from qsdp.certificate import Certificate
+from qsdp.cli._streams import print_out
+from qsdp.networks import BilinearNetwork
+from qsdp.pipeline import QSDPResult
+from qsdp.tabular import Target
+
+_FLOAT_BITS = 64
+_MAX_LISTED = 12
+#: Of the two columns of a report before its notes.
+_LABEL_WIDTH, _FIGURE_WIDTH = 12, 13
+
+Figure = tuple[str, str, str]
+
+
+def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Print lines of label and text."""
+    grid = RichTable.grid(padding=(0, 2))
+    grid.add_column(width=_LABEL_WIDTH, style="bold")
+    grid.add_column()
+    for label, text in facts:
+        grid.add_row(label, Text(text))
+    print_out(grid)
+
+
+def print_figures(figures: Sequence[Figure]) -> None:
+    """Print lines of label, figure and note, after an empty one."""
+    grid = RichTable.grid(padding=(0, 2))
+    grid.add_column(width=_LABEL_WIDTH, style="bold")
+    grid.add_column(min_width=_FIGURE_WIDTH, no_wrap=True)
+    grid.add_column(style="dim")
+    grid.add_row("")
+    for row in figures:
+        grid.add_row(*row)
+    print_out(grid)
+
+
+def certificate_figures(lower_bound: float, objective: float, target: Target) -> list[Figure]:
+    certificate = Certificate(lower_bound, objective)
+    units = ", for the standardised target" if target.classes is None else ""
+    return [
+        bound_figure(lower_bound),
+        ("objective", f"{objective:.6g}", f"of this network{units}"),
+        ("gap", f"{certificate.gap:.4g}", "the global optimum is at most this far below"),
+        ("relative gap", f"{100.0 * certificate.relative_gap:.1f} %", "of the objective"),
+    ]
+
+
+def bound_figure(lower_bound: float) -> Figure:
+    return "lower bound", f"{lower_bound:.6g}", "on the global optimum, over networks of any width"
+
+
+def score_figures(target: Target, scores: Sequence[tuple[str, float]]) -> list[Figure]:
+    label = "accuracy" if target.classes else "R^2"
+    return [(label if i == 0 else "", show_score(target, score), rows) for i, (rows, score) in enumerate(scores)]
+
+
+def show_score(target: Target, score: float) -> str:
+    return f"{100.0 * score:.1f} %" if target.classes else f"{score:.3f}"
+
+
+def size_figure(network: BilinearNetwork) -> Figure:
+    n_numbers = 2 * network.n_neurons * network.n_inputs + (1 if network.shared_alpha else network.n_neurons)
+    bits = _FLOAT_BITS * n_numbers
+    return (
+        "size",
+        f"{network.n_bits:,} bits",
+        f"{bits / network.n_bits:.0f} times smaller than the same network in float64",
+    )
+
+
+def time_figure(result: QSDPResult) -> Figure:
+    # Stages that would read 0.00 are not worth a second line.
+    stages = [f"{stage} {seconds:.2f}" for stage, seconds in result.timings.items() if seconds >= 0.005]
+    return "time", f"{sum(result.timings.values()):.2f} s", ", ".join(stages)
+
+
+def network_fact(network: BilinearNetwork, beta: float, loss: str) -> tuple[str, str]:
+    return "network", f"{network.n_neurons} neurons with binary weights, {loss} loss, beta {beta:g}"
+
+
+def listing(names: Sequence[str]) -> str:
+    more = f", ... ({len(names)} in all)" if len(names) > _MAX_LISTED else ""
+    return ", ".join(names[:_MAX_LISTED]) + more

@@ -1,0 +1,139 @@
+"""Where output goes, failures in one line, and files written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+from typer.core import TyperGroup
+
+from qsdp.exceptions import InvalidInputError, QSDPError, QSDPWarning
+
+
+class Group(TyperGroup):
+    """Commands whose failures are one line and an exit code."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with _failures_in_one_line(debug=False):
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _failures_in_one_line(debug=bool(ctx.params.get("debug"))):
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _failures_in_one_line(*, debug: bool) -> Iterator[None]:
+    try:
+        yield
+    except (typer.Exit, typer.Abort, BrokenPipeError):
+        raise
+    except KeyboardInterrupt:
+        say("Interrupted", "red")
+        raise typer.Exit(130) from None
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        message, code = _explain(error)
+        say(f"Error: {message}", "red")
+        raise typer.Exit(code) from None
+
+
+def _explain(error: Exception) -> tuple[str, int]:
+    """Return one line for people and the exit code: 2 where they can do something about it."""
+    # Usage errors are click's, of which new versions of typer carry their own copy: no class to name.
+    if hasattr(error, "format_message"):
+        context = getattr(error, "ctx", None)
+        hint = f" (see: {context.command_path} --help)" if context else ""
+        return f"{error.format_message()}{hint}", 2
+    if isinstance(error, QSDPError):
+        return str(error), 2
+    if isinstance(error, OSError):
+        named = error.strerror and error.filename is not None
+        return (f"{os.fspath(error.filename)!r}: {error.strerror}" if named else str(error)), 2
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {error}", 2
+    return f"internal failure, {type(error).__name__}: {error} (`qsdp --debug COMMAND` shows where)", 1
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal:
+        # Lines for other programs must not be folded.
+        console.width = 10_000
+    return console
+
+
+def say(message: str, style: str = "") -> None:
+    """Print one line on stderr, whatever the message holds."""
+    line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(message.split()))
+    make_console(stderr=True).print(Text(line, style=style), soft_wrap=True)
+
+
+@contextmanager
+def stage(message: str) -> Iterator[None]:
+    """Spin on a terminal during a stage; afterwards print its warnings, a line each."""
+    console = make_console(stderr=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            if console.is_terminal:
+                with console.status(f"{escape(message)} ..."):
+                    yield
+            else:
+                yield
+        finally:
+            for warning in caught:
+                if issubclass(warning.category, QSDPWarning):
+                    say(f"Warning: {warning.message}", "yellow")
+
+
+def print_out(renderable: Any) -> None:
+    """Print on stdout; without trailing blanks where that is no terminal."""
+    console = make_console()
+    if console.is_terminal:
+        console.print(renderable)
+        return
+    with console.capture() as capture:
+        console.print(renderable)
+    for line in capture.get().splitlines():
+        typer.echo(line.rstrip())
+
+
+def destination(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Path:
+    """Return `path` if it can be written; asked before any work is done for it."""
+    shown = repr(str(path))
+    if path.is_dir():
+        raise InvalidInputError(f"{shown} is a folder; give the name of a file with --output")
+    if not path.parent.is_dir():
+        raise InvalidInputError(f"cannot write {shown}: the folder {str(path.parent)!r} does not exist")
+    if not os.access(path.parent, os.W_OK):
+        raise InvalidInputError(f"cannot write {shown}: no permission in the folder {str(path.parent)!r}")
+    if path.exists():
+        if any(given.exists() and path.samefile(given) for given in inputs):
+            raise InvalidInputError(f"{shown} is the input; give another name with --output")
+        if not force:
+            raise InvalidInputError(f"{shown} exists; overwrite it with --force or give another --output")
+    return path
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that appears under its name only when complete."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with open(temporary, "xb") as stream:
+            stream.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,103 @@
+"""What may stand in the header of a stored model: a check for every value."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from qsdp.exceptions import StorageError
+from qsdp.losses import LOSSES
+from qsdp.shaping import SHAPINGS
+from qsdp.tabular._reading import label_key, listing
+
+#: Distinct entries that a column of text may have.
+MAX_VALUES = 50
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is float and math.isfinite(value)
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and value > 0.0
+
+
+def _is_magnitude(value: Any) -> bool:
+    return _is_number(value) and value >= 0.0
+
+
+def _is_text(value: Any) -> bool:
+    # Lone surrogates cannot be printed.
+    return type(value) is str and not re.search("[\ud800-\udfff]", value)
+
+
+def _are_values(value: Any) -> bool:
+    if type(value) is not list or not 2 <= len(value) <= MAX_VALUES:
+        return False
+    texts = value if value[-1] is not None else value[:-1]
+    return all(_is_text(text) for text in texts) and len(set(texts)) == len(texts)
+
+
+def _are_classes(value: Any) -> bool:
+    if value is None:
+        return True
+    # A missing target is no class, and "1" is the class "1.0".
+    return _are_values(value) and None not in value and len(value) == 2 == len(set(map(label_key, value)))
+
+
+Checks = Mapping[str, Callable[[Any], bool]]
+
+ENCODER_CHECKS: Checks = {
+    "columns": lambda value: type(value) is list and len(value) > 0,
+    "dropped": lambda value: type(value) is dict and all(map(_is_text, [*value, *value.values()])),
+}
+COLUMN_CHECKS: Mapping[str, Checks] = {
+    "numeric": {
+        "kind": _is_text,
+        "name": _is_text,
+        "median": _is_number,
+        "mean": _is_number,
+        "scale": _is_positive,
+    },
+    "categorical": {"kind": _is_text, "name": _is_text, "values": _are_values},
+}
+TARGET_CHECKS: Checks = {
+    "name": _is_text,
+    "classes": _are_classes,
+    "mean": _is_number,
+    "scale": _is_positive,
+}
+HOLDOUT_CHECKS: Checks = {
+    "seed": lambda value: type(value) is int and value >= 0,
+    "test_size": lambda value: _is_magnitude(value) and value < 1.0,
+}
+COVARIANCE_CHECKS: Checks = {
+    "constant": _is_positive,
+    "rho": _is_magnitude,
+    "method": lambda value: _is_text(value) and value in SHAPINGS,
+    "residual": _is_magnitude,
+}
+MODEL_CHECKS: Checks = {
+    "encoder": lambda value: type(value) is dict,
+    "target": lambda value: type(value) is dict,
+    "holdout": lambda value: type(value) is dict,
+    "covariance": lambda value: type(value) is dict,
+    "network": lambda value: type(value) is dict,
+    "loss": lambda value: _is_text(value) and value in LOSSES,
+    "beta": _is_magnitude,
+    "lower_bound": _is_number,
+    "objective": lambda value: value is None or _is_magnitude(value),
+    "digest": lambda value: _is_text(value) and re.fullmatch("[0-9a-f]{64}", value) is not None,
+}
+
+
+def checked(what: str, state: Any, checks: Checks) -> dict[str, Any]:
+    """Return a mapping of exactly the right fields with a valid value each, or raise StorageError."""
+    if type(state) is not dict or state.keys() != checks.keys():
+        raise StorageError(f"{what} must have exactly the fields {listing(sorted(checks))}")
+    for name, is_valid in checks.items():
+        if not is_valid(state[name]):
+            raise StorageError(f"{what}: {name} cannot be {state[name]!r:.60}")
+    return dict(state)

@@ -1,0 +1,40 @@
+"""A current folder, and trained models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_program import messy, run
+
+# The search for doctests imports all files, and conftest is the name of another one already.
+collect_ignore = ["conftest.py"]
+
+
+@pytest.fixture(autouse=True)
+def plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "QSDP_DEBUG", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with messy.csv and models of its label and its price."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "messy.csv").write_bytes(messy())
+    for target, other in (("label", "price"), ("price", "label")):
+        result = run(
+            "fit", folder / "messy.csv", "--target", target, "--drop", other, "--drop", "id",
+            "--output", folder / f"{target}.qsdp", "--neurons", 200,
+        )  # fmt: skip
+        assert result.exit_code == 0, result.stderr
+    return folder

@@ -1,0 +1,129 @@
+"""`qsdp fit`: what it prints, refuses and leaves behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_program import figure, messy, number, refused, run
+
+from qsdp.tabular import load_model
+
+
+def test_fit_reports_how_it_read_the_file(here: Path) -> None:
+    (here / "messy.csv").write_bytes(messy())
+    result = run("fit", "messy.csv", "--target", "label", "--drop", "id", "--drop", "price")
+    assert (result.exit_code, result.stderr) == (0, "")
+    text = result.stdout
+    assert figure(text, "data") == (
+        "messy.csv: 93 training + 24 test rows; 3 without 'label' left out, d = 8 encoded columns"
+    )
+    assert figure(text, "target") == "'label', classes 'no' (-1) and 'yes' (+1)"
+    assert figure(text, "numeric") == "'age', 'income [EUR]'"
+    assert figure(text, "categorical") == "'city' (5 values), 'sex' (2 values)"
+    assert figure(text, "dropped") == "'id' (--drop), 'price' (--drop), 'const' (constant), 'empty' (no values)"
+    assert figure(text, "saved") == "messy.qsdp"
+    assert number(text, "lower bound") <= number(text, "objective")
+    assert number(text, "accuracy") > 70.0
+    model = load_model("messy.qsdp")
+    assert model.objective == pytest.approx(number(text, "objective"), rel=1e-5)
+    assert (model.network.n_neurons, model.beta, model.loss) == (1000, 1.0, "squared")
+    assert sorted(path.name for path in here.iterdir()) == ["messy.csv", "messy.qsdp"]
+
+
+def test_fit_a_number_with_other_options(here: Path) -> None:
+    (here / "messy.csv").write_bytes(messy())
+    result = run(
+        "fit", "messy.csv", "--target", "price", "--drop", "id", "--drop", "label", "--loss", "huber",
+        "--test-size", 0, "--neurons", 30, "--beta", 2, "--seed", 5, "--output", "m.qsdp",
+    )  # fmt: skip
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "120 training + 0 test rows" in result.stdout
+    assert "standard deviation" in figure(result.stdout, "target")
+    assert "standardised target" in figure(result.stdout, "objective")
+    assert "test rows" not in result.stdout.split("R^2")[1]
+    assert load_model("m.qsdp").network.n_neurons == 30
+
+
+def test_fit_needs_force_to_overwrite(here: Path) -> None:
+    (here / "messy.csv").write_bytes(messy())
+    (here / "messy.qsdp").write_text("precious")
+    arguments = ["fit", "messy.csv", "--target", "label", "--drop", "id", "--neurons", "5"]
+    assert "'messy.qsdp' exists" in refused(*arguments)
+    assert (here / "messy.qsdp").read_text() == "precious"
+    assert run(*arguments, "--force").exit_code == 0
+    assert load_model("messy.qsdp").network.n_neurons == 5
+    assert "is the input" in refused(*arguments, "--force", "--output", "messy.csv")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--neurons", "0"], "--neurons"),
+        (["--beta", "inf"], "--beta"),
+        (["--seed", "-2"], "--seed"),
+        (["--test-size", "1"], "--test-size must be at least 0 and below 1; got 1"),
+        (["--test-size", "nan"], "--test-size"),
+        (["--task", "regresion"], "did you mean 'regression'"),
+        (["--loss", "cubic"], "--loss must be one of"),
+        (["--shaping", "round"], "--shaping must be one of"),
+        (["--solver", "magic"], "solver must be one of"),
+        (["--task", "regression", "--loss", "hinge"], "--loss hinge is for two classes"),
+        (["--output", "."], "is a folder"),
+        (["--output", "no/such/folder.qsdp"], "does not exist"),
+    ],
+)
+def test_bad_options_are_refused_before_the_file_is_read(
+    here: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
+) -> None:
+    monkeypatch.setattr("qsdp.cli._fit.read_table", lambda path: pytest.fail("read"))
+    assert message in refused("fit", "data.csv", "--target", "y", *options)
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (None, [], "'data.csv': No such file"),
+        ("", [], "is empty"),
+        ("a,y\n1,2\n3\n", [], "'data.csv', line 3: 1 fields"),
+        ("a,a,y\n1,2,3\n", [], "repeated: 'a'"),
+        ("a,b\n1,2\n", [], "no column 'y'; it has 'a', 'b'"),
+        ("a,y\n1,x\n2,x\n3,x\n", [], "holds only 'x'"),
+        ("a,y\n1,2\n", [], "holds only '2'"),
+        ("a,y\n1,x\n2,y\n", [], "has 2 rows, 1 of them for training"),
+        ("a,y\n" + "1,x\n2,y\n3,z\n" * 4, [], "3 classes, this version trains on two: 'x' (4), 'y' (4)"),
+        ("a,y\n" + "1,x\n1,y\n" * 4, [], "no column left to learn from"),
+        ("a,y\n" + "1,x\ninf,y\n" * 4, [], "line 3, column 'a'"),
+        ("a,y\n" + "1,1\n2,2\n3,3\n" * 4, ["--loss", "logistic"], "target 'y' is a number"),
+        ("a,y\n" + "1,x\n2,y\n" * 4, ["--drop", "b"], "no column 'b'"),
+        (
+            "a,y\n" + "1,x\n2,y\n" * 4,
+            ["--task", "regression"],
+            "line 2, column 'y': expected a number; got 'x'",
+        ),
+        ("a,y\n" + "".join(f"v{i},{i}\n" for i in range(80)), [], "--drop a"),
+    ],
+)
+def test_files_that_cannot_be_learned_from(here: Path, text: str | None, options: list[str], message: str) -> None:
+    if text is not None:
+        (here / "data.csv").write_text(text)
+    assert message in refused("fit", "data.csv", "--target", "y", *options)
+    assert [path.name for path in here.iterdir()] == ([] if text is None else ["data.csv"])
+
+
+def test_a_folder_is_no_file(here: Path) -> None:
+    (here / "data").mkdir()
+    assert "Is a directory" in refused("fit", "data", "--target", "y")
+    assert "Is a directory" in refused("predict", "data", "data")
+
+
+def test_a_failed_save_leaves_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device", "m.qsdp")
+
+    (here / "messy.csv").write_bytes(messy(40))
+    monkeypatch.setattr("qsdp.storage.os.replace", fail)
+    assert "No space left" in refused("fit", "messy.csv", "--target", "label", "--drop", "id", "--neurons", 5)
+    assert [path.name for path in here.iterdir()] == ["messy.csv"]

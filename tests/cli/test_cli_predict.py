@@ -1,0 +1,102 @@
+"""`qsdp predict`: what it prints, refuses and leaves behind."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_program import refused, run
+
+from qsdp.tabular import load_model, read_table
+
+
+@pytest.mark.parametrize("target", ["label", "price"])
+def test_predict_equals_the_model_in_memory(trained: Path, here: Path, target: str) -> None:
+    result = run("predict", trained / f"{target}.qsdp", trained / "messy.csv")
+    assert result.exit_code == 0
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    model, table = load_model(trained / f"{target}.qsdp"), read_table(trained / "messy.csv")
+    if target == "label":
+        assert list(rows[0]) == ["prediction", "score"]
+        assert [row["prediction"] for row in rows] == list(model.predict(table))
+        assert [float(row["score"]) for row in rows] == model.outputs(table).tolist()
+        assert re.fullmatch(r"accuracy [\d.]+ % on 117 rows with 'label'\n", result.stderr)
+    else:
+        assert list(rows[0]) == ["prediction"]
+        assert [float(row["prediction"]) for row in rows] == list(model.predict(table))
+        assert re.fullmatch(r"R\^2 0\.\d+ on 120 rows with 'price'\n", result.stderr)
+    saved = run("predict", trained / f"{target}.qsdp", trained / "messy.csv", "--output", "p.csv")
+    assert (saved.exit_code, saved.stdout) == (0, "")
+    assert (here / "p.csv").read_text() == result.stdout
+    assert [path.name for path in here.iterdir()] == ["p.csv"]
+
+
+def test_predict_finds_columns_by_name(trained: Path, here: Path) -> None:
+    with open(trained / "messy.csv", encoding="utf-8-sig", newline="") as stream:
+        rows = list(csv.DictReader(stream, delimiter=";"))
+    columns = ["sex", "new", "city", "income [EUR]", "age"]
+    with open("other.csv", "w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, columns, extrasaction="ignore", restval="9")
+        writer.writeheader()
+        writer.writerows(rows)
+    result = run("predict", trained / "label.qsdp", "other.csv")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == run("predict", trained / "label.qsdp", trained / "messy.csv").stdout
+
+
+def test_predict_counts_what_training_has_not_seen(trained: Path, here: Path) -> None:
+    (here / "new.csv").write_text("age,income [EUR],city,sex\n1,2,Oslo,f\n1,2,Bergen,x\n?,2,NA,\n")
+    result = run("predict", trained / "label.qsdp", "new.csv")
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 4
+    assert result.stderr == (
+        "Warning: 'new.csv': 3 entries were not seen in training and count as zero: "
+        "'city' 1 (such as 'Bergen'), 'sex' 2 (such as 'x')\n"
+    )
+
+
+def test_predict_does_not_need_a_target_it_understands(trained: Path, here: Path) -> None:
+    header, row = "age,income [EUR],city,sex", "50,20000,Oslo,f"
+    (here / "new.csv").write_text(f"{header},price\n{row},soon\n")
+    result = run("predict", trained / "price.qsdp", "new.csv")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("Warning: not scored: 'new.csv', line 2, column 'price'")
+    (here / "new.csv").write_text(f"{header},price\n{row},?\n")
+    assert run("predict", trained / "price.qsdp", "new.csv").stderr == ""
+    (here / "new.csv").write_text(f"{header},label\n{row},maybe\n")
+    assert run("predict", trained / "label.qsdp", "new.csv").stderr == "accuracy 0.0 % on 1 rows with 'label'\n"
+
+
+def test_predict_refuses(trained: Path, here: Path) -> None:
+    model, data = trained / "label.qsdp", trained / "messy.csv"
+    (here / "few.csv").write_text("age\n1\n")
+    assert "has no columns 'income [EUR]', 'city', 'sex'" in refused("predict", model, "few.csv")
+    assert "No such file" in refused("predict", "none.qsdp", data)
+    assert "not a qsdp file" in refused("predict", data, data)
+    (here / "p.csv").write_text("precious")
+    assert "'p.csv' exists" in refused("predict", model, data, "--output", "p.csv")
+    assert (here / "p.csv").read_text() == "precious"
+    assert "is the input" in refused("predict", model, "few.csv", "--output", "few.csv", "--force")
+    assert run("predict", model, data, "--output", "p.csv", "--force").exit_code == 0
+    assert (here / "p.csv").read_text().startswith("prediction,score\n")
+
+
+def test_predict_writes_all_or_nothing(trained: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device", "p.csv")
+
+    monkeypatch.setattr("qsdp.cli._streams.os.replace", fail)
+    assert "No space left" in refused("predict", trained / "label.qsdp", trained / "messy.csv", "--output", "p.csv")
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("keep", [0, 7, 200, -1])
+def test_truncated_models(trained: Path, here: Path, keep: int) -> None:
+    content = (trained / "label.qsdp").read_bytes()
+    (here / "bad.qsdp").write_bytes(content[:keep])
+    assert "'bad.qsdp'" in refused("predict", "bad.qsdp", trained / "messy.csv")
+    assert "'bad.qsdp'" in refused("resample", "bad.qsdp", "--neurons", 5)

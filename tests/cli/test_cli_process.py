@@ -1,0 +1,54 @@
+"""The program as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import qsdp
+
+
+def process(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "qsdp.cli", *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", **options,
+    )  # fmt: skip
+
+
+def test_a_real_process_prints_plain_unfolded_lines(trained: Path) -> None:
+    narrow = {**os.environ, "COLUMNS": "40"}
+    model = trained / "label.qsdp"
+    processes = [
+        process("datasets", env=narrow),
+        process("predict", model, trained / "messy.csv", env=narrow),
+        process("predict", model, "no such file, and a long name to go with it, well beyond forty.csv", env=narrow),
+    ]
+    (listing, _), (predictions, score), (nothing, error) = (running.communicate() for running in processes)
+    assert [running.returncode for running in processes] == [0, 0, 2]
+    assert len(listing.splitlines()) == 1 + len(qsdp.datasets.list_datasets())
+    assert all(line == line.rstrip() for line in listing.splitlines())
+    assert len(predictions.splitlines()) == 121
+    assert score.startswith("accuracy")
+    assert nothing == ""
+    assert error.startswith("Error: 'no such file")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_a_real_interrupt(here: Path) -> None:
+    os.mkfifo(here / "slow.csv")
+    running = process("fit", "slow.csv", "--target", "y")
+    # Opening for writing returns as soon as the command reads: it is then inside its work.
+    with open(here / "slow.csv", "w"):
+        time.sleep(0.2)
+        running.send_signal(signal.SIGINT)
+        stdout, stderr = running.communicate(timeout=30)
+    assert (running.returncode, stdout, stderr) == (130, "", "Interrupted\n")
+    assert [path.name for path in here.iterdir()] == ["slow.csv"]

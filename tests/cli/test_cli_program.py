@@ -1,0 +1,107 @@
+"""The program: help, errors, warnings, colours."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import pytest
+from cli_program import refused, run
+from typer.testing import CliRunner
+
+import qsdp
+from qsdp import cli
+from qsdp.datasets import load_dataset
+from qsdp.exceptions import QSDPWarning
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def test_version_and_help() -> None:
+    assert run("--version").stdout == f"qsdp {qsdp.__version__}\n"
+    for arguments in ([], ["--help"], ["-h"]):
+        result = run(*arguments)
+        assert result.exit_code == 0
+        for command in ("demo", "fit", "predict", "resample", "datasets"):
+            assert command in result.stdout
+    assert "--test-size" in run("fit", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["dmo"], "No such command 'dmo'"),
+        (["--bogus"], "No such option: --bogus"),
+        (["fit"], "FILE.csv"),
+        (["fit", "x.csv"], "--target"),
+        (["demo", "--neurons", "many"], "--neurons"),
+        (["resample", "m.qsdp"], "--neurons"),
+    ],
+)
+def test_usage_errors_are_one_line(arguments: list[str], message: str) -> None:
+    error = refused(*arguments)
+    assert message in error
+    assert "--help" in error
+
+
+def test_failures_inside_are_one_line_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("two\nlines [red]and markup[/red] \x1b[31m")
+
+    monkeypatch.setattr("qsdp.cli._datasets.list_datasets", fail)
+    error = refused("datasets", code=1)
+    assert "internal failure, RuntimeError: two lines [red]and markup[/red] ?[31m" in error
+    for arguments, environment in ([["--debug", "datasets"], {}], [["datasets"], {"QSDP_DEBUG": "1"}]):
+        result = CliRunner().invoke(cli.app, arguments, env=environment)
+        assert result.exit_code == 1
+        assert "Traceback" in result.stderr
+        assert result.stderr.splitlines()[-1].startswith("Error: internal failure")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (PermissionError(13, "Permission denied", "m.qsdp"), "'m.qsdp': Permission denied"),
+        (MemoryError("Unable to allocate 1 TiB"), "not enough memory: Unable to allocate 1 TiB"),
+        (qsdp.QSDPError("no"), "no"),
+        (OSError("disk on fire"), "disk on fire"),
+    ],
+)
+def test_errors_one_can_do_something_about(monkeypatch: pytest.MonkeyPatch, error: Exception, message: str) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("qsdp.cli._datasets.list_datasets", fail)
+    assert refused("datasets") == f"Error: {message}\n"
+
+
+def test_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("qsdp.cli._datasets.list_datasets", interrupt)
+    result = run("datasets")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted\n")
+
+
+def test_warnings_of_qsdp_are_a_line_each_and_others_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def noisy(name: str) -> Any:
+        warnings.warn("twice\nover", QSDPWarning, stacklevel=2)
+        warnings.warn("internal", RuntimeWarning, stacklevel=2)
+        return load_dataset(name)
+
+    monkeypatch.setattr("qsdp.cli._demo.load_dataset", noisy)
+    result = run("demo", "--dataset", "diabetes", "--neurons", 10)
+    assert result.exit_code == 0
+    assert result.stderr == "Warning: twice over\n"
+
+
+def test_colours_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not COLOUR.search(run("datasets").stdout)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    error = run("demo", "--dataset", "iris").stderr
+    assert "\x1b[31mError: " in error
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[31m" not in run("demo", "--dataset", "iris").stderr

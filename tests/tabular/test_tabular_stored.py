@@ -1,0 +1,132 @@
+"""Files that are no models."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tabular_data import replaced
+
+from qsdp.exceptions import StorageError
+from qsdp.storage import read_archive, write_archive
+from qsdp.tabular import TabularModel, load_model
+
+WRONG = [None, True, -1, 1.5, "x", "\ud800", [], {}, ["a"], [1.0], float("nan"), float("inf"), -1.0]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a header."""
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, child in children for place in places(child, (*path, key)))]
+
+
+def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Path) -> None:
+    path = tmp_path / "model.qsdp"
+    model.save(path)
+    header, arrays = read_archive(path, "tabular-model")
+    accepted, messages = [], set()
+    for place in places(header)[1:]:
+        for value in WRONG:
+            try:
+                write_archive(path, "tabular-model", replaced(header, place, value), arrays)
+            except (ValueError, UnicodeEncodeError):  # cannot be written either
+                continue
+            try:
+                load_model(path)
+            except StorageError as error:
+                messages.add(str(error).split(":", 1)[0])
+            else:
+                accepted.append((place[-1], value))
+    assert messages == {f"{str(path)!r} is no valid model"}
+    # What remains are other texts where any text is right, and other numbers where any number is.
+    texts, any_number = {"name", "digest", 0, 1, 2, None}, {"median", "mean", "lower_bound"}
+    not_negative = {"scale", "beta", "rho", "constant", "residual", "objective"}
+    for field, value in accepted:
+        allowed = (
+            (isinstance(value, str) and field in texts)
+            or (type(value) is float and field in any_number)
+            or (value == 1.5 and field in not_negative)
+            or (value is None and field in {1, 2, "objective", "classes"})
+            or (value == {} and field == "dropped")
+        )
+        assert allowed, (field, value)
+
+
+def test_fields_that_contradict_each_other(model: TabularModel, tmp_path: Path) -> None:
+    path = tmp_path / "model.qsdp"
+    model.save(path)
+    header, arrays = read_archive(path, "tabular-model")
+    columns = header["encoder"]["columns"]
+    contradictions = [
+        replaced(header, ("lower_bound",), header["objective"] * 1.1),
+        replaced(header, ("target", "name"), columns[0]["name"]),
+        replaced(header, ("encoder", "columns"), [*columns, columns[0]]),
+        replaced(header, ("encoder", "columns"), columns[:-1]),
+        replaced(header, ("encoder", "dropped"), {columns[0]["name"]: "constant"}),
+        replaced(header, ("target", "classes"), ["1", "1.0"]),
+        replaced(header, ("target", "scale"), -2.0),
+        {**header, "more": 1},
+        {key: value for key, value in header.items() if key != "beta"},
+    ]
+    if model.target.classes is None:
+        contradictions.append(replaced(header, ("loss",), "logistic"))
+    else:
+        contradictions.append(replaced(header, ("target", "mean"), 0.5))
+    for contradiction in contradictions:
+        write_archive(path, "tabular-model", contradiction, arrays)
+        with pytest.raises(StorageError, match="no valid model"):
+            load_model(path)
+
+
+def test_arrays_that_do_not_fit(model: TabularModel, tmp_path: Path) -> None:
+    path = tmp_path / "model.qsdp"
+    model.save(path)
+    header, arrays = read_archive(path, "tabular-model")
+    Q = arrays["Q"]
+    indefinite, asymmetric, unscaled, broken = (Q.copy() for _ in range(4))
+    indefinite[0, 1] = indefinite[1, 0] = 3.0
+    asymmetric[0, 1] += 0.1
+    unscaled[0, 0], broken[0, 0] = 2.0, math.nan
+    changes: list[dict[str, Any]] = [
+        *({"Q": wrong} for wrong in (indefinite, asymmetric, unscaled, broken, Q[:-1], Q.astype(np.float32))),
+        {"U": arrays["U"][:-1]},
+        {"U": arrays["U"].astype(np.int8)},
+        {"V": np.hstack([arrays["V"]] * 2)},
+        {"U": np.full_like(arrays["U"], 255)},
+        {"U": arrays["U"][:0], "V": arrays["V"][:0]},
+        {"alpha": np.zeros(3)},
+        {"alpha": np.array([math.inf])},
+        {"alpha": np.array([1], dtype=np.int64)},
+        {"extra": np.zeros(1)},
+    ]
+    for change in changes:
+        write_archive(path, "tabular-model", header, {**arrays, **change})
+        with pytest.raises(StorageError, match="no valid model"):
+            load_model(path)
+    write_archive(path, "tabular-model", header, {name: arrays[name] for name in ("U", "V", "alpha")})
+    with pytest.raises(StorageError, match="no valid model"):
+        load_model(path)
+
+
+def test_damaged_and_foreign_files(model: TabularModel, csv_file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.qsdp"
+    model.save(path)
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    damaged = [content[:cut] for cut in (0, 4, 100, len(content) // 2, len(content) - 1)]
+    for position in rng.integers(0, len(content), 40):
+        flipped = bytearray(content)
+        flipped[position] ^= 1 << int(rng.integers(8))
+        damaged.append(bytes(flipped))
+    for bad in damaged:
+        path.write_bytes(bad)
+        with pytest.raises(StorageError):
+            load_model(path)
+    model.network.save(path)
+    with pytest.raises(StorageError, match="expected a 'tabular-model'"):
+        load_model(path)
+    with pytest.raises(StorageError):
+        load_model(csv_file)

@@ -1,0 +1,98 @@
+"""Tables made ready for training."""
+
+from __future__ import annotations
+
+import copy
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tabular_data import table
+
+from qsdp.exceptions import InvalidInputError
+from qsdp.tabular import Holdout, prepare, read_table
+
+
+@pytest.mark.parametrize(
+    ("entries", "task", "message"),
+    [
+        (["a", "a", "a"], "auto", "holds only 'a'"),
+        (["5", "5.0", "5"], "auto", "holds only '5'"),
+        ([None, None, None], "auto", "has no values"),
+        (["a", "b", "c"], "auto", "3 classes, this version trains on two: 'a' (1), 'b' (1), 'c' (1); keep"),
+        (["1", "2", "3"], "classification", "keep the rows of two classes or use --task regression"),
+        (["1", "two", "3"], "regression", "line 3, column 'y': expected a number; got 'two'"),
+        (["1", "inf", "3"], "regression", "line 3, column 'y': expected a finite number"),
+        (["1", "2", "3"], "ranking", "task must be one of"),
+    ],
+)
+def test_targets_that_cannot_be_learned(entries: list[str | None], task: str, message: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        prepare(table({"x": ["1", "2", "3"], "y": entries}), "y", task=task, test_size=0.0)
+    assert message in str(caught.value)
+
+
+def test_at_most_ten_classes_are_listed() -> None:
+    labels: list[str | None] = [f"c{i:02}" for i in range(12)]
+    with pytest.raises(InvalidInputError, match=r"12 classes.*'c09' \(1\), and 2 more; keep"):
+        prepare(table({"x": [str(i) for i in range(12)], "y": labels}), "y")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target": "labl"}, "no column 'labl'; it has .*did you mean 'label'"),
+        ({"drop": ["x", "y"]}, "no columns 'x', 'y'"),
+        ({"drop": ["label"]}, "both the target and dropped"),
+        ({"drop": ["size", "colour", "smooth", "price"]}, "no column left to learn from"),
+        ({"test_size": 0.99}, "has 60 rows, 0 of them for training"),
+    ],
+)
+def test_training_that_cannot_start(csv_file: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        prepare(read_table(csv_file), **{"target": "label", **changes})
+
+
+def test_one_class_or_one_number_among_the_training_rows() -> None:
+    columns: dict[str, list[str | None]] = {"x": list("123456"), "y": ["a"] * 5 + ["b"]}
+    held_out = Holdout(0, 0.2).split(6)[1]
+    rare: list[str | None] = ["1"] * 6
+    rare[held_out[0]] = "2"
+    with pytest.raises(InvalidInputError, match="hold only one class"):
+        prepare(table({**columns, "y": rare}), "y")
+    with pytest.raises(InvalidInputError, match="constant in the 4 training rows"):
+        prepare(table({**columns, "y": rare}), "y", task="regression")
+
+
+def test_rows_without_target_are_left_out_and_counted() -> None:
+    read = table({"x": list("123456"), "y": ["a", None, "b", "a", None, "b"]})
+    training = prepare(read, "y", test_size=0.0)
+    assert training.n_unlabelled == 2
+    assert training.X.shape == (4, 2)
+    np.testing.assert_array_equal(training.X[:, -1], 1.0)
+
+
+@pytest.mark.parametrize(("n", "share"), [(10, 0.9), (10, 0.2), (569, 0.2), (7, 0.0), (3, 0.5)])
+def test_the_split_is_seeded_and_complete(n: int, share: float) -> None:
+    train, test = Holdout(3, share).split(n)
+    assert sorted(train + test) == list(range(n))
+    assert len(train) == math.floor(round((1 - share) * n, 6))
+    assert Holdout(3, share).split(n) == (train, test)
+
+
+def test_nothing_is_learned_from_the_held_out_rows() -> None:
+    rng = np.random.default_rng(0)
+    columns: dict[str, list[str | None]] = {
+        "x": [f"{value:.3f}" for value in rng.normal(size=20)],
+        "c": [str(value) for value in rng.choice(["p", "q", "r"], 20)],
+        "y": [f"{value:.3f}" for value in rng.normal(size=20)],
+    }
+    before = prepare(table(columns), "y")
+    changed = copy.deepcopy(columns)
+    for row in Holdout(0, 0.2).split(20)[1]:
+        changed["x"][row], changed["c"][row], changed["y"][row] = "99", "elsewhere", "-99"
+    after = prepare(table(changed), "y")
+    assert (before.encoder, before.target) == (after.encoder, after.target)
+    np.testing.assert_array_equal(before.X, after.X)
