@@ -10,13 +10,16 @@ from qsdp.pipeline import QSDPResult, solve_and_sample
 from qsdp.polynomial import PolynomialNetwork, from_polynomial, to_polynomial
 from qsdp.problem import TrainingProblem
 from qsdp.quadratic_form import QuadraticForm
+from qsdp.quantization import DenseLayer, QuantizedMatch, quantize
 from qsdp.relaxation import (
+    PolynomialRelaxation,
     Relaxation,
     available_solvers,
     build_literal,
     build_polynomial,
     build_relaxation,
     build_two_block,
+    solve_polynomial_relaxation,
     solve_relaxation,
 )
 from qsdp.sampling import sample_network
@@ -27,12 +30,15 @@ __version__ = "0.1.0"
 __all__ = [
     "BilinearNetwork",
     "Certificate",
+    "DenseLayer",
     "PolynomialActivation",
     "PolynomialNetwork",
+    "PolynomialRelaxation",
     "QSDPError",
     "QSDPResult",
     "QSDPWarning",
     "QuadraticForm",
+    "QuantizedMatch",
     "QuantizedNetworkClassifier",
     "QuantizedNetworkRegressor",
     "Relaxation",
@@ -47,9 +53,11 @@ __all__ = [
     "datasets",
     "from_polynomial",
     "load_network",
+    "quantize",
     "sample_network",
     "shape_covariance",
     "solve_and_sample",
+    "solve_polynomial_relaxation",
     "solve_relaxation",
     "to_polynomial",
 ]
