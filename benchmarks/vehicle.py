@@ -83,7 +83,7 @@ def plot(report, path):
         ax.set(xscale="log", xlabel="neurons m", title=f"vehicle, {part}")
         ax.grid(alpha=0.3)
     axes[0].set_ylabel("accuracy")
-    axes[1].legend(loc="lower right")
+    axes[0].legend(loc="upper left", bbox_to_anchor=(0.0, 0.93), fontsize="small")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
