@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from qsdp._gap import Gap
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation
-from qsdp.relaxation.solution import relative
 
 __all__ = ["Certificate", "certify"]
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Gap):
     r"""``lower_bound <= p_b* <= objective``: what is known about a network and the global optimum.
 
     Attributes
@@ -30,16 +30,6 @@ class Certificate:
     lower_bound: float
     objective: float
     kind: str = "sdp"
-
-    @property
-    def gap(self) -> float:
-        """How far above the global optimum the objective can be, at most."""
-        return self.objective - self.lower_bound
-
-    @property
-    def relative_gap(self) -> float:
-        """The gap as a share of the objective, between 0 (optimal) and 1 (nothing is known)."""
-        return relative(self.gap, self.objective)
 
     def __str__(self) -> str:
         return (

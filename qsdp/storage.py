@@ -11,8 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from qsdp._files import write_whole
 from qsdp.exceptions import StorageError
 
 __all__ = ["pack_levels", "pack_numbers", "read_archive", "unpack_levels", "unpack_numbers", "write_archive"]
@@ -35,7 +34,6 @@ def write_archive(path: str | os.PathLike[str], kind: str, header: dict[str, Any
 
     The file appears under its name only when complete; an older one of that name is replaced.
     """
-    target = Path(path)
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     text = json.dumps(header, sort_keys=True, allow_nan=False)
     fields = {
@@ -45,17 +43,7 @@ def write_archive(path: str | os.PathLike[str], kind: str, header: dict[str, Any
         "header": text,
         "sha256": _digest(kind, text, arrays),
     }
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {os.fspath(path)!r}: its folder {str(target.parent)!r} does not exist")
-    blob = save(arrays, metadata={_ENTRY: json.dumps(fields, sort_keys=True)})
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        with open(temporary, "xb") as stream:
-            stream.write(blob)
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_whole(path, save(arrays, metadata={_ENTRY: json.dumps(fields, sort_keys=True)}))
 
 
 def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[str, Any], Arrays]:

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._gap import Gap
 from qsdp._validation import FloatArray, check_choice, check_matrix, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import project_psd
-from qsdp.relaxation.solution import relative
 
 __all__ = ["PolynomialRelaxation", "build_polynomial", "solve_polynomial_relaxation"]
 
@@ -27,7 +27,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolynomialRelaxation:
+class PolynomialRelaxation(Gap):
     r"""A feasible point of (23) and a lower bound that holds for every polynomial network.
 
     Attributes
@@ -58,16 +58,6 @@ class PolynomialRelaxation:
     solver: str
     solver_status: str
     solve_time: float
-
-    @property
-    def gap(self) -> float:
-        """Absolute duality gap."""
-        return self.objective - self.lower_bound
-
-    @property
-    def relative_gap(self) -> float:
-        """Gap as a share of the objective."""
-        return relative(self.gap, self.objective)
 
     def predict(self, X: Any) -> FloatArray:
         """Return the predictions of shape (n,) for data of shape (n, d)."""

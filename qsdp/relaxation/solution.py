@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._gap import Gap, relative
 from qsdp._validation import FloatArray, check_matrix, read_only
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.bounds import DualBound, instance_bound
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 
-__all__ = ["RawSolution", "Relaxation", "finish", "join_outputs", "relative"]
+__all__ = ["RawSolution", "Relaxation", "finish", "join_outputs"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class RawSolution:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Relaxation:
+class Relaxation(Gap):
     r"""A feasible point of the semidefinite relaxation and a lower bound that holds for every network.
 
     ``lower_bound <= p_b*`` whatever the solver did; ``objective`` is that of the point held here, which is
@@ -117,16 +118,6 @@ class Relaxation:
         rhos = [float(rho) for rho in self.blocks[2]]
         return rhos if self.problem.vector else rhos[0]
 
-    @property
-    def gap(self) -> float:
-        """Absolute duality gap, ``objective - lower_bound``."""
-        return self.objective - self.lower_bound
-
-    @property
-    def relative_gap(self) -> float:
-        """Gap as a share of the objective, between 0 and 1."""
-        return relative(self.gap, self.objective)
-
     def predict(self, X: Any) -> FloatArray:
         r"""Return the predictions :math:`2 \langle \mathcal{X}, Z \rangle`, shape (n,) or (n, C), for data (n, d)."""
         X = check_matrix("X", X, n_columns=self.problem.n_features)
@@ -165,11 +156,6 @@ class Relaxation:
             f"relative_gap={self.relative_gap:.2g}, rho={rho}, status={self.status!r}, "
             f"solver={self.solver!r}, solve_time={self.solve_time:.3g})"
         )
-
-
-def relative(gap: float, objective: float) -> float:
-    """Return ``gap / objective``, and 0 where both vanish."""
-    return gap / abs(objective) if objective else 0.0
 
 
 def finish(
