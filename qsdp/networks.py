@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -160,6 +161,10 @@ class BilinearNetwork(ReadOnlyArrays):
         from qsdp.quadratic_form import QuadraticForm
 
         return QuadraticForm.of_lift(self.quadratic_form, self.activation)
+
+    def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
+        """Return the closed formula as text, one for each output; see `QuadraticForm.to_expression`."""
+        return self.to_quadratic_form().to_expression(names, digits=digits, threshold=threshold)
 
     def to_polynomial(self, method: str = "auto") -> PolynomialNetwork:
         """Return the same function as a standard network of a polynomial activation; see `to_polynomial`."""

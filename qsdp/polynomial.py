@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -147,6 +148,10 @@ class PolynomialNetwork(ReadOnlyArrays):
     def to_quadratic_form(self) -> QuadraticForm:
         """Return the network as an explicit quadratic function."""
         return self._form
+
+    def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
+        """Return the closed formula as text, one for each output; see `QuadraticForm.to_expression`."""
+        return self._form.to_expression(names, digits=digits, threshold=threshold)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the network to `path`: packed bits and a strict header, readable by `qsdp.load_network`."""

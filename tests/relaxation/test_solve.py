@@ -344,3 +344,24 @@ class TestReferenceValues:
         assert relaxation.objective == pytest.approx(136.975, abs=1e-3)
         # The proven global optimum lies above the bound.
         assert relaxation.lower_bound <= 138.83095
+
+
+def test_the_keyboard_interrupts_a_solve():
+    # In a process of its own: SCS catches the signal itself and would report a failure.
+    import subprocess
+    import sys
+
+    script = """
+import os, signal, threading
+import numpy as np
+import qsdp
+rng = np.random.default_rng(0)
+X, y = rng.standard_normal((200, 30)), np.where(rng.random(200) < 0.5, -1.0, 1.0)
+threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    qsdp.solve_relaxation(qsdp.TrainingProblem(X, y, beta=1e-4, loss="logistic"), solver="scs", tol=1e-14)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert "interrupted" in run.stdout.splitlines()

@@ -15,6 +15,9 @@ from qsdp.relaxation.solution import RawSolution
 
 __all__ = ["solve_with_cvxpy"]
 
+#: SCS's number for "stopped by SIGINT".
+_SCS_INTERRUPTED = -5
+
 
 def solve_with_cvxpy(instance: Instance, settings: Settings, *, solver: str, options: dict[str, Any]) -> RawSolution:
     """Build, compile and solve the relaxation; what the solver reports is passed on, not believed.
@@ -32,6 +35,8 @@ def solve_with_cvxpy(instance: Instance, settings: Settings, *, solver: str, opt
             # The accuracy reached is measured and reported by the relaxation itself.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             answer = chain.solve_via_data(formulation.problem, data, False, settings.verbose, options)
+            if _was_interrupted(answer):
+                raise KeyboardInterrupt
             formulation.problem.unpack_results(answer, chain, inverse)
         status = str(formulation.problem.status)
         iterations = formulation.problem.solver_stats.num_iters
@@ -42,3 +47,10 @@ def solve_with_cvxpy(instance: Instance, settings: Settings, *, solver: str, opt
     nu, z = formulation.duals()
     timings = {"compile": compiled - start, "solve": solved - compiled}
     return RawSolution(Z, V, W, nu, z, status=status, iterations=iterations, timings=timings)
+
+
+
+def _was_interrupted(answer: Any) -> bool:
+    """Return whether the keyboard stopped SCS, which catches the interrupt itself and returns no point."""
+    info = answer.get("info") if isinstance(answer, dict) else None
+    return isinstance(info, dict) and info.get("status_val") == _SCS_INTERRUPTED
