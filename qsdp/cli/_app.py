@@ -31,7 +31,7 @@ def _main(
         bool, typer.Option("--debug", envvar="QSDP_DEBUG", help="Show the traceback of an error.")
     ] = False,
 ) -> None:
-    """Binary-weight neural networks with a certified gap to the global optimum.
+    """Quantized-weight neural networks with a certified gap to the global optimum.
 
     Start with `qsdp demo`; `qsdp COMMAND --help` explains the others.
     """

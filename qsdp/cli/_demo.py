@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from qsdp._validation import FloatArray, check_choice
-from qsdp.cli._options import Seed, check_training_options
+from qsdp.activations import ACTIVATIONS, PolynomialActivation
+from qsdp.cli._options import (
+    ActivationName,
+    Allotment,
+    Jobs,
+    Levels,
+    LossName,
+    Seed,
+    activation_name,
+    check_loss_of_numbers,
+    check_neurons,
+    check_training_options,
+    parse_activation,
+)
 from qsdp.cli._reports import (
     certificate_figures,
     network_fact,
@@ -19,42 +34,68 @@ from qsdp.cli._reports import (
 )
 from qsdp.cli._streams import stage
 from qsdp.datasets import list_datasets, load_dataset
-from qsdp.exceptions import InvalidInputError
-from qsdp.lifting import append_constant
+from qsdp.losses import get_loss
 from qsdp.pipeline import solve_and_sample
-from qsdp.tabular import Target
+from qsdp.relaxation.backends import choose_backend
+from qsdp.tabular import Target, encode_classes, network_inputs
+
+_Rows = tuple[FloatArray, Any]
 
 #: Inputs beyond which a solve takes minutes.
 _MANY_INPUTS = 100
 
 
 def demo(
-    dataset: Annotated[str, typer.Option(help="A set of `qsdp datasets`, binary or regression.")] = (
-        "breast-cancer-wisconsin"
-    ),
+    dataset: Annotated[str, typer.Option(help="A set of `qsdp datasets`.")] = ("breast-cancer-wisconsin"),
     neurons: Annotated[int, typer.Option(help="Neurons to sample.")] = 2500,
     beta: Annotated[float, typer.Option(help="Regularisation, >= 0.")] = 10.0,
+    loss: LossName = "squared",
+    levels: Levels = 2,
+    activation: ActivationName = "bilinear",
+    allotment: Allotment = "equal",
     seed: Seed = 0,
+    jobs: Jobs = 1,
 ) -> None:
     """Train a network on a bundled data set and show how far from optimal it can be, at most.
 
-    80 % of the rows are for training; the columns are standardised and a constant one is appended. Nothing
-    is downloaded unless you ask for a UCI set, and nothing is written.
+    80 % of the rows are for training; the columns are standardised and, where the activation has no constant
+    part, a constant one is appended. Nothing is downloaded unless you ask for a UCI set, and nothing is written.
     """
-    _check_trainable(dataset)
-    check_training_options(neurons, beta, seed)
+    tasks = {info.name: info.task for info in list_datasets()}
+    check_choice("--dataset", dataset, tasks)
+    check_training_options(
+        neurons=neurons, beta=beta, seed=seed, loss=loss, levels=levels, allotment=allotment, jobs=jobs
+    )
+    sigma = parse_activation(activation)
+    if tasks[dataset] == "regression":
+        check_loss_of_numbers(loss, f"the target of {dataset}")
+    choose_backend("auto", get_loss(loss))
     with stage(f"Loading {dataset}"):
-        X_train, X_test, y_train, y_test, target = _standardised_split(dataset, seed)
-    with stage(_solving(X_train.shape[1], neurons)):
-        result = solve_and_sample(X_train, y_train, neurons, beta, random_state=seed)
+        train, test, target = _standardised_split(dataset, seed)
+        n_columns = train[0].shape[1]
+        (X_train, y_train), (X_test, y_test) = ((network_inputs(X, sigma), y) for X, y in (train, test))
+        check_neurons(neurons, target.n_outputs(get_loss(loss)))
+    with stage(_solving(X_train.shape[1], target.n_outputs(get_loss(loss)), neurons)):
+        result = solve_and_sample(
+            X_train,
+            y_train if target.classes is None else encode_classes(y_train, len(target.classes), get_loss(loss)),
+            neurons,
+            beta,
+            loss,
+            activation=sigma,
+            levels=levels,
+            allotment=allotment,
+            n_jobs=jobs,
+            random_state=seed,
+        )
     with stage("Scoring"):
         scores = [
             ("training rows", target.score(result.predict(X_train), y_train)),
             ("test rows", target.score(result.predict(X_test), y_test)),
         ]
-    sizes = f"{len(X_train)} training + {len(X_test)} test rows, d = {X_train.shape[1] - 1}"
+    sizes = f"{len(X_train)} training + {len(X_test)} test rows, d = {n_columns}"
     certificate = result.certificate
-    print_facts([("data", f"{dataset}: {sizes}"), network_fact(result.network, beta, "squared")])
+    print_facts([("data", f"{dataset}: {sizes}"), network_fact(result.network, beta, loss)])
     print_figures(
         [
             *certificate_figures(certificate.lower_bound, certificate.objective, target),
@@ -63,13 +104,30 @@ def demo(
             time_figure(result),
         ]
     )
-    estimator = "QuantizedNetworkClassifier" if target.classes else "QuantizedNetworkRegressor"
-    _print_next("qsdp fit FILE.csv --target COLUMN", f"qsdp.{estimator}(beta={beta:g}).fit(X, y)")
+    _print_next(
+        "qsdp fit FILE.csv --target COLUMN",
+        _in_python(target, beta=beta, loss=loss, levels=levels, activation=sigma),
+    )
 
 
-def _solving(dimension: int, neurons: int) -> str:
-    patience = "; this may take minutes" if dimension > _MANY_INPUTS else ""
-    return f"Solving the semidefinite relaxation with {dimension} inputs, sampling {neurons} neurons{patience}"
+def _in_python(target: Target, *, beta: float, loss: str, levels: int, activation: PolynomialActivation | None) -> str:
+    """Return the call of an estimator with the options that are not its defaults."""
+    estimator = "QuantizedNetworkRegressor" if target.classes is None else "QuantizedNetworkClassifier"
+    options = [f"beta={beta:g}"]
+    if loss != "squared":
+        options.append(f"loss={loss!r}")
+    if levels != 2:
+        options.append(f"levels={levels}")
+    if activation is not None:
+        name = activation_name(activation)
+        options.append(f"activation={name!r}" if name in ACTIVATIONS else f"activation={activation.coefficients}")
+    return f"qsdp.{estimator}({', '.join(options)}).fit(X, y)"
+
+
+def _solving(dimension: int, n_outputs: int, neurons: int) -> str:
+    patience = "; this may take minutes" if dimension * math.sqrt(n_outputs) > _MANY_INPUTS else ""
+    several = f" and {n_outputs} outputs" if n_outputs > 1 else ""
+    return f"Solving the semidefinite relaxation with {dimension} inputs{several}, sampling {neurons} neurons{patience}"
 
 
 def _print_next(shell: str, python: str) -> None:
@@ -77,25 +135,17 @@ def _print_next(shell: str, python: str) -> None:
     print_facts([("your file", shell), ("in Python", python)])
 
 
-def _check_trainable(name: str) -> None:
-    tasks = {info.name: info.task for info in list_datasets()}
-    check_choice("--dataset", name, tasks)
-    if tasks[name] == "multiclass":
-        usable = ", ".join(other for other, task in tasks.items() if task != "multiclass")
-        raise InvalidInputError(
-            f"dataset {name!r} has more than two classes, this version trains on two; choose one of {usable}"
-        )
-
-
-def _standardised_split(name: str, seed: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, Target]:
-    """Return data with the constant column, targets as trained on, and what these stand for."""
+def _standardised_split(name: str, seed: int) -> tuple[_Rows, _Rows, Target]:
+    """Return standardised columns with class numbers or standardised targets, and what these stand for."""
     data = load_dataset(name)
     X_train, X_test, y_train, y_test = data.split(seed)
     mean, scale = X_train.mean(axis=0), X_train.std(axis=0)
     scale[scale == 0.0] = 1.0
-    X_train, X_test = (append_constant((X - mean) / scale) for X in (X_train, X_test))
-    if data.task == "binary":
-        return X_train, X_test, y_train, y_test, Target("class", (data.target_names[0], data.target_names[1]))
-    target = Target(data.target_names[0], None, float(y_train.mean()), float(y_train.std()))
-    y_train, y_test = ((y - target.mean) / target.scale for y in (y_train, y_test))
-    return X_train, X_test, y_train, y_test, target
+    X_train, X_test = ((X - mean) / scale for X in (X_train, X_test))
+    if data.task == "regression":
+        target = Target(data.target_names[0], None, float(y_train.mean()), float(y_train.std()))
+        y_train, y_test = ((y - target.mean) / target.scale for y in (y_train, y_test))
+    else:
+        target = Target("class", tuple(data.target_names))
+        y_train, y_test = ((y > 0).astype(np.intp) if data.task == "binary" else y for y in (y_train, y_test))
+    return (X_train, y_train), (X_test, y_test), target

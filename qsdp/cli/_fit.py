@@ -9,7 +9,19 @@ from typing import Annotated
 import typer
 
 from qsdp._validation import check_choice
-from qsdp.cli._options import Force, Seed, check_training_options
+from qsdp.cli._options import (
+    ActivationName,
+    Allotment,
+    Force,
+    Jobs,
+    Levels,
+    LossName,
+    Seed,
+    check_loss_of_numbers,
+    check_neurons,
+    check_training_options,
+    parse_activation,
+)
 from qsdp.cli._reports import (
     certificate_figures,
     listing,
@@ -22,7 +34,7 @@ from qsdp.cli._reports import (
 )
 from qsdp.cli._streams import destination, stage
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses import LOSSES, get_loss
+from qsdp.losses import get_loss
 from qsdp.pipeline import solve_and_sample
 from qsdp.relaxation.backends import choose_backend
 from qsdp.shaping import SHAPINGS
@@ -36,11 +48,15 @@ def fit(
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat it for more.")] = None,
     neurons: Annotated[int, typer.Option(help="Neurons to sample; `qsdp resample` changes it later.")] = 1000,
     beta: Annotated[float, typer.Option(help="Regularisation, >= 0; larger is simpler.")] = 1.0,
-    loss: Annotated[str, typer.Option(help=f"{' | '.join(LOSSES)}.")] = "squared",
+    loss: LossName = "squared",
+    levels: Levels = 2,
+    activation: ActivationName = "bilinear",
+    allotment: Allotment = "equal",
     solver: Annotated[str, typer.Option(help="auto | scs | clarabel | mosek | cvxopt.")] = "auto",
     shaping: Annotated[str, typer.Option(help=f"{' | '.join(SHAPINGS)}.")] = "krivine",
     test_size: Annotated[float, typer.Option(help="Share of the rows held out for testing, 0 to < 1.")] = 0.2,
     seed: Seed = 0,
+    jobs: Jobs = 1,
     output: Annotated[
         Path | None,
         typer.Option(metavar="MODEL.qsdp", help="Where to save the model; FILE.qsdp here by default."),
@@ -49,29 +65,50 @@ def fit(
 ) -> None:
     """Train a network on a CSV file, certify it and save it.
 
-    Numbers are standardised, text becomes 0/1 columns, missing entries are understood; two classes or a
-    number can be predicted.
+    Numbers are standardised, text becomes 0/1 columns, missing entries are understood; classes or a number can
+    be predicted.
     """
-    check_training_options(neurons, beta, seed)
+    check_training_options(
+        neurons=neurons, beta=beta, seed=seed, loss=loss, levels=levels, allotment=allotment, jobs=jobs
+    )
+    sigma = parse_activation(activation)
     if not 0.0 <= test_size < 1.0:
         raise InvalidInputError(f"--test-size must be at least 0 and below 1; got {test_size:g}")
     check_choice("--task", task, TASKS)
     check_choice("--shaping", shaping, SHAPINGS)
-    check_choice("--loss", loss, LOSSES)
     choose_backend(solver, get_loss(loss))
     if task == "regression":
-        _check_loss_of_numbers(loss, target)
+        check_loss_of_numbers(loss, f"target {target!r}")
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
     with stage(f"Reading {file}"):
-        training = prepare(read_table(file), target, task=task, drop=drop or (), test_size=test_size, seed=seed)
-        if training.target.classes is None:
-            _check_loss_of_numbers(loss, target)
-    with stage(f"Solving the semidefinite relaxation (D = {training.X.shape[1]}), sampling {neurons} neurons"):
+        training = prepare(
+            read_table(file),
+            target,
+            task=task,
+            loss=loss,
+            activation=sigma,
+            drop=drop or (),
+            test_size=test_size,
+            seed=seed,
+        )
+        check_neurons(neurons, training.target.n_outputs(get_loss(loss)))
+    with stage(f"Solving the semidefinite relaxation with {training.X.shape[1]} inputs, sampling {neurons} neurons"):
         result = solve_and_sample(
-            training.X, training.y, neurons, beta, loss, solver=solver, shaping=shaping, random_state=seed
+            training.X,
+            training.y,
+            neurons,
+            beta,
+            loss,
+            activation=sigma,
+            levels=levels,
+            solver=solver,
+            shaping=shaping,
+            allotment=allotment,
+            n_jobs=jobs,
+            random_state=seed,
         )
     with stage("Scoring and saving"):
-        model = training.model(result)
+        model = training.model(result, allotment)
         scores = _held_out_scores(model, training)
         model.save(path)
     print_facts(
@@ -92,17 +129,11 @@ def fit(
     )
 
 
-def _check_loss_of_numbers(loss: str, target: str) -> None:
-    if get_loss(loss).labels:
-        usable = ", ".join(name for name, kind in LOSSES.items() if not kind.labels)
-        raise InvalidInputError(f"--loss {loss} is for two classes, target {target!r} is a number; use one of {usable}")
-
-
 def _held_out_scores(model: TabularModel, training: Training) -> list[tuple[str, float]]:
     target = model.target
-    scores = [("training rows", target.score(model.network.predict(training.X), training.y))]
+    scores = [("training rows", target.score(model.network.predict(training.X), target.truth(training.train)))]
     if len(training.test):
-        scores.append(("test rows", target.score(model.outputs(training.test), target.encode(training.test))))
+        scores.append(("test rows", target.score(model.outputs(training.test), target.truth(training.test))))
     return scores
 
 
@@ -120,10 +151,12 @@ def _reading_facts(file: Path, training: Training, drop: Sequence[str]) -> list[
     ]
     dropped = [f"{name!r} (--drop)" for name in drop]
     dropped += [f"{name!r} ({reason})" for name, reason in encoder.dropped.items()]
-    if target.classes:
+    if target.classes is None:
+        meaning = f"{target.name!r}, a number: mean {target.mean:.6g}, standard deviation {target.scale:.6g}"
+    elif training.y.ndim == 1:
         meaning = f"{target.name!r}, classes {target.classes[0]!r} (-1) and {target.classes[1]!r} (+1)"
     else:
-        meaning = f"{target.name!r}, a number: mean {target.mean:.6g}, standard deviation {target.scale:.6g}"
+        meaning = f"{target.name!r}, {len(target.classes)} classes: {listing([repr(c) for c in target.classes])}"
     facts = [
         ("data", f"{file}: {rows}, d = {encoder.width} encoded columns"),
         ("target", meaning),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from qsdp.cli._options import Force, ModelFile
 from qsdp.cli._reports import show_score
 from qsdp.cli._streams import destination, say, stage, write_whole
 from qsdp.exceptions import InvalidInputError, QSDPWarning
-from qsdp.tabular import Table, Target, load_model, read_table
+from qsdp.tabular import Table, TabularModel, Target, class_scores, load_model, read_table
 
 
 def predict(
@@ -24,16 +25,18 @@ def predict(
     output: Annotated[Path | None, typer.Option(metavar="PRED.csv", help="Instead of the standard output.")] = None,
     force: Force = False,
 ) -> None:
-    """Predict the rows of a CSV file, as CSV: a column `prediction` and, for classes, `score`.
+    """Predict the rows of a CSV file, as CSV: a column `prediction` and, for classes, scores.
 
-    Columns are found by name. The score is the network's output; above 0 it means the second class. If the
-    file has the target too, accuracy or R^2 goes to the standard error.
+    Columns are found by name. For two classes there is one `score`, above 0 for the second class; for more a
+    `score_LABEL` for each, of which the largest decides. The losses logistic and cross_entropy add a
+    `probability_LABEL` for each class. If the file has the target too, accuracy or R^2 goes to the standard
+    error.
     """
     path = None if output is None else destination(output, force=force, inputs=[file, model_file])
     with stage("Predicting"):
         model, table = load_model(model_file), read_table(file)
         outputs = model.outputs(table)
-        content = _prediction_csv(model.target, outputs).encode()
+        content = _prediction_csv(model, outputs).encode()
         verdict = _verdict(model.target, table, outputs)
         if path is not None:
             write_whole(path, content)
@@ -43,17 +46,29 @@ def predict(
         say(verdict)
 
 
-def _prediction_csv(target: Target, outputs: FloatArray) -> str:
+def _prediction_csv(model: TabularModel, outputs: FloatArray) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    predictions = target.decode(outputs)
-    if target.classes is None:
-        writer.writerow(["prediction"])
-        writer.writerows([float(prediction)] for prediction in predictions)
-    else:
-        writer.writerow(["prediction", "score"])
-        writer.writerows(zip(predictions, map(float, outputs), strict=True))
+    names, columns = ["prediction"], [list(model.target.decode(outputs))]
+    for name, values in _figures(model, outputs):
+        names.append(name)
+        columns.append(values)
+    writer.writerow(names)
+    writer.writerows(zip(*columns, strict=True))
     return stream.getvalue()
+
+
+def _figures(model: TabularModel, outputs: FloatArray) -> Iterator[tuple[str, list[float]]]:
+    """Yield the columns of scores and probabilities with their names."""
+    if (classes := model.target.classes) is None:
+        return
+    scores, probabilities = class_scores(outputs), model.probabilities(outputs)
+    if scores.ndim == 1:
+        yield "score", scores.tolist()
+    else:
+        yield from zip([f"score_{label}" for label in classes], scores.T.tolist(), strict=True)
+    if probabilities is not None:
+        yield from zip([f"probability_{label}" for label in classes], probabilities.T.tolist(), strict=True)
 
 
 def _verdict(target: Target, table: Table, outputs: FloatArray) -> str:
@@ -64,7 +79,7 @@ def _verdict(target: Target, table: Table, outputs: FloatArray) -> str:
     if not known:
         return ""
     try:
-        score = target.score(outputs[known], target.encode(table.take(known)))
+        score = target.score(outputs[known], target.truth(table.take(known)))
     except InvalidInputError as error:
         # The predictions are right whatever stands in that column.
         warnings.warn(f"not scored: {error}", QSDPWarning, stacklevel=2)

@@ -8,8 +8,9 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from qsdp.certificate import Certificate
+from qsdp.cli._options import activation_name
 from qsdp.cli._streams import print_out
-from qsdp.networks import BilinearNetwork
+from qsdp.networks import BilinearNetwork, bits_of
 from qsdp.pipeline import QSDPResult
 from qsdp.tabular import Target
 
@@ -54,8 +55,8 @@ def certificate_figures(lower_bound: float, objective: float, target: Target) ->
     ]
 
 
-def bound_figure(lower_bound: float) -> Figure:
-    return "lower bound", f"{lower_bound:.6g}", "on the global optimum, over networks of any width"
+def bound_figure(lower_bound: float, note: str = "on the global optimum, over networks of any width") -> Figure:
+    return "lower bound", f"{lower_bound:.6g}", note
 
 
 def score_figures(target: Target, scores: Sequence[tuple[str, float]]) -> list[Figure]:
@@ -68,8 +69,9 @@ def show_score(target: Target, score: float) -> str:
 
 
 def size_figure(network: BilinearNetwork) -> Figure:
-    n_numbers = 2 * network.n_neurons * network.n_inputs + (1 if network.shared_alpha else network.n_neurons)
-    bits = _FLOAT_BITS * n_numbers
+    first_layer = 2 * network.n_neurons
+    saved = _FLOAT_BITS - bits_of(network.levels), _FLOAT_BITS - 1
+    bits = network.n_bits + first_layer * (saved[0] * network.n_inputs + saved[1] * network.lifted)
     return (
         "size",
         f"{network.n_bits:,} bits",
@@ -84,7 +86,11 @@ def time_figure(result: QSDPResult) -> Figure:
 
 
 def network_fact(network: BilinearNetwork, beta: float, loss: str) -> tuple[str, str]:
-    return "network", f"{network.n_neurons} neurons with binary weights, {loss} loss, beta {beta:g}"
+    weights = "binary weights" if network.levels == 2 else f"{network.levels} levels"
+    parts = [f"{network.n_neurons} neurons", activation_name(network.activation), weights]
+    if network.n_outputs > 1:
+        parts.append(f"{network.n_outputs} outputs")
+    return "network", ", ".join([*parts, f"{loss} loss", f"beta {beta:g}"])
 
 
 def listing(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from qsdp._validation import check_integer
-from qsdp.cli._options import Force, ModelFile
+from qsdp.cli._options import Force, ModelFile, check_neurons
 from qsdp.cli._reports import (
     bound_figure,
     certificate_figures,
@@ -18,16 +18,20 @@ from qsdp.cli._reports import (
     size_figure,
 )
 from qsdp.cli._streams import destination, stage
+from qsdp.problem import check_levels
 from qsdp.tabular import load_model, read_table
 
 
 def resample(
     model_file: ModelFile,
     neurons: Annotated[int, typer.Option(help="Neurons of the new network.")],
+    levels: Annotated[
+        int | None, typer.Option(help="Values of a first-layer weight; those of MODEL by default.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the sampled neurons.")] = 0,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="NEW.qsdp", help="Where to save; MODEL-NEURONS.qsdp here by default."),
+        typer.Option(metavar="NEW.qsdp", help="Where to save; MODEL-NEURONS[-LEVELSlevels].qsdp here by default."),
     ] = None,
     data: Annotated[
         Path | None,
@@ -35,25 +39,33 @@ def resample(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Change the size of a model without solving again.
+    """Change the size of a model, or its number of levels, without solving again.
 
-    The lower bound stays what it was: it holds for networks of any width. The objective of the new network
-    is known only with --data, which must be the file the model was trained on.
+    The lower bound holds for networks of any width. For other levels it is carried over, at a loss that --data
+    makes smaller. The objective of the new network is known only with --data, which must be the file the model
+    was trained on.
     """
     check_integer("--neurons", neurons, minimum=1)
     check_integer("--seed", seed, minimum=0)
-    default = Path(f"{model_file.stem}-{neurons}.qsdp")
+    if levels is not None:
+        check_levels(levels)
+    default = Path(f"{model_file.stem}-{neurons}{'' if levels is None else f'-{levels}levels'}.qsdp")
     path = destination(output or default, force=force, inputs=[] if data is None else [data])
     with stage(f"Sampling {neurons} neurons"):
-        model = load_model(model_file).resample(neurons, seed)
+        solved = load_model(model_file)
+        check_neurons(neurons, solved.solution.n_outputs)
+        model = solved.resample(neurons, seed, levels=levels)
         if data is not None:
             model = model.evaluated(read_table(data))
         model.save(path)
     print_facts([network_fact(model.network, model.beta, model.loss), ("saved", str(path))])
+    carried = model.network.levels != model.solution.levels
     if model.objective is None:
+        advice = "give the training file with --data"
+        note = f"carried over from {model.solution.levels} levels; --data may raise it"
         figures = [
-            bound_figure(model.lower_bound),
-            ("objective", "not known", "give the training file with --data"),
+            bound_figure(model.lower_bound, note) if carried else bound_figure(model.lower_bound),
+            ("objective", "not known", advice),
         ]
     else:
         figures = certificate_figures(model.lower_bound, model.objective, model.target)

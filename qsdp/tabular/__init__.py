@@ -1,24 +1,39 @@
 """Models of CSV files: columns as people have them, encoded, and stored with the network trained on them."""
 
+from qsdp.tabular._classes import (
+    PROBABILISTIC,
+    choose_classes,
+    class_probabilities,
+    class_scores,
+    encode_classes,
+)
 from qsdp.tabular._encoding import CategoricalColumn, NumericColumn, TabularEncoder
-from qsdp.tabular._model import Holdout, TabularModel
+from qsdp.tabular._model import Holdout, TabularModel, network_inputs
 from qsdp.tabular._reading import MISSING, Table, read_table
+from qsdp.tabular._solution import Solution
 from qsdp.tabular._stored import load_model
 from qsdp.tabular._target import Target
 from qsdp.tabular._training import TASKS, Training, prepare
 
 __all__ = [
     "MISSING",
+    "PROBABILISTIC",
     "TASKS",
     "CategoricalColumn",
     "Holdout",
     "NumericColumn",
+    "Solution",
     "Table",
     "TabularEncoder",
     "TabularModel",
     "Target",
     "Training",
+    "choose_classes",
+    "class_probabilities",
+    "class_scores",
+    "encode_classes",
     "load_model",
+    "network_inputs",
     "prepare",
     "read_table",
 ]

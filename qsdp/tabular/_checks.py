@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from qsdp.exceptions import StorageError
 from qsdp.losses import LOSSES
+from qsdp.problem import REGULARIZATIONS
+from qsdp.sampling import ALLOTMENTS
 from qsdp.shaping import SHAPINGS
 from qsdp.tabular._reading import label_key, listing
 
 #: Distinct entries that a column of text may have.
 MAX_VALUES = 50
+
+#: Classes that a target may have.
+MAX_CLASSES = 100
 
 
 def _is_number(value: Any) -> bool:
@@ -33,8 +38,12 @@ def _is_text(value: Any) -> bool:
     return type(value) is str and not re.search("[\ud800-\udfff]", value)
 
 
-def _are_values(value: Any) -> bool:
-    if type(value) is not list or not 2 <= len(value) <= MAX_VALUES:
+def _is_one_of(names: Collection[str]) -> Callable[[Any], bool]:
+    return lambda value: type(value) is str and value in names
+
+
+def _are_values(value: Any, most: int = MAX_VALUES) -> bool:
+    if type(value) is not list or not 2 <= len(value) <= most:
         return False
     texts = value if value[-1] is not None else value[:-1]
     return all(_is_text(text) for text in texts) and len(set(texts)) == len(texts)
@@ -44,7 +53,11 @@ def _are_classes(value: Any) -> bool:
     if value is None:
         return True
     # A missing target is no class, and "1" is the class "1.0".
-    return _are_values(value) and None not in value and len(value) == 2 == len(set(map(label_key, value)))
+    return _are_values(value, MAX_CLASSES) and None not in value and len(set(map(label_key, value))) == len(value)
+
+
+def _is_activation(value: Any) -> bool:
+    return value is None or (type(value) is list and len(value) == 3 and all(map(_is_number, value)) and any(value))
 
 
 Checks = Mapping[str, Callable[[Any], bool]]
@@ -73,21 +86,23 @@ HOLDOUT_CHECKS: Checks = {
     "seed": lambda value: type(value) is int and value >= 0,
     "test_size": lambda value: _is_magnitude(value) and value < 1.0,
 }
-COVARIANCE_CHECKS: Checks = {
-    "constant": _is_positive,
-    "rho": _is_magnitude,
-    "method": lambda value: _is_text(value) and value in SHAPINGS,
-    "residual": _is_magnitude,
+SOLUTION_CHECKS: Checks = {
+    "levels": lambda value: type(value) is int and 2 <= value <= 128,
+    "activation": _is_activation,
+    "lower_bound": _is_magnitude,
+    "regularization": _is_one_of(REGULARIZATIONS),
+    "shaping": _is_one_of(SHAPINGS),
 }
 MODEL_CHECKS: Checks = {
     "encoder": lambda value: type(value) is dict,
     "target": lambda value: type(value) is dict,
     "holdout": lambda value: type(value) is dict,
-    "covariance": lambda value: type(value) is dict,
+    "relaxation": lambda value: type(value) is dict,
     "network": lambda value: type(value) is dict,
-    "loss": lambda value: _is_text(value) and value in LOSSES,
+    "loss": _is_one_of(LOSSES),
     "beta": _is_magnitude,
-    "lower_bound": _is_number,
+    "allotment": _is_one_of(ALLOTMENTS),
+    "lower_bound": _is_magnitude,
     "objective": lambda value: value is None or _is_magnitude(value),
     "digest": lambda value: _is_text(value) and re.fullmatch("[0-9a-f]{64}", value) is not None,
 }

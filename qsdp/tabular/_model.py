@@ -10,17 +10,19 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from qsdp._validation import FloatArray
+from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.lifting import append_constant
+from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork, network_archive
 from qsdp.pipeline import RandomState
-from qsdp.problem import TrainingProblem
+from qsdp.problem import TrainingProblem, check_levels
 from qsdp.sampling import sample_network
-from qsdp.shaping import SignCovariance
 from qsdp.storage import write_archive
-from qsdp.tabular._checks import COVARIANCE_CHECKS
+from qsdp.tabular._classes import PROBABILISTIC, class_probabilities
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._reading import Table
+from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
 
 KIND = "tabular-model"
@@ -43,19 +45,21 @@ class Holdout:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TabularModel:
-    """A network with the encoding of its table, its certificate, and the covariance it was sampled from.
+    """A network with the encoding of its table, its certificate, and the solution it was sampled from.
 
     Attributes
     ----------
     encoder : TabularEncoder
     target : Target
     network : BilinearNetwork
-        Its inputs are the encoded columns and a constant one.
-    covariance : SignCovariance
+        Its inputs are the encoded columns, and a constant one unless the activation lifts.
+    solution : Solution
     loss : str
     beta : float
+    allotment : str
+        How neurons are divided among outputs.
     lower_bound : float
-        Bound on the objective of every network, in units of the encoded target.
+        Bound on the objective of every network of these levels, in units of the encoded target.
     objective : float or None
         That of the network in the same units; None where it was resampled without the data.
     holdout : Holdout
@@ -66,32 +70,44 @@ class TabularModel:
     encoder: TabularEncoder
     target: Target
     network: BilinearNetwork
-    covariance: SignCovariance
+    solution: Solution
     loss: str
     beta: float
+    allotment: str
     lower_bound: float
     objective: float | None
     holdout: Holdout
     digest: str
 
     def outputs(self, table: Table) -> FloatArray:
-        """Return the outputs of the network, shape (n,)."""
-        return self.network.predict(append_constant(self.encoder.encode(table)))
+        """Return the outputs of the network, shape (n,) or (n, C)."""
+        return self.network.predict(self._inputs(table))
 
     def predict(self, table: Table) -> list[str] | FloatArray:
         """Return a label or a number for each row."""
         return self.target.decode(self.outputs(table))
 
-    def resample(self, n_neurons: int, random_state: RandomState = None) -> TabularModel:
-        """Return a model with another network from the same covariance; its objective is not known.
+    def probabilities(self, outputs: FloatArray) -> FloatArray | None:
+        """Return the probabilities of the classes, shape (n, C), where the loss gives any."""
+        loss = get_loss(self.loss)
+        return class_probabilities(outputs, loss) if isinstance(loss, PROBABILISTIC) else None
 
-        See `evaluated`.
+    def resample(self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None) -> TabularModel:
+        """Return a model with another network from the same solution; its objective is not known.
+
+        For other levels than those that were solved for, the lower bound is what the solution alone proves. See
+        `evaluated`.
         """
-        network = sample_network(self.covariance, n_neurons, random_state)
-        return replace(self, network=network, objective=None)
+        levels = self.network.levels if levels is None else check_levels(levels)
+        covariance = self.solution.covariance(levels)
+        network = sample_network(covariance, n_neurons, random_state, allotment=self.allotment)
+        return replace(self, network=network, lower_bound=self.solution.bound(levels, self.beta), objective=None)
 
     def evaluated(self, table: Table) -> TabularModel:
-        """Return the model with its objective on the table it was trained on; another one is refused."""
+        """Return the model with its objective on the table it was trained on; another one is refused.
+
+        For other levels than those that were solved for, the lower bound is recomputed too.
+        """
         table.require([self.target.name])
         labelled = table.known(self.target.name)
         training = labelled.take(self.holdout.split(len(labelled))[0])
@@ -101,28 +117,39 @@ class TabularModel:
                 f"{table.path!r} is not the file this model was trained on: its training rows differ; "
                 "the objective is known on those only"
             )
-        problem = TrainingProblem(X, y, beta=self.beta, loss=self.loss)
-        return replace(self, objective=problem.objective(self.network))
+        network = self.network
+        problem = TrainingProblem(
+            X, y, beta=self.beta, loss=self.loss, activation=network.activation, levels=network.levels
+        )
+        return replace(self, objective=problem.objective(network), lower_bound=self.solution.bound_with(problem))
+
+    def _inputs(self, table: Table) -> FloatArray:
+        return network_inputs(self.encoder.encode(table), self.network.activation)
 
     def _encode_quietly(self, table: Table) -> tuple[FloatArray, FloatArray]:
         # Unseen values mean other data, which the digest tells.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", QSDPWarning)
-            return append_constant(self.encoder.encode(table)), self.target.encode(table)
+            return self._inputs(table), self.target.encode(table, get_loss(self.loss))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to `path`, readable by `load_model`."""
-        covariance = self.covariance
         network, arrays = network_archive(self.network)
+        names = ("loss", "beta", "allotment", "lower_bound", "objective", "digest")
         header = {
             "network": network,
             "encoder": self.encoder.state(),
             "target": asdict(self.target),
             "holdout": asdict(self.holdout),
-            "covariance": {name: getattr(covariance, name) for name in COVARIANCE_CHECKS},
-            **{name: getattr(self, name) for name in ("loss", "beta", "lower_bound", "objective", "digest")},
+            "relaxation": self.solution.state(),
+            **{name: getattr(self, name) for name in names},
         }
-        write_archive(path, KIND, header, {**arrays, "Q": covariance.Q})
+        write_archive(path, KIND, header, {**arrays, **self.solution.arrays()})
+
+
+def network_inputs(encoded: FloatArray, activation: PolynomialActivation | None) -> FloatArray:
+    """Return the inputs of a network: the encoded columns, and a constant one where the activation has none."""
+    return encoded if activation is not None and activation.lifted else append_constant(encoded)
 
 
 def digest_of(X: FloatArray, y: FloatArray) -> str:

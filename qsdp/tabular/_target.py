@@ -3,76 +3,113 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._validation import FloatArray
-from qsdp.exceptions import InvalidInputError
-from qsdp.tabular._reading import MAX_LISTED, Table, label_key
+from qsdp.exceptions import InvalidInputError, QSDPWarning
+from qsdp.losses import Loss
+from qsdp.tabular._checks import MAX_CLASSES
+from qsdp.tabular._classes import choose_classes, encode_classes
+from qsdp.tabular._reading import MAX_LISTED, Table, label_key, listing
 
 
 @dataclass(frozen=True)
 class Target:
-    """What the output of the network stands for: a class, by its sign, or a standardised number.
+    """What the outputs of the network stand for: a class, or a standardised number.
 
     Attributes
     ----------
     name : str
         Column.
-    classes : tuple of two str or None
-        Labels of -1 and +1; None for regression.
+    classes : tuple of str or None
+        Labels in sorted order, two at least; None for regression.
     mean, scale : float
         Of the target's training rows for regression, 0 and 1 for classes.
     """
 
     name: str
-    classes: tuple[str, str] | None
+    classes: tuple[str, ...] | None
     mean: float = 0.0
     scale: float = 1.0
 
     @classmethod
     def fit(cls, table: Table, name: str, task: str, rows: Iterable[int]) -> Target:
-        """Learn the target from a table without missing targets; mean and deviation from `rows`."""
+        """Learn the target from a table without missing targets.
+
+        Whether it is a class is judged on the whole table; classes, mean and deviation come from `rows`.
+        """
         numbers, labels = table.numbers(name), _labels(table, name)
         if len(labels) < 2:
             what = f"holds only {labels[0][0]!r}" if labels else "has no values"
             raise InvalidInputError(f"target {name!r} of {table.path!r} {what}; there is nothing to learn")
+        rows = list(rows)
         if task == "classification" or (task == "auto" and (numbers is None or len(labels) == 2)):
-            if len(labels) > 2:
+            if len(labels) > MAX_CLASSES:
                 raise _too_many_classes(table, name, labels, numeric=numbers is not None)
-            return cls(name, (labels[0][0], labels[1][0]))
-        training = table.all_numbers(name)[list(rows)]
-        scale = float(training.std())
-        if training.min() == training.max() or scale == 0.0:
-            raise InvalidInputError(f"target {name!r} is constant in the {len(training)} training rows")
-        return cls(name, None, float(training.mean()), scale)
+            return cls(name, _learned_classes(labels, table.take(rows), name))
+        values = table.all_numbers(name)[rows]
+        scale = float(values.std())
+        if values.min() == values.max() or scale == 0.0:
+            raise InvalidInputError(f"target {name!r} is constant in the {len(values)} training rows")
+        return cls(name, None, float(values.mean()), scale)
 
-    def encode(self, table: Table) -> FloatArray:
-        """Return -1 and +1, nan for other labels; or standardised numbers."""
+    def n_outputs(self, loss: Loss) -> int:
+        """Return how many outputs a network has for this target and `loss`."""
+        return 1 if self.classes is None or (len(self.classes) == 2 and not loss.coupled) else len(self.classes)
+
+    def encode(self, table: Table, loss: Loss) -> FloatArray:
+        """Return what a network is trained on: standardised numbers, or coded classes, nan for other labels."""
         if self.classes is None:
-            return (table.all_numbers(self.name) - self.mean) / self.scale
-        codes: dict[float | str | None, float] = {label_key(label): sign for label, sign in self._signs()}
-        keys = (None if entry is None else label_key(entry) for entry in table.column(self.name))
-        return np.array([codes.get(key, math.nan) for key in keys])
+            return self.truth(table)
+        return encode_classes(self._codes(table), len(self.classes), loss)
+
+    def truth(self, table: Table) -> FloatArray:
+        """Return what `score` compares with: standardised numbers, or class numbers, -1 for other labels."""
+        if self.classes is not None:
+            return self._codes(table).astype(np.float64)
+        return (table.all_numbers(self.name) - self.mean) / self.scale
 
     def decode(self, outputs: FloatArray) -> list[str] | FloatArray:
         """Return the labels or numbers that the outputs of the network stand for."""
         if self.classes is None:
             return outputs * self.scale + self.mean
-        return [self.classes[int(output > 0.0)] for output in outputs]
+        return [self.classes[code] for code in choose_classes(outputs)]
 
-    def score(self, outputs: FloatArray, target: FloatArray) -> float:
-        """Return the accuracy, or R^2: nan where the encoded target is constant."""
+    def score(self, outputs: FloatArray, truth: FloatArray) -> float:
+        """Return the accuracy, or R^2: nan where the true target is constant."""
         if self.classes is not None:
-            return float(np.mean(np.where(outputs > 0.0, 1.0, -1.0) == target))
-        spread = float(np.sum((target - target.mean()) ** 2))
-        return 1.0 - float(np.sum((target - outputs) ** 2)) / spread if spread > 0.0 else math.nan
+            return float(np.mean(choose_classes(outputs) == truth))
+        spread = float(np.sum((truth - truth.mean()) ** 2))
+        return 1.0 - float(np.sum((truth - outputs) ** 2)) / spread if spread > 0.0 else math.nan
 
-    def _signs(self) -> Iterable[tuple[str, float]]:
-        return zip(self.classes or (), (-1.0, 1.0), strict=True)
+    def _codes(self, table: Table) -> npt.NDArray[np.intp]:
+        known = {label_key(label): code for code, label in enumerate(self.classes or ())}
+        entries = table.column(self.name)
+        return np.array([-1 if e is None else known.get(label_key(e), -1) for e in entries], dtype=np.intp)
+
+
+def _learned_classes(labels: list[tuple[str, int]], training: Table, name: str) -> tuple[str, ...]:
+    present = {label_key(label) for label, _ in _labels(training, name)}
+    classes = tuple(label for label, _ in labels if label_key(label) in present)
+    if len(classes) < 2:
+        raise InvalidInputError(
+            f"the {len(training)} training rows hold only one class of target {name!r}; "
+            "choose another seed or a smaller test size"
+        )
+    if absent := [label for label, _ in labels if label_key(label) not in present]:
+        warnings.warn(
+            f"no training row has the class {listing(absent)} of target {name!r}, which is never predicted; "
+            "choose another seed or a smaller test size",
+            QSDPWarning,
+            stacklevel=4,
+        )
+    return classes
 
 
 def _labels(table: Table, name: str) -> list[tuple[str, int]]:
@@ -88,9 +125,8 @@ def _labels(table: Table, name: str) -> list[tuple[str, int]]:
 
 def _too_many_classes(table: Table, name: str, labels: list[tuple[str, int]], *, numeric: bool) -> InvalidInputError:
     shown = ", ".join(f"{label!r} ({count})" for label, count in labels[:MAX_LISTED])
-    more = f", and {len(labels) - MAX_LISTED} more" if len(labels) > MAX_LISTED else ""
-    advice = " or use --task regression" if numeric else ""
+    advice = "; use --task regression for a number" if numeric else ""
     return InvalidInputError(
-        f"target {name!r} of {table.path!r} has {len(labels)} classes, this version trains on two: "
-        f"{shown}{more}; keep the rows of two classes{advice}"
+        f"target {name!r} of {table.path!r} has {len(labels)} classes, at most {MAX_CLASSES} are possible: "
+        f"{shown}, and {len(labels) - MAX_LISTED} more{advice}"
     )

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qsdp._validation import FloatArray, check_choice
+from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError
-from qsdp.lifting import append_constant
+from qsdp.losses import get_loss
 from qsdp.pipeline import QSDPResult
 from qsdp.tabular._encoding import TabularEncoder
-from qsdp.tabular._model import Holdout, TabularModel, digest_of
+from qsdp.tabular._model import Holdout, TabularModel, digest_of, network_inputs
 from qsdp.tabular._reading import Table
+from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
 
 TASKS = ("auto", "classification", "regression")
@@ -19,25 +21,27 @@ TASKS = ("auto", "classification", "regression")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Training:
-    """A table made ready: X with the constant column, y, and what encoded them."""
+    """A table made ready: inputs X, targets y, what these stand for, and what encoded them."""
 
     X: FloatArray
     y: FloatArray
+    train: Table
     test: Table
     encoder: TabularEncoder
     target: Target
     holdout: Holdout
     n_unlabelled: int
 
-    def model(self, result: QSDPResult) -> TabularModel:
+    def model(self, result: QSDPResult, allotment: str = "equal") -> TabularModel:
         """Return the model of a `result` trained on X and y."""
         return TabularModel(
             encoder=self.encoder,
             target=self.target,
             network=result.network,
-            covariance=result.covariance,
+            solution=Solution.of(result),
             loss=result.problem.loss.name,
             beta=result.problem.beta,
+            allotment=allotment,
             lower_bound=result.certificate.lower_bound,
             objective=result.certificate.objective,
             holdout=self.holdout,
@@ -50,6 +54,8 @@ def prepare(
     target: str,
     *,
     task: str = "auto",
+    loss: str = "squared",
+    activation: PolynomialActivation | None = None,
     drop: Sequence[str] = (),
     test_size: float = 0.2,
     seed: int = 0,
@@ -63,6 +69,10 @@ def prepare(
         Column to predict; rows in which it is missing are left out and counted.
     task : {"auto", "classification", "regression"}
         "auto" is classification for a target that is not numeric or has exactly two values.
+    loss : str
+        Classes are coded as it needs them.
+    activation : PolynomialActivation or None
+        The inputs have a constant column unless it is lifted.
     drop : sequence of str
         Columns that are not used.
     test_size : float
@@ -82,17 +92,21 @@ def prepare(
             f"{table.path!r} has {len(labelled)} rows, {len(train)} of them for training; at least 2 needed"
         )
     encoded_target = Target.fit(labelled, target, task, train)
-    y = encoded_target.encode(labelled.take(train))
-    if encoded_target.classes is not None and len(set(y)) < 2:
-        raise InvalidInputError(
-            f"the {len(train)} training rows hold only one class of target {target!r}; "
-            "choose another seed or a smaller test size"
-        )
+    kind = get_loss(loss)
+    if encoded_target.classes is None and (kind.labels or kind.coupled):
+        raise InvalidInputError(f"loss {loss!r} is for classes, target {target!r} is a number")
     names = [name for name in table.columns if name != target and name not in drop]
     encoder = TabularEncoder.fit(labelled, names, train)
     if not encoder.columns:
         raise InvalidInputError(f"{table.path!r} has no column left to learn from besides the target {target!r}")
-    X = append_constant(encoder.encode(labelled.take(train)))
+    training = labelled.take(train)
     return Training(
-        X, y, labelled.take(test), encoder, encoded_target, holdout, n_unlabelled=len(table) - len(labelled)
+        X=network_inputs(encoder.encode(training), activation),
+        y=encoded_target.encode(training, kind),
+        train=training,
+        test=labelled.take(test),
+        encoder=encoder,
+        target=encoded_target,
+        holdout=holdout,
+        n_unlabelled=len(table) - len(labelled),
     )

@@ -11,6 +11,7 @@ import numpy as np
 from typer.testing import CliRunner, Result
 
 from qsdp import cli
+from qsdp.datasets import load_bundled
 
 
 def messy(n: int = 120, seed: int = 0) -> bytes:
@@ -39,6 +40,15 @@ def messy(n: int = 120, seed: int = 0) -> bytes:
         if i % 50 == 0:
             stream.write("\r\n")
     return stream.getvalue().encode("utf-8-sig")
+
+
+def flowers() -> str:
+    """Iris as a file: three classes."""
+    data = load_bundled("iris")
+    rows = [
+        ",".join([*map(str, row), data.target_names[code]]) for row, code in zip(data.X.tolist(), data.y, strict=True)
+    ]
+    return "\n".join(["sl,sw,pl,pw,kind", *rows]) + "\n"
 
 
 def run(*arguments: Any) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_program import messy, run
+from cli_program import flowers, messy, run
 
 # The search for doctests imports all files, and conftest is the name of another one already.
 collect_ignore = ["conftest.py"]
@@ -28,7 +28,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with messy.csv and models of its label and its price."""
+    """A folder with messy.csv and models of its label and its price, and iris.csv with a model of its kind."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "messy.csv").write_bytes(messy())
     for target, other in (("label", "price"), ("price", "label")):
@@ -37,4 +37,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "--output", folder / f"{target}.qsdp", "--neurons", 200,
         )  # fmt: skip
         assert result.exit_code == 0, result.stderr
+    (folder / "iris.csv").write_text(flowers())
+    result = run(
+        "fit", folder / "iris.csv", "--target", "kind", "--output", folder / "kind.qsdp", "--levels", 3,
+        "--activation", "relu", "--loss", "cross_entropy", "--allotment", "proportional",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
     return folder

@@ -46,6 +46,45 @@ def test_fit_a_number_with_other_options(here: Path) -> None:
     assert load_model("m.qsdp").network.n_neurons == 30
 
 
+def test_fit_several_classes(trained: Path) -> None:
+    result = run(
+        "fit", trained / "iris.csv", "--target", "kind", "--output", trained / "kind3.qsdp", "--force",
+        "--levels", 3, "--activation", "relu", "--neurons", 1000, "--jobs", 2,
+    )  # fmt: skip
+    assert (result.exit_code, result.stderr) == (0, "")
+    text = result.stdout
+    assert figure(text, "target") == "'kind', 3 classes: 'setosa', 'versicolor', 'virginica'"
+    assert figure(text, "network") == "1000 neurons, relu, 3 levels, 3 outputs, squared loss, beta 1"
+    assert number(text, "size") == 2 * 1000 * (4 * 2 + 1) + 3 * 128
+    assert figure(text, "size").endswith("35 times smaller than the same network in float64")
+    assert number(text, "accuracy") > 85.0
+    model = load_model(trained / "kind3.qsdp")
+    assert model.objective == pytest.approx(number(text, "objective"), rel=1e-5)
+    assert (model.network.levels, model.network.n_inputs, model.network.n_outputs) == (3, 4, 3)
+
+
+def test_fit_numbers_as_classes(here: Path) -> None:
+    (here / "data.csv").write_text("a,y\n" + "1,1\n2,2\n3,3.0\n4,3\n" * 5)
+    assert "a number: mean" in run("fit", "data.csv", "--target", "y", "--neurons", 5).stdout
+    result = run("fit", "data.csv", "--target", "y", "--task", "classification", "--force", "--neurons", 5)
+    assert figure(result.stdout, "target") == "'y', 3 classes: '1', '2', '3.0'"
+
+
+def test_fit_two_classes_with_two_outputs(here: Path) -> None:
+    (here / "messy.csv").write_bytes(messy())
+    options = ["--target", "label", "--drop", "id", "--drop", "price", "--loss", "cross_entropy"]
+    result = run("fit", "messy.csv", *options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert figure(result.stdout, "target") == "'label', 2 classes: 'no', 'yes'"
+    assert load_model("messy.qsdp").network.n_outputs == 2
+    rows = run("predict", "messy.qsdp", "messy.csv").stdout.splitlines()
+    assert rows[0] == "prediction,score,probability_no,probability_yes"
+    for row in rows[1:]:
+        label, score, no, yes = row.split(",")
+        assert (label == "yes") == (float(score) > 0.0) == (float(yes) > 0.5)
+        assert float(no) + float(yes) == pytest.approx(1.0)
+
+
 def test_fit_needs_force_to_overwrite(here: Path) -> None:
     (here / "messy.csv").write_bytes(messy())
     (here / "messy.qsdp").write_text("precious")
@@ -69,7 +108,16 @@ def test_fit_needs_force_to_overwrite(here: Path) -> None:
         (["--loss", "cubic"], "--loss must be one of"),
         (["--shaping", "round"], "--shaping must be one of"),
         (["--solver", "magic"], "solver must be one of"),
-        (["--task", "regression", "--loss", "hinge"], "--loss hinge is for two classes"),
+        (["--task", "regression", "--loss", "hinge"], "--loss hinge is for classes, target 'y' is a number; use"),
+        (["--task", "regression", "--loss", "cross_entropy"], "--loss cross_entropy is for classes"),
+        (["--levels", "1"], "levels must be an integer from 2 to 128"),
+        (["--levels", "129"], "levels must be an integer from 2 to 128"),
+        (["--activation", "sigmoid"], "--activation must be one of 'bilinear', 'linear_quadratic', 'quadratic'"),
+        (["--activation", "1,2,3,4"], "--activation must be a name or three numbers"),
+        (["--activation", "1e999,0,0"], "finite"),
+        (["--allotment", "fair"], "--allotment must be one of 'equal', 'proportional'"),
+        (["--jobs", "-1"], "--jobs must be an integer >= 1"),
+        (["--solver", "cvxopt", "--loss", "cross_entropy"], "no exponential cone"),
         (["--output", "."], "is a folder"),
         (["--output", "no/such/folder.qsdp"], "does not exist"),
     ],
@@ -93,10 +141,12 @@ def test_bad_options_are_refused_before_the_file_is_read(
         ("a,y\n1,x\n2,x\n3,x\n", [], "holds only 'x'"),
         ("a,y\n1,2\n", [], "holds only '2'"),
         ("a,y\n1,x\n2,y\n", [], "has 2 rows, 1 of them for training"),
-        ("a,y\n" + "1,x\n2,y\n3,z\n" * 4, [], "3 classes, this version trains on two: 'x' (4), 'y' (4)"),
+        ("a,y\n" + "1,x\n2,y\n3,z\n" * 4, ["--neurons", "2"], "--neurons must be at least 3, one for each class"),
+        ("a,y\n" + "".join(f"{i},v{i}\n" for i in range(120)), [], "120 classes, at most 100 are possible: 'v0' (1)"),
         ("a,y\n" + "1,x\n1,y\n" * 4, [], "no column left to learn from"),
         ("a,y\n" + "1,x\ninf,y\n" * 4, [], "line 3, column 'a'"),
         ("a,y\n" + "1,1\n2,2\n3,3\n" * 4, ["--loss", "logistic"], "target 'y' is a number"),
+        ("a,y\n" + "1,1\n2,2\n3,3\n" * 4, ["--loss", "cross_entropy"], "is for classes, target 'y' is a number"),
         ("a,y\n" + "1,x\n2,y\n" * 4, ["--drop", "b"], "no column 'b'"),
         (
             "a,y\n" + "1,x\n2,y\n" * 4,

@@ -35,6 +35,26 @@ def test_predict_equals_the_model_in_memory(trained: Path, here: Path, target: s
     assert [path.name for path in here.iterdir()] == ["p.csv"]
 
 
+def test_predict_several_classes(trained: Path, here: Path) -> None:
+    result = run("predict", trained / "kind.qsdp", trained / "iris.csv")
+    assert result.exit_code == 0
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    model, table = load_model(trained / "kind.qsdp"), read_table(trained / "iris.csv")
+    kinds = ["setosa", "versicolor", "virginica"]
+    names = [f"{what}_{kind}" for what in ("score", "probability") for kind in kinds]
+    assert list(rows[0]) == ["prediction", *names]
+    assert [row["prediction"] for row in rows] == list(model.predict(table))
+    assert [[float(row[name]) for name in names[:3]] for row in rows] == model.outputs(table).tolist()
+    for row in rows:
+        assert sum(float(row[name]) for name in names[3:]) == pytest.approx(1.0)
+        assert max(kinds, key=lambda kind: float(row[f"probability_{kind}"])) == row["prediction"]
+    assert re.fullmatch(r"accuracy 9[\d.]+ % on 150 rows with 'kind'\n", result.stderr)
+    (here / "new.csv").write_text("sl,sw,pl,pw,kind\n5.1,3.5,1.4,0.2,tulip\n5.1,3.5,1.4,0.2,\n")
+    result = run("predict", trained / "kind.qsdp", "new.csv")
+    assert [row.split(",")[0] for row in result.stdout.splitlines()[1:]] == ["setosa", "setosa"]
+    assert result.stderr == "accuracy 0.0 % on 1 rows with 'kind'\n"
+
+
 def test_predict_finds_columns_by_name(trained: Path, here: Path) -> None:
     with open(trained / "messy.csv", encoding="utf-8-sig", newline="") as stream:
         rows = list(csv.DictReader(stream, delimiter=";"))

@@ -101,7 +101,7 @@ def test_colours_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not COLOUR.search(run("datasets").stdout)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    error = run("demo", "--dataset", "iris").stderr
+    error = run("demo", "--dataset", "irish").stderr
     assert "\x1b[31mError: " in error
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[31m" not in run("demo", "--dataset", "iris").stderr
+    assert "\x1b[31m" not in run("demo", "--dataset", "irish").stderr

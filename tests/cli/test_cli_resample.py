@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli_program import figure, messy, number, refused, run
 
@@ -42,3 +43,42 @@ def test_resample_with_another_file_saves_nothing(trained: Path, here: Path) -> 
     assert "not the file this model was trained on" in refused(*arguments, "other.csv")
     assert "has no column 'label'" in refused(*arguments, "sparse.csv")
     assert sorted(path.name for path in here.iterdir()) == ["other.csv", "sparse.csv"]
+
+
+def test_resample_several_classes_with_other_levels(trained: Path, here: Path) -> None:
+    model = trained / "kind.qsdp"
+    result = run("resample", model, "--neurons", 6000, "--levels", 5)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert figure(result.stdout, "network") == "6000 neurons, relu, 5 levels, 3 outputs, cross_entropy loss, beta 1"
+    assert figure(result.stdout, "lower bound").endswith("carried over from 3 levels; --data may raise it")
+    assert "not known" in figure(result.stdout, "objective")
+    arguments = ["resample", model, "--neurons", 6000, "--levels", 5, "--data", trained / "iris.csv"]
+    known = run(*arguments, "--output", "known.qsdp")
+    assert (known.exit_code, known.stderr) == (0, "")
+    bounds = [number(text, "lower bound") for text in (result.stdout, known.stdout)]
+    assert 0.0 < bounds[0] < bounds[1] <= number(known.stdout, "objective")
+    loose, tight = load_model("kind-6000-5levels.qsdp"), load_model("known.qsdp")
+    assert loose.allotment == "proportional"
+    np.testing.assert_array_equal(loose.network.U, tight.network.U)
+    np.testing.assert_array_equal(loose.network.alpha, tight.network.alpha)
+    # From a resampled model as from the first one, and the levels stay where none are given.
+    assert run("resample", "known.qsdp", "--neurons", 10, "--output", "small.qsdp").exit_code == 0
+    assert load_model("small.qsdp").network.levels == 5
+    back = run("resample", "known.qsdp", "--neurons", 1000, "--levels", 3, "--data", trained / "iris.csv")
+    first = load_model(model)
+    assert first.objective is not None
+    assert number(back.stdout, "lower bound") == pytest.approx(first.lower_bound, rel=1e-5)
+    assert number(back.stdout, "objective") == pytest.approx(first.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--levels", 1], "levels must be an integer from 2 to 128; got 1"),
+        (["--levels", "many"], "--levels"),
+        (["--neurons", 2], "--neurons must be at least 3, one for each class; got 2"),
+    ],
+)
+def test_resample_refuses(trained: Path, here: Path, options: list[str | int], message: str) -> None:
+    assert message in refused("resample", trained / "kind.qsdp", "--neurons", 10, *options)
+    assert list(here.iterdir()) == []

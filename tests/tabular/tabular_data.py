@@ -24,12 +24,13 @@ def table(columns: dict[str, list[str | None]], path: str = "data.csv") -> Table
 
 def rows_csv(n: int = 60, seed: int = 0) -> str:
     rng = np.random.default_rng(seed)
-    lines = ["size,colour,smooth,label,price"]
+    lines = ["size,colour,smooth,label,price,grade"]
     for i in range(n):
         size, colour = rng.normal(3.0, 2.0), rng.choice(["red", "green", "blue"])
         value = (size - 3.0) + (colour == "red")
+        grade = "low" if value < -1 else "mid" if value < 1 else "high"
         shown = "" if i == 7 else f"{size:.3f}"
-        lines.append(f"{shown},{colour},{'yn'[i % 2]},{'big' if value > 0 else 'small'},{10 * value:.3f}")
+        lines.append(f"{shown},{colour},{'yn'[i % 2]},{'big' if value > 0 else 'small'},{10 * value:.3f},{grade}")
     return "\n".join(lines) + "\n"
 
 

@@ -9,30 +9,33 @@ import pytest
 from tabular_data import rows_csv, table, write
 
 import qsdp
-from qsdp.exceptions import InvalidInputError
-from qsdp.tabular import TabularModel, load_model, read_table
+from qsdp.exceptions import InvalidInputError, QSDPWarning
+from qsdp.tabular import TabularModel, choose_classes, load_model, prepare, read_table
 
 
 def test_the_model_survives_its_file(model: TabularModel, csv_file: Path, tmp_path: Path) -> None:
     path = tmp_path / "model.qsdp"
     model.save(path)
     loaded = load_model(path)
-    for name in ("encoder", "target", "loss", "beta", "lower_bound", "objective", "holdout", "digest"):
+    for name in ("encoder", "target", "loss", "beta", "allotment", "lower_bound", "objective", "holdout", "digest"):
         assert getattr(loaded, name) == getattr(model, name), name
     read = read_table(csv_file)
     np.testing.assert_array_equal(loaded.outputs(read), model.outputs(read))
     assert list(loaded.predict(read)) == list(model.predict(read))
     np.testing.assert_array_equal(loaded.network.U, model.network.U)
-    np.testing.assert_array_equal(loaded.covariance.Q, model.covariance.Q)
-    assert loaded.covariance.residual == model.covariance.residual
+    for name in ("Z", "V", "rho", "weights"):
+        np.testing.assert_array_equal(getattr(loaded.solution, name), getattr(model.solution, name))
+    for name in ("levels", "activation", "lower_bound", "regularization", "shaping"):
+        assert getattr(loaded.solution, name) == getattr(model.solution, name), name
 
 
 def test_a_network_with_free_second_layer_survives_too(model: TabularModel, tmp_path: Path) -> None:
     network = model.network
-    free = qsdp.BilinearNetwork(network.U, network.V, np.linspace(0.0, 1.0, network.n_neurons))
+    alpha = np.linspace(0.0, 1.0, network.alpha.size).reshape(network.alpha.shape)
+    free = qsdp.BilinearNetwork(network.U, network.V, alpha, network.levels, network.activation)
     changed = TabularModel(**{**vars(model), "network": free})
     changed.save(tmp_path / "model.qsdp")
-    np.testing.assert_array_equal(load_model(tmp_path / "model.qsdp").network.alpha, free.alpha)
+    np.testing.assert_array_equal(load_model(tmp_path / "model.qsdp").network.alpha, alpha)
 
 
 def test_resampling_needs_only_the_file(model: TabularModel, csv_file: Path, tmp_path: Path) -> None:
@@ -49,9 +52,96 @@ def test_resampling_needs_only_the_file(model: TabularModel, csv_file: Path, tmp
     assert again.objective == pytest.approx(model.objective, rel=1e-12)
 
 
+@pytest.mark.parametrize("levels", [2, 5])
+def test_resampling_other_levels_needs_only_the_file(
+    model: TabularModel, csv_file: Path, tmp_path: Path, levels: int
+) -> None:
+    model.save(tmp_path / "model.qsdp")
+    other = load_model(tmp_path / "model.qsdp").resample(3000, 1, levels=levels)
+    assert (other.network.levels, other.network.activation) == (levels, model.network.activation)
+    known = other.evaluated(read_table(csv_file))
+    assert known.objective is not None
+    assert 0.0 < other.lower_bound <= known.lower_bound <= known.objective
+    np.testing.assert_array_equal(known.network.alpha, other.network.alpha)
+    # Nothing is lost on the way: the levels that were solved for come back with their bound.
+    other.save(tmp_path / "other.qsdp")
+    back = load_model(tmp_path / "other.qsdp").resample(50, 0, levels=model.network.levels)
+    assert back.lower_bound == model.lower_bound
+    np.testing.assert_array_equal(back.network.U, model.network.U)
+
+
+def problem_of(model: TabularModel, csv_file: Path, levels: int) -> qsdp.TrainingProblem:
+    read = read_table(csv_file)
+    training = read.take(model.holdout.split(len(read))[0])
+    X, y = model._encode_quietly(training)
+    return qsdp.TrainingProblem(
+        X, y, beta=model.beta, loss=model.loss, activation=model.solution.activation, levels=levels
+    )
+
+
+@pytest.mark.parametrize("levels", [2, 3, 4, 6])
+def test_bounds_for_other_levels_hold_and_predictions_stay(model: TabularModel, csv_file: Path, levels: int) -> None:
+    problem, solution = problem_of(model, csv_file, levels), model.solution
+    optimum = qsdp.solve_relaxation(problem).objective
+    assert solution.bound(levels, model.beta) <= solution.bound_with(problem) <= optimum * (1.0 + 1e-9)
+    solved = problem.with_levels(solution.levels)
+    Z, V, rho = solution.blocks(levels)
+    for k in range(solution.n_outputs):
+        expected = solved.forward(solution.Z[k])
+        np.testing.assert_allclose(problem.forward(Z[k]), expected, atol=1e-12 * np.abs(expected).max())
+        np.testing.assert_array_equal(V[k].diagonal(), rho[k])
+        assert np.linalg.eigvalsh(np.block([[V[k], Z[k]], [Z[k], V[k]]]))[0] > -1e-9 * rho[k]
+
+
+def test_the_covariance_is_that_of_training(model: TabularModel, csv_file: Path) -> None:
+    solution = model.solution
+    relaxation = qsdp.solve_relaxation(problem_of(model, csv_file, solution.levels))
+    found, expected = solution.covariance(solution.levels), qsdp.shape_covariance(relaxation)
+    assert isinstance(found, list) == (solution.n_outputs > 1)
+    pairs = zip(found, expected, strict=True) if isinstance(found, list) else [(found, expected)]
+    for one, other in pairs:
+        np.testing.assert_array_equal(one.Q, other.Q)
+        np.testing.assert_array_equal(one.replica_correlation, other.replica_correlation)
+        assert (one.rho, one.levels, one.activation) == (other.rho, other.levels, other.activation)
+
+
+def test_a_solution_that_is_zero() -> None:
+    read = table({"x": ["1", "2", "3", "4"], "y": ["a", "b", "c", "b"]})
+    training = prepare(read, "y", test_size=0.0)
+    with pytest.warns(QSDPWarning, match="zero network is globally optimal"):
+        result = qsdp.solve_and_sample(training.X, training.y, n_neurons=3, beta=1e6, random_state=0)
+    model = training.model(result)
+    np.testing.assert_array_equal(model.resample(9, 0, levels=4).network.alpha, 0.0)
+    assert model.resample(9, 0, levels=4).evaluated(read).objective == pytest.approx(4.0)
+
+
+def test_probabilities(model: TabularModel, csv_file: Path) -> None:
+    outputs = model.outputs(read_table(csv_file))
+    probabilities = model.probabilities(outputs)
+    if model.loss != "cross_entropy":
+        assert probabilities is None
+        return
+    assert probabilities is not None
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(probabilities.argmax(axis=1), choose_classes(outputs))
+
+
+def test_bad_sizes_and_levels(model: TabularModel) -> None:
+    for levels in (1, 129, 2.5):
+        with pytest.raises(InvalidInputError, match="levels must be an integer from 2 to 128"):
+            model.resample(50, levels=levels)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="n_neurons must be"):
+        model.resample(0)
+
+
 def test_the_objective_is_known_on_the_training_rows_only(model: TabularModel, csv_file: Path, tmp_path: Path) -> None:
     text = csv_file.read_text()
-    for other in (rows_csv(seed=1), text.replace("red", "pink"), text.rsplit("\n", 2)[0] + "\n"):
+    for other in (
+        rows_csv(seed=1),
+        text.replace("red", "pink"),
+        text.rsplit("\n", 2)[0] + "\n",
+        text.replace(",small,", ",tiny,").replace(",low", ",none").replace(".", ".1"),
+    ):
         with pytest.raises(InvalidInputError, match="not the file this model was trained on"):
             model.evaluated(read_table(write(tmp_path, other)))
     with pytest.raises(InvalidInputError, match="has no column"):

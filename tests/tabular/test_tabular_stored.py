@@ -26,7 +26,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Path) -> None:
     path = tmp_path / "model.qsdp"
     model.save(path)
-    header, arrays = read_archive(path, "tabular-model")
+    _, header, arrays = read_archive(path, "tabular-model")
     accepted, messages = [], set()
     for place in places(header)[1:]:
         for value in WRONG:
@@ -42,14 +42,16 @@ def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Pat
                 accepted.append((place[-1], value))
     assert messages == {f"{str(path)!r} is no valid model"}
     # What remains are other texts where any text is right, and other numbers where any number is.
-    texts, any_number = {"name", "digest", 0, 1, 2, None}, {"median", "mean", "lower_bound"}
-    not_negative = {"scale", "beta", "rho", "constant", "residual", "objective"}
+    texts, any_number = {"name", "digest", 0, 1, 2, None}, {"median", "mean"}
+    not_negative = {"scale", "beta", "objective"}
     for field, value in accepted:
         allowed = (
             (isinstance(value, str) and field in texts)
             or (type(value) is float and field in any_number)
             or (value == 1.5 and field in not_negative)
             or (value is None and field in {1, 2, "objective", "classes"})
+            # What was there already.
+            or (value is None and field == "activation")
             or (value == {} and field == "dropped")
         )
         assert allowed, (field, value)
@@ -58,7 +60,7 @@ def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Pat
 def test_fields_that_contradict_each_other(model: TabularModel, tmp_path: Path) -> None:
     path = tmp_path / "model.qsdp"
     model.save(path)
-    header, arrays = read_archive(path, "tabular-model")
+    _, header, arrays = read_archive(path, "tabular-model")
     columns = header["encoder"]["columns"]
     contradictions = [
         replaced(header, ("lower_bound",), header["objective"] * 1.1),
@@ -68,11 +70,17 @@ def test_fields_that_contradict_each_other(model: TabularModel, tmp_path: Path) 
         replaced(header, ("encoder", "dropped"), {columns[0]["name"]: "constant"}),
         replaced(header, ("target", "classes"), ["1", "1.0"]),
         replaced(header, ("target", "scale"), -2.0),
+        replaced(header, ("relaxation", "lower_bound"), 0.0),
+        replaced(header, ("relaxation", "levels"), 129),
+        replaced(header, ("relaxation", "activation"), [0.0, 0.0, 0.0]),
+        replaced(header, ("relaxation", "activation"), [1.0, 0.0, 0.0]),
+        replaced(header, ("network", "activation"), "linear_quadratic"),
+        replaced(header, ("target", "classes"), ["a", "b", "c", "d"]),
         {**header, "more": 1},
         {key: value for key, value in header.items() if key != "beta"},
     ]
     if model.target.classes is None:
-        contradictions.append(replaced(header, ("loss",), "logistic"))
+        contradictions += [replaced(header, ("loss",), loss) for loss in ("logistic", "cross_entropy")]
     else:
         contradictions.append(replaced(header, ("target", "mean"), 0.5))
     for contradiction in contradictions:
@@ -84,14 +92,20 @@ def test_fields_that_contradict_each_other(model: TabularModel, tmp_path: Path) 
 def test_arrays_that_do_not_fit(model: TabularModel, tmp_path: Path) -> None:
     path = tmp_path / "model.qsdp"
     model.save(path)
-    header, arrays = read_archive(path, "tabular-model")
-    Q = arrays["Q"]
-    indefinite, asymmetric, unscaled, broken = (Q.copy() for _ in range(4))
-    indefinite[0, 1] = indefinite[1, 0] = 3.0
-    asymmetric[0, 1] += 0.1
-    unscaled[0, 0], broken[0, 0] = 2.0, math.nan
+    _, header, arrays = read_archive(path, "tabular-model")
+    Z, V, rho, weights = (arrays[f"relaxation.{name}"] for name in ("Z", "V", "rho", "weights"))
+    indefinite, too_large, asymmetric, unequal, broken = (array.copy() for array in (Z, Z, Z, V, V))
+    # With magnitudes that correlations have, of signs that they cannot have together.
+    indefinite[0, :3, :3] = 0.9 * rho[0] * np.array([[0, 1, 1], [1, 0, -1], [1, -1, 0]])
+    too_large[0, 0, 1] = too_large[0, 1, 0] = 3.0 * rho[0]
+    asymmetric[0, 0, 1] += 1e-3 * rho[0]
+    unequal[0, 0, 0] *= 1.0 + 1e-5
+    broken[0, 0, 0] = math.nan
     changes: list[dict[str, Any]] = [
-        *({"Q": wrong} for wrong in (indefinite, asymmetric, unscaled, broken, Q[:-1], Q.astype(np.float32))),
+        *({"relaxation.Z": wrong} for wrong in (indefinite, too_large, asymmetric, Z[:, :-1], Z.astype(np.float32))),
+        *({"relaxation.V": wrong} for wrong in (unequal, broken, V[0], np.zeros_like(V))),
+        *({"relaxation.rho": wrong} for wrong in (-rho, 0.0 * rho, 2.0 * rho, np.append(rho, 1.0), rho + math.inf)),
+        *({"relaxation.weights": wrong} for wrong in (-weights, weights[:, :-1], weights * math.nan)),
         {"U": arrays["U"][:-1]},
         {"U": arrays["U"].astype(np.int8)},
         {"V": np.hstack([arrays["V"]] * 2)},
@@ -100,15 +114,17 @@ def test_arrays_that_do_not_fit(model: TabularModel, tmp_path: Path) -> None:
         {"alpha": np.zeros(3)},
         {"alpha": np.array([math.inf])},
         {"alpha": np.array([1], dtype=np.int64)},
+        {"alpha": np.ones((len(arrays["U"]), 7))},
         {"extra": np.zeros(1)},
     ]
     for change in changes:
         write_archive(path, "tabular-model", header, {**arrays, **change})
         with pytest.raises(StorageError, match="no valid model"):
             load_model(path)
-    write_archive(path, "tabular-model", header, {name: arrays[name] for name in ("U", "V", "alpha")})
-    with pytest.raises(StorageError, match="no valid model"):
-        load_model(path)
+    for missing in arrays:
+        write_archive(path, "tabular-model", header, {name: arrays[name] for name in arrays if name != missing})
+        with pytest.raises(StorageError, match="no valid model"):
+            load_model(path)
 
 
 def test_damaged_and_foreign_files(model: TabularModel, csv_file: Path, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from tabular_data import table
 
-from qsdp.exceptions import InvalidInputError
+from qsdp.activations import get_activation
+from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.tabular import Holdout, prepare, read_table
 
 
@@ -21,8 +22,6 @@ from qsdp.tabular import Holdout, prepare, read_table
         (["a", "a", "a"], "auto", "holds only 'a'"),
         (["5", "5.0", "5"], "auto", "holds only '5'"),
         ([None, None, None], "auto", "has no values"),
-        (["a", "b", "c"], "auto", "3 classes, this version trains on two: 'a' (1), 'b' (1), 'c' (1); keep"),
-        (["1", "2", "3"], "classification", "keep the rows of two classes or use --task regression"),
         (["1", "two", "3"], "regression", "line 3, column 'y': expected a number; got 'two'"),
         (["1", "inf", "3"], "regression", "line 3, column 'y': expected a finite number"),
         (["1", "2", "3"], "ranking", "task must be one of"),
@@ -34,10 +33,41 @@ def test_targets_that_cannot_be_learned(entries: list[str | None], task: str, me
     assert message in str(caught.value)
 
 
-def test_at_most_ten_classes_are_listed() -> None:
-    labels: list[str | None] = [f"c{i:02}" for i in range(12)]
-    with pytest.raises(InvalidInputError, match=r"12 classes.*'c09' \(1\), and 2 more; keep"):
-        prepare(table({"x": [str(i) for i in range(12)], "y": labels}), "y")
+def test_more_than_a_hundred_classes_are_refused_and_ten_listed() -> None:
+    labels: list[str | None] = [f"c{i:03}" for i in range(101)]
+    numbers: list[str | None] = [str(i) for i in range(101)]
+    with pytest.raises(InvalidInputError, match=r"101 classes, at most 100 .*'c009' \(1\), and 91 more$"):
+        prepare(table({"x": numbers, "y": labels}), "y")
+    with pytest.raises(InvalidInputError, match=r"'9' \(1\), and 91 more; use --task regression"):
+        prepare(table({"x": numbers, "y": numbers}), "y", task="classification")
+    assert prepare(table({"x": numbers[:100], "y": labels[:100]}), "y", test_size=0.0).y.shape == (100, 100)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", "cross_entropy"])
+def test_losses_of_classes_are_refused_for_a_number(csv_file: Path, loss: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"loss '{loss}' is for classes, target 'price' is a number"):
+        prepare(read_table(csv_file), "price", loss=loss)
+
+
+def test_the_constant_column_is_there_unless_the_activation_has_one(csv_file: Path) -> None:
+    read = read_table(csv_file)
+    plain = prepare(read, "label", drop=["price"])
+    for name, n_more in ((None, 1), ("quadratic", 1), ("relu", 0), ("linear_quadratic", 0)):
+        X = prepare(read, "label", drop=["price"], activation=get_activation(name)).X
+        assert X.shape[1] == plain.encoder.width + n_more
+        np.testing.assert_array_equal(X[:, : plain.encoder.width], plain.X[:, :-1])
+
+
+def test_classes_without_a_training_row_are_left_out_with_a_warning() -> None:
+    held_out = Holdout(0, 0.2).split(10)[1]
+    labels: list[str | None] = [*"abababacab"]
+    labels[held_out[0]] = "rare"
+    labels = [label if i in held_out else "ab"[i % 2] for i, label in enumerate(labels)]
+    read = table({"x": list("0123456789"), "y": labels})
+    with pytest.warns(QSDPWarning, match="no training row has the class 'rare' of target 'y'"):
+        training = prepare(read, "y")
+    assert training.target.classes == ("a", "b")
+    assert -1.0 in training.target.truth(training.test)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +76,7 @@ def test_at_most_ten_classes_are_listed() -> None:
         ({"target": "labl"}, "no column 'labl'; it has .*did you mean 'label'"),
         ({"drop": ["x", "y"]}, "no columns 'x', 'y'"),
         ({"drop": ["label"]}, "both the target and dropped"),
-        ({"drop": ["size", "colour", "smooth", "price"]}, "no column left to learn from"),
+        ({"drop": ["size", "colour", "smooth", "price", "grade"]}, "no column left to learn from"),
         ({"test_size": 0.99}, "has 60 rows, 0 of them for training"),
     ],
 )

@@ -1,0 +1,219 @@
+"""A solved relaxation without its data: what networks of any size and number of levels are sampled from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.optimize
+
+from qsdp._validation import FloatArray, ReadOnlyArrays, read_only
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.exceptions import StorageError
+from qsdp.pipeline import QSDPResult
+from qsdp.problem import REGULARIZATIONS, TrainingProblem
+from qsdp.relaxation import RawSolution, best_dual_bound
+from qsdp.relaxation.solution import finish
+from qsdp.shaping import SignCovariance, shape_covariance
+from qsdp.tabular._checks import SOLUTION_CHECKS, checked
+
+#: What rounding may do to a feasible point, as a share of its diagonal; anything more is no such point.
+_TOLERANCE = 1e-6
+
+#: A bound that is scaled is rounded down by this share.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution(ReadOnlyArrays):
+    r"""A feasible point of the relaxation and what its bound says about other numbers of levels.
+
+    Attributes
+    ----------
+    Z, V : ndarray of shape (C, N, N)
+        Symmetric; every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal ``rho[k]``.
+    rho : ndarray of shape (C,)
+    weights : ndarray of shape (C, N)
+        z of the dual bound: ``Diag(z) +- M`` are positive semidefinite; 0 where the dual vector is.
+    levels : int
+        Number of levels that was solved for.
+    activation : PolynomialActivation or None
+    lower_bound : float
+        Bound on the optimum for these levels.
+    regularization, shaping : str
+    """
+
+    Z: FloatArray
+    V: FloatArray
+    rho: FloatArray
+    weights: FloatArray
+    levels: int
+    activation: PolynomialActivation | None
+    lower_bound: float
+    regularization: str
+    shaping: str
+
+    @classmethod
+    def of(cls, result: QSDPResult) -> Solution:
+        """Return the solution that a `result` was sampled from."""
+        relaxation, problem = result.relaxation, result.problem
+        weights, nu = np.atleast_2d(relaxation.dual.z), relaxation.dual.nu.reshape(problem.n_samples, -1)
+        covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
+        Z, V, rho = relaxation.blocks
+        return cls(
+            Z=Z,
+            V=V,
+            rho=rho,
+            weights=read_only(weights * np.any(nu != 0.0, axis=0)[:, None]),
+            levels=problem.levels,
+            activation=problem.activation,
+            lower_bound=relaxation.lower_bound,
+            regularization=relaxation.regularization,
+            shaping=covariances[0].method,
+        )
+
+    @property
+    def n_outputs(self) -> int:
+        """Number C of outputs."""
+        return len(self.rho)
+
+    @property
+    def lifted(self) -> bool:
+        """Whether the last coordinate belongs to the activation's linear and constant part."""
+        return self.activation is not None and self.activation.lifted
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs of the networks."""
+        return int(self.Z.shape[1]) - self.lifted
+
+    def blocks(self, levels: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return Z, V and rho of the same predictions for another number of levels."""
+        if levels == self.levels:
+            return self.Z, self.V, self.rho
+        scale = np.outer(self._ratios(levels), self._ratios(levels))
+        V = self.V * scale
+        rho = V.diagonal(axis1=1, axis2=2).max(axis=1)
+        for one, diagonal in zip(V, rho, strict=True):
+            np.fill_diagonal(one, diagonal)
+        return self.Z * scale, V, rho
+
+    def covariance(self, levels: int) -> SignCovariance | list[SignCovariance]:
+        """Return the covariances from which networks of that number of levels are sampled."""
+        # Shaping looks at the blocks and at the form of the problem, not at its data.
+        target = np.zeros(1 if self.n_outputs == 1 else (1, self.n_outputs))
+        problem = TrainingProblem(
+            np.zeros((1, self.n_inputs)), target, beta=0.0, activation=self.activation, levels=levels
+        )
+        empty = finish(problem, RawSolution(), solver="none", tol=1.0)
+        covariance: SignCovariance | list[SignCovariance] = shape_covariance(
+            replace(empty, blocks=self.blocks(levels)), method=self.shaping
+        )
+        return covariance
+
+    def bound(self, levels: int, beta: float) -> float:
+        r"""Return a lower bound on the optimum for another number of levels, without the data.
+
+        Notes
+        -----
+        On the rescaled data the dual vector is dominated by rescaled weights z. Shrunk by the share s <= 1 that
+        makes their sum at most :math:`\beta D` it is feasible, and its value, concave and not negative at zero,
+        is at least s times the old one.
+        """
+        if levels == self.levels:
+            return self.lower_bound
+        sums = (self.weights / self._ratios(levels) ** 2).sum(axis=1)
+        capacity = 0.5 * REGULARIZATIONS[self.regularization] * beta * (self.n_inputs * (levels - 1) + self.lifted)
+        share = min(1.0, capacity / float(sums.max())) if np.any(sums > 0.0) else 1.0
+        return (1.0 - _ROUNDING) * share * self.lower_bound
+
+    def bound_with(self, problem: TrainingProblem) -> float:
+        """Return a lower bound on the optimum of a `problem` of any number of levels; its data are the solved ones.
+
+        The candidates for a dual vector are minus the gradients of the loss at the predictions and at their best
+        multiple.
+        """
+        if problem.levels == self.levels:
+            return self.lower_bound
+        weights = self.weights / self._ratios(problem.levels) ** 2
+        Z, _, rho = self.blocks(problem.levels)
+        cost = problem.regularization_weight(self.regularization) * rho
+        predictions = np.stack([2.0 * problem.forward(block) for block in Z], axis=1)
+        if problem.vector and not problem.loss.coupled:
+            parts = [
+                _proven(problem.output(k), predictions[:, k], float(cost[k]), weights[k], self.regularization)
+                for k in range(self.n_outputs)
+            ]
+        else:
+            shaped = predictions if problem.vector else predictions[:, 0]
+            parts = [_proven(problem, shaped, float(cost.sum()), weights, self.regularization)]
+        return max(sum(parts), self.bound(problem.levels, problem.beta))
+
+    def _ratios(self, levels: int) -> FloatArray:
+        """Return by what weights of each coordinate are multiplied where the number of levels changes."""
+        ratios = np.ones(self.Z.shape[1])
+        ratios[: self.n_inputs] = (self.levels - 1.0) / (levels - 1.0)
+        return ratios
+
+    def state(self) -> dict[str, Any]:
+        """Return all but the arrays, for `from_state`."""
+        return {
+            "levels": self.levels,
+            "activation": None if self.activation is None else list(self.activation.coefficients),
+            **{name: getattr(self, name) for name in ("lower_bound", "regularization", "shaping")},
+        }
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays, for `from_state`."""
+        return {f"relaxation.{name}": getattr(self, name) for name in ARRAYS}
+
+    @classmethod
+    def from_state(cls, state: Any, arrays: Mapping[str, Any], n_outputs: int, size: int) -> Solution:
+        """Return the solution of C outputs and matrices of side N; what is none raises StorageError."""
+        fields = checked("relaxation", state, SOLUTION_CHECKS)
+        shapes = {"Z": (size, size), "V": (size, size), "rho": (), "weights": (size,)}
+        found: dict[str, Any] = {}
+        for name in ARRAYS:
+            array, expected = arrays.get(f"relaxation.{name}"), (n_outputs, *shapes[name])
+            if array is None or array.dtype != np.float64 or array.shape != expected:
+                raise StorageError(f"relaxation: {name} does not have the shape {expected}")
+            if not np.all(np.isfinite(array)):
+                raise StorageError(f"relaxation: {name} is not finite")
+            found[name] = read_only(array)
+        solution = cls(**found, **{**fields, "activation": get_activation(fields["activation"])})
+        solution._check_feasible()
+        return solution
+
+    def _check_feasible(self) -> None:
+        if np.any(self.rho < 0.0) or np.any(self.weights < 0.0):
+            raise StorageError("relaxation: rho or weights are negative")
+        for Z, V, rho in zip(self.Z, self.V, self.rho, strict=True):
+            if not np.array_equal(Z, Z.T) or not np.array_equal(V, V.T):
+                raise StorageError("relaxation: Z or V is not symmetric")
+            if np.abs(V.diagonal() - rho).max() > _TOLERANCE * rho:
+                raise StorageError("relaxation: the diagonal of V is not rho")
+            if max(np.abs(Z).max(), np.abs(V).max()) > (1.0 + len(Z) * _TOLERANCE) * rho:
+                raise StorageError("relaxation: an entry is larger than rho")
+            # The eigenvalues of [[V, Z], [Z, V]] are those of V + Z and V - Z.
+            lowest = min(scipy.linalg.eigvalsh(V + sign * Z, subset_by_index=[0, 0])[0] for sign in (1.0, -1.0))
+            if lowest < -len(Z) * _TOLERANCE * rho:
+                raise StorageError("relaxation: its point is not positive semidefinite")
+
+
+ARRAYS = ("Z", "V", "rho", "weights")
+
+
+def _proven(
+    problem: TrainingProblem, prediction: FloatArray, cost: float, weights: FloatArray, regularization: str
+) -> float:
+    """Return the bound that predictions of a near-optimal point prove."""
+    loss, target = problem.loss, problem.y
+    best = scipy.optimize.minimize_scalar(
+        lambda s: loss.value(s * prediction, target) + s * cost, bounds=(0.0, 2.0), method="bounded"
+    )
+    candidates = [-loss.gradient(s * prediction, target) for s in (1.0, float(best.x))]
+    return best_dual_bound(problem, candidates, [weights], regularization=regularization).value
