@@ -106,7 +106,7 @@ class PolynomialActivation:
         return cls(*(float(f"{value:.13g}") for value in (a, b - 2 * a * middle, (a * middle - b) * middle + c0)))
 
     def __str__(self) -> str:
-        return f"{self.a:g} t^2 + {self.b:g} t + {self.c:g}"
+        return f"{self.a:g} t^2 {self.b:+g} t {self.c:+g}"
 
 
 #: Presets by name. "relu" is the paper's ReLU-like polynomial.

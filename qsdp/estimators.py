@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
@@ -16,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._validation import FloatArray, check_flag, warn
 from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.classes import PROBABILISTIC, choose_classes, class_probabilities, class_scores, encode_classes
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant
-from qsdp.losses import CrossEntropy, Logistic, Loss, get_loss
+from qsdp.losses import Loss, get_loss
 from qsdp.pipeline import QSDPResult, RandomState, solve_and_sample
 
 __all__ = ["QuantizedNetworkClassifier", "QuantizedNetworkRegressor"]
@@ -212,7 +212,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
 
 
 def _gives_probabilities(estimator: _QuantizedNetwork) -> bool:
-    if not isinstance(get_loss(estimator.loss), (Logistic, CrossEntropy)):
+    if not isinstance(get_loss(estimator.loss), PROBABILISTIC):
         raise AttributeError(
             "predict_proba needs a loss that models probabilities, 'logistic' or 'cross_entropy'; "
             f"got {estimator.loss!r}"
@@ -299,26 +299,16 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
             raise InvalidInputError(
                 f"Classifier can't train when only one class is present; y holds only {self.classes_.tolist()[0]!r}."
             )
-        if loss.coupled:
-            target = np.eye(n_classes)[codes]
-        elif n_classes == 2:
-            target = np.where(codes == 1, 1.0, -1.0)
-        else:
-            target = np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0 if loss.labels else 0.0)
-        self._fit(X, target)
+        self._fit(X, encode_classes(codes, n_classes, loss))
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores: (n,) for two classes, positive ones meaning ``classes_[1]``; (n, C) for more."""
-        output = self._output(X)
-        return output[:, 1] - output[:, 0] if output.ndim == 2 and len(self.classes_) == 2 else output
+        return class_scores(self._output(X))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predicted labels of shape (n,)."""
-        scores = self.decision_function(X)
-        labels: npt.NDArray[Any] = self.classes_[
-            np.argmax(scores, axis=1) if scores.ndim == 2 else (scores > 0.0).astype(np.intp)
-        ]
+        labels: npt.NDArray[Any] = self.classes_[choose_classes(self._output(X))]
         return labels
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
@@ -328,17 +318,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         For the cross-entropy the softmax of the outputs; for the logistic loss the logistic function of the
         output, and with more than two classes that of every output divided by their sum.
         """
-        output = self._output(X)
-        if isinstance(get_loss(self.loss), CrossEntropy):
-            probabilities: FloatArray = softmax(output, axis=1)
-            return probabilities
-        if output.ndim == 1:
-            positive = expit(output)
-            return np.column_stack([1.0 - positive, positive])
-        # The smallest float keeps rows divisible in which every class is ruled out.
-        shares = np.maximum(expit(output), np.finfo(np.float64).tiny)
-        normalised: FloatArray = shares / shares.sum(axis=1, keepdims=True)
-        return normalised
+        return class_probabilities(self._output(X), get_loss(self.loss))
 
 
 def _warn_of_scales(X: FloatArray) -> None:

@@ -50,7 +50,7 @@ class QSDPResult:
     timings: dict[str, float]
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the outputs of the network, shape (n,)."""
+        """Return the outputs of the network, shape (n,) or (n, C)."""
         return self.network.predict(X)
 
     def resample(

@@ -17,7 +17,7 @@ from qsdp.exceptions import InvalidTypeError
 from qsdp.relaxation import Relaxation
 from qsdp.relaxation.repair import project_psd
 
-__all__ = ["GAMMA", "SHAPINGS", "SignCovariance", "shape_covariance", "smallest_diagonal"]
+__all__ = ["GAMMA", "SHAPINGS", "SignCovariance", "shape_block", "shape_covariance", "smallest_diagonal"]
 
 #: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
 GAMMA = math.asinh(1.0)
@@ -136,18 +136,30 @@ def shape_covariance(relaxation: Relaxation, method: str = "krivine") -> Any:
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
     check_choice("method", method, SHAPINGS)
-    covariances = [_shape(relaxation, k, method) for k in range(relaxation.problem.n_outputs)]
-    return covariances if relaxation.problem.vector else covariances[0]
-
-
-def _shape(relaxation: Relaxation, k: int, method: str) -> SignCovariance:
     problem = relaxation.problem
-    Z, V, rho = (block[k] for block in relaxation.blocks)
-    M, N = problem.levels - 1, problem.size
+    covariances = [
+        shape_block(Z, V, float(rho), levels=problem.levels, activation=problem.activation, method=method)
+        for Z, V, rho in zip(*relaxation.blocks, strict=True)
+    ]
+    return covariances if problem.vector else covariances[0]
+
+
+def shape_block(
+    Z: FloatArray,
+    V: FloatArray,
+    rho: float,
+    *,
+    levels: int,
+    activation: PolynomialActivation | None,
+    method: str,
+) -> SignCovariance:
+    """Return the covariance of one output, as `shape_covariance`, from the blocks of a feasible point."""
+    M, N = levels - 1, len(Z)
+    lifted = activation is not None and activation.lifted
     replicas = np.full(N, M)
-    replicas[problem.n_features :] = 1
+    replicas[N - lifted :] = 1
     if M > 1 and rho > 0.0:
-        V, rho = smallest_diagonal(Z, V, float(rho))
+        V, rho = smallest_diagonal(Z, V, rho)
     V, Z = (V / rho, np.clip(Z / rho, -1.0, 1.0)) if rho > 0.0 else (np.eye(N), np.zeros((N, N)))
     # Mean over the pairs of replicas of a coordinate, the ones included, is its entry of V.
     correlation = np.where(replicas > 1, (replicas * V.diagonal() - 1.0) / np.maximum(replicas - 1, 1), 1.0)
@@ -169,8 +181,8 @@ def _shape(relaxation: Relaxation, k: int, method: str) -> SignCovariance:
         min_eigenvalue=float(lowest),
         replicas=replicas,
         replica_correlation=read_only(within),
-        levels=problem.levels,
-        activation=problem.activation,
+        levels=levels,
+        activation=activation,
     )
 
 

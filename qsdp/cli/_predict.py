@@ -11,10 +11,11 @@ from typing import Annotated
 
 import typer
 
+from qsdp._files import write_whole
 from qsdp._validation import FloatArray
 from qsdp.cli._options import Force, ModelFile
 from qsdp.cli._reports import show_score
-from qsdp.cli._streams import destination, say, stage, write_whole
+from qsdp.cli._streams import destination, say, stage
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.tabular import Table, TabularModel, Target, class_scores, load_model, read_table
 

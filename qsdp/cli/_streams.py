@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
@@ -125,15 +124,3 @@ def destination(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Path
         if not force:
             raise InvalidInputError(f"{shown} exists; overwrite it with --force or give another --output")
     return path
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears under its name only when complete."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with open(temporary, "xb") as stream:
-            stream.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -15,14 +15,16 @@ _LARGEST_STRETCH = 1024.0
 Blocks = FloatArray | None
 
 
-def repair(instance: Instance, Z: Blocks, V: Blocks, W: Blocks) -> tuple[FloatArray, FloatArray, FloatArray]:
+def repair(
+    instance: Instance, Z: Blocks, V: Blocks, W: Blocks, *, stretch: bool = True
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Return ``(Z, V, rho)``, feasible for the relaxation, from a solver's blocks.
 
     The blocks are symmetrised (Z with its transpose, V with W: the data matrices are symmetric, so
     predictions stay and nothing grows), the negative eigenvalues of ``V + Z`` and ``V - Z`` clipped,
-    ``rho`` set to the largest diagonal entry of V, the diagonal padded to it, and everything rescaled by
-    the non-negative factor that minimises the objective along the ray. What is missing, of another shape
-    or not finite gives the zero point.
+    ``rho`` set to the largest diagonal entry of V, the diagonal padded to it, and (unless `stretch` is False)
+    everything rescaled by the non-negative factor that minimises the objective along the ray. What is
+    missing, of another shape or not finite gives the zero point.
 
     Parameters
     ----------
@@ -43,6 +45,8 @@ def repair(instance: Instance, Z: Blocks, V: Blocks, W: Blocks) -> tuple[FloatAr
         return Z_even, V_even, rho
     for k in range(instance.n_blocks):
         Z_even[k], V_even[k], rho[k] = _repair_block(Z[k], 0.5 * (V[k] + W[k]))
+    if not stretch:
+        return Z_even, V_even, rho
     scale = _best_stretch(instance, instance.predictions(Z_even), instance.weight * float(rho.sum()))
     return scale * Z_even, scale * V_even, scale * rho
 

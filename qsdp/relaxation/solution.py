@@ -134,20 +134,29 @@ class Relaxation(Gap):
         if levels == self.problem.levels:
             return self
         problem = self.problem.with_levels(levels)
-        ratio = (self.problem.levels - 1.0) / (problem.levels - 1.0)
+        if not problem.vector or problem.loss.coupled:
+            return self._carried_over(problem, self.blocks, self.dual.nu, np.atleast_2d(self.dual.z))
+        # Outputs that do not interact are bounded apart, which is tighter.
+        parts = [
+            self._carried_over(
+                problem.output(k),
+                (self.blocks[0][k : k + 1], self.blocks[1][k : k + 1], self.blocks[2][k : k + 1]),
+                self.dual.nu[:, k],
+                self.dual.z[k : k + 1],
+            )
+            for k in range(problem.n_outputs)
+        ]
+        return join_outputs(problem, parts)
+
+    def _carried_over(
+        self, problem: TrainingProblem, blocks: tuple[FloatArray, FloatArray, FloatArray], nu: FloatArray, z: FloatArray
+    ) -> Relaxation:
         columns = np.ones(problem.size)
-        columns[: problem.n_features] = ratio
-        Z, V, _ = (block * np.outer(columns, columns) if block.ndim == 3 else block for block in self.blocks)
+        columns[: problem.n_features] = (self.problem.levels - 1.0) / (problem.levels - 1.0)
         _, units = Instance.of(problem, self.regularization).normalised()
-        raw = RawSolution(
-            Z / units.weight,
-            V / units.weight,
-            V / units.weight,
-            self.dual.nu * (units.prediction / units.value),
-            np.atleast_2d(self.dual.z) / columns**2,
-            status="transferred",
-        )
-        return finish(problem, raw, solver=self.solver, tol=self.tol, regularization=self.regularization)
+        Z, V = (block * np.outer(columns, columns) / units.weight for block in blocks[:2])
+        raw = RawSolution(Z, V, V, nu * (units.prediction / units.value), z / columns**2, status="carried over")
+        return finish(problem, raw, solver=self.solver, tol=self.tol, regularization=self.regularization, stretch=False)
 
     def __repr__(self) -> str:
         rho = "[" + ", ".join(f"{r:.3g}" for r in self.rho) + "]" if self.problem.vector else f"{self.rho:.6g}"
@@ -159,7 +168,13 @@ class Relaxation(Gap):
 
 
 def finish(
-    problem: TrainingProblem, raw: RawSolution, *, solver: str, tol: float, regularization: str = "tight"
+    problem: TrainingProblem,
+    raw: RawSolution,
+    *,
+    solver: str,
+    tol: float,
+    regularization: str = "tight",
+    stretch: bool = True,
 ) -> Relaxation:
     """Repair the solver's point for the normalised instance and recompute everything from the data.
 
@@ -169,9 +184,11 @@ def finish(
         The problem in its own units.
     raw : RawSolution
         Candidates in the units of ``Instance.of(problem, regularization).normalised()``.
+    stretch : bool, default=True
+        Whether the point may be rescaled, see `repair`.
     """
     instance, units = Instance.of(problem, regularization).normalised()
-    Z, V, rho = repair(instance, raw.Z, raw.V, raw.W)
+    Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch)
     minus_gradient = -instance.loss.gradient(instance.predictions(Z), instance.target)
     dual = instance_bound(instance, [raw.nu, minus_gradient], [raw.z])
     objective = instance.objective(Z, rho)

@@ -11,6 +11,7 @@ import numpy as np
 
 from qsdp._validation import FloatArray
 from qsdp.activations import PolynomialActivation
+from qsdp.classes import PROBABILISTIC, class_probabilities
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.lifting import append_constant
 from qsdp.losses import get_loss
@@ -19,7 +20,6 @@ from qsdp.pipeline import RandomState
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.sampling import sample_network
 from qsdp.storage import write_archive
-from qsdp.tabular._classes import PROBABILISTIC, class_probabilities
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._reading import Table
 from qsdp.tabular._solution import Solution

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,8 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import StorageError
 from qsdp.pipeline import QSDPResult
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
-from qsdp.relaxation import RawSolution, best_dual_bound
-from qsdp.relaxation.solution import finish
-from qsdp.shaping import SignCovariance, shape_covariance
+from qsdp.relaxation import best_dual_bound
+from qsdp.shaping import SignCovariance, shape_block
 from qsdp.tabular._checks import SOLUTION_CHECKS, checked
 
 #: What rounding may do to a feasible point, as a share of its diagonal; anything more is no such point.
@@ -104,16 +103,11 @@ class Solution(ReadOnlyArrays):
 
     def covariance(self, levels: int) -> SignCovariance | list[SignCovariance]:
         """Return the covariances from which networks of that number of levels are sampled."""
-        # Shaping looks at the blocks and at the form of the problem, not at its data.
-        target = np.zeros(1 if self.n_outputs == 1 else (1, self.n_outputs))
-        problem = TrainingProblem(
-            np.zeros((1, self.n_inputs)), target, beta=0.0, activation=self.activation, levels=levels
-        )
-        empty = finish(problem, RawSolution(), solver="none", tol=1.0)
-        covariance: SignCovariance | list[SignCovariance] = shape_covariance(
-            replace(empty, blocks=self.blocks(levels)), method=self.shaping
-        )
-        return covariance
+        covariances = [
+            shape_block(Z, V, float(rho), levels=levels, activation=self.activation, method=self.shaping)
+            for Z, V, rho in zip(*self.blocks(levels), strict=True)
+        ]
+        return covariances if self.n_outputs > 1 else covariances[0]
 
     def bound(self, levels: int, beta: float) -> float:
         r"""Return a lower bound on the optimum for another number of levels, without the data.

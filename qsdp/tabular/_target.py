@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._validation import FloatArray
+from qsdp.classes import choose_classes, encode_classes
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.losses import Loss
 from qsdp.tabular._checks import MAX_CLASSES
-from qsdp.tabular._classes import choose_classes, encode_classes
 from qsdp.tabular._reading import MAX_LISTED, Table, label_key, listing
 
 

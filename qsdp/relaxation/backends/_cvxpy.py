@@ -49,7 +49,6 @@ def solve_with_cvxpy(instance: Instance, settings: Settings, *, solver: str, opt
     return RawSolution(Z, V, W, nu, z, status=status, iterations=iterations, timings=timings)
 
 
-
 def _was_interrupted(answer: Any) -> bool:
     """Return whether the keyboard stopped SCS, which catches the interrupt itself and returns no point."""
     info = answer.get("info") if isinstance(answer, dict) else None
