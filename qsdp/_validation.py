@@ -97,7 +97,7 @@ def check_matrix(name: str, value: Any, *, n_columns: int | None = None) -> Floa
     Accepts what scikit-learn accepts as dense numeric data, pandas frames included; text is refused, also
     where it looks like numbers. The result may share memory with `value`.
     """
-    array = _check_numbers(name, value, "(n, d)")
+    array = check_numbers(name, value, "(n, d)")
     if array.ndim != 2:
         raise InvalidInputError(f"{name} must have shape (n, d); got shape {array.shape}")
     if array.shape[0] < 1 or array.shape[1] < 1:
@@ -109,7 +109,7 @@ def check_matrix(name: str, value: Any, *, n_columns: int | None = None) -> Floa
 
 def check_targets(name: str, value: Any, *, length: int | None) -> FloatArray:
     """Return `value` as finite float64 targets of shape ``(n,)`` or ``(n, C)``."""
-    array = _check_numbers(name, value, "(n,) or (n, C)")
+    array = check_numbers(name, value, "(n,) or (n, C)")
     if array.ndim not in {1, 2} or array.size == 0:
         raise InvalidInputError(f"{name} must have shape (n,) or (n, C); got shape {array.shape}")
     if length is not None and array.shape[0] != length:
@@ -117,9 +117,13 @@ def check_targets(name: str, value: Any, *, length: int | None) -> FloatArray:
     return array
 
 
-def _check_numbers(name: str, value: Any, shape: str) -> FloatArray:
+def check_numbers(name: str, value: Any, shape: str) -> FloatArray:
+    """Return `value` as a finite float64 array of any shape; `shape` names the one expected in messages."""
     if scipy.sparse.issparse(value):
         raise InvalidTypeError(f"{name} must be a dense array; got a sparse one, convert it with {name}.toarray()")
+    if isinstance(value, np.ndarray):
+        # A plain view of masked, matrix and memory-mapped arrays.
+        value = np.asarray(value)
     try:
         raw = np.asarray(value)
         text = raw.dtype.kind in "USmM" or (
@@ -140,8 +144,7 @@ def _check_numbers(name: str, value: Any, shape: str) -> FloatArray:
         raise InvalidTypeError(f"{name} must be a numeric array of shape {shape}: {error}") from None
     except (ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name} must be a numeric array of shape {shape}: {_first_line(error)}") from None
-    # A plain array, whatever subclass the value was (masked, memory-mapped).
-    return np.ascontiguousarray(np.asarray(array))
+    return np.asarray(array, order="C")
 
 
 def _first_line(error: Exception) -> str:

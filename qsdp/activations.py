@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray, check_choice, check_real
+from qsdp._validation import FloatArray, check_choice, check_numbers, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["ACTIVATIONS", "PolynomialActivation", "get_activation"]
@@ -86,24 +86,26 @@ class PolynomialActivation:
         integrated exactly.
         """
         low, high = _check_interval(interval)
-        middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        if not callable(function):
+            raise InvalidTypeError(f"function must be callable; got {type(function).__name__}")
+        middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
         nodes, weights = np.polynomial.legendre.leggauss(_NODES // 2)
         points = np.concatenate([0.5 * (nodes - 1.0), 0.5 * (nodes + 1.0)])
         weights = 0.5 * np.concatenate([weights, weights])
-        values = np.asarray(function(middle + half * points), dtype=np.float64)
-        if values.shape != points.shape or not np.all(np.isfinite(values)):
+        values = check_numbers("the values of function", function(middle + half * points), f"({_NODES},)")
+        if values.shape != points.shape:
             raise InvalidInputError(
-                f"function must return {len(points)} finite values for as many points of the interval; "
-                f"got shape {values.shape}"
+                f"function must return {_NODES} finite values for as many points; got shape {values.shape}"
             )
         basis = np.polynomial.legendre.legvander(points, 2)
-        projection = (basis.T * weights) @ values * np.array([0.5, 1.5, 2.5])
-        # Quadrature leaves 1e-17 where a coefficient is zero, which would add a coordinate to every neuron.
-        projection[np.abs(projection) < 1e-14 * np.abs(values).max()] = 0.0
-        c0, c1, c2 = np.polynomial.legendre.leg2poly(projection)
-        # From powers of the centred variable (t - middle) / half to powers of t.
-        a, b = c2 / half**2, c1 / half
-        return cls(*(float(f"{value:.13g}") for value in (a, b - 2 * a * middle, (a * middle - b) * middle + c0)))
+        p0, p1, p2 = (basis.T * weights) @ values * np.array([0.5, 1.5, 2.5])
+        # From Legendre polynomials of the centred variable u = (t - middle) / half to powers of t.
+        c2, c1, c0 = 1.5 * p2, p1, p0 - 0.5 * p2
+        if not (1e-100 <= half <= 1e100 and half >= 1e-12 * abs(middle)):
+            raise InvalidInputError(f"interval is too wide, too narrow or too far from zero; got {interval!r}")
+        slope = middle / half
+        exact = np.array([c2 / half / half, (c1 - 2.0 * c2 * slope) / half, (c2 * slope - c1) * slope + c0])
+        return cls(*_simplest(exact, middle + half * points, float(np.abs(values).max())))
 
     def __str__(self) -> str:
         return f"{self.a:g} t^2 {self.b:+g} t {self.c:+g}"
@@ -137,10 +139,7 @@ def get_activation(
         return activation
     if isinstance(activation, str):
         return ACTIVATIONS[check_choice("activation", activation, ACTIVATIONS)]
-    try:
-        values = list(activation)
-    except TypeError:
-        values = []
+    values = list(activation) if _is_sequence(activation) else []
     if len(values) != 3:
         raise InvalidTypeError(
             f"activation must be None (bilinear), a name or three finite numbers (a, b, c); got {repr(activation)[:60]}"
@@ -148,11 +147,31 @@ def get_activation(
     return PolynomialActivation(*values)
 
 
+def _is_sequence(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
+
+
 def _check_interval(interval: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in interval)
-    except (TypeError, ValueError):
-        raise InvalidTypeError(f"interval must be two finite numbers l < h; got {interval!r}") from None
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+    if not _is_sequence(interval) or len(interval) != 2:
+        raise InvalidTypeError(f"interval must be two finite numbers l < h; got {interval!r}")
+    low, high = (check_real("interval", end, minimum=-math.inf) for end in interval)
+    if not low < high:
         raise InvalidInputError(f"interval must be two finite numbers l < h; got {interval!r}")
     return low, high
+
+
+def _simplest(coefficients: FloatArray, points: FloatArray, size: float) -> list[float]:
+    """Return the simplest coefficients that give the same values, up to the rounding of a fit.
+
+    Quadrature leaves 1e-17 where a coefficient is zero, which would add a coordinate to every neuron.
+    """
+    for mask in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)):
+        kept = coefficients * mask
+        if kept.any() and np.abs(np.polyval(kept - coefficients, points)).max() <= 1e-13 * size:
+            break
+    short = np.array([float(f"{value:.14g}") for value in kept])
+    if np.abs(np.polyval(short - kept, points)).max() <= 1e-11 * size:
+        kept = short
+    return [float(value) for value in kept]

@@ -121,9 +121,7 @@ class BilinearNetwork(ReadOnlyArrays):
         another 64 bits an output where there are several).
         """
         weights = 2 * self.n_neurons * (bits_of(self.levels) * self.n_inputs + self.lifted)
-        shared = 1 if self.alpha.ndim == 1 else 2 * self.n_outputs
-        floats = shared if self.shared_alpha else self.alpha.size
-        return weights + FLOAT_BITS * floats
+        return weights + FLOAT_BITS * count_floats(self.alpha)
 
     @cached_property
     def quadratic_form(self) -> FloatArray:
@@ -226,13 +224,26 @@ def network_archive(network: BilinearNetwork) -> tuple[dict[str, Any], dict[str,
 
 def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
     """Return the network of header and arrays; whatever does not fit is an error."""
-    if set(header) != {"n_neurons", "n_inputs", "levels", "activation"}:
-        raise StorageError("its header has other fields than a network's")
+    check_fields(header, {"n_neurons", "n_inputs", "levels", "activation"})
     m, d, levels = (check_count(header, name) for name in ("n_neurons", "n_inputs", "levels"))
-    activation = get_activation(header["activation"])
+    activation = stored_activation(header)
     lifted = activation is not None and activation.lifted
     U, V = (unpack_levels(arrays[name], (m, d), check_levels(levels), lifted) for name in ("U", "V"))
     return BilinearNetwork(U, V, unpack_alpha(arrays, m, {"U", "V"}), levels, activation)
+
+
+def check_fields(header: dict[str, Any], expected: set[str]) -> None:
+    """Raise unless a header has exactly the expected fields."""
+    for what, names in (("lacks", expected - set(header)), ("has an unknown", set(header) - expected)):
+        if names:
+            raise StorageError(f"its header {what} field: {', '.join(sorted(names))[:60]}")
+
+
+def stored_activation(header: dict[str, Any]) -> PolynomialActivation | None:
+    """Return a header's activation: three numbers or null, no name, whose meaning might change."""
+    if header["activation"] is not None and not isinstance(header["activation"], list):
+        raise StorageError(f"activation {header['activation']!r:.60} is no list of three numbers")
+    return get_activation(header["activation"])
 
 
 def check_count(header: dict[str, Any], name: str) -> int:
@@ -250,16 +261,13 @@ def bits_of(n_values: int) -> int:
 
 def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDArray[np.int8]:
     """Return first-layer weights as a read-only int8 copy; every one must be a level."""
-    if isinstance(weights, np.ndarray) and weights.dtype == np.int8 and weights.ndim == 2:
-        array = weights
-    else:
-        array = check_matrix(name, weights)
-    if array.size == 0 or array.shape[1] <= lifted:
-        raise InvalidInputError(f"{name} must have at least one neuron and one input; got shape {array.shape}")
+    array = check_matrix(name, weights)
+    if array.shape[1] <= lifted:
+        raise InvalidInputError(f"{name} must have at least one input; got shape {array.shape}")
     M = levels - 1
     main, last = (array[:, :-1], array[:, -1:]) if lifted else (array, array[:, :0])
     for part, largest, allowed in ((main, M, _level_names(M)), (last, 1, "-1 and +1")):
-        wrong = (np.abs(part) > largest) | ((part + largest) % 2 != 0)
+        wrong = (np.abs(part) > largest) | (part != np.rint(part)) | ((part + largest) % 2 != 0)
         if np.any(wrong):
             raise InvalidInputError(f"{name} must have entries {allowed} only; found {part[wrong][0]:g}")
     return read_only(array.astype(np.int8, copy=True))
@@ -294,8 +302,13 @@ def _shared_columns(alpha: FloatArray) -> tuple[list[int], list[float]] | None:
     return [int(size) for size in sizes], values
 
 
+def count_floats(alpha: FloatArray) -> int:
+    """Return how many 64-bit numbers second-layer weights take in a file."""
+    return sum(array.size for array in pack_alpha(alpha).values())
+
+
 def pack_alpha(alpha: FloatArray) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that store second-layer weights: shared ones as one float an output."""
+    """Return the arrays that store second-layer weights: shared ones as one float and one size an output."""
     shared = _shared_columns(alpha)
     if shared is None:
         return {"alpha": alpha}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, read_only
+from qsdp._validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, check_numbers, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import (
@@ -20,7 +20,10 @@ from qsdp.networks import (
     bits_of,
     check_alpha,
     check_count,
+    check_fields,
+    count_floats,
     pack_alpha,
+    stored_activation,
     unpack_alpha,
 )
 from qsdp.problem import TrainingProblem
@@ -74,12 +77,10 @@ class PolynomialNetwork(ReadOnlyArrays):
             raise InvalidInputError("activation must be a polynomial for a PolynomialNetwork; got None")
         Q = _check_integers(self.Q)
         alpha = check_alpha(self.alpha, len(Q))
-        try:
-            bias = np.broadcast_to(np.array(self.bias, dtype=np.float64), alpha.shape[1:]).copy()
-        except (TypeError, ValueError):
-            raise InvalidInputError(f"bias must be a number or have shape {alpha.shape[1:]}") from None
-        if not np.all(np.isfinite(bias)):
-            raise InvalidInputError("bias must be finite")
+        given = check_numbers("bias", self.bias, f"{alpha.shape[1:]}")
+        if given.shape not in {(), alpha.shape[1:]}:
+            raise InvalidInputError(f"bias must be a number or have shape {alpha.shape[1:]}; got {given.shape}")
+        bias = np.broadcast_to(given, alpha.shape[1:]).copy()
         for name, value in (
             ("Q", Q),
             ("alpha", alpha),
@@ -120,9 +121,8 @@ class PolynomialNetwork(ReadOnlyArrays):
 
     @property
     def n_bits(self) -> int:
-        """Storage: ceil(log2(n_values)) bits a weight, 64 a float (one alpha where all are equal)."""
-        shared = self.alpha.ndim == 1 and bool(np.all(self.alpha == self.alpha[0]))
-        floats = (1 if shared else self.alpha.size) + int(np.count_nonzero(self.bias))
+        """Storage: ceil(log2(n_values)) bits a weight, 64 a float (see `BilinearNetwork.n_bits`)."""
+        floats = count_floats(self.alpha) + int(np.count_nonzero(self.bias))
         return self.Q.size * bits_of(self.n_values) + FLOAT_BITS * floats
 
     @cached_property
@@ -178,8 +178,7 @@ class PolynomialNetwork(ReadOnlyArrays):
 
 def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> PolynomialNetwork:
     """Return the network of header and arrays; whatever does not fit is an error."""
-    if set(header) != {"n_neurons", "n_inputs", "largest_weight", "one_parity", "activation"}:
-        raise StorageError("its header has other fields than a network's")
+    check_fields(header, {"n_neurons", "n_inputs", "largest_weight", "one_parity", "activation"})
     m, d, M = (check_count(header, name) for name in ("n_neurons", "n_inputs", "largest_weight"))
     if M > 127 or type(header["one_parity"]) is not bool:
         raise StorageError("its weights are of no known kind")
@@ -189,7 +188,7 @@ def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArra
     alpha, bias = unpack_alpha(arrays, m, {"Q", "bias"}), arrays["bias"]
     if bias.dtype != np.float64 or bias.shape != (alpha.shape[1] if alpha.ndim == 2 else 1,):
         raise StorageError(f"bias of shape {bias.shape} does not belong to the outputs")
-    activation = get_activation(header["activation"])
+    activation = stored_activation(header)
     if activation is None:
         raise StorageError("it has no activation")
     return PolynomialNetwork(Q.astype(np.int8), alpha, activation, bias if alpha.ndim == 2 else bias[0])
@@ -296,11 +295,8 @@ def _merged(Q: npt.NDArray[np.int8], alpha: FloatArray, activation: PolynomialAc
 
 
 def _check_integers(Q: Any) -> npt.NDArray[np.int8]:
-    array = Q if isinstance(Q, np.ndarray) and Q.dtype == np.int8 and Q.ndim == 2 else check_matrix("Q", Q)
-    if array.size == 0:
-        raise InvalidInputError(f"Q must have at least one neuron and one input; got shape {array.shape}")
-    wide = array.astype(np.float64)
-    wrong = (wide != np.round(wide)) | (np.abs(wide) > 127)
+    array = check_matrix("Q", Q)
+    wrong = (array != np.rint(array)) | (np.abs(array) > 127)
     if np.any(wrong):
-        raise InvalidInputError(f"Q must have integer entries in -127 .. 127; found {wide[wrong][0]:g}")
-    return read_only(array.astype(np.int8, copy=True))
+        raise InvalidInputError(f"Q must have integer entries in -127 .. 127; found {array[wrong][0]:g}")
+    return read_only(array.astype(np.int8))

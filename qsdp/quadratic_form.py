@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray, ReadOnlyArrays, check_integer, check_matrix, read_only
+from qsdp._validation import FloatArray, ReadOnlyArrays, check_integer, check_matrix, check_numbers, check_real, own
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import quadratic_values
@@ -42,21 +42,19 @@ class QuadraticForm(ReadOnlyArrays):
     s0: FloatArray
 
     def __init__(self, S: Any, s: Any = None, s0: Any = 0.0) -> None:
-        matrices = np.array(S, dtype=np.float64)
+        matrices = check_numbers("S", S, "(d, d) or (C, d, d)")
         if matrices.ndim not in {2, 3} or matrices.shape[-1] != matrices.shape[-2] or matrices.size == 0:
             raise InvalidInputError(f"S must have shape (d, d) or (C, d, d); got {matrices.shape}")
         matrices = 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
-        linear = np.zeros(matrices.shape[:-1]) if s is None else np.array(s, dtype=np.float64)
+        linear = np.zeros(matrices.shape[:-1]) if s is None else check_numbers("s", s, f"{matrices.shape[:-1]}")
         if linear.shape != matrices.shape[:-1]:
             raise InvalidInputError(f"s must have shape {matrices.shape[:-1]}; got {linear.shape}")
-        try:
-            constant = np.broadcast_to(np.array(s0, dtype=np.float64), matrices.shape[:-2]).copy()
-        except ValueError:
-            raise InvalidInputError(f"s0 must have shape {matrices.shape[:-2]}; got {np.shape(s0)}") from None
+        constant = check_numbers("s0", s0, f"{matrices.shape[:-2]}")
+        if constant.shape not in {(), matrices.shape[:-2]}:
+            raise InvalidInputError(f"s0 must have shape {matrices.shape[:-2]}; got {constant.shape}")
+        constant = np.broadcast_to(constant, matrices.shape[:-2])
         for name, array in (("S", matrices), ("s", linear), ("s0", constant)):
-            if not np.all(np.isfinite(array)):
-                raise InvalidInputError(f"{name} must be finite")
-            object.__setattr__(self, name, read_only(array))
+            object.__setattr__(self, name, own(array))
 
     @classmethod
     def of_lift(cls, S: FloatArray, activation: PolynomialActivation | None) -> QuadraticForm:
@@ -104,7 +102,8 @@ class QuadraticForm(ReadOnlyArrays):
         threshold : float, default=0
             Terms whose coefficient is at most this in magnitude are left out.
         """
-        digits = check_integer("digits", digits, minimum=1)
+        digits = check_integer("digits", digits, minimum=1, maximum=17)
+        threshold = check_real("threshold", threshold)
         names = [f"x{j + 1}" for j in range(self.n_inputs)] if names is None else list(names)
         if len(names) != self.n_inputs:
             raise InvalidInputError(f"names must be {self.n_inputs}, one a variable; got {len(names)}")

@@ -182,7 +182,7 @@ def test_constants_of_bad_shapes_for_vectors(shape: tuple[int, ...]) -> None:
 def test_parts_that_are_not_finite(part: str, value: float) -> None:
     parts: dict[str, Any] = {"S": np.ones((2, 2)), "s": np.ones(2), "s0": np.ones(())}
     parts[part][(0,) * parts[part].ndim] = value
-    with pytest.raises(InvalidInputError, match=rf"\b{part} must be finite"):
+    with pytest.raises(InvalidInputError, match=rf"\b{part} must be a numeric array"):
         QuadraticForm(**parts)
 
 
