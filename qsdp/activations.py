@@ -89,6 +89,8 @@ class PolynomialActivation:
         if not callable(function):
             raise InvalidTypeError(f"function must be callable; got {type(function).__name__}")
         middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
+        if not (1e-100 <= half <= 1e100 and half >= 1e-12 * abs(middle)):
+            raise InvalidInputError(f"interval is too wide, too narrow or too far from zero; got {interval!r}")
         nodes, weights = np.polynomial.legendre.leggauss(_NODES // 2)
         points = np.concatenate([0.5 * (nodes - 1.0), 0.5 * (nodes + 1.0)])
         weights = 0.5 * np.concatenate([weights, weights])
@@ -101,8 +103,6 @@ class PolynomialActivation:
         p0, p1, p2 = (basis.T * weights) @ values * np.array([0.5, 1.5, 2.5])
         # From Legendre polynomials of the centred variable u = (t - middle) / half to powers of t.
         c2, c1, c0 = 1.5 * p2, p1, p0 - 0.5 * p2
-        if not (1e-100 <= half <= 1e100 and half >= 1e-12 * abs(middle)):
-            raise InvalidInputError(f"interval is too wide, too narrow or too far from zero; got {interval!r}")
         slope = middle / half
         exact = np.array([c2 / half / half, (c1 - 2.0 * c2 * slope) / half, (c2 * slope - c1) * slope + c0])
         return cls(*_simplest(exact, middle + half * points, float(np.abs(values).max())))
