@@ -54,7 +54,9 @@ def main():
     )
     total = time.perf_counter() - start
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    table = Table(title=f"n = {options.samples}, d = {options.features}, M = {options.levels - 1}, C = {options.outputs}")
+    table = Table(
+        title=f"n = {options.samples}, d = {options.features}, M = {options.levels - 1}, C = {options.outputs}"
+    )
     table.add_column("figure")
     table.add_column("value", justify="right")
     for name, value in [

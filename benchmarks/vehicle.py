@@ -79,7 +79,9 @@ def plot(report, path):
             rows = [row for row in report["rows"] if row["allotment"] == allotment]
             means, deviations = np.array([row[part] for row in rows]).T
             sizes = [row["neurons"] for row in rows]
-            ax.errorbar(sizes, means, deviations, marker="o", ms=4, capsize=2, color=colour, label=f"{allotment} shares")
+            ax.errorbar(
+                sizes, means, deviations, marker="o", ms=4, capsize=2, color=colour, label=f"{allotment} shares"
+            )
         ax.set(xscale="log", xlabel="neurons m", title=f"vehicle, {part}")
         ax.grid(alpha=0.3)
     axes[0].set_ylabel("accuracy")

@@ -68,6 +68,16 @@ def check_real(name: str, value: object, *, minimum: float = 0.0, strict: bool =
     return number
 
 
+def check_jobs(n_jobs: object) -> None:
+    """Raise unless `n_jobs` is None or an integer other than zero, as joblib has it."""
+    if n_jobs is None:
+        return
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool):
+        raise InvalidTypeError(f"n_jobs must be None or an integer other than 0; got {_show(n_jobs)}")
+    if n_jobs == 0:
+        raise InvalidInputError("n_jobs must be None or an integer other than 0; got 0")
+
+
 def check_flag(name: str, value: object) -> bool:
     """Return `value` if it is a boolean."""
     if not isinstance(value, (bool, np.bool_)):

@@ -61,11 +61,12 @@ def certify(network: BilinearNetwork, problem: TrainingProblem, relaxation: Rela
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
-    for what in ("n_inputs", "n_outputs", "levels", "activation"):
+    for what in ("n_inputs", "n_outputs", "vector", "levels", "activation"):
         ours = getattr(problem, "n_features" if what == "n_inputs" else what)
         theirs = getattr(network, what)
         if theirs != ours:
-            raise InvalidInputError(f"network must have {what} {ours}, as the problem has; got {theirs}")
+            named = "vector outputs" if what == "vector" else what
+            raise InvalidInputError(f"network must have {named} {ours}, as the problem has; got {theirs}")
     if relaxation.problem != problem:
         raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
     return Certificate(lower_bound=relaxation.lower_bound, objective=problem.objective(network))

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from qsdp._validation import FloatArray, check_flag, warn
+from qsdp._validation import FloatArray, check_flag, check_targets, warn
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.classes import PROBABILISTIC, choose_classes, class_probabilities, class_scores, encode_classes
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -203,7 +203,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         if loss.labels or loss.coupled:
             raise InvalidInputError(f"loss must be one of real targets for a regressor; got {self.loss!r}")
         X, y = self._validated(X, y, y_numeric=True, multi_output=True)
-        self._fit(X, np.asarray(y, dtype=np.float64))
+        self._fit(X, check_targets("y", y, length=len(X)))
         return self
 
     def predict(self, X: Any) -> FloatArray:
@@ -291,7 +291,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         X, y = self._validated(X, y)
         try:
             check_classification_targets(y)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise InvalidInputError(f"y is not valid: {error}") from None
         self.classes_, codes = np.unique(y, return_inverse=True)
         n_classes = len(self.classes_)
@@ -308,7 +308,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predicted labels of shape (n,)."""
-        labels: npt.NDArray[Any] = self.classes_[choose_classes(self._output(X))]
+        chosen = choose_classes(self._output(X))
+        labels: npt.NDArray[Any] = self.classes_[chosen]
         return labels
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]

@@ -113,11 +113,13 @@ class QuadraticMap:
 
     def mean_size(self) -> float:
         r"""Return the root mean square of the Frobenius norms of :math:`\mathcal{X}_i`."""
-        a, b, c = self.coefficients
+        largest = max(abs(value) for value in self.coefficients)
+        # Divided first: squares of the coefficients of huge data would overflow.
+        a, b, c = (value / largest for value in self.coefficients)
         squares = np.square(self.X).sum(axis=1)
         if not self.lifted:
-            return abs(a) * float(np.sqrt(np.mean(squares**2)))
-        return float(np.sqrt(np.mean((a * squares) ** 2 + 0.5 * b * b * squares + c * c)))
+            return largest * float(np.sqrt(np.mean(squares**2)))
+        return largest * float(np.sqrt(np.mean((a * squares) ** 2 + 0.5 * b * b * squares + c * c)))
 
     def in_units(self, row: float) -> QuadraticMap:
         """Return the same map written for the data divided by `row`."""

@@ -104,6 +104,11 @@ class BilinearNetwork(ReadOnlyArrays):
         return int(self.U.shape[1]) - self.lifted
 
     @property
+    def vector(self) -> bool:
+        """Whether outputs have the shape (n, C)."""
+        return self.alpha.ndim == 2
+
+    @property
     def n_outputs(self) -> int:
         """Number of outputs C; 1 for scalar ones."""
         return int(self.alpha.shape[1]) if self.alpha.ndim == 2 else 1
@@ -261,13 +266,22 @@ def bits_of(n_values: int) -> int:
 
 def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDArray[np.int8]:
     """Return first-layer weights as a read-only int8 copy; every one must be a level."""
-    array = check_matrix(name, weights)
+    array: npt.NDArray[Any]
+    if isinstance(weights, np.ndarray) and weights.dtype == np.int8 and weights.ndim == 2 and weights.size:
+        # As they are: as float64 they would take eight times the memory.
+        array = np.asarray(weights)
+    else:
+        array = check_matrix(name, weights)
     if array.shape[1] <= lifted:
         raise InvalidInputError(f"{name} must have at least one input; got shape {array.shape}")
     M = levels - 1
     main, last = (array[:, :-1], array[:, -1:]) if lifted else (array, array[:, :0])
     for part, largest, allowed in ((main, M, _level_names(M)), (last, 1, "-1 and +1")):
-        wrong = (np.abs(part) > largest) | (part != np.rint(part)) | ((part + largest) % 2 != 0)
+        wrong = (part < -largest) | (part > largest)
+        if part.dtype == np.int8:
+            wrong |= np.bitwise_and(part, 1) != (largest & 1)
+        else:
+            wrong |= (part != np.rint(part)) | ((part - largest) % 2 != 0)
         if np.any(wrong):
             raise InvalidInputError(f"{name} must have entries {allowed} only; found {part[wrong][0]:g}")
     return read_only(array.astype(np.int8, copy=True))

@@ -16,7 +16,7 @@ from qsdp.certificate import Certificate, certify
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
-from qsdp.problem import TrainingProblem
+from qsdp.problem import TrainingProblem, check_levels
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.sampling import ALLOTMENTS, MAX_NEURONS, sample_network
 from qsdp.shaping import SHAPINGS, SignCovariance, shape_covariance
@@ -82,7 +82,8 @@ class QSDPResult:
         """
         check_integer("n_neurons", n_neurons, minimum=1, maximum=MAX_NEURONS)
         result, timings = self, dict(self.timings)
-        if levels is not None and levels != self.problem.levels:
+        check_choice("allotment", allotment, ALLOTMENTS)
+        if levels is not None and check_levels(levels) != self.problem.levels:
             with _timed(timings, "shape"):
                 relaxation = self.relaxation.with_levels(levels)
                 methods = self.covariance if isinstance(self.covariance, list) else [self.covariance]

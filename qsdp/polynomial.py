@@ -295,8 +295,12 @@ def _merged(Q: npt.NDArray[np.int8], alpha: FloatArray, activation: PolynomialAc
 
 
 def _check_integers(Q: Any) -> npt.NDArray[np.int8]:
-    array = check_matrix("Q", Q)
-    wrong = (array != np.rint(array)) | (np.abs(array) > 127)
+    if isinstance(Q, np.ndarray) and Q.dtype == np.int8 and Q.ndim == 2 and Q.size:
+        array: npt.NDArray[Any] = np.asarray(Q)
+        wrong = array == -128
+    else:
+        array = check_matrix("Q", Q)
+        wrong = (array != np.rint(array)) | (np.abs(array) > 127)
     if np.any(wrong):
         raise InvalidInputError(f"Q must have integer entries in -127 .. 127; found {array[wrong][0]:g}")
-    return read_only(array.astype(np.int8))
+    return read_only(array.astype(np.int8, copy=True))

@@ -192,6 +192,10 @@ class TrainingProblem(ReadOnlyArrays):
 
     def output(self, k: int) -> TrainingProblem:
         """Return the scalar problem of output `k` of a vector problem; the data are shared."""
+        if not self.vector or not 0 <= k < self.n_outputs:
+            raise InvalidInputError(
+                f"k must be the number of one of {self.n_outputs} outputs of a vector problem; got {k}"
+            )
         return self._replaced(y=read_only(np.ascontiguousarray(self.y[:, k])))
 
     def _replaced(self, **attributes: Any) -> TrainingProblem:
@@ -226,6 +230,8 @@ class TrainingProblem(ReadOnlyArrays):
     def objective(self, network: SecondLayer) -> float:
         r"""Return the objective of `network`: loss plus :math:`\beta D \sum_j \|\alpha_j\|_1`."""
         prediction = network.predict(self.X)
+        if prediction.shape != self.y.shape:
+            raise InvalidInputError(f"network must have outputs of shape {self.y.shape}; got {prediction.shape}")
         return self.loss.value(prediction, self.y) + self.penalty(network)
 
     def penalty(self, network: SecondLayer) -> float:

@@ -86,15 +86,20 @@ def sample_network(
 def allot(m: int, shares: Sequence[float]) -> list[int]:
     """Return whole numbers >= 1 that add up to m, in proportion to `shares` as nearly as they can be.
 
-    Largest remainders; equal where all shares are zero.
+    Largest remainders, but at least one each; equal where all shares are zero.
     """
     weights = np.asarray(shares, dtype=np.float64)
     weights = weights / weights.sum() if weights.sum() > 0.0 else np.full(len(weights), 1.0 / len(weights))
-    exact = (m - len(weights)) * weights
-    sizes = np.floor(exact).astype(int)
-    order = np.argsort(-(exact - sizes), kind="stable")
-    sizes[order[: m - len(weights) - sizes.sum()]] += 1
-    return [int(size) + 1 for size in sizes]
+    exact = m * weights
+    sizes = np.maximum(np.floor(exact).astype(int), 1)
+    while (missing := m - sizes.sum()) != 0:
+        # One a turn: to the first whom most is owed, or from the last who has most beyond a share.
+        if missing > 0:
+            sizes[np.argmax(exact - sizes)] += 1
+        else:
+            beyond = np.where(sizes > 1, sizes - exact, -np.inf)
+            sizes[len(sizes) - 1 - np.argmax(beyond[::-1])] -= 1
+    return [int(size) for size in sizes]
 
 
 def _fill(

@@ -168,7 +168,10 @@ def shape_block(
     Q, within = SHAPINGS[method](V, Z, replicas, np.clip(correlation, -1.0, 1.0))
     Q = 0.5 * (Q + Q.T)
     replicas = np.concatenate([replicas, replicas])
-    lowest = scipy.linalg.eigvalsh(_mean_covariance(Q, replicas, within), subset_by_index=[0, 0])[0]
+    # The covariance of all replicas acts on their means, which have the length 1 / sqrt(M), and on deviations.
+    root = np.sqrt(replicas)
+    means = _mean_covariance(Q, replicas, within) * np.outer(root, root)
+    lowest = scipy.linalg.eigvalsh(means, subset_by_index=[0, 0])[0]
     if M > 1:
         lowest = min(lowest, float((1.0 - within[replicas > 1]).min()))
     return SignCovariance(

@@ -5,11 +5,30 @@ from __future__ import annotations
 import itertools
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
 import qsdp
+
+#: Activations with every combination of parts, lifted and not.
+ACTIVATIONS: list[Any] = [
+    "quadratic",
+    "relu",
+    "linear_quadratic",
+    (-0.5, 1.0, 0.25),
+    (0.0, 1.0, 0.0),
+    (0.0, 0.0, 1.0),
+    (0.7, 0.0, -0.4),
+]
+
+#: Clarabel gives up on some problems of many equal atoms.
+_ATTEMPTS: list[dict[str, Any]] = [
+    {"solver": "CLARABEL", "tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10},
+    {"solver": "CLARABEL"},
+    {"solver": "SCS", "eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 100_000},
+]
 
 
 @dataclass(frozen=True)
@@ -27,6 +46,23 @@ def sign_vectors(d: int) -> np.ndarray:
     return np.hstack([np.ones((len(tails), 1)), tails])
 
 
+def level_vectors(d: int, levels: int) -> np.ndarray:
+    """All vectors of Q_M^d, M = levels - 1, as rows."""
+    return np.array(list(itertools.product(range(1 - levels, levels, 2), repeat=d)), dtype=float)
+
+
+def atoms(problem: qsdp.TrainingProblem) -> tuple[np.ndarray, np.ndarray]:
+    """Every pair (u, v) of neurons up to signs and order, as rows of two matrices of true levels."""
+    one_side = level_vectors(problem.n_features, problem.levels)
+    if problem.lifted:
+        # Of a neuron and its negative the one whose last entry is +1.
+        one_side = np.hstack([one_side, np.ones((len(one_side), 1))])
+    else:
+        one_side = one_side[: (len(one_side) + 1) // 2]
+    first, second = np.triu_indices(len(one_side))
+    return one_side[first], one_side[second]
+
+
 def bilinear_features(X: np.ndarray) -> np.ndarray:
     """(x.u)(x.v) for every pair up to signs and order, shape (n, number of pairs)."""
     hidden = X @ sign_vectors(X.shape[1]).T
@@ -34,38 +70,83 @@ def bilinear_features(X: np.ndarray) -> np.ndarray:
     return hidden[:, first] * hidden[:, second]
 
 
+def lifted_features(problem: qsdp.TrainingProblem) -> np.ndarray:
+    """u' X_i v for every pair of neurons of the problem, from the definition of the lift."""
+    U, V = atoms(problem)
+    a, b, c = problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)
+    d = problem.n_features
+    left, right = problem.X @ U[:, :d].T, problem.X @ V[:, :d].T
+    if not problem.lifted:
+        return a * left * right
+    s, t = U[:, d], V[:, d]
+    return a * left * right + 0.5 * b * (left * t + right * s) + c * s * t
+
+
 def quadratic_features(X: np.ndarray) -> np.ndarray:
     """(x.u)^2 for every u up to sign."""
     return (X @ sign_vectors(X.shape[1]).T) ** 2
 
 
-def global_optimum(problem: qsdp.TrainingProblem, features: np.ndarray | None = None) -> Optimum:
-    """Solve the training problem over all neurons; the lower end is an evaluated feasible dual value."""
+def polynomial_features(problem: qsdp.TrainingProblem) -> np.ndarray:
+    """sigma(x.q) for every q of the problem's levels; sigma(t) = t^2 where there is no activation."""
+    a, b, c = problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)
+    t = problem.X @ level_vectors(problem.n_features, problem.levels).T
+    return a * t**2 + b * t + c
+
+
+def global_optimum(
+    problem: qsdp.TrainingProblem, features: np.ndarray | None = None, weight: float | None = None
+) -> Optimum:
+    """Solve the training problem over all neurons; the lower end is an evaluated feasible dual value.
+
+    Features of other atoms than the pairs of neurons, and another price than beta D, may be given.
+    """
     if features is None:
-        features = bilinear_features(problem.X)
-    weight = problem.beta * problem.dimension
-    alpha = cp.Variable(features.shape[1])
-    prediction = cp.Variable(problem.n_samples)
+        features = lifted_features(problem)
+    if weight is None:
+        weight = problem.beta * problem.dimension
+    alpha = cp.Variable((features.shape[1], *problem.y.shape[1:]))
+    prediction = cp.Variable(problem.y.shape)
     fit = prediction == features @ alpha
-    objective = problem.loss.expression(prediction, problem.y) + weight * cp.norm1(alpha)
+    objective = problem.loss.expression(prediction, problem.y) + weight * cp.sum(cp.abs(alpha))
+    program = cp.Problem(cp.Minimize(objective), [fit])
     with warnings.catch_warnings():
         # Both ends are evaluated below, however accurate the solver was.
         warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-        cp.Problem(cp.Minimize(objective), [fit]).solve(
-            solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10
-        )
+        for options in _ATTEMPTS:
+            try:
+                program.solve(**options)
+                break
+            except cp.SolverError:
+                continue
     value = problem.loss.value(features @ alpha.value, problem.y) + weight * np.abs(alpha.value).sum()
     best = 0.0
-    for nu in (fit.dual_value, -problem.loss.gradient(features @ alpha.value, problem.y)):
+    multipliers = np.reshape(fit.dual_value, problem.y.shape)
+    for nu in (multipliers, -problem.loss.gradient(features @ alpha.value, problem.y)):
         nu = -problem.loss.project_dual(-nu, problem.y)
         steepest = np.abs(features.T @ nu).max()
         scale = min(1.0, weight / steepest) if steepest > 0 else 1.0
         best = max(best, -problem.loss.conjugate(-scale * nu, problem.y))
-    return Optimum(best, value, alpha.value)
+    # Less what rounding may have added: sums of n terms no larger than these.
+    size = best + problem.loss.value(np.zeros_like(problem.y), problem.y)
+    return Optimum(max(0.0, best - 1e-15 * problem.y.size * size), value, alpha.value)
+
+
+def optimal_network(problem: qsdp.TrainingProblem, optimum: Optimum) -> qsdp.BilinearNetwork:
+    """The network that attains the upper end."""
+    U, V = atoms(problem)
+    return qsdp.BilinearNetwork(U, V, optimum.alpha, problem.levels, problem.activation)
 
 
 def random_problem(
-    seed: int, d: int, n: int, loss: str = "squared", beta: float = 0.1, coarse: bool = False
+    seed: int,
+    d: int,
+    n: int,
+    loss: str = "squared",
+    beta: float = 0.1,
+    coarse: bool = False,
+    activation: Any = None,
+    levels: int = 2,
 ) -> qsdp.TrainingProblem:
     """Draw Gaussian data, or coarse data: integers, with ties, equal rows and zero columns."""
     rng = np.random.default_rng(seed)
@@ -75,4 +156,28 @@ def random_problem(
         y[:2] = [-1.0, 1.0]
     else:
         y = rng.standard_normal(n) * rng.choice([0.1, 1.0, 10.0])
-    return qsdp.TrainingProblem(X, y, beta=beta, loss=loss)
+    return qsdp.TrainingProblem(X, y, beta=beta, loss=loss, activation=activation, levels=levels)
+
+
+def random_vector_problem(
+    seed: int, d: int, n: int, n_outputs: int, loss: str = "squared", beta: float = 0.1, **options: Any
+) -> qsdp.TrainingProblem:
+    """Draw Gaussian data with real targets, labels or classes for several outputs."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    if loss == "cross_entropy":
+        y = rng.permutation(np.arange(n) % n_outputs).astype(float)
+    elif loss in {"logistic", "hinge", "squared_hinge"}:
+        y = np.where(rng.random((n, n_outputs)) < 0.5, -1.0, 1.0)
+        y[0], y[1] = -1.0, 1.0
+    else:
+        y = rng.standard_normal((n, n_outputs)) * rng.choice([0.1, 1.0, 10.0], n_outputs)
+    return qsdp.TrainingProblem(X, y, beta=beta, loss=loss, **options)
+
+
+def random_neurons(rng: np.random.Generator, m: int, problem: qsdp.TrainingProblem) -> tuple[np.ndarray, np.ndarray]:
+    """Draw weights of the problem's levels, binary in the last entry of a lift."""
+    U, V = rng.integers(0, problem.levels, size=(2, m, problem.size)) * 2 - (problem.levels - 1)
+    for W in (U, V):
+        W[:, problem.n_features :] = rng.choice([-1, 1], size=(m, int(problem.lifted)))
+    return U, V

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, Certificate, Relaxation, TrainingProblem, certify, solve_relaxation
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses import LOSSES
+from qsdp.losses import SCALAR_LOSSES
 
 FUZZ = settings(max_examples=80, deadline=None, derandomize=True)
 #: Krivine's bound on Grothendieck's constant.
@@ -26,12 +26,12 @@ def make(loss: str, *, n: int = 15, d: int = 3, beta: float = 0.5, seed: int = 0
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     y = X[:, 0] * X[:, 1] - 0.3 * rng.standard_normal(n)
-    return TrainingProblem(X, np.sign(y) if LOSSES[loss].labels else y, beta=beta, loss=loss)
+    return TrainingProblem(X, np.sign(y) if SCALAR_LOSSES[loss].labels else y, beta=beta, loss=loss)
 
 
 @pytest.fixture(scope="module")
 def solved() -> dict[str, Relaxation]:
-    return {loss: solve_relaxation(make(loss)) for loss in LOSSES}
+    return {loss: solve_relaxation(make(loss)) for loss in SCALAR_LOSSES}
 
 
 def true_optimum(problem: TrainingProblem) -> BilinearNetwork:
@@ -46,7 +46,7 @@ def true_optimum(problem: TrainingProblem) -> BilinearNetwork:
     return BilinearNetwork([u for u, _ in pairs], [v for _, v in pairs], alpha.value)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SCALAR_LOSSES)
 def test_the_bound_is_below_the_true_optimum_and_not_far(loss: str, solved: dict[str, Relaxation]) -> None:
     problem = make(loss)
     certificate = certify(true_optimum(problem), problem, solved[loss])
@@ -65,7 +65,7 @@ def test_the_bound_is_below_the_true_optimum_on_more_data(seed: int, beta: float
     assert certificate.objective <= KRIVINE * certificate.lower_bound * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SCALAR_LOSSES)
 @FUZZ
 @given(seed=st.integers(0, 2**32 - 1), m=st.integers(1, 30), scale=st.floats(-6, 2))
 def test_the_bound_holds_for_every_network(
@@ -100,7 +100,7 @@ NETWORK = BilinearNetwork([[1, 1, -1]], [[1, -1, 1]], [0.5])
 @pytest.mark.parametrize("width", [1, 2, 4])
 def test_networks_of_another_width(width: int, solved: dict[str, Relaxation]) -> None:
     network = BilinearNetwork(np.ones((2, width)), np.ones((2, width)), [1.0, 1.0])
-    with pytest.raises(InvalidInputError, match=rf"network must have 3 inputs.*got {width}"):
+    with pytest.raises(InvalidInputError, match=rf"network must have n_inputs 3, as the problem has; got {width}"):
         certify(network, make("squared"), solved["squared"])
 
 
@@ -131,6 +131,44 @@ def test_relaxations_of_another_problem(other: TrainingProblem, solved: dict[str
 def test_an_equal_problem_will_do(solved: dict[str, Relaxation]) -> None:
     copied = TrainingProblem(P.X.tolist(), P.y.tolist(), beta=P.beta)
     assert certify(NETWORK, copied, solved["squared"]) == certify(NETWORK, P, solved["squared"])
+
+
+@pytest.mark.parametrize(
+    ("what", "network"),
+    [
+        ("levels 2, as the problem has; got 3", BilinearNetwork([[2, 0, -2]], [[0, 2, 2]], [0.5], levels=3)),
+        ("n_outputs 1, as the problem has; got 2", BilinearNetwork([[1, 1, -1]], [[1, -1, 1]], [[0.5, 1.0]])),
+        ("activation None, as the problem has", BilinearNetwork([[1] * 3], [[1] * 3], [0.5], activation="quadratic")),
+        ("activation None, as the problem has", BilinearNetwork([[1] * 4], [[1] * 4], [0.5], activation="relu")),
+    ],
+)
+def test_networks_of_another_kind(what: str, network: BilinearNetwork, solved: dict[str, Relaxation]) -> None:
+    with pytest.raises(InvalidInputError, match=f"network must have {what}"):
+        certify(network, make("squared"), solved["squared"])
+
+
+@pytest.mark.parametrize(
+    "options", [{"levels": 3}, {"activation": "relu"}, {"activation": "relu", "levels": 3}], ids=str
+)
+def test_problems_of_other_levels_and_activations_are_others(
+    options: dict[str, Any], solved: dict[str, Relaxation]
+) -> None:
+    other = TrainingProblem(P.X, P.y, beta=P.beta, **options)
+    assert other != P
+    size = P.n_features + other.lifted
+    network = BilinearNetwork(
+        np.ones((1, size)) * (1 if options.get("levels", 2) == 2 else np.r_[np.zeros(3), np.ones(size - 3)]),
+        np.ones((1, size)) * (1 if options.get("levels", 2) == 2 else np.r_[np.zeros(3), np.ones(size - 3)]),
+        [0.5],
+        other.levels,
+        other.activation,
+    )
+    with pytest.raises(InvalidInputError, match="relaxation must be one of the same problem"):
+        certify(network, other, solved["squared"])
+    relaxation = solve_relaxation(other)
+    certificate = certify(network, other, relaxation)
+    assert certificate.objective == other.objective(network)
+    assert certificate.gap >= 0.0
 
 
 # -- the certificate itself --------------------------------------------------------------------------

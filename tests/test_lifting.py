@@ -1,13 +1,18 @@
-"""The constant column: what it does to data and to networks."""
+"""The constant column, and the data as a map of quadratic forms, against explicit matrices."""
 
 from __future__ import annotations
 
+import tracemalloc
+from typing import Any
+
+import cvxpy as cp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp import BilinearNetwork
-from qsdp.lifting import append_constant
+from qsdp import BilinearNetwork, lifting
+from qsdp.lifting import QuadraticMap, append_constant
 
 FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
@@ -68,3 +73,170 @@ def test_without_the_column_networks_are_even(seed: int, d: int, m: int) -> None
     X = rng.standard_normal((7, d))
     network = BilinearNetwork(signs(rng, m, d), signs(rng, m, d), rng.standard_normal(m))
     np.testing.assert_array_equal(network.predict(X), network.predict(-X))
+
+
+# -- the map of quadratic forms ------------------------------------------------------------------------
+
+#: Coefficients and whether matrices have the last row and column.
+MAPS: list[tuple[tuple[float, float, float], bool]] = [
+    ((1.0, 0.0, 0.0), False),
+    ((-0.5, 0.0, 0.0), False),
+    ((0.1, 1.0, 0.0), True),
+    ((-0.3, 0.7, 0.4), True),
+    ((0.0, 1.0, 0.0), True),
+    ((0.0, 0.0, 2.0), True),
+    ((1.0, 0.0, 0.0), True),
+]
+maps = pytest.mark.parametrize(("coefficients", "lifted"), MAPS, ids=str)
+
+
+def explicit(data: QuadraticMap) -> np.ndarray:
+    """The data matrices of shape (n, N, N), entry by entry."""
+    (a, b, c), d = data.coefficients, data.X.shape[1]
+    matrices = np.zeros((len(data.X), d + data.lifted, d + data.lifted))
+    for i, x in enumerate(data.X):
+        for j in range(d):
+            for k in range(d):
+                matrices[i, j, k] = a * x[j] * x[k]
+            if data.lifted:
+                matrices[i, j, d] = matrices[i, d, j] = 0.5 * b * x[j]
+        if data.lifted:
+            matrices[i, d, d] = c
+    return matrices
+
+
+def random_map(seed: int, n: int, d: int, coefficients: Any, lifted: bool) -> tuple[QuadraticMap, np.random.Generator]:
+    rng = np.random.default_rng(seed)
+    return QuadraticMap(rng.standard_normal((n, d)), coefficients, lifted), rng
+
+
+@maps
+@FUZZ
+@given(seed=seeds, n=st.integers(1, 7), d=st.integers(1, 5))
+def test_forward_and_adjoint_against_explicit_matrices(
+    coefficients: Any, lifted: bool, seed: int, n: int, d: int
+) -> None:
+    data, rng = random_map(seed, n, d, coefficients, lifted)
+    N = d + lifted
+    assert (data.n_rows, data.size) == (n, N)
+    matrices, S, nu = explicit(data), rng.standard_normal((N, N)), rng.standard_normal(n)
+    values, M = data.forward(S), data.adjoint(nu)
+    assert values.shape == (n,)
+    assert M.shape == (N, N)
+    np.testing.assert_allclose(values, np.einsum("ijk,jk->i", matrices, S), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(M, np.einsum("i,ijk->jk", nu, matrices), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(M, M.T)
+    assert values @ nu == pytest.approx(np.vdot(S, M), rel=1e-11, abs=1e-11)
+    # Only the symmetric part counts.
+    np.testing.assert_allclose(data.forward(S.T), values, rtol=1e-12, atol=1e-12)
+    # The CVXPY expression is the same map.
+    expression = data.expression(cp.Constant(S))
+    np.testing.assert_allclose(np.ravel(expression.value), values, rtol=1e-12, atol=1e-12)
+
+
+@maps
+def test_rank_one_matrices_of_neurons_give_the_activation(coefficients: Any, lifted: bool) -> None:
+    data, rng = random_map(0, 6, 3, coefficients, lifted)
+    a, b, c = coefficients
+    q = rng.standard_normal(3)
+    u = np.r_[q, np.ones(int(lifted))]
+    np.testing.assert_allclose(data.forward(np.outer(u, u)), a * (data.X @ q) ** 2 + b * (data.X @ q) + c, rtol=1e-12)
+
+
+@maps
+@FUZZ
+@given(seed=seeds, n=st.integers(1, 9), d=st.integers(1, 4), n_targets=st.integers(1, 3))
+def test_gram_against_explicit_rows(coefficients: Any, lifted: bool, seed: int, n: int, d: int, n_targets: int) -> None:
+    data, rng = random_map(seed, n, d, coefficients, lifted)
+    first, second = np.triu_indices(data.size)
+    rows, targets = explicit(data)[:, first, second], rng.standard_normal((n, n_targets))
+    G, h = data.gram(targets)
+    np.testing.assert_allclose(G, rows.T @ rows, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(h, rows.T @ targets, rtol=1e-12, atol=1e-12)
+
+
+@maps
+def test_gram_does_not_depend_on_the_chunks(coefficients: Any, lifted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, rng = random_map(1, 23, 3, coefficients, lifted)
+    targets = rng.standard_normal((23, 2))
+    whole = data.gram(targets)
+    monkeypatch.setattr(lifting, "_CHUNK_FLOATS", 5 * data.size)
+    for expected, actual in zip(whole, data.gram(targets), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-13, atol=1e-13)
+
+
+@maps
+@FUZZ
+@given(seed=seeds, n=st.integers(1, 6), d=st.integers(1, 5), spread=st.floats(0, 8))
+def test_row_bounds_dominate_the_norms(
+    coefficients: Any, lifted: bool, seed: int, n: int, d: int, spread: float
+) -> None:
+    data, rng = random_map(seed, n, d, coefficients, lifted)
+    z = 10.0 ** rng.uniform(-spread, spread, data.size)
+    root = np.sqrt(z)
+    norms = [np.linalg.norm(np.abs(M) / np.outer(root, root), 2) for M in explicit(data)]
+    bounds = data.row_bounds(z)
+    assert bounds.shape == (n,)
+    assert np.all(norms <= bounds * (1 + 1e-12))
+    # And not far above: a bound in the hundreds would loosen every certificate.
+    assert np.all(bounds <= 4 * np.array(norms) * (1 + 1e-12))
+
+
+@maps
+def test_mean_size_is_the_mean_frobenius_norm(coefficients: Any, lifted: bool) -> None:
+    data, _ = random_map(2, 8, 3, coefficients, lifted)
+    squares = np.square(explicit(data)).sum(axis=(1, 2))
+    assert data.mean_size() == pytest.approx(np.sqrt(squares.mean()), rel=1e-12)
+
+
+@maps
+@FUZZ
+@given(seed=seeds, d=st.integers(1, 4), number=st.floats(1e-3, 1e3))
+def test_maps_in_other_units(coefficients: Any, lifted: bool, seed: int, d: int, number: float) -> None:
+    data, _ = random_map(seed, 5, d, coefficients, lifted)
+    matrices = explicit(data)
+    np.testing.assert_allclose(explicit(data.in_units(number)), matrices, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(explicit(data.scaled(number)), number * matrices, rtol=1e-12)
+    np.testing.assert_allclose(
+        explicit(data.with_levels(number)), explicit(QuadraticMap(number * data.X, coefficients, lifted)), rtol=1e-12
+    )
+    # Powers of two change nothing at all.
+    np.testing.assert_array_equal(explicit(data.in_units(8.0)), matrices)
+    assert data.scaled(number).X is data.X
+
+
+@pytest.mark.parametrize("lifted", [False, True])
+def test_memory_stays_far_below_one_matrix_a_sample(lifted: bool) -> None:
+    n, d = 2000, 60
+    data, rng = random_map(3, n, d, (0.5, 1.0, 0.25) if lifted else (1.0, 0.0, 0.0), lifted)
+    S, nu = rng.standard_normal((data.size, data.size)), rng.standard_normal(n)
+    tracemalloc.start()
+    try:
+        data.forward(S)
+        data.adjoint(nu)
+        data.row_bounds(np.ones(data.size))
+        data.mean_size()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # A few copies of the data; a matrix for every sample would be 60 of them.
+    assert peak < 6 * data.X.nbytes
+
+
+def test_memory_of_the_gram_matrix_is_bounded_by_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, rng = random_map(4, 20_000, 12, (0.5, 1.0, 0.25), True)
+    targets = rng.standard_normal((20_000, 1))
+    monkeypatch.setattr(lifting, "_CHUNK_FLOATS", 2**14)
+    tracemalloc.start()
+    try:
+        data.gram(targets)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # All rows at once would take 20000 * 91 floats, 14.6 MB.
+    assert peak < 3e6
+
+
+def test_power_of_two_is_the_nearest() -> None:
+    for value, expected in [(1.0, 1.0), (1.4, 1.0), (1.5, 2.0), (0.3, 0.25), (1e-300, 2.0**-997), (0.0, 1.0)]:
+        assert lifting.power_of_two(value) == expected

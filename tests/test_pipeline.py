@@ -22,6 +22,12 @@ X = RNG.standard_normal((30, 4))
 Y = X[:, 0] * X[:, 1] - 0.5 * X[:, 2] ** 2 + 0.1 * RNG.standard_normal(30)
 LABELS = np.where(np.median(Y) < Y, 1.0, -1.0)
 
+
+def labels_for(loss: str) -> np.ndarray:
+    """Return two classes as `loss` wants them."""
+    return 0.5 + 0.5 * LABELS if loss == "cross_entropy" else LABELS
+
+
 #: QSDPWarning is for users; a RuntimeWarning of NumPy is a leak.
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
@@ -56,19 +62,25 @@ def quietly(*arguments: Any, allow: type[Warning] | None = None, **settings: Any
 def check(result: QSDPResult) -> None:
     """Check what holds of every result."""
     network, certificate, problem = result.network, result.certificate, result.problem
-    assert np.all(np.abs(network.U) == 1)
-    assert np.all(np.abs(network.V) == 1)
+    for weights in (network.U, network.V):
+        assert set(np.unique(weights[:, : problem.n_features])) <= set(range(1 - problem.levels, problem.levels, 2))
+        assert np.all(np.abs(weights[:, problem.n_features :]) == 1)
     assert np.all(np.isfinite(network.alpha))
-    assert network.shared_alpha
+    if network.alpha.reshape(network.n_neurons, -1).any(axis=0).all():
+        assert network.shared_alpha
     assert np.all(np.isfinite(result.predict(problem.X)))
     assert math.isfinite(certificate.objective)
     assert 0.0 <= certificate.lower_bound <= certificate.objective
     assert certificate.objective == problem.objective(network)
     assert certificate.lower_bound == result.relaxation.lower_bound
-    assert result.covariance.residual < 1e-10
-    assert result.covariance.diagonal_error < 1e-10
-    # The sum of the weights does not depend on the number of neurons: rho pi / c.
-    assert network.alpha.sum() == pytest.approx(result.covariance.total_weight, rel=1e-12)
+    covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
+    assert len(covariances) == problem.n_outputs
+    for k, covariance in enumerate(covariances):
+        assert covariance.residual < 1e-10
+        assert covariance.diagonal_error < 1e-10
+        # The sum of the weights does not depend on the number of neurons: rho pi / c.
+        total = network.alpha.reshape(network.n_neurons, -1)[:, k].sum()
+        assert total == pytest.approx(covariance.total_weight, rel=1e-12)
 
 
 def same_network(one: QSDPResult, other: QSDPResult) -> bool:
@@ -111,7 +123,7 @@ def test_timings(result: QSDPResult) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss(loss: str) -> None:
-    result = quietly(X, LABELS, n_neurons=50, beta=0.5, loss=loss, random_state=0)
+    result = quietly(X, labels_for(loss), n_neurons=50, beta=0.5, loss=loss, random_state=0)
     check(result)
     assert result.relaxation.status == "optimal"
 
@@ -277,7 +289,7 @@ def test_all_zero_targets(loss: str, beta: float) -> None:
 @pytest.mark.parametrize("beta", [0.0, 0.1])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_all_zero_data(loss: str, beta: float) -> None:
-    result = quietly(np.zeros((30, 4)), LABELS, n_neurons=20, beta=beta, loss=loss, allow=QSDPWarning)
+    result = quietly(np.zeros((30, 4)), labels_for(loss), n_neurons=20, beta=beta, loss=loss, allow=QSDPWarning)
     check(result)
     assert not result.predict(X).any()
     assert result.certificate.relative_gap < 1e-9
@@ -295,7 +307,7 @@ def test_the_warning_about_zero_networks_does_not_blame_a_beta_of_zero(data: Any
 @pytest.mark.parametrize("loss", LOSSES)
 def test_beta_zero(loss: str) -> None:
     # Only the trivial dual is feasible, so the bound may be as low as zero, with a warning.
-    check(quietly(X, LABELS, n_neurons=20, beta=0.0, loss=loss, random_state=0, allow=QSDPWarning))
+    check(quietly(X, labels_for(loss), n_neurons=20, beta=0.0, loss=loss, random_state=0, allow=QSDPWarning))
 
 
 @pytest.mark.parametrize("seed", [1, 5])
@@ -310,20 +322,20 @@ def test_separable_labels_with_almost_no_regularisation(loss: str, beta: float, 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_tiny_beta(loss: str) -> None:
-    check(quietly(X, LABELS, n_neurons=20, beta=1e-12, loss=loss, random_state=0, allow=QSDPWarning))
+    check(quietly(X, labels_for(loss), n_neurons=20, beta=1e-12, loss=loss, random_state=0, allow=QSDPWarning))
 
 
 @pytest.mark.parametrize("beta", [1e6, 1e100, 1e300, 1e308])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_very_large_beta(loss: str, beta: float) -> None:
     with pytest.warns(QSDPWarning, match="zero network is globally optimal; choose a smaller beta"):
-        result = solve_and_sample(X, LABELS, n_neurons=20, beta=beta, loss=loss)
+        result = solve_and_sample(X, labels_for(loss), n_neurons=20, beta=beta, loss=loss)
     check(result)
     assert not result.network.alpha.any()
     assert not result.predict(X).any()
     assert result.certificate.relative_gap < 1e-9
     assert result.relaxation.status == "optimal"
-    assert result.relaxation.rho == 0.0
+    assert not np.any(result.relaxation.rho)
 
 
 def test_warnings_about_the_solve_come_once_and_point_at_the_caller() -> None:
@@ -374,7 +386,7 @@ def test_duplicated_rows_are_a_weight_of_the_loss() -> None:
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("scale", [1e60, 1e-60])
 def test_extreme_scales_of_the_data(scale: float, loss: str) -> None:
-    check(quietly(X * scale, LABELS, n_neurons=20, loss=loss, random_state=0, allow=QSDPWarning))
+    check(quietly(X * scale, labels_for(loss), n_neurons=20, loss=loss, random_state=0, allow=QSDPWarning))
 
 
 @pytest.mark.parametrize("scale", [1e60, 1e-60])
@@ -405,3 +417,139 @@ def test_units_of_the_targets_do_not_matter(result: QSDPResult, k: int) -> None:
 def test_predicting_for_other_widths(result: QSDPResult) -> None:
     with pytest.raises(InvalidInputError, match="X must have 4 columns"):
         result.predict(X[:, :3])
+
+
+def test_separable_classes_with_no_regularisation() -> None:
+    data = np.random.default_rng(1).standard_normal((30, 3))
+    classes = (data[:, 0] * data[:, 1] > 0).astype(int)
+    check(quietly(data, classes, n_neurons=20, beta=0.0, loss="cross_entropy", random_state=0, allow=QSDPWarning))
+
+
+# -- activations, levels, several outputs ---------------------------------------------------------------
+
+ACTIVATIONS: list[Any] = [None, "quadratic", "relu", (-0.5, 1.0, 0.25), (0, 1, 0), (0, 0, 1)]
+CLASSES = np.digitize(Y, np.quantile(Y, [1 / 3, 2 / 3]))
+
+
+def three_outputs(loss: str) -> np.ndarray:
+    """Return targets of three outputs as `loss` wants them."""
+    if loss == "cross_entropy":
+        return CLASSES
+    if LOSSES[loss].labels:
+        return np.stack([LABELS, -LABELS, np.where(X[:, 0] > 0, 1.0, -1.0)], axis=1)
+    return np.stack([Y, 10 * X[:, 1], X[:, 0] ** 2], axis=1)
+
+
+@pytest.mark.parametrize("levels", [2, 3, 5, 128])
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+def test_every_activation_and_level(activation: Any, levels: int) -> None:
+    result = quietly(X, Y, n_neurons=30, beta=0.01, activation=activation, levels=levels, random_state=0)
+    check(result)
+    assert result.problem == TrainingProblem(X, Y, beta=0.01, activation=activation, levels=levels)
+    assert same_network(result, result.resample(30, 0))
+    polynomial = result.network.to_polynomial()
+    np.testing.assert_allclose(polynomial.predict(X), result.predict(X), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("levels", "activation", "allotment"), [(2, None, "equal"), (3, "relu", "proportional")], ids=str
+)
+def test_vector_outputs(levels: int, activation: Any, allotment: str, loss: str) -> None:
+    settings = {"beta": 0.05, "loss": loss, "levels": levels, "activation": activation, "random_state": 0}
+    y = three_outputs(loss)
+    result = quietly(X, y, n_neurons=50, allotment=allotment, **settings)
+    check(result)
+    assert result.relaxation.status == "optimal"
+    assert result.predict(X).shape == (30, 3)
+    assert isinstance(result.covariance, list)
+    assert same_network(result, quietly(X, y, n_neurons=50, allotment=allotment, **settings))
+    assert same_network(result, result.resample(50, 0, allotment=allotment))
+    again = result.resample(7, 1)
+    check(again)
+    assert (again.network.alpha != 0).sum(axis=0).max() <= 3 or not np.all(again.relaxation.rho)
+
+
+def test_one_column_of_targets_is_the_scalar_problem() -> None:
+    vector = quietly(X, Y[:, None], n_neurons=40, beta=0.1, random_state=0)
+    scalar = quietly(X, Y, n_neurons=40, beta=0.1, random_state=0)
+    check(vector)
+    np.testing.assert_array_equal(vector.predict(X)[:, 0], scalar.predict(X))
+    assert vector.certificate.lower_bound == scalar.certificate.lower_bound
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2, 1])
+def test_too_few_neurons_for_the_outputs(bad: int, result: QSDPResult, no_solve: None) -> None:
+    with pytest.raises(InvalidInputError, match="n_neurons"):
+        solve_and_sample(X, three_outputs("squared"), n_neurons=bad)
+
+
+@pytest.mark.parametrize("shaping", ["krivine", "sdp"])
+@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize(("before", "after"), [(2, 3), (2, 128), (4, 2), (3, 5)])
+def test_resample_with_other_levels_needs_no_solve(
+    before: int, after: int, activation: Any, shaping: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"beta": 0.01, "activation": activation, "levels": before, "shaping": shaping, "random_state": 0}
+    original = quietly(X, Y, n_neurons=40, **settings)
+
+    def explode(*_: object, **__: object) -> None:
+        raise AssertionError("a solve started")
+
+    for name, backend in BACKENDS.items():
+        monkeypatch.setitem(BACKENDS, name, dataclasses.replace(backend, solve=explode))
+    monkeypatch.setattr(qsdp.pipeline, "solve_relaxation", explode)
+    if shaping == "sdp" and after > 100:
+        return
+    moved = original.resample(60, 1, levels=after)
+    check(moved)
+    assert moved.network.n_neurons == 60
+    assert moved.network.levels == after
+    assert moved.problem == original.problem.with_levels(after)
+    assert moved.relaxation.problem == moved.problem
+    assert moved.covariance.method == shaping
+    assert certify(moved.network, moved.problem, moved.relaxation) == moved.certificate
+    assert set(moved.timings) == STAGES
+    assert original.network.levels == before, "the first result stays as it was"
+    old, new = original.relaxation.predict(X), moved.relaxation.predict(X)
+    np.testing.assert_allclose(new, old, rtol=1e-9, atol=1e-9 * np.abs(old).max())
+    # Back again, and on to any size.
+    check(moved.resample(3, 2, levels=before))
+    check(moved.resample(200, 2))
+
+
+@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
+def test_resample_of_vectors_with_other_levels(loss: str) -> None:
+    original = quietly(X, three_outputs(loss), n_neurons=40, beta=0.05, loss=loss, random_state=0)
+    moved = original.resample(41, 1, levels=3, allotment="proportional")
+    check(moved)
+    assert moved.network.levels == 3
+    assert isinstance(moved.covariance, list)
+
+
+def test_resample_with_the_same_levels_changes_nothing(result: QSDPResult, no_solve: None) -> None:
+    again = result.resample(40, 0, levels=2)
+    assert same_network(again, result)
+    assert again.relaxation is result.relaxation
+    assert again.covariance is result.covariance
+
+
+@pytest.mark.parametrize("kind", ["lift", "vector", "levels"])
+def test_degenerate_data_of_every_kind(kind: str) -> None:
+    options: dict[str, Any] = {"activation": "relu"} if kind == "lift" else {"levels": 3} if kind == "levels" else {}
+    for data in (X[:3], X[:, :1], np.repeat(X[:1], 30, axis=0), np.c_[X, X[:, 0], np.zeros(30)], np.sign(X)):
+        y = Y[: len(data)]
+        y = np.stack([y, -2 * y], axis=1) if kind == "vector" else y
+        check(quietly(data, y, n_neurons=20, beta=0.01, random_state=0, allow=QSDPWarning, **options))
+
+
+@pytest.mark.parametrize("scale", [1e60, 1e-60])
+@pytest.mark.parametrize("loss", ["squared", "absolute", "hinge", "cross_entropy"])
+def test_extreme_scales_of_lifted_data(loss: str, scale: float) -> None:
+    options = {"activation": "relu", "levels": 3, "random_state": 0, "allow": QSDPWarning}
+    check(quietly(X * scale, labels_for(loss), n_neurons=20, loss=loss, **options))
+
+
+@pytest.mark.parametrize("coefficients", [(1e30, 0, 0), (1e-30, 0, 0), (1e30, 1.0, 1e-30), (1e-9, 1e9, 1.0)])
+def test_extreme_activations(coefficients: Any) -> None:
+    check(quietly(X, Y, n_neurons=20, activation=coefficients, random_state=0, allow=QSDPWarning))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -162,78 +162,6 @@ def test_forward_and_adjoint_against_loops() -> None:
     np.testing.assert_allclose(problem.adjoint(nu), adjoint, rtol=1e-12, atol=1e-12)
 
 
-# -- units -------------------------------------------------------------------------------------------
-
-exponents = st.floats(-6, 6)
-
-
-@every_loss
-@FUZZ
-@given(seed=seeds, x=exponents, y=exponents, beta=st.floats(-8, 8), alpha=st.floats(-3, 3))
-def test_normalised_objective(loss: Loss, seed: int, x: float, y: float, beta: float, alpha: float) -> None:
-    rng = np.random.default_rng(seed)
-    scale = 1.0 if loss.labels else 10.0**y
-    problem = TrainingProblem(
-        rng.standard_normal((6, 3)) * 10.0**x, targets(loss, rng, 6) * scale, beta=10.0**beta, loss=loss
-    )
-    normal, units = problem.normalised()
-    network = make_network(rng, 4, 3)
-    network = dataclasses.replace(network, alpha=network.alpha * 10.0**alpha)
-    original = dataclasses.replace(network, alpha=network.alpha * units.weight)
-    assert problem.objective(original) == pytest.approx(units.value * normal.objective(network), rel=1e-12)
-    prediction = units.prediction * network.predict(normal.X)
-    np.testing.assert_allclose(original.predict(problem.X), prediction, rtol=1e-12)
-
-    Z, rho = rng.standard_normal((3, 3)), float(rng.uniform(0, 2))
-    for regularization in ("tight", "paper"):
-        value = problem.relaxed_objective(units.weight * Z, units.weight * rho, regularization=regularization)
-        expected = units.value * normal.relaxed_objective(Z, rho, regularization=regularization)
-        assert value == pytest.approx(expected, rel=1e-12)
-
-    for unit in (units.weight, units.prediction):
-        assert math.frexp(unit)[0] == 0.5
-    assert math.frexp(units.value)[0] == 0.5
-    if loss.labels:
-        assert units.prediction == 1.0
-        np.testing.assert_array_equal(normal.y, problem.y)
-
-
-@pytest.mark.parametrize("scale", [1e-100, 1e-60, 1e60, 1e99])
-@pytest.mark.parametrize("target_scale", [1e-100, 1.0, 1e99])
-def test_normalised_numbers_are_finite_at_the_limits(scale: float, target_scale: float) -> None:
-    X, y = np.array([[1.0, 0.3], [0.2, 1.0], [0.5, 0.5]]), np.array([1.0, -0.5, 0.2])
-    for beta in (0.0, 5e-324, 1.0, 1e300, 1e308):
-        normal, units = TrainingProblem(X * scale, y * target_scale, beta=beta).normalised()
-        assert all(math.isfinite(unit) and unit > 0 for unit in dataclasses.astuple(units))
-        assert math.isfinite(normal.beta)
-        assert normal.beta >= 0
-        assert 1e-6 < np.abs(normal.X).max() < 1e6
-        assert 0.1 < np.abs(normal.y).max() < 10
-
-
-@pytest.mark.parametrize("k", [-150, -3, 0, 7, 150])
-def test_units_absorb_powers_of_two(k: int) -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((9, 3)), rng.standard_normal(9)
-    normal, units = TrainingProblem(X, y, beta=0.3).normalised()
-    scaled, scaled_units = TrainingProblem(X * 2.0**k, y * 2.0**-k, beta=0.3 * 2.0 ** (k)).normalised()
-    assert scaled == normal
-    assert scaled_units.weight == units.weight * 2.0 ** (-3 * k)
-    assert scaled_units.prediction == units.prediction * 2.0**-k
-    assert scaled_units.value == units.value * 4.0**-k
-
-
-@every_loss
-def test_normalising_zero_data(loss: Loss) -> None:
-    y = np.array([1.0, -1.0])
-    normal, _ = TrainingProblem(np.zeros((2, 3)), y, beta=0.0, loss=loss).normalised()
-    assert not normal.X.any()
-    assert normal.beta == 0.0
-    if not loss.labels:
-        normal, _ = TrainingProblem(np.eye(2), np.zeros(2), beta=1.0, loss=loss).normalised()
-        assert not normal.y.any()
-
-
 # -- what is kept of the data ------------------------------------------------------------------------
 
 
@@ -307,11 +235,10 @@ def test_a_problem_keeps_its_data_when_a_mapped_file_changes(tmp_path: Any) -> N
 
 def test_arrays_are_read_only() -> None:
     problem = TrainingProblem(np.ones((3, 2)), [1, 2, 3], beta=1.0)
-    for candidate in (problem, problem.normalised()[0]):
-        for array in (candidate.X, candidate.y):
-            assert array.dtype == np.float64
-            with pytest.raises(ValueError, match="read-only"):
-                array[0] = 5.0
+    for array in (problem.X, problem.y):
+        assert array.dtype == np.float64
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 5.0
 
 
 VARIANTS = {
@@ -367,3 +294,124 @@ def test_equality() -> None:
     assert problem != "problem"
     with pytest.raises(TypeError, match="unhashable"):
         hash(problem)
+
+
+# -- levels, activations, several outputs ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "size", "dimension"),
+    [
+        ({}, 4, 4),
+        ({"levels": 4}, 4, 12),
+        ({"activation": "quadratic"}, 4, 4),
+        ({"activation": "relu"}, 5, 5),
+        ({"activation": "relu", "levels": 3}, 5, 9),
+        ({"activation": (0, 0, 1), "levels": 128}, 5, 4 * 127 + 1),
+    ],
+    ids=str,
+)
+def test_sizes(options: dict[str, Any], size: int, dimension: int) -> None:
+    problem = TrainingProblem(np.ones((3, 4)), [1.0, 2.0, 3.0], beta=0.25, **options)
+    assert (problem.size, problem.dimension) == (size, dimension)
+    assert problem.regularization_weight() == 2 * 0.25 * dimension
+    assert problem.regularization_weight("paper") == 0.25 * dimension
+    assert (problem.map.size, problem.map.n_rows) == (size, 3)
+    assert (problem.vector, problem.n_outputs) == (False, 1)
+
+
+@pytest.mark.parametrize("levels", [2, 3, 4])
+@pytest.mark.parametrize("activation", [None, (2.0, 0.0, 0.0), (0.5, -1.5, 0.75), (0.0, 1.0, 0.0)])
+@pytest.mark.parametrize("n_outputs", [0, 1, 3])
+def test_objective_of_every_kind_of_network_against_loops(n_outputs: int, activation: Any, levels: int) -> None:
+    rng = np.random.default_rng(levels)
+    X, Y = rng.standard_normal((6, 3)), rng.standard_normal((6, max(n_outputs, 1)))
+    y = Y if n_outputs else Y[:, 0]
+    problem = TrainingProblem(X, y, beta=0.3, activation=activation, levels=levels)
+    a, b, c = activation or (1.0, 0.0, 0.0)
+    lifted = problem.size - 3
+    alpha = rng.standard_normal((5, Y.shape[1]))
+    U, V = rng.integers(0, levels, size=(2, 5, problem.size)) * 2 - (levels - 1)
+    for weights in (U, V):
+        weights[:, 3:] = rng.choice([-1, 1], size=(5, lifted))
+    network = BilinearNetwork(U, V, alpha if n_outputs else alpha[:, 0], levels, activation)
+    terms = [0.3 * (3 * (levels - 1) + lifted) * abs(weight) for weight in alpha.ravel()]
+    for i in range(6):
+        for k in range(Y.shape[1]):
+            output = 0.0
+            for j in range(5):
+                left, right = float(X[i] @ U[j, :3]), float(X[i] @ V[j, :3])
+                value = a * left * right
+                if lifted:
+                    s, t = int(U[j, 3]), int(V[j, 3])
+                    value += 0.5 * b * (left * t + right * s) + c * s * t
+                output += alpha[j, k] * value
+            terms.append((output - Y[i, k]) ** 2)
+    assert problem.objective(network) == pytest.approx(math.fsum(terms), rel=1e-12)
+
+
+def test_scaled_and_true_weights_give_the_same_forms() -> None:
+    problem = TrainingProblem(np.eye(3), np.ones(3), beta=1.0, levels=4, activation="relu")
+    rng = np.random.default_rng(0)
+    S = rng.standard_normal((4, 4))
+    true = np.array([3.0, 3.0, 3.0, 1.0])
+    np.testing.assert_allclose(problem.forward(S), problem.weight_map.forward(S * np.outer(true, true)), rtol=1e-12)
+
+
+def test_with_levels_and_output_share_the_data() -> None:
+    X, y = np.ones((4, 2)), np.arange(8.0).reshape(4, 2)
+    problem = TrainingProblem(X, y, beta=1.0, activation="relu")
+    problem.map  # noqa: B018 (cached, and must not be carried over)
+    other = problem.with_levels(5)
+    assert other == TrainingProblem(X, y, beta=1.0, activation="relu", levels=5)
+    assert other != problem
+    assert other.X is problem.X
+    assert other.y is problem.y
+    assert other.dimension == 9
+    np.testing.assert_array_equal(other.map.X, 4 * X)
+    assert problem.levels == 2, "the problem itself stays as it was"
+    assert other.with_levels(2) == problem
+    for k in range(2):
+        scalar = problem.output(k)
+        assert scalar == TrainingProblem(X, y[:, k], beta=1.0, activation="relu")
+        assert scalar.X is problem.X
+        with pytest.raises(ValueError, match="read-only"):
+            scalar.y[0] = 7.0
+
+
+def test_vector_targets_are_kept_read_only() -> None:
+    y = np.arange(8.0).reshape(4, 2)
+    problem = TrainingProblem(np.ones((4, 2)), y, beta=1.0)
+    y[:] = 99.0
+    assert problem.y[3].tolist() == [6.0, 7.0]
+    with pytest.raises(ValueError, match="read-only"):
+        problem.y[0, 0] = 5.0
+    assert (problem.vector, problem.n_outputs) == (True, 2)
+
+
+def test_repr_tells_what_is_not_the_default() -> None:
+    X, y = np.ones((3, 2)), np.eye(3)
+    problem = TrainingProblem(X, y, beta=0.5, loss="cross_entropy", activation="linear_quadratic", levels=3)
+    assert repr(problem) == (
+        "TrainingProblem(n_samples=3, n_features=2, n_outputs=3, beta=0.5, loss=CrossEntropy(), "
+        "activation=(0.1, 1.0, 0.0), levels=3)"
+    )
+
+
+def test_equality_of_levels_activations_and_shapes() -> None:
+    X, y = np.ones((3, 2)), np.array([1.0, 2.0, 3.0])
+    problem = TrainingProblem(X, y, beta=1.0)
+    assert problem == TrainingProblem(X, y, beta=1.0, activation=None, levels=2)
+    for options in ({"levels": 3}, {"activation": "relu"}, {"activation": "quadratic"}):
+        assert problem != TrainingProblem(X, y, beta=1.0, **options)
+    assert problem != TrainingProblem(X, y[:, None], beta=1.0)
+
+
+def test_problems_survive_pickling_with_their_map() -> None:
+    problem = TrainingProblem(np.ones((3, 2)), np.eye(3), beta=1.0, loss="cross_entropy", levels=3, activation="relu")
+    problem.map  # noqa: B018
+    other = pickle.loads(pickle.dumps(problem))
+    assert other == problem
+    np.testing.assert_array_equal(other.map.X, problem.map.X)
+    with pytest.raises(ValueError, match="read-only"):
+        other.X[0] = 5.0

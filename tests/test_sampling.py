@@ -7,12 +7,15 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from brute_force import random_problem
+from brute_force import random_problem, random_vector_problem
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 import qsdp
 from qsdp import sampling
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.sampling import allot
 
 
 @pytest.fixture(scope="module")
@@ -158,5 +161,274 @@ def test_bad_random_states_are_refused(covariance, bad):
 
 
 def test_other_kinds_are_refused():
-    with pytest.raises(InvalidTypeError, match="must be a SignCovariance.*got ndarray"):
+    with pytest.raises(InvalidTypeError, match=r"must be a SignCovariance.*got ndarray"):
         qsdp.sample_network(np.eye(4))
+
+
+# Several levels and lifts
+
+
+KINDS = [(3, None), (4, None), (2, "relu"), (3, "relu"), (4, (-0.5, 1.0, 0.25))]
+kinds = pytest.mark.parametrize(("levels", "activation"), KINDS, ids=str)
+
+
+def levels_relaxation(levels, activation):
+    return qsdp.solve_relaxation(random_problem(21, 4, 25, beta=0.02, activation=activation, levels=levels))
+
+
+def sample_z(samples, expected):
+    """Standardised deviations of the means of columns, by their own spread; 0 for constant right ones."""
+    error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
+    difference = samples.mean(axis=0) - expected
+    constant = error == 0.0
+    assert np.all(np.abs(difference[constant]) < 1e-9)
+    return np.where(constant, 0.0, difference / np.where(constant, 1.0, error))
+
+
+def assert_mean_is_twice_z(U, V, alpha, Z, problem, alarm):
+    """E[sum alpha u v'] is 2 Z on the columns of true levels."""
+    sizes = np.r_[np.full(problem.n_features, problem.levels - 1), np.ones(problem.size - problem.n_features)]
+    products = (U[:, :, None].astype(float) * V[:, None, :]).reshape(len(U), -1)
+    expected = (2 * Z * np.outer(sizes, sizes) / alpha.sum()).ravel()
+    assert np.abs(sample_z(products, expected)).max() < largest_z(len(expected), alarm)
+
+
+@pytest.mark.parametrize("method", ["krivine", "sdp"])
+@kinds
+def test_weights_are_levels_and_their_mean_is_twice_z(levels, activation, method):
+    # False alarm below 1e-6 for each of the ten.
+    relaxation = levels_relaxation(levels, activation)
+    problem, M = relaxation.problem, levels - 1
+    covariance = qsdp.shape_covariance(relaxation, method=method)
+    network = qsdp.sample_network(covariance, 60_000, random_state=2)
+    assert (network.levels, network.activation) == (levels, problem.activation)
+    assert network.n_inputs == 4
+    for weights in (network.U, network.V):
+        assert weights.dtype == np.int8
+        assert set(np.unique(weights[:, :4])) <= set(range(-M, M + 1, 2))
+        assert {-M, M} <= set(np.unique(weights[:, :4]))
+        assert np.all(np.abs(weights[:, 4:]) == 1)
+    assert network.shared_alpha
+    assert network.alpha.sum() == pytest.approx(covariance.total_weight, rel=1e-12)
+    assert_mean_is_twice_z(network.U, network.V, network.alpha, relaxation.Z, problem, 1e-6)
+    # Then the mean of the network's predictions is the relaxation's: each row's mean by its own spread.
+    U, V = network.U.astype(float), network.V.astype(float)
+    outputs = covariance.total_weight * lifted_products(problem, U, V)
+    scores = sample_z(outputs, relaxation.predict(problem.X))
+    assert np.abs(scores).max() < largest_z(len(scores), 1e-6)
+
+
+def lifted_products(problem, U, V):
+    """Outputs of single neurons with alpha = 1, shape (m, n)."""
+    a, b, c = problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)
+    d = problem.n_features
+    left, right = U[:, :d] @ problem.X.T, V[:, :d] @ problem.X.T
+    if not problem.lifted:
+        return a * left * right
+    s, t = U[:, d:], V[:, d:]
+    return a * left * right + 0.5 * b * (left * t + right * s) + c * s * t
+
+
+def test_a_wrong_scale_would_be_noticed():
+    # The test above has teeth: the means for M = 2 on unscaled columns are far outside.
+    relaxation = levels_relaxation(3, None)
+    network = qsdp.sample_network(qsdp.shape_covariance(relaxation), 60_000, random_state=2)
+    products = (network.U[:, :, None].astype(float) * network.V[:, None, :]).reshape(60_000, -1)
+    assert np.abs(sample_z(products, (2 * relaxation.Z / network.alpha.sum()).ravel())).max() > 20
+
+
+def test_middle_level_has_its_frequency():
+    # For M = 2 a weight is 0 when its two signs differ: arccos(t) / pi. 8 frequencies, false alarm below 1e-6.
+    covariance = qsdp.shape_covariance(levels_relaxation(3, None))
+    network = qsdp.sample_network(covariance, 60_000, random_state=3)
+    zero = (np.hstack([network.U, network.V]) == 0).astype(float)
+    expected = np.arccos(covariance.replica_correlation) / np.pi
+    assert np.abs(sample_z(zero, expected)).max() < largest_z(8, 1e-6)
+    assert expected.max() > 0.05
+
+
+@pytest.mark.parametrize("levels", [3, 4, 5])
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_intermediate_levels_occur(levels, activation):
+    covariance = qsdp.shape_covariance(levels_relaxation(levels, activation))
+    # Coordinates whose replicas disagree now and then; there are some, and all levels occur in them.
+    free = np.flatnonzero((covariance.replica_correlation < 0.95) & (covariance.replicas > 1))
+    assert free.size
+    network = qsdp.sample_network(covariance, 20_000, random_state=4)
+    weights = np.hstack([network.U, network.V])
+    for column in weights[:, free].T:
+        assert set(np.unique(column)) == set(range(1 - levels, levels, 2))
+
+
+def test_weights_of_several_levels_are_symmetric():
+    # u and -u are equally likely: means zero; false alarm below 1e-6.
+    network = qsdp.sample_network(qsdp.shape_covariance(levels_relaxation(4, "relu")), 60_000, random_state=5)
+    assert np.abs(sample_z(np.hstack([network.U, network.V]).astype(float), 0.0)).max() < largest_z(10, 1e-6)
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_the_most_levels_fit_into_eight_bits(activation):
+    network = qsdp.sample_network(qsdp.shape_covariance(levels_relaxation(128, activation)), 300, random_state=6)
+    assert np.all(network.U[:, :4] % 2 == 1)
+    assert len(np.unique(network.U[:, :4])) > 5
+
+
+@kinds
+def test_chunks_and_sizes_do_not_change_samples_of_levels(levels, activation, monkeypatch):
+    covariance = qsdp.shape_covariance(levels_relaxation(levels, activation))
+    whole = qsdp.sample_network(covariance, 300, random_state=7)
+    beginning = qsdp.sample_network(covariance, 41, random_state=7)
+    np.testing.assert_array_equal(beginning.U, whole.U[:41])
+    monkeypatch.setattr(sampling, "_CHUNK_FLOATS", 10 * (levels + 1) * 7)
+    pieces = qsdp.sample_network(covariance, 300, random_state=7)
+    np.testing.assert_array_equal(pieces.U, whole.U)
+    np.testing.assert_array_equal(pieces.V, whole.V)
+
+
+def test_memory_is_bounded_for_levels_too(monkeypatch):
+    covariance = qsdp.shape_covariance(levels_relaxation(4, None))
+    monkeypatch.setattr(sampling, "_CHUNK_FLOATS", 2**14)
+    m = 100_000
+    tracemalloc.start()
+    try:
+        qsdp.sample_network(covariance, m, random_state=6)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # 8 + 8 + 16 bytes a neuron and checked copies; all normal numbers at once would be 32 * 8.
+    assert peak < 70 * m
+
+
+# Several outputs
+
+
+@pytest.mark.parametrize("allotment", ["equal", "proportional"])
+@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
+@pytest.mark.parametrize(("levels", "activation"), [(2, None), (3, "relu")])
+def test_mean_of_a_vector_network_is_the_relaxation(levels, activation, loss, allotment):
+    # Every output by itself; false alarm below 3e-6 for each.
+    problem = random_vector_problem(3, 3, 12, 3, loss, beta=0.02, levels=levels, activation=activation)
+    relaxation = qsdp.solve_relaxation(problem)
+    covariances = qsdp.shape_covariance(relaxation)
+    network = qsdp.sample_network(covariances, 40_001, random_state=8, allotment=allotment)
+    assert network.alpha.shape == (40_001, 3)
+    assert network.n_outputs == 3
+    assert network.shared_alpha
+    shares = [c.total_weight if allotment == "proportional" else 1.0 for c in covariances]
+    assert [int((network.alpha[:, k] != 0).sum()) for k in range(3)] == allot(40_001, shares)
+    # Every neuron serves one output, outputs one after another.
+    owners = network.alpha != 0
+    assert np.all(owners.sum(axis=1) == 1)
+    assert np.all(np.diff(owners.argmax(axis=1)) >= 0)
+    for k, covariance in enumerate(covariances):
+        rows = owners[:, k]
+        assert network.alpha[:, k].sum() == pytest.approx(covariance.total_weight, rel=1e-12)
+        assert_mean_is_twice_z(network.U[rows], network.V[rows], network.alpha[rows, k], relaxation.Z[k], problem, 1e-6)
+    assert network.predict(problem.X).shape == problem.y.shape
+
+
+def test_proportional_shares_lower_the_noise():
+    # Outputs whose rho differ by 100: mean squared error of S over 40 networks each; the ratio expected is
+    # (sum rho)^2 / (C sum rho^2) = 0.34. Asked for is less than 0.8, which 40 networks miss by chance in less
+    # than one case in 1e6 (the spread of a mean is below 5 %).
+    problem = random_vector_problem(3, 3, 12, 3, beta=1e-4)
+    problem = qsdp.TrainingProblem(problem.X, problem.y / problem.y.std(axis=0) * [1.0, 0.01, 0.01], beta=1e-4)
+    relaxation = qsdp.solve_relaxation(problem)
+    covariances, target = qsdp.shape_covariance(relaxation), 2 * np.stack(relaxation.Z)
+    rng = np.random.default_rng(0)
+
+    def error(allotment):
+        networks = [qsdp.sample_network(covariances, 300, rng, allotment=allotment) for _ in range(40)]
+        return np.mean([np.sum((network.quadratic_form - target) ** 2) for network in networks])
+
+    assert error("proportional") < 0.8 * error("equal")
+
+
+def test_a_vector_of_one_output_stays_a_vector():
+    problem = random_vector_problem(3, 3, 12, 1, beta=0.02)
+    covariances = qsdp.shape_covariance(qsdp.solve_relaxation(problem))
+    network = qsdp.sample_network(covariances, 20, random_state=0)
+    assert network.alpha.shape == (20, 1)
+    scalar = qsdp.sample_network(covariances[0], 20, random_state=0)
+    np.testing.assert_array_equal(network.U, scalar.U)
+    np.testing.assert_array_equal(network.alpha[:, 0], scalar.alpha)
+
+
+class TestAllot:
+    """Whole numbers >= 1 that add up to m."""
+
+    @settings(max_examples=200, deadline=None)
+    @given(
+        m=st.integers(1, 10**6),
+        shares=st.lists(st.one_of(st.floats(0, 1e6), st.just(0.0), st.just(1.0)), min_size=1, max_size=12),
+    )
+    def test_sums_and_minimum(self, m, shares):
+        m = max(m, len(shares))
+        sizes = allot(m, shares)
+        assert sum(sizes) == m
+        assert min(sizes) >= 1
+        assert all(type(size) is int for size in sizes)
+        # A larger share never gets fewer, and equal shares differ by one at most, earlier ones first.
+        for i, one in enumerate(shares):
+            for j, other in enumerate(shares):
+                if one > other:
+                    assert sizes[i] >= sizes[j]
+                if one == other and i < j:
+                    assert 0 <= sizes[i] - sizes[j] <= 1
+
+    @pytest.mark.parametrize(
+        ("m", "n_outputs", "expected"),
+        [
+            (3, 3, [1, 1, 1]),
+            (4, 3, [2, 1, 1]),
+            (5, 3, [2, 2, 1]),
+            (7, 3, [3, 2, 2]),
+            (250, 3, [84, 83, 83]),
+            (10, 1, [10]),
+        ],
+    )
+    def test_equal_shares(self, m, n_outputs, expected):
+        assert allot(m, [1.0] * n_outputs) == expected
+        assert allot(m, [0.0] * n_outputs) == expected
+
+    @pytest.mark.parametrize(
+        ("m", "shares", "expected"),
+        [
+            (10, [8.0, 1.0, 1.0], [8, 1, 1]),
+            (100, [70.0, 20.0, 10.0], [70, 20, 10]),
+            (6, [1.0, 2.0], [2, 4]),
+            (10, [1.0, 0.0], [9, 1]),
+            (3, [100.0, 1.0, 1.0], [1, 1, 1]),
+        ],
+    )
+    def test_shares_that_come_out_even_are_met(self, m, shares, expected):
+        assert allot(m, shares) == expected
+
+    @settings(max_examples=100, deadline=None)
+    @given(m=st.integers(10, 5000), shares=st.lists(st.floats(1.0, 10.0), min_size=1, max_size=6))
+    def test_sizes_are_within_one_of_the_proportion(self, m, shares):
+        # Where every output's proportional part is one at least, the minimum is no obstacle.
+        exact = m * np.array(shares) / sum(shares)
+        if exact.min() >= 1.0:
+            assert np.all(np.abs(np.array(allot(m, shares)) - exact) < 1.0 + 1e-9)
+
+    @pytest.mark.parametrize("m", [5, 7, 11, 100])
+    def test_numbers_of_neurons_that_outputs_do_not_divide(self, m):
+        problem = random_vector_problem(3, 3, 12, 3, beta=0.02)
+        covariances = qsdp.shape_covariance(qsdp.solve_relaxation(problem))
+        network = qsdp.sample_network(covariances, m, random_state=0)
+        sizes = (network.alpha != 0).sum(axis=0)
+        assert sizes.tolist() == allot(m, [1.0] * 3)
+        for k, covariance in enumerate(covariances):
+            # Fewer neurons, larger weights: the mean stays right for every output.
+            assert network.alpha[:, k].max() == pytest.approx(covariance.total_weight / sizes[k], rel=1e-12)
+
+    def test_bad_allotments_are_refused(self):
+        with pytest.raises(InvalidInputError, match=r"allotment must be one of.*did you mean 'proportional'"):
+            qsdp.sample_network(qsdp.shape_covariance(levels_relaxation(2, None)), 5, allotment="proportionl")
+
+
+@pytest.mark.parametrize("bad", [[], [1, 2], (None,), {}, "ab"])
+def test_lists_of_other_things_are_refused(bad):
+    with pytest.raises(InvalidTypeError, match="covariance must be a SignCovariance, or a list of one for each"):
+        qsdp.sample_network(bad)

@@ -135,9 +135,13 @@ BAD_Y: dict[str, Any] = {
     "long": np.r_[Y, 1.0],
     "empty": [],
     "scalar": 3.0,
-    "two columns": np.c_[Y, Y],
-    "one column": Y[:, None],
-    "frame": pd.DataFrame({"y": Y}),
+    "three dimensions": Y[:, None, None],
+    "no columns": np.zeros((N, 0)),
+    "short columns": np.c_[Y, Y][:-1],
+    "transposed columns": np.c_[Y, Y].T,
+    "nan in a column": np.c_[Y, np.r_[np.nan, Y[1:]]],
+    "words in columns": [["a", "b"]] * N,
+    "too large a column": np.c_[Y, Y * 1e150],
     "ragged": [1.0, [2.0, 3.0]] * (N // 2),
     "words": list("abcdefgh"),
     "digits as text": list("12345678"),
@@ -147,6 +151,14 @@ BAD_Y: dict[str, Any] = {
     "integers beyond double": [10**400] * N,
     "too large": Y * 1e150,
     "too small": Y * 1e-150,
+}
+
+#: Targets of shape (n, C), vector outputs for losses of real targets.
+VECTOR_Y: dict[str, Any] = {
+    "two columns": np.c_[Y, Y],
+    "one column": Y[:, None],
+    "frame": pd.DataFrame({"y": Y, "z": -Y}),
+    "lists": np.c_[Y, Y].tolist(),
 }
 
 BAD_LABELS: dict[str, Any] = {
@@ -183,6 +195,15 @@ def test_bad_targets(entry: Callable[..., Any], value: Any) -> None:
     refused("y", lambda: entry(X, value))
 
 
+@pytest.mark.parametrize("value", VECTOR_Y.values(), ids=VECTOR_Y.keys())
+def test_columns_of_targets_are_vector_outputs(value: Any) -> None:
+    problem = TrainingProblem(X, value, beta=0.1)
+    assert problem.y.shape == np.asarray(value).shape
+    for loss in LABEL_LOSSES:
+        assert loss in refused("y", lambda loss=loss: TrainingProblem(X, value, beta=0.1, loss=loss))
+    refused("y", lambda: TrainingProblem(X, value, beta=0.1, loss="cross_entropy"))
+
+
 @takes_data
 @pytest.mark.parametrize("loss", LABEL_LOSSES)
 @pytest.mark.parametrize("value", BAD_LABELS.values(), ids=BAD_LABELS.keys())
@@ -196,7 +217,7 @@ def test_bad_labels(entry: Callable[..., Any], value: Any, loss: str) -> None:
 def test_messages_about_shapes_show_the_shapes() -> None:
     assert "(8,)" in refused("X", lambda: TrainingProblem(X[:, 0], Y, beta=0.1))
     assert "(1, 8, 3)" in refused("X", lambda: TrainingProblem(X[None], Y, beta=0.1))
-    assert "(8, 2)" in refused("y", lambda: TrainingProblem(X, np.c_[Y, Y], beta=0.1))
+    assert "(8, 1, 1)" in refused("y", lambda: TrainingProblem(X, Y[:, None, None], beta=0.1))
     message = refused("y", lambda: TrainingProblem(X, Y[:-1], beta=0.1))
     assert "8" in message
     assert "7" in message
@@ -216,7 +237,7 @@ def test_messages_about_magnitudes_say_what_to_do(scale: float) -> None:
 # -- data of the estimators --------------------------------------------------------------------------
 
 #: scikit-learn itself takes these: a column is flattened with its own warning, text of digits is a number.
-TAKEN_BY_SKLEARN = {"one column", "frame", "digits as text"}
+TAKEN_BY_SKLEARN = {"digits as text"}
 
 ESTIMATOR_X = {name: value for name, value in BAD_X.items() if name not in {*TAKEN_BY_SKLEARN, "too small"}}
 ESTIMATOR_Y = {name: value for name, value in BAD_Y.items() if name not in TAKEN_BY_SKLEARN}
@@ -226,7 +247,7 @@ CLASSIFIER_Y: dict[str, Any] = {
     "short": LABELS[:-1],
     "two columns": np.c_[LABELS, LABELS],
     "real numbers": Y,
-    "three classes": [0, 1, 2, 0, 1, 2, 0, 1],
+    "one column of three": np.c_[LABELS, LABELS, LABELS],
     "single class": ["a"] * N,
     "complex": LABELS + 1j,
     "bytes": np.array([b"a", b"b"] * (N // 2)),
@@ -293,8 +314,10 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "refine": ["polish", "", None, 0],
     "tol": [0, -1, -1e-9, np.nan, np.inf, 10**400, *NOT_NUMBERS],
     "random_state": [-1, 1.5, "0", True, np.nan, [0], object()],
-    "levels": [3, 1, 0, -2, True, "2", None, np.nan, np.array([2, 2])],
-    "activation": [(1, 0, 0), "relu", 0, False, np.array([1.0, 0.0])],
+    "levels": [129, 1, 0, -2, 2.0, 3.5, True, "2", None, np.nan, np.array([2, 2]), 10**30],
+    "activation": ["", "cubic", 0, False, np.array([1.0, 0.0]), (1, 0), (1, 0, 0, 0), (), {}, 1j],
+    "allotment": ["", "by size", None, 1],
+    "n_jobs": ["2", 0, 1.5, True, [2]],
     "max_iter": [0, -5, 1.5, 2.0, "10", True, np.nan, 10**400],
     "time_limit": [0, -1.0, np.nan, np.inf, "1", True],
     "form": ["", "three-block", None, 2],
@@ -305,7 +328,15 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
 
 #: Slips of the pen, and the name that the error has to suggest.
 SLIPS: dict[str, list[tuple[str, str]]] = {
-    "loss": [("sqared", "squared"), ("Squared", "squared"), ("logistics", "logistic"), ("HINGE", "hinge")],
+    "activation": [("rellu", "relu"), ("Quadratic", "quadratic"), ("linear-quadratic", "linear_quadratic")],
+    "allotment": [("proportionl", "proportional"), ("Equal", "equal")],
+    "loss": [
+        ("crossentropy", "cross_entropy"),
+        ("sqared", "squared"),
+        ("Squared", "squared"),
+        ("logistics", "logistic"),
+        ("HINGE", "hinge"),
+    ],
     "solver": [("SCS", "scs"), ("clarable", "clarabel"), ("Mosek", "mosek"), ("cvxop", "cvxopt")],
     "shaping": [("krivin", "krivine"), ("SDP", "sdp")],
     "refine": [("None", "none")],
@@ -318,9 +349,13 @@ ESTIMATOR_ARGUMENTS = (
     "n_neurons",
     "beta",
     "loss",
+    "activation",
+    "levels",
     "solver",
     "shaping",
+    "allotment",
     "tol",
+    "n_jobs",
     "random_state",
     "constant_column",
 )
@@ -334,11 +369,17 @@ ENTRIES: dict[str, Entry] = {
     ),
     "solve_relaxation": (
         lambda p, r, kw: solve_relaxation(p, **kw),
-        ("solver", "tol", "form", "regularization", "max_iter", "time_limit"),
+        ("solver", "tol", "form", "regularization", "max_iter", "time_limit", "n_jobs"),
     ),
     "shape_covariance": (lambda p, r, kw: qsdp.shape_covariance(r.relaxation, **kw), ("method",)),
-    "sample_network": (lambda p, r, kw: sample_network(r.covariance, **kw), ("n_neurons", "random_state")),
-    "resample": (lambda p, r, kw: r.resample(**({"n_neurons": 3} | kw)), ("n_neurons", "random_state")),
+    "sample_network": (lambda p, r, kw: sample_network(r.covariance, **kw), ("n_neurons", "random_state", "allotment")),
+    "resample": (
+        lambda p, r, kw: r.resample(**({"n_neurons": 3} | kw)),
+        ("n_neurons", "random_state", "allotment", "levels"),
+    ),
+    "with_levels": (lambda p, r, kw: p.with_levels(**kw), ("levels",)),
+    "transfer": (lambda p, r, kw: r.relaxation.with_levels(**kw), ("levels",)),
+    "polynomial": (lambda p, r, kw: qsdp.solve_polynomial_relaxation(p, **kw), ("solver", "tol")),
     "build_relaxation": (lambda p, r, kw: qsdp.build_relaxation(p, **kw), ("form", "regularization")),
     "relaxed_objective": (
         lambda p, r, kw: p.relaxed_objective(np.zeros((D, D)), 0.0, **kw),
@@ -348,7 +389,7 @@ ENTRIES: dict[str, Entry] = {
         lambda p, r, kw: solve_and_sample(X, Y, **kw),
         (
             *("n_neurons", "beta", "loss", "levels", "activation"),
-            *("solver", "shaping", "refine", "tol", "random_state"),
+            *("solver", "shaping", "refine", "tol", "allotment", "n_jobs", "random_state"),
         ),
     ),
     "Regressor": (lambda p, r, kw: QuantizedNetworkRegressor(**kw).fit(X, Y), ESTIMATOR_ARGUMENTS),
@@ -360,6 +401,10 @@ def parameter_cases(table: dict[str, list[Any]]) -> Iterator[Any]:
     for entry, (_, arguments) in ENTRIES.items():
         for argument in arguments:
             for value in table.get(argument, []):
+                if entry == "resample" and argument == "levels" and value is None:
+                    continue  # the same levels
+                if entry == "polynomial" and isinstance(value, tuple) and value[1] not in {"scs", "clarabel"}:
+                    continue  # no such solver there
                 yield pytest.param(entry, argument, value, id=f"{entry}-{argument}-{value!r}"[:60])
 
 
@@ -397,7 +442,7 @@ def test_every_argument_is_covered(entry: str, argument: str) -> None:
 def test_far_off_names_list_what_is_allowed_and_suggest_nothing() -> None:
     message = refused("loss", lambda: TrainingProblem(X, Y, beta=0.1, loss="zzzzzz"))
     assert "did you mean" not in message
-    for name in ("absolute", "hinge", "huber", "logistic", "squared", "squared_hinge"):
+    for name in ("absolute", "cross_entropy", "hinge", "huber", "logistic", "squared", "squared_hinge"):
         assert repr(name) in message
 
 
@@ -446,3 +491,46 @@ def test_hierarchy_of_errors() -> None:
 @pytest.mark.parametrize("beta", [0, 1, np.float32(0.5), np.int64(3), Fraction(1, 4), 5e-324])
 def test_good_betas(beta: Any) -> None:
     assert TrainingProblem(X, Y, beta=beta).beta == float(beta)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [(0, 0, 0), (np.nan, 0, 0), (0, np.inf, 0), (1, 0, -np.inf), ("1", 0, 0), (True, 0, 0), (None, 1, 0), (1j, 0, 0)],
+    ids=str,
+)
+def test_bad_coefficients_of_an_activation(value: Any) -> None:
+    for call in (
+        lambda: TrainingProblem(X, Y, beta=0.1, activation=value),
+        lambda: solve_and_sample(X, Y, activation=value),
+        lambda: QuantizedNetworkRegressor(activation=value).fit(X, Y),
+        lambda: qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [1.0], activation=value),
+    ):
+        refused("activation", call)
+
+
+@pytest.mark.parametrize("value", [2, 3, 128, np.int8(4), np.uint64(128)])
+def test_good_levels(value: Any) -> None:
+    problem = TrainingProblem(X, Y, beta=0.1, levels=value)
+    assert problem.levels == int(value)
+    assert type(problem.levels) is int
+    assert problem.dimension == D * (int(value) - 1)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, "quadratic", "relu", (1, 0, 0), [0.1, 1, 0], np.array([0.0, 1.0, 0.5]), qsdp.PolynomialActivation(1, 2, 3)],
+    ids=str,
+)
+def test_good_activations(value: Any) -> None:
+    problem = TrainingProblem(X, Y, beta=0.1, activation=value)
+    assert problem.size == D + problem.lifted
+    assert problem == TrainingProblem(X, Y, beta=0.1, activation=problem.activation)
+    lifted = value is not None and value not in ("quadratic", (1, 0, 0)) if not isinstance(value, np.ndarray) else True
+    assert problem.lifted is lifted
+
+
+def test_a_problem_of_one_output_has_no_others() -> None:
+    vector = TrainingProblem(X, np.c_[Y, Y, Y], beta=0.1)
+    np.testing.assert_array_equal(vector.output(2).y, Y)
+    with pytest.raises(IndexError):
+        vector.output(3)

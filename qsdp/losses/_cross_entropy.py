@@ -128,6 +128,8 @@ class CrossEntropy(Loss):
 
 def _project_simplex(points: FloatArray) -> FloatArray:
     """Return the nearest point of the probability simplex to each row."""
+    # Adding a constant to a row moves nothing; huge ones would leave no digits for the differences.
+    points = points - points.max(axis=1, keepdims=True)
     descending = -np.sort(-points, axis=1)
     excess = (np.cumsum(descending, axis=1) - 1.0) / np.arange(1, points.shape[1] + 1)
     last = np.sum(descending > excess, axis=1, keepdims=True) - 1

@@ -35,7 +35,7 @@ class DualBound:
     z : ndarray of shape (N,) or (C, N)
         Positive; ``Diag(z) +- M`` are positive semidefinite for :math:`M = \sum_i \nu_i \mathcal{X}_i`, and
         ``sum(z)`` is at most ``beta D`` (half of that for the relaxation as printed), up to the rounding
-        allowed for.
+        allowed for. All ones where nu is zero, which proves the bound alone.
     """
 
     value: float

@@ -19,6 +19,7 @@ from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import project_psd
+from qsdp.relaxation.solution import ZERO_GAP
 
 __all__ = ["PolynomialRelaxation", "build_polynomial", "solve_polynomial_relaxation"]
 
@@ -135,22 +136,18 @@ def solve_polynomial_relaxation(
     instance, units = _instance(problem).normalised()
     binary = _binary(problem)
     program = _build(instance, binary)
-    options = {"eps_abs": tol, "eps_rel": tol, "max_iters": 20_000} if solver == "scs" else {"tol_gap_rel": tol}
-    status = "failed"
-    try:
-        with warnings.catch_warnings():
-            # The accuracy reached is measured below.
-            warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-            program.solve(solver=_SOLVERS[solver], **options)
-        status = str(program.status)
-    except cp.SolverError as error:
-        status = f"failed: {str(error).splitlines()[0]}"
+    zero_gradient = instance.loss.gradient(np.zeros_like(instance.target), instance.target)
+    at_zero = instance.loss.value(np.zeros_like(instance.target), instance.target)
+    if _bound(instance, binary, [-zero_gradient], [])[0] >= (1.0 - ZERO_GAP) * at_zero:
+        solver, status = "none", "not needed"
+    else:
+        status = _run(program, solver, tol)
     values = {name: variable.value for name, variable in program.var_dict.items()}
     (Z1, rho1), (Z2, rho2) = (_repair(values[name], instance.size, binary) for name in ("Z1", "Z2"))
     prediction = instance.map.forward(Z1 - Z2)
     objective = instance.loss.value(prediction, instance.target) + instance.weight * (rho1 + rho2)
     gradient = instance.loss.gradient(prediction, instance.target)
-    shifts = _multipliers(program, binary)
+    shifts = [shift for shift in _multipliers(program, binary) if np.all(np.isfinite(shift))]
     bound, nu = _bound(instance, binary, [program.constraints[0].dual_value, -gradient], shifts)
     return PolynomialRelaxation(
         problem=problem,
@@ -165,6 +162,19 @@ def solve_polynomial_relaxation(
         solver_status=status,
         solve_time=time.perf_counter() - start,
     )
+
+
+def _run(program: cp.Problem, solver: str, tol: float) -> str:
+    """Solve and return the solver's own word."""
+    options = {"eps_abs": tol, "eps_rel": tol, "max_iters": 20_000} if solver == "scs" else {"tol_gap_rel": tol}
+    try:
+        with warnings.catch_warnings():
+            # The accuracy reached is measured by the caller.
+            warnings.filterwarnings("ignore", message="Solution may be inaccurate")
+            program.solve(solver=_SOLVERS[solver], **options)
+    except cp.SolverError as error:
+        return f"failed: {str(error).splitlines()[0]}"
+    return str(program.status)
 
 
 def _check_scalar(problem: TrainingProblem) -> None:
@@ -263,7 +273,9 @@ def _largest(M: FloatArray, binary: npt.NDArray[np.bool_], shifts: list[FloatArr
     bounds = []
     for candidate in candidates:
         z = candidate if binary.all() else np.where(binary, candidate, np.maximum(candidate, 0.0))
-        top = float(scipy.linalg.eigvalsh(M - np.diag(z), subset_by_index=[len(M) - 1] * 2)[0]) + slack
+        top = float(scipy.linalg.eigvalsh(M - np.diag(z), subset_by_index=[len(M) - 1] * 2)[0])
+        # Large shifts cancel against the eigenvalue and leave their rounding behind.
+        top += slack + 20.0 * len(M) * _EPS * (float(np.abs(z).max()) + float(rows.max()))
         # A negative top may be taken off only where the diagonal is exact.
         z = z + (top if binary.all() else max(top, 0.0))
         bounds.append(float(z.sum()))

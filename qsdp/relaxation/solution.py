@@ -10,12 +10,15 @@ import numpy as np
 
 from qsdp._gap import Gap, relative
 from qsdp._validation import FloatArray, check_matrix, read_only
-from qsdp.problem import TrainingProblem, quadratic_map
+from qsdp.problem import TrainingProblem, check_levels, quadratic_map
 from qsdp.relaxation.bounds import DualBound, instance_bound
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 
-__all__ = ["RawSolution", "Relaxation", "finish", "join_outputs"]
+__all__ = ["ZERO_GAP", "RawSolution", "Relaxation", "finish", "join_outputs"]
+
+#: Relative gap at which the zero point counts as proven optimal before any solve.
+ZERO_GAP = 1e-9
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ class Relaxation(Gap):
         Predictions stay; the point is rescaled to the new columns and the bound recomputed from the same
         dual vector, so both are valid but in general no longer optimal.
         """
-        if levels == self.problem.levels:
+        if check_levels(levels) == self.problem.levels:
             return self
         problem = self.problem.with_levels(levels)
         if not problem.vector or problem.loss.coupled:

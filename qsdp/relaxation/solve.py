@@ -8,18 +8,15 @@ from dataclasses import replace
 import numpy as np
 from joblib import Parallel, delayed
 
-from qsdp._validation import check_choice, check_integer, check_real, warn
+from qsdp._validation import check_choice, check_integer, check_jobs, check_real, warn
 from qsdp.exceptions import InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, Backend, Settings, choose_backend
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.instance import GramReduction, Instance
-from qsdp.relaxation.solution import RawSolution, Relaxation, finish, join_outputs
+from qsdp.relaxation.solution import ZERO_GAP, RawSolution, Relaxation, finish, join_outputs
 
 __all__ = ["solve_relaxation"]
-
-#: Relative gap at which the zero point counts as proven optimal before any solve.
-_ZERO_GAP = 1e-9
 
 #: Factors on the tolerance of successive attempts.
 _TIGHTENINGS = (1.0, 1e-2, 1e-4)
@@ -107,6 +104,7 @@ def solve_relaxation(
         verbose=bool(verbose),
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
+    check_jobs(n_jobs)
     backend = choose_backend(solver, problem.loss, max_iter=settings.max_iter, time_limit=settings.time_limit)
     if (trivial := _zero_if_optimal(problem, settings.tol, regularization)) is not None:
         return trivial
@@ -186,7 +184,7 @@ def _zero_if_optimal(
     start = time.perf_counter()
     raw = RawSolution(status="not needed")
     zero = finish(problem, raw, solver="none", tol=tol, regularization=regularization)
-    if zero.relative_gap > _ZERO_GAP:
+    if zero.relative_gap > ZERO_GAP:
         return None
     if not quiet:
         empty = [name for name, array in (("X", problem.X), ("y", problem.y)) if not np.any(array)]
