@@ -193,9 +193,7 @@ class TrainingProblem(ReadOnlyArrays):
     def output(self, k: int) -> TrainingProblem:
         """Return the scalar problem of output `k` of a vector problem; the data are shared."""
         if not self.vector or not 0 <= k < self.n_outputs:
-            raise InvalidInputError(
-                f"k must be the number of one of {self.n_outputs} outputs of a vector problem; got {k}"
-            )
+            raise InvalidInputError(f"k must number one of the {self.n_outputs} outputs of a vector problem; got {k}")
         return self._replaced(y=read_only(np.ascontiguousarray(self.y[:, k])))
 
     def _replaced(self, **attributes: Any) -> TrainingProblem:

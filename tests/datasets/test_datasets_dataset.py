@@ -73,7 +73,7 @@ def test_split_takes_frames_labels_and_matrices_of_targets():
         ((np.ones((4, 2)), 7), "y must have shape"),
         ((np.ones((4, 2)), [[1], [1, 2], [1], [1]]), "y must be an array"),
         ((np.ones((1, 2)), np.ones(1)), "at least 2 rows"),
-        ((np.ones(4), np.ones(4)), "X must be"),
+        ((np.ones(4), np.ones(4)), "X must"),
     ],
 )
 def test_split_refuses(arguments, message):
