@@ -19,7 +19,7 @@ __all__ = ["ALLOTMENTS", "allot", "sample_network"]
 #: Beyond this int8 neurons alone take gigabytes an input.
 MAX_NEURONS = 10**9
 
-#: Floats drawn at once: 32 MiB of them, whatever the number of neurons.
+#: Floats drawn at once: 32 MiB of them (their images take as much again), whatever the number of neurons.
 _CHUNK_FLOATS = 2**22
 
 
@@ -57,7 +57,7 @@ def sample_network(
     Returns
     -------
     BilinearNetwork
-        int8 weights; besides them it takes 32 MiB, whatever m.
+        int8 weights; besides them it takes about 100 MiB at most, whatever m.
 
     Notes
     -----

@@ -130,12 +130,12 @@ def formulate(instance: Instance, *, form: str) -> Formulation:
     blocks = _literal_block if form == "literal" else _two_block
     C, N = instance.n_blocks, instance.size
     yhat = cp.Variable(instance.target.shape, name="yhat")
-    rho = cp.Variable(C, name="rho")
+    rho = cp.Variable(C if C > 1 else (), name="rho")
     variables = {"rho": rho, "yhat": yhat}
     fits, diagonals, cones = [], [], []
     for k in range(C):
         suffix = str(k) if C > 1 else ""
-        matrices, Z, diagonal, cone = blocks(N, suffix, rho[k])
+        matrices, Z, diagonal, cone = blocks(N, suffix, rho[k] if C > 1 else rho)
         variables.update(matrices)
         output = yhat[:, k] if instance.target.ndim == 2 else yhat
         fits.append(output == 2 * instance.map.expression(Z))
