@@ -5,9 +5,9 @@ from qsdp.activations import PolynomialActivation
 from qsdp.certificate import Certificate, certify
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.exceptions import QSDPError, QSDPWarning
-from qsdp.networks import BilinearNetwork, load_network
+from qsdp.networks import BilinearNetwork, from_polynomial, load_network, to_polynomial
 from qsdp.pipeline import QSDPResult, solve_and_sample
-from qsdp.polynomial import PolynomialNetwork, from_polynomial, to_polynomial
+from qsdp.polynomial import PolynomialNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.quadratic_form import QuadraticForm
 from qsdp.quantization import DenseLayer, QuantizedMatch, quantize

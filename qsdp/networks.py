@@ -1,4 +1,4 @@
-"""Bilinear networks with quantized first-layer weights, as they are in memory and on disk."""
+"""Bilinear networks with quantized first-layer weights, and the exact way to and from polynomial ones."""
 
 from __future__ import annotations
 
@@ -6,24 +6,36 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray, ReadOnlyArrays, check_matrix, check_targets, own, read_only
+from qsdp._validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.polynomial import KIND as POLYNOMIAL_KIND
+from qsdp.polynomial import QUADRATIC, PolynomialNetwork, merged_network, polynomial_from_archive
 from qsdp.problem import TrainingProblem, check_levels, quadratic_map
+from qsdp.quadratic_form import QuadraticForm
 from qsdp.storage import pack_levels, read_archive, unpack_levels, write_archive
+from qsdp.weights import (
+    FLOAT_BITS,
+    bits_of,
+    check_alpha,
+    check_count,
+    check_fields,
+    check_weights,
+    count_floats,
+    pack_alpha,
+    shared_columns,
+    stored_activation,
+    unpack_alpha,
+)
 
-if TYPE_CHECKING:
-    from qsdp.polynomial import PolynomialNetwork
-
-__all__ = ["BilinearNetwork", "load_network"]
+__all__ = ["BilinearNetwork", "from_polynomial", "load_network", "to_polynomial"]
 
 KIND = "bilinear-network"
-FLOAT_BITS = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,7 +128,7 @@ class BilinearNetwork(ReadOnlyArrays):
     @property
     def shared_alpha(self) -> bool:
         """Whether every output has one second-layer weight for its neurons, and every neuron one output."""
-        return _shared_columns(self.alpha) is not None
+        return shared_columns(self.alpha) is not None
 
     @property
     def n_bits(self) -> int:
@@ -159,10 +171,8 @@ class BilinearNetwork(ReadOnlyArrays):
         """Return the objective (24) or (57) of this network on `problem`."""
         return problem.objective(self)
 
-    def to_quadratic_form(self) -> Any:
+    def to_quadratic_form(self) -> QuadraticForm:
         """Return the network as an explicit `QuadraticForm`, ``x' S x + s' x + s0``."""
-        from qsdp.quadratic_form import QuadraticForm
-
         return QuadraticForm.of_lift(self.quadratic_form, self.activation)
 
     def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
@@ -171,8 +181,6 @@ class BilinearNetwork(ReadOnlyArrays):
 
     def to_polynomial(self, method: str = "auto") -> PolynomialNetwork:
         """Return the same function as a standard network of a polynomial activation; see `to_polynomial`."""
-        from qsdp.polynomial import to_polynomial
-
         return to_polynomial(self, method=method)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -201,9 +209,6 @@ def load_network(path: str | os.PathLike[str]) -> Any:
     StorageError
         The file is damaged or no network of qsdp.
     """
-    from qsdp.polynomial import KIND as POLYNOMIAL_KIND
-    from qsdp.polynomial import polynomial_from_archive
-
     readers = {KIND: network_from_archive, POLYNOMIAL_KIND: polynomial_from_archive}
     kind, header, arrays = read_archive(path, *readers)
     try:
@@ -237,116 +242,82 @@ def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[A
     return BilinearNetwork(U, V, unpack_alpha(arrays, m, {"U", "V"}), levels, activation)
 
 
-def check_fields(header: dict[str, Any], expected: set[str]) -> None:
-    """Raise unless a header has exactly the expected fields."""
-    for what, names in (("lacks", expected - set(header)), ("has an unknown", set(header) - expected)):
-        if names:
-            raise StorageError(f"its header {what} field: {', '.join(sorted(names))[:60]}")
+def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> PolynomialNetwork:
+    r"""Return the same function as a polynomial network; exact.
 
+    Parameters
+    ----------
+    network : BilinearNetwork
+        With any activation, levels, and scalar or vector outputs.
+    method : {"auto", "3m", "2m"}, default="auto"
+        "3m" uses :math:`\tilde u^T \mathcal{X} \tilde v = 2 \sigma(x^T(u+v)/2) - \sigma(x^T u)/2 - \sigma(x^T v)/2`
+        after the signs of the last entries have been moved to alpha; "2m", for activations without linear and
+        constant part, :math:`(x^T u)(x^T v) = (x^T w)^2 - (x^T w_-)^2` with :math:`w = (u+v)/2`,
+        :math:`w_- = (u-v)/2`, whose coefficients have equal magnitudes. "auto" is "2m" where possible.
 
-def stored_activation(header: dict[str, Any]) -> PolynomialActivation | None:
-    """Return a header's activation: three numbers or null, no name, whose meaning might change."""
-    if header["activation"] is not None and not isinstance(header["activation"], list):
-        raise StorageError(f"activation {header['activation']!r:.60} is no list of three numbers")
-    return get_activation(header["activation"])
+    Returns
+    -------
+    PolynomialNetwork
+        With equal neurons merged (opposite ones too where the activation is even), cancelled ones left out
+        and constant ones in the bias. Weights are integers of both parities up to M in magnitude.
 
-
-def check_count(header: dict[str, Any], name: str) -> int:
-    """Return a header's positive integer."""
-    value = header[name]
-    if type(value) is not int or value < 1:
-        raise StorageError(f"{name} {value!r} is no positive integer")
-    return value
-
-
-def bits_of(n_values: int) -> int:
-    """Return ceil(log2(n)), the bits of one of n values."""
-    return (n_values - 1).bit_length()
-
-
-def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDArray[np.int8]:
-    """Return first-layer weights as a read-only int8 copy; every one must be a level."""
-    array: npt.NDArray[Any]
-    if isinstance(weights, np.ndarray) and weights.dtype == np.int8 and weights.ndim == 2 and weights.size:
-        # As they are: as float64 they would take eight times the memory.
-        array = np.asarray(weights)
+    Notes
+    -----
+    Section 2.4 and Appendix C of Bartan and Pilanci with the factors 2, -1/2, -1/2, which the appendix omits.
+    """
+    check_choice("method", method, ["auto", "3m", "2m"])
+    activation = network.activation or QUADRATIC
+    U, V = network.U.astype(np.int16), network.V.astype(np.int16)
+    alpha = network.alpha
+    if network.lifted:
+        if method == "2m":
+            raise InvalidInputError("method must be '3m' for an activation with linear or constant part; got '2m'")
+        signs_u, signs_v = U[:, -1:], V[:, -1:]
+        U, V = U[:, :-1] * signs_u, V[:, :-1] * signs_v
+        alpha = alpha * (signs_u * signs_v).reshape((-1,) + (1,) * (alpha.ndim - 1))
+    if method == "3m" or network.lifted:
+        Q = np.concatenate([(U + V) // 2, U, V])
+        full = np.concatenate([2.0 * alpha, -0.5 * alpha, -0.5 * alpha])
     else:
-        array = check_matrix(name, weights)
-    if array.shape[1] <= lifted:
-        raise InvalidInputError(f"{name} must have at least one input; got shape {array.shape}")
-    M = levels - 1
-    main, last = (array[:, :-1], array[:, -1:]) if lifted else (array, array[:, :0])
-    for part, largest, allowed in ((main, M, _level_names(M)), (last, 1, "-1 and +1")):
-        wrong = (part < -largest) | (part > largest)
-        if part.dtype == np.int8:
-            wrong |= np.bitwise_and(part, 1) != (largest & 1)
-        else:
-            wrong |= (part != np.rint(part)) | ((part - largest) % 2 != 0)
-        if np.any(wrong):
-            raise InvalidInputError(f"{name} must have entries {allowed} only; found {part[wrong][0]:g}")
-    return read_only(array.astype(np.int8, copy=True))
+        Q = np.concatenate([(U + V) // 2, (U - V) // 2])
+        full = np.concatenate([alpha, -alpha])
+    return merged_network(Q.astype(np.int8), full, activation)
 
 
-def _level_names(M: int) -> str:
-    if M == 1:
-        return "-1 and +1"
-    return ", ".join(str(v) for v in range(-M, M + 1, 2)) if M < 6 else f"{-M}, {2 - M}, ..., {M}"
+def from_polynomial(network: PolynomialNetwork) -> BilinearNetwork:
+    r"""Return the same function as a bilinear network with :math:`v_j = u_j`; exact.
 
+    Weights of one parity keep their values, with M + 1 levels. Weights of both parities are doubled, with
+    2 M + 1 levels and the activation :math:`(a/4, b/2, c)`. A bias becomes three neurons, which needs c != 0.
 
-def check_alpha(alpha: Any, n_neurons: int) -> FloatArray:
-    """Return second-layer weights (m,) or (m, C), finite and read-only."""
-    array = check_targets("alpha", alpha, length=None)
-    if array.shape[0] != n_neurons:
-        raise InvalidInputError(f"alpha must have {n_neurons} entries, one a neuron; got {array.shape[0]}")
-    return own(array)
+    Raises
+    ------
+    InvalidInputError
+        There is a bias and the activation has no constant part, or the doubled weights exceed 127.
 
-
-def _shared_columns(alpha: FloatArray) -> tuple[list[int], list[float]] | None:
-    """Return sizes and values where neurons are grouped by output with one value each, else None."""
-    if alpha.ndim == 1:
-        return ([len(alpha)], [float(alpha[0])]) if bool(np.all(alpha == alpha[0])) else None
-    # An output whose weight is zero would be indistinguishable from one without neurons.
-    owners = np.argmax(alpha != 0.0, axis=1)
-    if np.any((alpha != 0.0).sum(axis=1) != 1) or np.any(np.diff(owners) < 0):
-        return None
-    sizes = np.bincount(owners, minlength=alpha.shape[1])
-    values = [float(alpha[owners == k, k][0]) if size else 0.0 for k, size in enumerate(sizes)]
-    if any(np.any(alpha[owners == k, k] != value) for k, value in enumerate(values)):
-        return None
-    return [int(size) for size in sizes], values
-
-
-def count_floats(alpha: FloatArray) -> int:
-    """Return how many 64-bit numbers second-layer weights take in a file."""
-    return sum(array.size for array in pack_alpha(alpha).values())
-
-
-def pack_alpha(alpha: FloatArray) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that store second-layer weights: shared ones as one float and one size an output."""
-    shared = _shared_columns(alpha)
-    if shared is None:
-        return {"alpha": alpha}
-    sizes, values = shared
-    if alpha.ndim == 1:
-        return {"alpha": np.array(values)}
-    return {"shared": np.array(values), "sizes": np.array(sizes, dtype=np.int64)}
-
-
-def unpack_alpha(arrays: dict[str, npt.NDArray[Any]], m: int, others: set[str]) -> FloatArray:
-    """Return the second-layer weights that `pack_alpha` stored, in an archive with `others` besides."""
-    names = set(arrays) - others
-    if names == {"alpha"}:
-        alpha = arrays["alpha"]
-        if alpha.dtype != np.float64 or alpha.ndim not in {1, 2} or (alpha.shape != (1,) and len(alpha) != m):
-            raise StorageError(f"alpha of shape {alpha.shape} does not belong to {m} neurons")
-        return np.broadcast_to(alpha, (m,)).copy() if alpha.ndim == 1 else alpha
-    if names != {"shared", "sizes"}:
-        raise StorageError(f"arrays {sorted(arrays)} are not a network's")
-    shared, sizes = arrays["shared"], arrays["sizes"]
-    if shared.dtype != np.float64 or sizes.dtype != np.int64 or shared.ndim != 1 or shared.shape != sizes.shape:
-        raise StorageError("shared second-layer weights do not fit together")
-    if np.any(sizes < 0) or np.any(sizes > m) or int(sizes.sum()) != m:
-        raise StorageError(f"outputs of sizes {sizes[:8].tolist()} do not have {m} neurons together")
-    full = np.zeros((m, len(shared)))
-    full[np.arange(m), np.repeat(np.arange(len(shared)), sizes)] = np.repeat(shared, sizes)
-    return full
+    Notes
+    -----
+    The converse of Theorem 1 of Bartan and Pilanci.
+    """
+    a, b, c = network.activation.coefficients
+    M, Q = network.largest_weight, network.Q.astype(np.int16)
+    activation = network.activation
+    if not network.one_parity:
+        M, Q, activation = 2 * M, 2 * Q, PolynomialActivation(a / 4.0, b / 2.0, c)
+        if M > 127:
+            raise InvalidInputError(f"weights of both parities must be at most 63 in magnitude; got {M // 2}")
+    U, V, alpha = Q, Q, network.alpha
+    if activation.lifted:
+        ones = np.ones((len(Q), 1), dtype=np.int16)
+        U = V = np.hstack([Q, ones])
+    if np.any(network.bias):
+        if c == 0.0:
+            raise InvalidInputError("bias must be 0 where the activation has no constant part c")
+        # sigma(t) + sigma(-t) less twice the neuron with opposite last entries leaves 4 c.
+        q = np.full(network.n_inputs, M, dtype=np.int16)
+        U = np.vstack([U, np.append(q, 1), np.append(-q, 1), np.append(q, 1)])
+        V = np.vstack([V, np.append(q, 1), np.append(-q, 1), np.append(q, -1)])
+        shares = np.array([1.0, 1.0, -2.0]) / (4.0 * c)
+        extra = shares[:, None] * network.bias if alpha.ndim == 2 else shares * network.bias
+        alpha = np.concatenate([alpha, extra])
+    return BilinearNetwork(U.astype(np.int8), V.astype(np.int8), alpha, M + 1, activation)

@@ -1,4 +1,4 @@
-"""Standard polynomial-activation networks, and the exact way to and from bilinear ones."""
+"""Standard polynomial-activation networks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, check_numbers, read_only
+from qsdp._validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks import (
+from qsdp.problem import TrainingProblem
+from qsdp.quadratic_form import QuadraticForm
+from qsdp.storage import pack_numbers, unpack_numbers, write_archive
+from qsdp.weights import (
     FLOAT_BITS,
-    BilinearNetwork,
     bits_of,
     check_alpha,
     check_count,
@@ -26,15 +28,12 @@ from qsdp.networks import (
     stored_activation,
     unpack_alpha,
 )
-from qsdp.problem import TrainingProblem
-from qsdp.quadratic_form import QuadraticForm
-from qsdp.storage import pack_numbers, unpack_numbers, write_archive
 
-__all__ = ["PolynomialNetwork", "from_polynomial", "polynomial_from_archive", "to_polynomial"]
+__all__ = ["PolynomialNetwork", "merged_network", "polynomial_from_archive"]
 
 KIND = "polynomial-network"
 
-_QUADRATIC = PolynomialActivation(1.0, 0.0, 0.0)
+QUADRATIC = PolynomialActivation(1.0, 0.0, 0.0)
 
 #: Coefficients that cancel to this share of what was added are rounding.
 _CANCELLED = 1e-14
@@ -68,7 +67,7 @@ class PolynomialNetwork(ReadOnlyArrays):
 
     Q: npt.NDArray[np.int8]
     alpha: FloatArray
-    activation: PolynomialActivation = _QUADRATIC
+    activation: PolynomialActivation = QUADRATIC
     bias: FloatArray = 0.0  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -194,88 +193,8 @@ def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArra
     return PolynomialNetwork(Q.astype(np.int8), alpha, activation, bias if alpha.ndim == 2 else bias[0])
 
 
-def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> PolynomialNetwork:
-    r"""Return the same function as a polynomial network; exact.
-
-    Parameters
-    ----------
-    network : BilinearNetwork
-        With any activation, levels, and scalar or vector outputs.
-    method : {"auto", "3m", "2m"}, default="auto"
-        "3m" uses :math:`\tilde u^T \mathcal{X} \tilde v = 2 \sigma(x^T(u+v)/2) - \sigma(x^T u)/2 - \sigma(x^T v)/2`
-        after the signs of the last entries have been moved to alpha; "2m", for activations without linear and
-        constant part, :math:`(x^T u)(x^T v) = (x^T w)^2 - (x^T w_-)^2` with :math:`w = (u+v)/2`,
-        :math:`w_- = (u-v)/2`, whose coefficients have equal magnitudes. "auto" is "2m" where possible.
-
-    Returns
-    -------
-    PolynomialNetwork
-        With equal neurons merged (opposite ones too where the activation is even), cancelled ones left out
-        and constant ones in the bias. Weights are integers of both parities up to M in magnitude.
-
-    Notes
-    -----
-    Section 2.4 and Appendix C of Bartan and Pilanci with the factors 2, -1/2, -1/2, which the appendix omits.
-    """
-    check_choice("method", method, ["auto", "3m", "2m"])
-    activation = network.activation or _QUADRATIC
-    U, V = network.U.astype(np.int16), network.V.astype(np.int16)
-    alpha = network.alpha
-    if network.lifted:
-        if method == "2m":
-            raise InvalidInputError("method must be '3m' for an activation with linear or constant part; got '2m'")
-        signs_u, signs_v = U[:, -1:], V[:, -1:]
-        U, V = U[:, :-1] * signs_u, V[:, :-1] * signs_v
-        alpha = alpha * (signs_u * signs_v).reshape((-1,) + (1,) * (alpha.ndim - 1))
-    if method == "3m" or network.lifted:
-        Q = np.concatenate([(U + V) // 2, U, V])
-        full = np.concatenate([2.0 * alpha, -0.5 * alpha, -0.5 * alpha])
-    else:
-        Q = np.concatenate([(U + V) // 2, (U - V) // 2])
-        full = np.concatenate([alpha, -alpha])
-    return _merged(Q.astype(np.int8), full, activation)
-
-
-def from_polynomial(network: PolynomialNetwork) -> BilinearNetwork:
-    r"""Return the same function as a bilinear network with :math:`v_j = u_j`; exact.
-
-    Weights of one parity keep their values, with M + 1 levels. Weights of both parities are doubled, with
-    2 M + 1 levels and the activation :math:`(a/4, b/2, c)`. A bias becomes three neurons, which needs c != 0.
-
-    Raises
-    ------
-    InvalidInputError
-        There is a bias and the activation has no constant part, or the doubled weights exceed 127.
-
-    Notes
-    -----
-    The converse of Theorem 1 of Bartan and Pilanci.
-    """
-    a, b, c = network.activation.coefficients
-    M, Q = network.largest_weight, network.Q.astype(np.int16)
-    activation = network.activation
-    if not network.one_parity:
-        M, Q, activation = 2 * M, 2 * Q, PolynomialActivation(a / 4.0, b / 2.0, c)
-        if M > 127:
-            raise InvalidInputError(f"weights of both parities must be at most 63 in magnitude; got {M // 2}")
-    U, V, alpha = Q, Q, network.alpha
-    if activation.lifted:
-        ones = np.ones((len(Q), 1), dtype=np.int16)
-        U = V = np.hstack([Q, ones])
-    if np.any(network.bias):
-        if c == 0.0:
-            raise InvalidInputError("bias must be 0 where the activation has no constant part c")
-        # sigma(t) + sigma(-t) less twice the neuron with opposite last entries leaves 4 c.
-        q = np.full(network.n_inputs, M, dtype=np.int16)
-        U = np.vstack([U, np.append(q, 1), np.append(-q, 1), np.append(q, 1)])
-        V = np.vstack([V, np.append(q, 1), np.append(-q, 1), np.append(q, -1)])
-        shares = np.array([1.0, 1.0, -2.0]) / (4.0 * c)
-        extra = shares[:, None] * network.bias if alpha.ndim == 2 else shares * network.bias
-        alpha = np.concatenate([alpha, extra])
-    return BilinearNetwork(U.astype(np.int8), V.astype(np.int8), alpha, M + 1, activation)
-
-
-def _merged(Q: npt.NDArray[np.int8], alpha: FloatArray, activation: PolynomialActivation) -> PolynomialNetwork:
+def merged_network(Q: npt.NDArray[np.int8], alpha: FloatArray, activation: PolynomialActivation) -> PolynomialNetwork:
+    """Return the network of these neurons with equal ones merged, cancelled ones left out, constant ones as bias."""
     if activation.b == 0.0:
         first = np.argmax(Q != 0, axis=1)
         Q = Q * np.where(Q[np.arange(len(Q)), first] < 0, np.int8(-1), np.int8(1))[:, None]

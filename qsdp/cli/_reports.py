@@ -10,11 +10,11 @@ from rich.text import Text
 from qsdp.certificate import Certificate
 from qsdp.cli._options import activation_name
 from qsdp.cli._streams import print_out
-from qsdp.networks import BilinearNetwork, bits_of
+from qsdp.networks import BilinearNetwork
 from qsdp.pipeline import QSDPResult
 from qsdp.tabular import Target
+from qsdp.weights import FLOAT_BITS, bits_of
 
-_FLOAT_BITS = 64
 _MAX_LISTED = 12
 #: Of the two columns of a report before its notes.
 _LABEL_WIDTH, _FIGURE_WIDTH = 12, 13
@@ -70,7 +70,7 @@ def show_score(target: Target, score: float) -> str:
 
 def size_figure(network: BilinearNetwork) -> Figure:
     first_layer = 2 * network.n_neurons
-    saved = _FLOAT_BITS - bits_of(network.levels), _FLOAT_BITS - 1
+    saved = FLOAT_BITS - bits_of(network.levels), FLOAT_BITS - 1
     bits = network.n_bits + first_layer * (saved[0] * network.n_inputs + saved[1] * network.lifted)
     return (
         "size",
