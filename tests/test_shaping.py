@@ -122,8 +122,6 @@ def covariance_of_replicas(covariance):
 @pytest.mark.parametrize("method", ["krivine", "sdp"])
 @kinds
 def test_covariance_of_all_replicas(levels, activation, method):
-    if method == "sdp" and levels == 128:
-        pytest.skip("nothing new, and slow")
     relaxation = levels_relaxation(levels, activation)
     problem, N = relaxation.problem, relaxation.problem.size
     covariance = qsdp.shape_covariance(relaxation, method=method)
