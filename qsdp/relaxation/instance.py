@@ -166,13 +166,15 @@ class GramReduction:
         gram, products = data.gram(targets)
         # A symmetric matrix counts every off-diagonal entry twice.
         first, second = np.triu_indices(data.size)
-        self._counts = np.where(first == second, 1.0, 2.0)
-        gram *= np.outer(self._counts, self._counts)
+        counts = np.where(first == second, 1.0, 2.0)
+        gram *= np.outer(counts, counts)
         eigenvalues, vectors = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)
         kept = eigenvalues > eigenvalues[-1] * len(gram) * np.finfo(np.float64).eps
-        self._roots = np.sqrt(eigenvalues[kept])
-        self._vectors = vectors[:, kept]
-        self._products = products * self._counts[:, None]
+        roots, vectors = np.sqrt(eigenvalues[kept]), vectors[:, kept]
+        # Of all factors the triangular one has half the entries; solvers see the difference.
+        rotation, self._rows = scipy.linalg.qr((vectors * roots).T, mode="economic", check_finite=False)
+        self._inverse = (vectors / roots) @ rotation
+        self._targets = self._inverse.T @ (products * counts[:, None])
 
     @staticmethod
     def pays(problem: TrainingProblem) -> bool:
@@ -184,8 +186,8 @@ class GramReduction:
         assert isinstance(normal.map, QuadraticMap)
         # Outputs share the data and differ in a power of two on the map.
         factor = np.abs(normal.map.coefficients).max() / np.abs(self._data.coefficients).max()
-        target = (self._vectors / self._roots).T @ self._products[:, k] / units.prediction
-        return replace(normal, map=_Rows(self._data.size, factor * (self._vectors * self._roots).T), target=target)
+        rows = _Rows(self._data.size, factor * self._rows, self._inverse / factor)
+        return replace(normal, map=rows, target=self._targets[:, k] / units.prediction)
 
     def lift_dual(self, nu: FloatArray, reduced: Instance, normal: Instance) -> FloatArray:
         r"""Return the dual vector of the full instance that has the same matrix :math:`M_\nu`.
@@ -193,16 +195,17 @@ class GramReduction:
         With F = Q R it is :math:`2 (I - Q Q^T) y + Q \nu`, the residual being optimal off the range of F.
         """
         assert isinstance(reduced.map, _Rows)
-        s = reduced.map.least_squares(nu - 2.0 * reduced.target)
+        s = reduced.map.preimage(nu - 2.0 * reduced.target)
         return 2.0 * normal.target + normal.map.forward(s)
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """An explicit linear map of the upper triangle of symmetric matrices, with orthogonal rows."""
+    """An explicit linear map of the upper triangle of symmetric matrices, with its right inverse."""
 
     size: int
     rows: FloatArray
+    inverse: FloatArray
 
     @property
     def n_rows(self) -> int:
@@ -225,14 +228,12 @@ class _Rows:
         first, second = np.triu_indices(self.size)
         return (0.5 * self.rows) @ (S[first, second] + S[second, first])
 
-    def least_squares(self, values: FloatArray) -> FloatArray:
-        """Return the matrix of smallest norm in the rows' own basis that the map takes to `values`."""
-        squares = np.square(self.rows).sum(axis=1)
-        s = self.rows.T @ (values / squares)
+    def preimage(self, values: FloatArray) -> FloatArray:
+        """Return a matrix that the map takes to `values`."""
         S = np.zeros((self.size, self.size))
         first, second = np.triu_indices(self.size)
-        S[first, second] = s
-        S[second, first] = s
+        S[first, second] = self.inverse @ values
+        S[second, first] = S[first, second]
         return S
 
 
