@@ -19,7 +19,7 @@ __all__ = ["DualBound", "best_dual_bound", "instance_bound", "spectral_bound"]
 _EPS = float(np.finfo(np.float64).eps)
 
 #: What is added to the weights z, as a share of their mean; each loosens the bound by that share at most.
-_FLOORS = (1e-9, 1e-7, 1e-5, 1e-3)
+_FLOORS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,7 +52,7 @@ def solve_relaxation(
         "auto" takes the first usable one, SCS where it is installed.
     tol : float, default=1e-6
         The solver's own accuracy, > 0. A solver that reports success with a certified relative gap above
-        ``100 tol`` is asked again at a hundredth of it, twice at most.
+        ``100 tol`` is asked again at a hundredth of it, twice at most and while that halves the gap.
     regularization : {"tight", "paper"}, default="tight"
         "paper" halves the regulariser, as printed in (25): for reproduction, its bound is looser.
     form : {"two-block", "literal"}, default="two-block"
@@ -163,6 +163,7 @@ def _solve_to_the_gap(
         if reduction and raw.nu is not None and np.all(np.isfinite(raw.nu)):
             raw = replace(raw, nu=reduction.lift_dual(raw.nu, instance, normal))
         relaxation = finish(problem, raw, solver=backend.name, tol=settings.tol, regularization=regularization)
+        helped = best is None or relaxation.relative_gap < 0.5 * best.relative_gap
         if best is not None:
             better = min(best, relaxation, key=lambda candidate: candidate.relative_gap)
             relaxation = replace(
@@ -171,7 +172,7 @@ def _solve_to_the_gap(
                 solve_time=best.solve_time + relaxation.solve_time,
             )
         best = relaxation
-        if best.status == "optimal" or raw.status != "optimal":
+        if best.status == "optimal" or raw.status != "optimal" or not helped:
             break
     assert best is not None
     return best
