@@ -127,10 +127,23 @@ def _solve_outputs(
     """Solve the outputs of a separable vector problem apart, with one reduction of the data for all."""
     reduction = _reduction(problem, regularization)
     parts = Parallel(n_jobs=n_jobs)(
-        delayed(_solve_to_the_gap)(problem.output(k), backend.name, settings, regularization, reduction, k)
+        delayed(_solve_output)(problem.output(k), backend.name, settings, regularization, reduction, k)
         for k in range(problem.n_outputs)
     )
     return join_outputs(problem, list(parts))
+
+
+def _solve_output(
+    problem: TrainingProblem,
+    solver: str,
+    settings: Settings,
+    regularization: str,
+    reduction: GramReduction | None,
+    k: int,
+) -> Relaxation:
+    """Solve one output; the solver goes by name, since functions changed at run time cannot cross processes."""
+    trivial = _zero_if_optimal(problem, settings.tol, regularization, quiet=True)
+    return trivial or _solve_to_the_gap(problem, BACKENDS[solver], settings, regularization, reduction, k)
 
 
 def _reduction(problem: TrainingProblem, regularization: str) -> GramReduction | None:
@@ -143,17 +156,13 @@ def _reduction(problem: TrainingProblem, regularization: str) -> GramReduction |
 
 def _solve_to_the_gap(
     problem: TrainingProblem,
-    solver: Backend | str,
+    backend: Backend,
     settings: Settings,
     regularization: str,
     reduction: GramReduction | None = None,
     k: int = 0,
 ) -> Relaxation:
     """Solve; ask again for more accuracy where the solver claims success and the gap denies it."""
-    # By name where processes are crossed: functions of a registry changed at run time cannot be sent.
-    backend = BACKENDS[solver] if isinstance(solver, str) else solver
-    if (trivial := _zero_if_optimal(problem, settings.tol, regularization, quiet=True)) is not None:
-        return trivial
     reduction = reduction or _reduction(problem, regularization)
     normal, units = Instance.of(problem, regularization).normalised()
     instance = reduction.reduced(normal, units, k) if reduction else normal
