@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._completion import largest_constant, weighted_absolute
 from qsdp._validation import FloatArray, check_choice, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidTypeError
@@ -23,6 +24,11 @@ __all__ = ["GAMMA", "SHAPINGS", "SignCovariance", "shape_block", "shape_covarian
 GAMMA = math.asinh(1.0)
 
 _SDP_TOLERANCE = 1e-9
+
+#: By what share the adaptive constant may miss the largest one. At the largest the replicas of a coordinate agree, and
+#: no inner level occurs: where there are several, a hundredth of c keeps some and as a rule lowers the sampling
+#: variance, by up to a tenth.
+_TOLERANCE, _TOLERANCE_OF_LEVELS = 1e-5, 1e-2
 
 #: Rounds of reweighting in `smallest_diagonal`; the excess of the diagonal at which they stop, and fail.
 _REWEIGHTINGS, _EXCESS, _LARGEST_EXCESS = 200, 1e-3, 2e-2
@@ -40,7 +46,7 @@ class SignCovariance:
     Q : ndarray of shape (2N, 2N)
         Covariance of ``[u; v]`` before the signs are taken (of the first replica of each coordinate).
     constant : float
-        c; Krivine's gamma for both methods of this version.
+        c; Krivine's gamma, or the larger one that "adaptive" found.
     rho : float
         Scale of the relaxation, :math:`Z = \rho Z_s`.
     method : str
@@ -94,16 +100,16 @@ class SignCovariance:
 
 
 def shape_covariance(relaxation: Relaxation, method: str = "krivine") -> Any:
-    r"""Return a covariance Q with unit diagonal and :math:`\arcsin(Q_{12}) = \gamma Z / \rho`.
+    r"""Return a covariance Q with unit diagonal and :math:`\arcsin(Q_{12}) = c Z / \rho`.
 
     Then :math:`[u; v] = \mathrm{sign}(\mathcal N(0, Q))` has
-    :math:`E[u v^T] = (2/\pi) \arcsin(Q_{12}) = (2 \gamma / \pi) Z / \rho`.
+    :math:`E[u v^T] = (2/\pi) \arcsin(Q_{12}) = (2 c / \pi) Z / \rho`.
 
     Parameters
     ----------
     relaxation : Relaxation
-    method : {"krivine", "sdp"}, default="krivine"
-        ``"krivine"`` is the closed form, elementwise
+    method : {"krivine", "adaptive", "sdp"}, default="krivine"
+        ``"krivine"`` is the closed form with :math:`c = \gamma = \sinh^{-1}(1)`, elementwise
 
         .. math::
 
@@ -111,8 +117,11 @@ def shape_covariance(relaxation: Relaxation, method: str = "krivine") -> Any:
                                 \sin(\gamma Z_s)^T & \sinh(\gamma W_s) \end{bmatrix},
 
         positive semidefinite because sinh and sin have the same Taylor coefficients up to sign, of unit
-        diagonal because sinh(gamma) = 1. ``"sdp"`` solves the paper's program (27): the same Q12, other
-        diagonal blocks, the cost of a solve.
+        diagonal because sinh(gamma) = 1. ``"adaptive"`` searches the largest c for which there is such a Q, in
+        a few eigendecompositions and without a solver: never smaller than gamma = 0.88, as a rule 1.0 to 1.2,
+        and :math:`\pi / 2` where Z is one outer product of signs. The sum of the weights is inversely
+        proportional to c, the variance of the sampled network to about its square. ``"sdp"`` solves the paper's
+        program (27): Q12 of the closed form, other diagonal blocks, the cost of a solve.
 
     Returns
     -------
@@ -123,7 +132,8 @@ def shape_covariance(relaxation: Relaxation, method: str = "krivine") -> Any:
     -----
     Theorem 2 and (27) of Bartan and Pilanci; the closed form is Krivine's argument (Alon and Naor,
     Lemma 4.2) written out. With more than two levels V is first replaced by one of smallest diagonal: the
-    smaller the entry of a coordinate, the more its replicas disagree, and the more levels occur.
+    smaller the entry of a coordinate, the more its replicas disagree, and the more levels occur. For the same
+    reason the adaptive constant then stays a hundredth below the largest one.
 
     Examples
     --------
@@ -158,14 +168,9 @@ def shape_block(
     lifted = activation is not None and activation.lifted
     replicas = np.full(N, M)
     replicas[N - lifted :] = 1
-    if M > 1 and rho > 0.0:
-        V, rho = smallest_diagonal(Z, V, rho)
-    V, Z = (V / rho, np.clip(Z / rho, -1.0, 1.0)) if rho > 0.0 else (np.eye(N), np.zeros((N, N)))
-    # Mean over the pairs of replicas of a coordinate, the ones included, is its entry of V.
-    correlation = np.where(replicas > 1, (replicas * V.diagonal() - 1.0) / np.maximum(replicas - 1, 1), 1.0)
-    V = V.copy()
-    np.fill_diagonal(V, 1.0)
-    Q, within = SHAPINGS[method](V, Z, replicas, np.clip(correlation, -1.0, 1.0))
+    if rho == 0.0:
+        Z, V = np.zeros((N, N)), np.zeros((N, N))
+    Q, within, constant, rho = SHAPINGS[method](Z, V, rho, replicas)
     Q = 0.5 * (Q + Q.T)
     replicas = np.concatenate([replicas, replicas])
     # The covariance of all replicas acts on their means, which have the length 1 / sqrt(M), and on deviations.
@@ -176,10 +181,10 @@ def shape_block(
         lowest = min(lowest, float((1.0 - within[replicas > 1]).min()))
     return SignCovariance(
         Q=read_only(Q),
-        constant=GAMMA,
+        constant=constant,
         rho=float(rho),
         method=method,
-        residual=float(np.abs(np.arcsin(np.clip(Q[:N, N:], -1.0, 1.0)) - GAMMA * Z).max()),
+        residual=float(np.abs(np.arcsin(np.clip(Q[:N, N:], -1.0, 1.0)) - constant * _scaled(Z, rho)).max()),
         diagonal_error=float(np.abs(Q.diagonal() - 1.0).max()),
         min_eigenvalue=float(lowest),
         replicas=replicas,
@@ -219,9 +224,7 @@ def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatAr
     """
     weights = np.ones(len(Z))
     for _ in range(_REWEIGHTINGS):
-        root = np.sqrt(weights)
-        eigenvalues, vectors = scipy.linalg.eigh(Z * np.outer(root, root), check_finite=False)
-        absolute = (vectors * np.abs(eigenvalues)) @ vectors.T / np.outer(root, root)
+        absolute, _, _ = weighted_absolute(Z, weights)
         excess = absolute.diagonal() / rho
         if excess.max() <= 1.0 + _EXCESS:
             break
@@ -229,24 +232,58 @@ def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatAr
     largest = float(absolute.diagonal().max())
     if largest > rho * (1.0 + _LARGEST_EXCESS):
         return V, rho
-    return 0.5 * (absolute + absolute.T), max(rho, largest)
+    return absolute, max(rho, largest)
 
 
-def _krivine(
-    V: FloatArray, Z: FloatArray, replicas: npt.NDArray[np.intp], correlation: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+class _Shaped(NamedTuple):
+    Q: FloatArray
+    within: FloatArray
+    constant: float
+    rho: float
+
+
+def _scaled(Z: FloatArray, rho: float) -> FloatArray:
+    return np.clip(Z / rho, -1.0, 1.0) if rho > 0.0 else Z
+
+
+def _replica_correlation(diagonal: FloatArray, replicas: npt.NDArray[np.intp]) -> FloatArray:
+    # The mean over the pairs of replicas of a coordinate, the ones included, is its entry of the diagonal.
+    correlation = (replicas * diagonal - 1.0) / np.maximum(replicas - 1, 1)
+    return np.where(replicas > 1, np.clip(correlation, -1.0, 1.0), 1.0)
+
+
+def _with_unit_diagonal(P: FloatArray, S: FloatArray) -> FloatArray:
     # V and Z of a Relaxation are symmetric, and its W is V.
-    diagonal, off_diagonal = np.sinh(GAMMA * V), np.sin(GAMMA * Z)
-    np.fill_diagonal(diagonal, 1.0)
-    within = np.sinh(GAMMA * correlation)
-    return np.block([[diagonal, off_diagonal], [off_diagonal.T, diagonal]]), np.concatenate([within, within])
+    P = P.copy()
+    np.fill_diagonal(P, 1.0)
+    return np.block([[P, S], [S.T, P]])
 
 
-def _sdp(
-    V: FloatArray, Z: FloatArray, replicas: npt.NDArray[np.intp], correlation: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    N = Z.shape[0]
-    target = np.sin(GAMMA * Z)
+def _krivine(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
+    if rho > 0.0 and replicas.max() > 1:
+        V, rho = smallest_diagonal(Z, V, rho)
+    V = V / rho if rho > 0.0 else np.eye(len(Z))
+    within = np.sinh(GAMMA * _replica_correlation(V.diagonal(), replicas))
+    Q = _with_unit_diagonal(np.sinh(GAMMA * V), np.sin(GAMMA * _scaled(Z, rho)))
+    return _Shaped(Q, np.concatenate([within, within]), GAMMA, rho)
+
+
+def _adaptive(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
+    scaled = _scaled(Z, rho)
+    found = largest_constant(scaled, GAMMA, _TOLERANCE_OF_LEVELS if replicas.max() > 1 else _TOLERANCE)
+    if found is None:
+        return _krivine(Z, V, rho, replicas)
+    constant, P = found
+    within = _replica_correlation(P.diagonal(), replicas)
+    Q = _with_unit_diagonal(P, np.sin(constant * scaled))
+    return _Shaped(Q, np.concatenate([within, within]), constant, rho)
+
+
+def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
+    if rho > 0.0 and replicas.max() > 1:
+        _, rho = smallest_diagonal(Z, V, rho)
+    N = len(Z)
+    target = np.sin(GAMMA * _scaled(Z, rho))
     counts = np.concatenate([replicas, replicas])
     # Of the means over replicas, exchangeable replicas being enough: the diagonal is between 0 and 1.
     Q = cp.Variable((2 * N, 2 * N), PSD=True, name="Q")
@@ -259,7 +296,7 @@ def _sdp(
     repaired /= np.outer(scale, scale)
     within = np.where(single, 1.0, (counts * repaired.diagonal() - 1.0) / np.maximum(counts - 1, 1))
     np.fill_diagonal(repaired, 1.0)
-    return repaired, within
+    return _Shaped(repaired, within, GAMMA, rho)
 
 
-SHAPINGS = {"krivine": _krivine, "sdp": _sdp}
+SHAPINGS = {"krivine": _krivine, "adaptive": _adaptive, "sdp": _sdp}
