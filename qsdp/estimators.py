@@ -148,7 +148,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         activations with a linear or constant part, which need none.
     solver : str, default="auto"
         See `qsdp.solve_relaxation`.
-    shaping : {"krivine", "sdp"}, default="krivine"
+    shaping : {"krivine", "adaptive", "sdp"}, default="krivine"
         See `qsdp.shape_covariance`.
     allotment : {"equal", "proportional"}, default="equal"
         How neurons are divided among several outputs; see `qsdp.sample_network`.
@@ -246,7 +246,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         activations with a linear or constant part, which need none.
     solver : str, default="auto"
         See `qsdp.solve_relaxation`.
-    shaping : {"krivine", "sdp"}, default="krivine"
+    shaping : {"krivine", "adaptive", "sdp"}, default="krivine"
         See `qsdp.shape_covariance`.
     allotment : {"equal", "proportional"}, default="equal"
         How neurons are divided among several outputs; see `qsdp.sample_network`.

@@ -147,7 +147,7 @@ def solve_and_sample(
         M + 1 values -M, -M + 2, ..., M of a first-layer weight; 2 is binary.
     solver : str, default="auto"
         See `solve_relaxation`.
-    shaping : {"krivine", "sdp"}, default="krivine"
+    shaping : {"krivine", "adaptive", "sdp"}, default="krivine"
         See `shape_covariance`.
     refine : {"none"}, default="none"
         Refinement after sampling; this version has none.
