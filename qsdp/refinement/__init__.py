@@ -1,0 +1,1 @@
+"""Refinement of networks, up to a proven global optimum."""

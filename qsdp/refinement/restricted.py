@@ -1,0 +1,434 @@
+"""The convex problem of the second layer for fixed neurons, by a dense interior-point method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+from scipy.special import expit, softmax
+
+from qsdp._validation import FloatArray
+from qsdp.losses import Loss
+
+__all__ = ["RestrictedSolution", "solve_restricted", "sparsify"]
+
+_MAX_ITERATIONS = 100
+
+#: How far a step goes towards the boundary of the positive orthant.
+_TO_BOUNDARY = 0.995
+
+#: Of the solution of a linear system by Woodbury's identity, the first solve included.
+_REFINEMENTS = 4
+
+#: Samples up to which the n x n system is solved rather than the smaller one, which is less accurate.
+_FEW_SAMPLES = 1000
+
+#: Iterations without a better gap after which rounding has taken over.
+_PATIENCE = 12
+
+
+@dataclass(frozen=True, eq=False)
+class RestrictedSolution:
+    """Weights, a dual vector, and what both prove about the restricted problem.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (k,)
+        Non-negative.
+    nu : ndarray in the shape of the target
+        In the domain of the conjugate and with ``columns' nu <= prices``. From the middle of the dual optimal
+        set rather than its boundary: what column generation converges well with.
+    objective, lower_bound : float
+        Of the restricted problem, evaluated at `weights` and `nu`.
+    iterations : int
+    """
+
+    weights: FloatArray
+    nu: FloatArray
+    objective: float
+    lower_bound: float
+    iterations: int
+
+
+def solve_restricted(
+    columns: FloatArray,
+    loss: Loss,
+    target: FloatArray,
+    prices: FloatArray,
+    *,
+    outputs: npt.NDArray[np.intp] | None = None,
+    tol: float = 1e-10,
+) -> RestrictedSolution:
+    r"""Minimise :math:`\ell(\sum_j a_j f_j, y) + \sum_j c_j a_j` over :math:`a \ge 0`.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n, k)
+        The values :math:`f_j` of k neurons on the data; a neuron whose weight may be negative stands there
+        twice, with both signs.
+    loss : Loss
+    target : ndarray of shape (n,), or (n, C) for a coupled loss
+    prices : ndarray of shape (k,)
+        c, positive.
+    outputs : ndarray of shape (k,), optional
+        Which output each column feeds, for targets (n, C).
+    tol : float, default=1e-10
+        Relative duality gap at which to stop. Loose ones leave the dual vector well inside the feasible set.
+
+    Returns
+    -------
+    RestrictedSolution
+
+    Notes
+    -----
+    A primal-dual interior-point method with Mehrotra's corrector. Piecewise linear parts of a loss become columns
+    of the identity, :math:`|r| = \min \{t^+ + t^- : t^+ - t^- = r\}` and so on, so that five losses are one
+    quadratic program; the logistic loss and the cross-entropy are linearised in every step. The linear systems are
+    dense and of the smaller of the two sides, samples or columns. On the problems of column generation this
+    is much faster than sparse solvers, whose factorisations do not see that nothing is sparse.
+    """
+    if loss.name in _SLACKS:
+        return _solve_quadratic(columns, loss, target, prices, tol)
+    return _solve_smooth(columns, loss, target, prices, outputs, tol)
+
+
+# -- squared, absolute, huber, hinge, squared hinge --------------------------------------------------------
+
+#: Slack columns of a loss as pairs (diagonal, cost), given its targets.
+_SLACKS: dict[str, Callable[[Loss, FloatArray], list[tuple[FloatArray, float]]]] = {
+    "squared": lambda loss, y: [],
+    "absolute": lambda loss, y: [(np.ones_like(y), 1.0), (-np.ones_like(y), 1.0)],
+    "huber": lambda loss, y: [(np.ones_like(y), loss.lipschitz), (-np.ones_like(y), loss.lipschitz)],
+    "hinge": lambda loss, y: [(y, 1.0), (-y, 0.0)],
+    "squared_hinge": lambda loss, y: [(-y, 0.0)],
+}
+
+#: Half of the inverse curvature of the quadratic part, 0 where there is none.
+_QUADRATIC = {"squared": 0.5, "huber": 0.5, "squared_hinge": 0.5, "absolute": 0.0, "hinge": 0.0}
+
+
+def _solve_quadratic(F: FloatArray, loss: Loss, y: FloatArray, prices: FloatArray, tol: float) -> RestrictedSolution:
+    n, k = F.shape
+    if loss.name == "squared" and n > 2 * k:
+        return _solve_compressed(F, loss, y, prices, tol)
+    slacks = _SLACKS[loss.name](loss, y)
+    inverse = _QUADRATIC[loss.name]
+    diagonals = [sigma for sigma, _ in slacks]
+    c = np.concatenate([prices, *(np.full(n, cost) for _, cost in slacks)])
+
+    def forward(x: FloatArray) -> FloatArray:
+        value = F @ x[:k]
+        for g, sigma in enumerate(diagonals):
+            value += sigma * x[k + g * n : k + (g + 1) * n]
+        return value
+
+    def adjoint(nu: FloatArray) -> FloatArray:
+        return np.concatenate([F.T @ nu, *(sigma * nu for sigma in diagonals)])
+
+    best = _Best(F, loss, y, prices)
+    x, nu, s = _start(F, y, c, k)
+    for iteration in range(_MAX_ITERATIONS):
+        if best.update(x[:k], nu, iteration) <= tol or best.stalled:
+            break
+        primal = forward(x) + inverse * nu - y
+        dual = c - adjoint(nu) - s
+        D = x / s
+        diagonal = np.full(n, inverse) + sum(D[k + g * n : k + (g + 1) * n] for g in range(len(slacks)))
+        solve = _normal_equations(F, D[:k], diagonal)
+        if solve is None:
+            break
+
+        def step(
+            centre: FloatArray | float,
+            solve: Callable[[FloatArray], FloatArray] = solve,
+            x: FloatArray = x,
+            s: FloatArray = s,
+            D: FloatArray = D,
+            primal: FloatArray = primal,
+            dual: FloatArray = dual,
+        ) -> tuple[FloatArray, FloatArray, FloatArray]:
+            g = centre / s - x
+            dnu = solve(-primal - forward(g - D * dual))
+            ds = dual - adjoint(dnu)
+            return g - D * ds, dnu, ds
+
+        dx, dnu, ds = step(0.0)
+        mu = float(x @ s) / len(x)
+        reach = min(_reach(x, dx), _reach(s, ds))
+        sigma = (float((x + reach * dx) @ (s + reach * ds)) / len(x) / mu) ** 3
+        dx, dnu, ds = step(sigma * mu - dx * ds)
+        if not (np.all(np.isfinite(dx)) and np.all(np.isfinite(ds))):
+            break
+        length = min(1.0, _TO_BOUNDARY * min(_reach(x, dx), _reach(s, ds)))
+        x, nu, s = x + length * dx, nu + length * dnu, s + length * ds
+    return best.solution()
+
+
+def _solve_compressed(F: FloatArray, loss: Loss, y: FloatArray, prices: FloatArray, tol: float) -> RestrictedSolution:
+    # With F = Q R the residual off the range of F is constant, and orthogonal to every column.
+    Q, R = np.linalg.qr(F)
+    inside = Q.T @ y
+    rest = y - Q @ inside
+    constant = float(rest @ rest)
+    # The gap is relative to the whole objective.
+    small = _solve_quadratic(R, loss, inside, prices, tol)
+    nu = Q @ small.nu + 2.0 * rest
+    return RestrictedSolution(
+        small.weights, nu, small.objective + constant, small.lower_bound + constant, small.iterations
+    )
+
+
+def _start(F: FloatArray, y: FloatArray, c: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    size = float(np.abs(y).max(initial=0.0)) or 1.0
+    row = float(np.abs(F).sum(axis=1).mean()) or 1.0
+    x = np.full(len(c), size)
+    x[:k] = size / row
+    typical = float(c[:k].mean())
+    s = np.maximum(c, 0.1 * typical)
+    # Zero-cost slacks must not start on the boundary.
+    s[k:] = np.maximum(c[k:], 0.1)
+    return x, np.zeros_like(y), s
+
+
+def _normal_equations(
+    F: FloatArray, D: FloatArray, diagonal: FloatArray
+) -> Callable[[FloatArray], FloatArray] | None:
+    """Return a solver of ``(F Diag(D) F' + Diag(diagonal)) x = b``, through the smaller side."""
+    n, k = F.shape
+    if n <= max(k, _FEW_SAMPLES):
+        N = (F * D) @ F.T
+        N[np.diag_indices(n)] += diagonal
+        return _cholesky(N)
+    # Woodbury's identity with the k x k matrix D^-1 + F' diagonal^-1 F.
+    scaled = F / diagonal[:, None]
+    small = F.T @ scaled
+    small[np.diag_indices(k)] += 1.0 / D
+    inner = _cholesky(small)
+    if inner is None:
+        return None
+
+    def solve(b: FloatArray) -> FloatArray:
+        x = np.zeros_like(b)
+        # Small diagonals make the identity lose digits that a residual brings back.
+        for _ in range(_REFINEMENTS):
+            r = b - F @ (D * (F.T @ x)) - diagonal * x
+            x = x + r / diagonal - scaled @ inner(scaled.T @ r)
+        return x
+
+    return solve
+
+
+def _cholesky(N: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+    # Scaled to unit diagonal, where a tiny shift costs nothing and saves the last iterations.
+    scale = 1.0 / np.sqrt(np.maximum(N.diagonal(), np.finfo(np.float64).tiny))
+    N = N * np.outer(scale, scale)
+    for shift in (0.0, 1e-14, 1e-12, 1e-10):
+        N[np.diag_indices(len(N))] += shift
+        try:
+            factor = scipy.linalg.cho_factor(N, check_finite=False)
+        except scipy.linalg.LinAlgError:
+            continue
+        return lambda b: scale * scipy.linalg.cho_solve(factor, scale * b, check_finite=False)
+    return None
+
+
+def _reach(x: FloatArray, dx: FloatArray) -> float:
+    """Return the largest multiple of dx, at most 1 / _TO_BOUNDARY, that keeps x non-negative."""
+    falling = dx < 0.0
+    if not np.any(falling):
+        return 1.0 / _TO_BOUNDARY
+    return min(1.0 / _TO_BOUNDARY, float((-x[falling] / dx[falling]).min()))
+
+
+class _Best:
+    """The best weights and the best dual vector met so far, both evaluated."""
+
+    def __init__(
+        self,
+        F: FloatArray,
+        loss: Loss,
+        target: FloatArray,
+        prices: FloatArray,
+        outputs: npt.NDArray[np.intp] | None = None,
+    ) -> None:
+        self.F, self.loss, self.target, self.prices, self.outputs = F, loss, target, prices, outputs
+        self.weights = np.zeros(F.shape[1])
+        self.nu = np.zeros_like(target)
+        self.objective = loss.value(np.zeros_like(target), target)
+        self.bound = max(0.0, -loss.conjugate(self.nu, target))
+        self.gap = np.inf
+        self.improved = self.iterations = 0
+
+    @property
+    def stalled(self) -> bool:
+        return self.iterations - self.improved > _PATIENCE
+
+    def predict(self, weights: FloatArray) -> FloatArray:
+        if self.outputs is None:
+            return self.F @ weights
+        prediction = np.zeros_like(self.target)
+        for output in range(self.target.shape[1]):
+            mine = self.outputs == output
+            prediction[:, output] = self.F[:, mine] @ weights[mine]
+        return prediction
+
+    def correlations(self, nu: FloatArray) -> FloatArray:
+        """Return the product of every column with the dual vector of its output."""
+        if self.outputs is None:
+            return self.F.T @ nu
+        products = self.F.T @ nu
+        chosen: FloatArray = products[np.arange(len(self.outputs)), self.outputs]
+        return chosen
+
+    def update(self, weights: FloatArray, nu: FloatArray, iteration: int) -> float:
+        """Evaluate a pair of iterates and return the relative gap of the best ones."""
+        self.iterations = iteration
+        objective = self.loss.value(self.predict(weights), self.target) + float(self.prices @ weights)
+        if objective < self.objective:
+            self.objective, self.weights = objective, weights.copy()
+        nu = -self.loss.project_dual(-nu, self.target)
+        excess = float((self.correlations(nu) / self.prices).max(initial=0.0))
+        nu = nu / max(1.0, excess)
+        bound = -self.loss.conjugate(-nu, self.target)
+        if bound > self.bound:
+            self.bound, self.nu = bound, nu
+        gap = (self.objective - self.bound) / (abs(self.objective) or 1.0)
+        if gap < 0.9 * self.gap:
+            self.gap, self.improved = gap, iteration
+        return gap
+
+    def solution(self) -> RestrictedSolution:
+        return RestrictedSolution(self.weights, self.nu, self.objective, self.bound, self.iterations)
+
+
+# -- logistic loss and cross-entropy ------------------------------------------------------------------
+
+
+def _solve_smooth(
+    F: FloatArray,
+    loss: Loss,
+    target: FloatArray,
+    prices: FloatArray,
+    outputs: npt.NDArray[np.intp] | None,
+    tol: float,
+) -> RestrictedSolution:
+    k = F.shape[1]
+    best = _Best(F, loss, target, prices, outputs)
+    row = float(np.abs(F).sum(axis=1).mean()) or 1.0
+    a, s = np.full(k, 1.0 / row), prices.copy()
+    for iteration in range(_MAX_ITERATIONS):
+        prediction = best.predict(a)
+        gradient = loss.gradient(prediction, target)
+        if best.update(a, -gradient, iteration) <= tol or best.stalled:
+            break
+        slope = prices + best.correlations(gradient)
+        H = _hessian(F, loss, prediction, target, outputs)
+        H[np.diag_indices(k)] += s / a
+        solve = _cholesky(H)
+        if solve is None:
+            break
+        mu = float(a @ s) / k
+        da = solve(-slope)
+        ds = -s - s / a * da
+        reach = min(_reach(a, da), _reach(s, ds))
+        sigma = (max(float((a + reach * da) @ (s + reach * ds)), 0.0) / k / mu) ** 3
+        centre = sigma * mu - da * ds
+        da = solve(-slope + centre / a)
+        ds = (centre - s * da) / a - s
+        if not (np.all(np.isfinite(da)) and np.all(np.isfinite(ds))):
+            break
+        reach = _TO_BOUNDARY * min(_reach(a, da), _reach(s, ds))
+        length = _backtrack(best, a, s, da, ds, min(1.0, reach), max(sigma, 1e-3) * mu)
+        a, s = a + length * da, s + length * ds
+    return best.solution()
+
+
+def _backtrack(
+    best: _Best, a: FloatArray, s: FloatArray, da: FloatArray, ds: FloatArray, length: float, mu: float
+) -> float:
+    """Halve the step until the residual of the central path's conditions does not grow much."""
+
+    def residual(a: FloatArray, s: FloatArray) -> float:
+        gradient = best.loss.gradient(best.predict(a), best.target)
+        stationarity = best.prices + best.correlations(gradient) - s
+        return float(np.linalg.norm(stationarity)) + float(np.linalg.norm(a * s - mu)) / (float(a.mean()) or 1.0)
+
+    before = residual(a, s)
+    for _ in range(6):
+        if residual(a + length * da, s + length * ds) <= 2.0 * before:
+            break
+        length *= 0.5
+    return length
+
+
+def _hessian(
+    F: FloatArray, loss: Loss, prediction: FloatArray, target: FloatArray, outputs: npt.NDArray[np.intp] | None
+) -> FloatArray:
+    if outputs is None:
+        probability = expit(prediction)
+        weighted: FloatArray = F.T @ (F * (probability * (1.0 - probability))[:, None])
+        return weighted
+    # Per sample diag(p) - p p'.
+    p = softmax(prediction, axis=1)
+    products = F * p[:, outputs]
+    H: FloatArray = -products.T @ products
+    for output in range(target.shape[1]):
+        mine = np.flatnonzero(outputs == output)
+        H[np.ix_(mine, mine)] += F[:, mine].T @ products[:, mine]
+    return H
+
+
+# -- few neurons ----------------------------------------------------------------------------------------
+
+
+def sparsify(columns: FloatArray, weights: FloatArray, prices: FloatArray) -> FloatArray:
+    r"""Return weights with the same :math:`\sum_j a_j f_j`, no larger cost and linearly independent columns.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n, k)
+    weights, prices : ndarray of shape (k,)
+        Non-negative.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        With at most n positive entries, the rank of `columns` to be exact.
+
+    Notes
+    -----
+    Caratheodory's argument: as long as the columns in use are dependent, move along a null vector in the direction
+    that does not raise the cost, until a weight is zero.
+    """
+    weights = weights.copy()
+    used = np.flatnonzero(weights > 0.0)
+    while len(used):
+        scale = np.linalg.norm(columns[:, used], axis=0)
+        zero = scale == 0.0
+        if np.any(zero):
+            weights[used[zero]] = 0.0
+            used = used[~zero]
+            continue
+        null = scipy.linalg.null_space(columns[:, used] / scale, rcond=1e-12)
+        if null.shape[1] == 0:
+            break
+        # All null vectors of one factorisation, each eliminated from those that follow it.
+        for i in range(null.shape[1]):
+            direction = null[:, i] / scale
+            if prices[used] @ direction > 0.0:
+                direction = -direction
+            falling = np.flatnonzero(direction < 0.0)
+            if not len(falling):
+                break
+            ratios = weights[used[falling]] / -direction[falling]
+            pivot = falling[np.argmin(ratios)]
+            weights[used] = np.maximum(weights[used] + ratios.min() * direction, 0.0)
+            weights[used[pivot]] = 0.0
+            later = null[:, i + 1 :]
+            later -= np.outer(null[:, i], later[pivot] / null[pivot, i])
+            null[:, i + 1 :] = later
+        used = np.flatnonzero(weights > 0.0)
+    return weights
