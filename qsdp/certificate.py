@@ -1,16 +1,35 @@
-"""How far a network can be from the global optimum, at most."""
+"""How far a network can be from the global optimum, at most, and the proof of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from qsdp._gap import Gap
+from qsdp._proof import Proof, output_columns, scaled_tree, tree_bound
+from qsdp._validation import FloatArray, check_choice
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.lifting import QuadraticMap
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation
+from qsdp.relaxation.bounds import best_scale, dual_value
+from qsdp.relaxation.instance import Instance
 
-__all__ = ["Certificate", "certify"]
+if TYPE_CHECKING:
+    from qsdp.pricing import PriceTree
+
+__all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits"]
+
+KINDS = ("sdp", "exact")
+
+#: Relative gap up to which a network with an exact bound is called globally optimal to that gap.
+_OPTIMAL = 1e-4
+
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -23,19 +42,130 @@ class Certificate(Gap):
         No network, of any width and with any weights, has a smaller objective.
     objective : float
         Objective (24) of the certified network.
-    kind : str
-        "sdp": the bound is that of the semidefinite relaxation, computed in floating point.
+    kind : {"sdp", "exact"}
+        Whether the price of the dual vector was bounded by the semidefinite relaxation or computed exactly.
+    arithmetic : {"float", "verified"}
+        "verified": the bound holds whatever the rounding of the computer, see `qsdp.verification`.
+    proof : Proof or None
+        What the bound can be recomputed from; no part of the certificate's value in comparisons.
     """
 
     lower_bound: float
     objective: float
     kind: str = "sdp"
+    arithmetic: str = "float"
+    proof: Proof | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def nu(self) -> FloatArray | None:
+        r"""Dual vector of shape (n,) or (n, C), of price at most :math:`\beta D`; None without a proof."""
+        return self.proof.nu if self.proof else None
+
+    @property
+    def z(self) -> FloatArray | None:
+        r"""``(N,)`` or ``(C, N)`` with ``Diag(z) +- M_nu`` positive semidefinite; None where the proof is another."""
+        roots = [tree.leaves[0] for tree in self.proof.trees if len(tree.leaves) == 1] if self.proof else []
+        shifts = [leaf.shift for leaf in roots if leaf.shift is not None and not len(leaf.signs)]
+        if not self.proof or len(shifts) != len(self.proof.trees):
+            return None
+        N = self.proof.problem.size
+        z = np.stack([shift[1 : 1 + N] + shift[1 + N :] for shift in shifts])
+        return z if self.proof.problem.vector else z[0]
 
     def __str__(self) -> str:
+        if self.kind == "exact" and self.relative_gap <= _OPTIMAL:
+            return (
+                f"objective {self.objective:.6g}, globally optimal to relative gap {self.relative_gap:.2g} "
+                f"(lower bound {self.lower_bound:.10g})"
+            )
         return (
             f"objective {self.objective:.6g}, global optimum >= {self.lower_bound:.6g} "
             f"({self.kind} bound), gap {self.gap:.3g} ({100 * self.relative_gap:.3g} %)"
         )
+
+
+def check_fits(network: Any, problem: Any) -> None:
+    """Raise `InvalidInputError` unless `network` is a bilinear network for the inputs and outputs of `problem`."""
+    if not isinstance(network, BilinearNetwork):
+        raise InvalidTypeError(f"network must be a BilinearNetwork; got {type(network).__name__}")
+    if not isinstance(problem, TrainingProblem):
+        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+    for what in ("n_inputs", "n_outputs", "vector", "levels", "activation"):
+        ours = getattr(problem, "n_features" if what == "n_inputs" else what)
+        theirs = getattr(network, what)
+        if theirs != ours:
+            named = "vector outputs" if what == "vector" else what
+            raise InvalidInputError(f"network must have {named} {ours}, as the problem has; got {theirs}")
+
+
+def certificate_of(
+    problem: TrainingProblem, network: BilinearNetwork, nu: FloatArray, trees: Sequence[PriceTree], kind: str
+) -> Certificate:
+    r"""Return the certificate that a dual vector and bounds of its price prove, recomputed from the data.
+
+    With :math:`\bar\tau_k \ge \max_{u,v} |u^T M_k v|` the bound of the k-th tree for
+    :math:`M_k = \sum_i \nu_{ik} \mathcal{X}_i`, every :math:`s \nu` with :math:`s \bar\tau_k \le \beta D` proves
+    :math:`p_b^* \ge -\ell^*(-s\nu)`; the best s is taken, one for each output where the loss adds up over them.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+    network : BilinearNetwork
+        Its objective is recomputed.
+    nu : ndarray of shape (n,) or (n, C)
+        Any dual vector; moved into the domain of the conjugate.
+    trees : sequence of PriceTree
+        One for each output, for the matrices of `nu` as given.
+    kind : {"sdp", "exact"}
+        What the bound is to be called.
+
+    Returns
+    -------
+    Certificate
+        In ordinary floating point, less an allowance for its rounding. Its proof holds the scaled `nu` and trees.
+    """
+    check_fits(network, problem)
+    check_choice("kind", kind, KINDS)
+    if np.shape(nu) != problem.y.shape or not np.all(np.isfinite(nu)):
+        raise InvalidInputError(f"nu must be finite and have the shape of y, {problem.y.shape}; got {np.shape(nu)}")
+    if len(trees) != problem.n_outputs:
+        raise InvalidInputError(f"trees must be {problem.n_outputs}, one for each output; got {len(trees)}")
+    inside = -problem.loss.project_dual(-np.asarray(nu, dtype=np.float64), problem.y)
+    prices = [_price(problem, column, tree) for column, tree in zip(output_columns(inside), trees, strict=True)]
+    if problem.vector and not problem.loss.coupled:
+        parts = [_scaled(problem.output(k), inside[:, k], price) for k, price in enumerate(prices)]
+        value, scales = sum(part[0] for part in parts), np.array([part[1] for part in parts])
+    else:
+        value, scale = _scaled(problem, inside, max(prices))
+        scales = np.full(len(prices), scale)
+    return Certificate(
+        lower_bound=value,
+        objective=problem.objective(network),
+        kind=kind,
+        proof=Proof(
+            problem,
+            network,
+            inside * (scales if problem.vector else scales[0]),
+            tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(trees, scales, strict=True)),
+        ),
+    )
+
+
+def _price(problem: TrainingProblem, nu: FloatArray, tree: PriceTree) -> float:
+    r"""Return an upper bound of the price of `nu`, with an allowance for the rounding of :math:`M_\nu`."""
+    data = problem.map
+    a, b, c = (abs(value) for value in data.coefficients)
+    sizes = QuadraticMap(np.abs(data.X), (a, b, c), data.lifted).adjoint(np.abs(nu))
+    return tree_bound(data.adjoint(nu), tree) + (data.n_rows + 5) * _EPS * float(sizes.sum())
+
+
+def _scaled(problem: TrainingProblem, nu: FloatArray, price: float) -> tuple[float, float]:
+    """Return the best bound that multiples of `nu` prove, and the multiple; at least 0, which zero proves."""
+    instance = Instance.of(problem)
+    largest = instance.capacity / price if price > 0.0 else np.inf
+    scale = best_scale(instance, nu, largest)
+    value = dual_value(instance, scale * nu)
+    return (value, scale) if value > 0.0 else (0.0, 0.0)
 
 
 def certify(network: BilinearNetwork, problem: TrainingProblem, relaxation: Relaxation) -> Certificate:
@@ -55,18 +185,9 @@ def certify(network: BilinearNetwork, problem: TrainingProblem, relaxation: Rela
     InvalidInputError
         The network is of another kind, or the relaxation is one of another problem.
     """
-    if not isinstance(network, BilinearNetwork):
-        raise InvalidTypeError(f"network must be a BilinearNetwork; got {type(network).__name__}")
-    if not isinstance(problem, TrainingProblem):
-        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+    check_fits(network, problem)
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
-    for what in ("n_inputs", "n_outputs", "vector", "levels", "activation"):
-        ours = getattr(problem, "n_features" if what == "n_inputs" else what)
-        theirs = getattr(network, what)
-        if theirs != ours:
-            named = "vector outputs" if what == "vector" else what
-            raise InvalidInputError(f"network must have {named} {ours}, as the problem has; got {theirs}")
     if relaxation.problem != problem:
         raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
     return Certificate(lower_bound=relaxation.lower_bound, objective=problem.objective(network))

@@ -14,7 +14,7 @@ from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.instance import Instance
 
-__all__ = ["DualBound", "best_dual_bound", "instance_bound", "spectral_bound"]
+__all__ = ["DualBound", "best_dual_bound", "best_scale", "dual_value", "instance_bound", "spectral_bound"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -94,7 +94,7 @@ def instance_bound(
     shape = (instance.n_blocks, instance.size)
     usable = [np.reshape(z, shape) for z in weights if z is not None and _is_usable(np.atleast_2d(z), shape)]
     nothing = np.zeros_like(instance.target)
-    best = DualBound(max(0.0, _dual_value(instance, nothing)), nothing, np.ones(shape))
+    best = DualBound(max(0.0, dual_value(instance, nothing)), nothing, np.ones(shape))
     for candidate in duals:
         if candidate is None or not _is_usable(candidate, instance.target.shape):
             continue
@@ -105,8 +105,8 @@ def instance_bound(
             for k, (column, M) in enumerate(zip(columns, instance.adjoints(nu), strict=True))
         ]
         tau = max(t * float(z.sum()) for t, z in proofs)
-        scale = _best_scale(instance, nu, instance.capacity / tau if tau > 0.0 else np.inf)
-        value = _dual_value(instance, scale * nu)
+        scale = best_scale(instance, nu, instance.capacity / tau if tau > 0.0 else np.inf)
+        value = dual_value(instance, scale * nu)
         if value > best.value:
             best = DualBound(value, scale * nu, np.stack([scale * t * z for t, z in proofs]))
     return best if instance.target.ndim == 2 else DualBound(best.value, best.nu, best.z[0])
@@ -143,7 +143,7 @@ def _raised(z: FloatArray) -> list[FloatArray]:
     return [clipped + floor * float(clipped.mean()) for floor in _FLOORS]
 
 
-def _best_scale(instance: Instance, nu: FloatArray, largest: float) -> float:
+def best_scale(instance: Instance, nu: FloatArray, largest: float) -> float:
     r"""Return the s in ``[0, largest]`` that maximises the concave :math:`-\ell^*(-s \nu)`."""
     if instance.loss.bounded_dual:
         largest = min(largest, 1.0)
@@ -165,7 +165,8 @@ def _conjugate_value(instance: Instance, nu: FloatArray) -> float:
     return -instance.loss.conjugate(-nu, instance.target)
 
 
-def _dual_value(instance: Instance, nu: FloatArray) -> float:
+def dual_value(instance: Instance, nu: FloatArray) -> float:
+    r"""Return :math:`-\ell^*(-\nu)` less an allowance for rounding."""
     value = _conjugate_value(instance, nu)
     at_zero = instance.loss.value(np.zeros_like(instance.target), instance.target)
     return value - _EPS * instance.target.size * (abs(value) + at_zero)

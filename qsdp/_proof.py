@@ -1,0 +1,161 @@
+r"""Proofs of lower bounds: a dual vector, and a tree that bounds its price.
+
+For one output, :math:`M = M_\nu` symmetric of side N, the price is
+:math:`\tau = \max_{u, v \in \{\pm 1\}^N} |u^T M v|`. Changing the signs of u, or of v, changes nothing, so
+:math:`u_{o_0} = +1` may be assumed for the first coordinate of the tree's order o. A leaf fixes
+:math:`u_F = s` on the first k coordinates F of the order and leaves R free. Either all completions have been
+enumerated, :math:`\max \|M u\|_1`, or a shift z proves a bound: with :math:`c = M_{\cdot F}\, s` and
+
+.. math::
+
+    B = \begin{bmatrix} 0 & c^T / 2 & 0 \\ c / 2 & 0 & M_{\cdot R} / 2 \\ 0 & M_{\cdot R}^T / 2 & 0 \end{bmatrix},
+    \qquad u^T M v = (1, v, u_R)\, B\, (1, v, u_R)^T
+    \le \sum_j z_j + \dim(B) \max(0, -\lambda_{\min}(\mathrm{Diag}(z) - B)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from qsdp._validation import FloatArray
+from qsdp.exceptions import InvalidInputError
+from qsdp.networks import BilinearNetwork
+from qsdp.problem import TrainingProblem
+
+if TYPE_CHECKING:
+    from qsdp.pricing import Leaf, PriceTree
+
+__all__ = ["Proof", "check_tree", "enumerated", "leaf_matrix", "scaled_tree", "tree_bound"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+#: Largest number of free signs of an enumerated leaf: 2^40 vectors are days.
+_MAX_FREE = 40
+
+#: Signs whose combinations are tabulated once: 2^12 columns stay in the cache.
+_TABULATED = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    r"""What a certificate's lower bound can be recomputed from.
+
+    Attributes
+    ----------
+    problem : TrainingProblem
+    network : BilinearNetwork
+    nu : ndarray of shape (n,) or (n, C)
+        Dual vector, scaled so that the price of every output is at most :math:`\beta D`.
+    trees : tuple of PriceTree
+        One an output: what bounds the price of :math:`M_\nu`.
+    """
+
+    problem: TrainingProblem
+    network: BilinearNetwork
+    nu: FloatArray
+    trees: tuple[PriceTree, ...]
+
+
+def scaled_tree(tree: PriceTree, scale: float) -> PriceTree:
+    """Return the tree of `scale` times the matrix, for ``scale >= 0``: shifts scale with it."""
+    leaves = tuple(leaf if leaf.shift is None else replace(leaf, shift=scale * leaf.shift) for leaf in tree.leaves)
+    return replace(tree, leaves=leaves)
+
+
+def check_tree(tree: PriceTree, size: int) -> None:
+    r"""Raise `InvalidInputError` unless the tree's leaves cover every u with :math:`u_{o_0} = +1` and fit together.
+
+    Notes
+    -----
+    Leaves cover each u once if no one continues another and :math:`\sum 2^{1 - k}` is one, k being their lengths.
+    """
+    if sorted(np.asarray(tree.order).tolist()) != list(range(size)):
+        raise InvalidInputError(f"the order of a tree must hold 0 .. {size - 1} once each")
+    signs = [tuple(np.asarray(leaf.signs).tolist()) for leaf in tree.leaves]
+    for fixed, leaf in zip(signs, tree.leaves, strict=True):
+        k = len(fixed)
+        if k > size or any(s not in (-1, 1) for s in fixed) or (fixed and fixed[0] != 1):
+            raise InvalidInputError(f"a leaf must fix signs -1 and +1, the first of them +1; got {fixed}")
+        if leaf.shift is None:
+            if size - max(k, 1) > _MAX_FREE:
+                raise InvalidInputError(f"a leaf of {size - k} free signs cannot have been enumerated")
+        elif np.shape(leaf.shift) != (1 + size + size - k,) or not np.all(np.isfinite(leaf.shift)):
+            raise InvalidInputError(f"the shift of a leaf must be {1 + size + size - k} finite numbers")
+    if signs == [()]:
+        return
+    # Sorted, a leaf that continues another one comes right after it or one of its continuations.
+    ordered = sorted(signs)
+    nested = any(after[: len(before)] == before for before, after in pairwise(ordered))
+    if not signs or nested or sum(2 ** (size - len(fixed)) for fixed in signs) != 2 ** (size - 1):
+        raise InvalidInputError("the leaves of a tree must cover every sign vector once")
+
+
+def leaf_matrix(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> FloatArray:
+    """Return the matrix B of a leaf, of side ``1 + N + N - k``."""
+    N, k = len(M), len(leaf.signs)
+    B = np.zeros((1 + N + N - k,) * 2)
+    B[0, 1 : 1 + N] = 0.5 * (M[:, order[:k]] @ leaf.signs.astype(np.float64))
+    B[1 : 1 + N, 1 + N :] = 0.5 * M[:, order[k:]]
+    B[1 : 1 + N, 0] = B[0, 1 : 1 + N]
+    B[1 + N :, 1 : 1 + N] = B[1 : 1 + N, 1 + N :].T
+    return B
+
+
+def enumerated(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
+    r"""Return :math:`\max \|M u\|_1` over all completions of a leaf's signs, by enumeration in floats.
+
+    An entry of :math:`M u` is a sum of N terms in some order, the norm one of N more: together their rounding
+    is at most :math:`\gamma_{2N} \sum_{jk} |M_{jk}|`.
+    """
+    signs = leaf.signs.astype(np.float64) if len(leaf.signs) else np.ones(1)
+    k, free = len(signs), len(order) - len(signs)
+    low = min(free, _TABULATED)
+    table = M[:, order[k : k + low]] @ _sign_columns(low)
+    fixed = M[:, order[:k]] @ signs
+    rest = M[:, order[k + low :]]
+    return max(float(np.abs(table + (fixed + rest @ s)[:, None]).sum(axis=0).max()) for s in _sign_rows(free - low))
+
+
+def _sign_columns(k: int) -> FloatArray:
+    bits = (np.arange(2**k)[None, :] >> np.arange(k)[:, None]) & 1
+    columns: FloatArray = 1.0 - 2.0 * bits
+    return columns
+
+
+def _sign_rows(k: int) -> Iterator[FloatArray]:
+    for number in range(2**k):
+        yield 1.0 - 2.0 * ((number >> np.arange(k)) & 1)
+
+
+def tree_bound(M: FloatArray, tree: PriceTree) -> float:
+    r"""Return the upper bound of :math:`\max |u^T M v|` that the tree proves, in ordinary floating point.
+
+    Every leaf adds an allowance for the rounding of its eigenvalues or sums; the tree's own form is checked.
+    """
+    check_tree(tree, len(M))
+    if not np.all(np.isfinite(M)):
+        return np.inf
+    return max(_leaf_bound(M, tree.order, leaf) for leaf in tree.leaves)
+
+
+def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
+    size = float(np.abs(M).sum())
+    if leaf.shift is None:
+        return enumerated(M, order, leaf) + 2 * len(M) * _EPS * size
+    A = np.diag(leaf.shift) - leaf_matrix(M, order, leaf)
+    spectrum = scipy.linalg.eigvalsh(A, check_finite=False)
+    # Backward stable: the error is a modest multiple of the unit roundoff times the norm.
+    allowance = 10 * len(A) * _EPS * float(np.abs(spectrum).max())
+    return float(leaf.shift.sum()) + len(A) * max(0.0, allowance - float(spectrum[0]))
+
+
+def output_columns(array: FloatArray) -> Sequence[FloatArray]:
+    """Return the columns of an array of shape (n, C), or the array itself of shape (n,)."""
+    return list(array.T) if array.ndim == 2 else [array]
