@@ -32,7 +32,16 @@ from qsdp.problem import TrainingProblem
 if TYPE_CHECKING:
     from qsdp.pricing import Leaf, PriceTree
 
-__all__ = ["Proof", "check_tree", "enumerated", "leaf_matrix", "scaled_tree", "tree_bound"]
+__all__ = [
+    "Proof",
+    "check_proof",
+    "check_tree",
+    "enumerated",
+    "leaf_matrix",
+    "output_columns",
+    "scaled_tree",
+    "tree_bound",
+]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -61,6 +70,14 @@ class Proof:
     network: BilinearNetwork
     nu: FloatArray
     trees: tuple[PriceTree, ...]
+
+
+def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[PriceTree]) -> None:
+    """Raise `InvalidInputError` unless dual vector and trees have the shapes of the problem."""
+    if np.shape(nu) != problem.y.shape or not np.all(np.isfinite(nu)):
+        raise InvalidInputError(f"nu must be finite and have the shape of y, {problem.y.shape}; got {np.shape(nu)}")
+    if len(trees) != problem.n_outputs:
+        raise InvalidInputError(f"trees must be {problem.n_outputs}, one for each output; got {len(trees)}")
 
 
 def scaled_tree(tree: PriceTree, scale: float) -> PriceTree:
@@ -125,13 +142,12 @@ def enumerated(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
 
 def _sign_columns(k: int) -> FloatArray:
     bits = (np.arange(2**k)[None, :] >> np.arange(k)[:, None]) & 1
-    columns: FloatArray = 1.0 - 2.0 * bits
-    return columns
+    return np.where(bits, -1.0, 1.0)
 
 
 def _sign_rows(k: int) -> Iterator[FloatArray]:
     for number in range(2**k):
-        yield 1.0 - 2.0 * ((number >> np.arange(k)) & 1)
+        yield np.where((number >> np.arange(k)) & 1, -1.0, 1.0)
 
 
 def tree_bound(M: FloatArray, tree: PriceTree) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsdp._gap import Gap
-from qsdp._proof import Proof, output_columns, scaled_tree, tree_bound
+from qsdp._proof import Proof, check_proof, output_columns, scaled_tree, tree_bound
 from qsdp._validation import FloatArray, check_choice
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import QuadraticMap
@@ -126,10 +126,7 @@ def certificate_of(
     """
     check_fits(network, problem)
     check_choice("kind", kind, KINDS)
-    if np.shape(nu) != problem.y.shape or not np.all(np.isfinite(nu)):
-        raise InvalidInputError(f"nu must be finite and have the shape of y, {problem.y.shape}; got {np.shape(nu)}")
-    if len(trees) != problem.n_outputs:
-        raise InvalidInputError(f"trees must be {problem.n_outputs}, one for each output; got {len(trees)}")
+    check_proof(problem, nu, trees)
     inside = -problem.loss.project_dual(-np.asarray(nu, dtype=np.float64), problem.y)
     prices = [_price(problem, column, tree) for column, tree in zip(output_columns(inside), trees, strict=True)]
     if problem.vector and not problem.loss.coupled:
