@@ -1,0 +1,193 @@
+r"""The oracle of bilinear networks: :math:`\max_{u, v} |u^T M v| = \max_u \|Mu\|_1`."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from qsdp._validation import check_integer, check_numbers, check_real
+from qsdp.exceptions import InvalidInputError
+from qsdp.pricing.branching import Branching
+from qsdp.pricing.pool import AtomPool
+from qsdp.pricing.result import Price, PriceTree
+from qsdp.pricing.scaling import Scaled
+from qsdp.pricing.search import improve
+
+__all__ = ["BilinearOracle", "tree_upper"]
+
+#: Random starts of the search that precedes a proof.
+_STARTS = 100
+
+
+class BilinearOracle:
+    r"""Searches for, and proves, the largest :math:`|u^T M v|` over :math:`u, v \in \{\pm1\}^N`.
+
+    Parameters
+    ----------
+    size : int
+        N.
+    enumerated : int, default=33
+        Number of free coordinates up to which all vectors may be enumerated: at most about two seconds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qsdp.pricing import BilinearOracle
+    >>> price = BilinearOracle(3).prove(np.array([[1.0, 2.0, 0.0], [2.0, -1.0, 0.0], [0.0, 0.0, 1.0]]))
+    >>> price.value, price.exact, price.upper - price.value < 1e-12
+    (5.0, True, True)
+    """
+
+    def __init__(self, size: int, *, enumerated: int = 33) -> None:
+        self.size = check_integer("size", size, minimum=1)
+        self.enumerated = check_integer("enumerated", enumerated, minimum=0, maximum=40)
+
+    def search(
+        self,
+        M: Any,
+        *,
+        threshold: float = 0.0,
+        starts: Any = None,
+        n_starts: int = 300,
+        max_atoms: int = 200,
+        rng: np.random.Generator,
+    ) -> Price:
+        """Return the best local optima found by alternation and sign flips.
+
+        Parameters
+        ----------
+        M : ndarray of shape (N, N)
+            Symmetric.
+        threshold : float, default=0.0
+            Only atoms of a larger price are returned.
+        starts : ndarray of shape (k, N), optional
+            Sign vectors u to start from.
+        n_starts : int, default=300
+            Number of random starts besides.
+        max_atoms : int, default=200
+            Largest number of atoms returned.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        Price
+            With an infinite upper bound.
+        """
+        scaled = Scaled.of(M, self.size)
+        check_integer("n_starts", n_starts, minimum=0)
+        pool = _pool(scaled, threshold, max_atoms)
+        U = rng.choice([-1.0, 1.0], size=(n_starts, self.size))
+        if starts is not None:
+            given = check_numbers("starts", starts, "(k, N)")
+            if given.ndim != 2 or given.shape[1] != self.size:
+                raise InvalidInputError(f"starts must have shape (k, {self.size}); got {given.shape}")
+            U = np.vstack([given, U])
+        if len(U) and len(scaled.M):
+            improve(pool, U[:, scaled.support])
+        return _price(scaled, pool, math.inf, False, ())
+
+    def prove(
+        self,
+        M: Any,
+        *,
+        threshold: float = 0.0,
+        max_atoms: int = 200,
+        incumbent: float = 0.0,
+        slack: float = 0.0,
+        time_limit: float | None = None,
+        shift: Any = None,
+        interrupted: Callable[[], bool] | None = None,
+    ) -> Price:
+        r"""Return the largest price with an upper bound, and the tree that proves it.
+
+        Parameters
+        ----------
+        M : ndarray of shape (N, N)
+            Symmetric.
+        threshold : float, default=0.0
+            Only atoms of a larger price are returned, and of those met the best; none is sought that is more
+            than one per cent below the best price.
+        max_atoms : int, default=200
+            Largest number of atoms returned.
+        incumbent : float, default=0.0
+            A price known to be attained: nothing below it is examined.
+        slack : float, default=0.0
+            Relative excess over the best price that need not be found; `upper` includes it.
+        time_limit : float, optional
+            Seconds after which to stop with what is proven by then.
+        shift : ndarray of shape (N,), optional
+            A z for which ``Diag(z) + M`` and ``Diag(z) - M`` are about positive semidefinite, such as a
+            `DualBound`'s; the better, the better the first bound.
+        interrupted : callable, optional
+            Polled often; once true, the proof stops as at the time limit.
+
+        Returns
+        -------
+        Price
+
+        Notes
+        -----
+        Up to `enumerated` coordinates all vectors are enumerated (see `Enumeration`), beyond it best-first
+        branch and bound with a diagonal shift a node (see `shift_bound`).
+        """
+        scaled = Scaled.of(M, self.size)
+        slack = check_real("slack", slack)
+        pool = _pool(scaled, threshold, max_atoms, check_real("incumbent", incumbent), slack)
+        stop = stopper(time_limit, interrupted)
+        seed = None
+        if shift is not None:
+            seed = check_numbers("shift", shift, "(N,)")
+            if seed.shape != (self.size,):
+                raise InvalidInputError(f"shift must have shape {(self.size,)}; got {seed.shape}")
+            seed = np.ldexp(seed[scaled.support], -scaled.exponent)
+        if len(scaled.M):
+            rng = np.random.default_rng(0)
+            improve(pool, rng.choice([-1.0, 1.0], size=(_STARTS, len(scaled.M))))
+        branching = Branching(scaled, pool, self.enumerated, stop)
+        upper, exact = branching.run(seed)
+        return _price(scaled, pool, scaled.outside(upper), exact, (branching.tree(),))
+
+
+def tree_upper(M: Any, tree: PriceTree) -> float:
+    r"""Return the bound on :math:`\max_{u, v} u^T M v` that a tree of a bilinear oracle proves, from scratch.
+
+    Leaves with a shift are bounded by `shift_bound`, the others enumerated. Whether the leaves cover all
+    vectors is not checked.
+    """
+    scaled = Scaled.of(M, len(tree.order))
+    return scaled.outside(Branching(scaled, _pool(scaled, 0.0, 0), 0, stopper(None, None)).verify(tree))
+
+
+def stopper(time_limit: float | None, interrupted: Callable[[], bool] | None) -> Callable[[], bool]:
+    """Return a function that tells whether to stop."""
+    deadline = math.inf
+    if time_limit is not None:
+        deadline = time.monotonic() + check_real("time_limit", time_limit, strict=True)
+
+    def stop() -> bool:
+        return (interrupted is not None and bool(interrupted())) or time.monotonic() > deadline
+
+    return stop
+
+
+def _pool(scaled: Scaled, threshold: float, max_atoms: int, incumbent: float = 0.0, slack: float = 0.0) -> AtomPool:
+    inside = scaled.inside(check_real("threshold", threshold))
+    atoms = check_integer("max_atoms", max_atoms, minimum=0)
+    return AtomPool(scaled.M, inside, atoms, scaled.inside(incumbent), slack)
+
+
+def _price(scaled: Scaled, pool: AtomPool, upper: float, exact: bool, trees: tuple[PriceTree, ...]) -> Price:
+    return Price(
+        value=scaled.outside(pool.best),
+        upper=upper,
+        exact=exact,
+        U=scaled.expand(pool.U),
+        V=scaled.expand(pool.V),
+        values=np.ldexp(pool.values, scaled.exponent),
+        trees=trees,
+        sign=np.ones(len(pool.U), dtype=np.int8),
+    )

@@ -1,0 +1,293 @@
+r"""Exact maximum of :math:`\|c + M_R^T u\|_1` over all signs u, by screened enumeration in 16-bit integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray
+
+__all__ = ["Enumeration", "sign_table", "signs_of", "tail_order"]
+
+IntArray = npt.NDArray[np.int64]
+ShortArray = npt.NDArray[np.int16]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+#: Partial vectors (the inner axis) and completions (the outer one) of a block: the fastest measured, 128 KiB each.
+_WIDTH, _DEPTH = 2**11, 32
+
+#: Coordinates of the first table and of the later ones.
+_FIRST, _STEP = 11, 5
+
+#: Shares of the coordinates below which the tail's maximum is too large to screen anything.
+_SCREENED = 0.45
+
+#: Relative looseness allowed to the maxima of tails, which makes them quick to find.
+_TAIL_SLACK = 0.01
+
+#: Coordinates of a tail chosen one by one, by the smallest maximum.
+_CHOSEN = 12
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Partial sign vectors: their codes of shape (S,) and rounded sums of shape (N, S)."""
+
+    codes: IntArray
+    sums: ShortArray
+
+
+def sign_table(bits: int) -> FloatArray:
+    """Return all sign vectors of length `bits` as rows; bit t of the row's number set means entry t is -1."""
+    return signs_of(np.arange(2**bits, dtype=np.int64), bits)
+
+
+def signs_of(codes: IntArray, bits: int) -> FloatArray:
+    """Return the sign vectors of shape (len(codes), bits) of their codes."""
+    signs: FloatArray = 1.0 - 2.0 * ((codes[:, None] >> np.arange(bits)) & 1).astype(np.float64)
+    return signs
+
+
+def tail_order(M: FloatArray) -> npt.NDArray[np.intp]:
+    r"""Return an order of the rows in which tails have a small :math:`\max_u \|M_R^T u\|_1`.
+
+    The last rows are chosen one by one for the smallest maximum, the others by decreasing absolute sum: with
+    the large rows decided first, more partial vectors fall short.
+    """
+    rest = list(np.argsort(-np.abs(M).sum(axis=1), kind="stable"))
+    tail: list[np.intp] = []
+    sums = np.zeros((1, M.shape[1]))
+    while len(rest) > 1 and len(tail) < _CHOSEN:
+        maxima = [np.abs(sums + M[i]).sum(axis=1).max() for i in rest]
+        # Of ties the smallest row, which is the last one.
+        tail.append(rest.pop(len(rest) - 1 - int(np.argmin(maxima[::-1]))))
+        sums = np.vstack([sums + M[tail[-1]], sums - M[tail[-1]]]) if len(tail) > 1 else M[tail[-1:]]
+    return np.array(rest + tail[::-1], dtype=np.intp)
+
+
+class Enumeration:
+    r"""Enumerates :math:`c + \sum_{i \in R} u_i M_i` over :math:`u \in \{\pm1\}^R`, for any number of starts c.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (r, N)
+        The rows :math:`M_i` in the order in which they are decided, r <= 62; scaled to moderate magnitudes.
+    stop : callable, optional
+        Polled often; the enumeration is given up once it returns true.
+
+    Notes
+    -----
+    Partial vectors grow by a few coordinates at a time. One is dropped as soon as
+    :math:`\|c\|_1 + \tau \le` level, where :math:`\tau` is the maximum over the remaining coordinates alone,
+    found in the same way from the last coordinates upwards (Russian doll search). Sums are held as 16-bit
+    integers with :math:`|x - y| = 2 \max(x, y) - x - y`, two vectorised passes a column; every table is rounded
+    to half a unit an entry, which the screening allows for, and what passes is for the caller to evaluate.
+    """
+
+    def __init__(self, rows: FloatArray, stop: Callable[[], bool] | None = None) -> None:
+        self.rows = np.ascontiguousarray(rows)
+        self.cuts = _cuts(len(rows))
+        self.tails = [np.inf] * (len(self.cuts) - 1) + [0.0]
+        for index in range(len(self.cuts) - 2, -1, -1):
+            if self.cuts[index] < _SCREENED * len(rows):
+                break
+            tail = self._tail(index, stop)
+            if tail is None:
+                break
+            self.tails[index] = tail
+
+    def run(
+        self,
+        start: FloatArray,
+        *,
+        half: bool,
+        level: Callable[[], float],
+        accept: Callable[[IntArray], None],
+        stop: Callable[[], bool] | None = None,
+    ) -> bool:
+        """Hand to `accept` the codes of at least all u whose value exceeds ``level()``.
+
+        Parameters
+        ----------
+        start : ndarray of shape (N,)
+        half : bool
+            Whether the first sign is fixed at +1; right where `start` is zero.
+        level : callable
+            Returns the current level, which never falls.
+        accept : callable
+            Takes codes of shape (k,), see `signs_of`.
+        stop : callable, optional
+            Polled often.
+
+        Returns
+        -------
+        bool
+            Whether the enumeration was finished.
+        """
+        first = self.cuts[0]
+        codes = np.arange(2 ** (first - half), dtype=np.int64) << int(half)
+        # One thread: the calls are too short for a second one to gain anything beside the interpreter's lock.
+        return _Pass(self, 0, start, level, accept, stop or _never).run(codes)
+
+    def _tail(self, index: int, stop: Callable[[], bool] | None) -> float | None:
+        """Return an upper bound on the maximum over the rows from cut `index` on; None if stopped."""
+        rows = self.rows[self.cuts[index] :]
+        best = [_ascent(rows)]
+
+        def accept(codes: IntArray) -> None:
+            best[0] = max(best[0], float(np.abs(signs_of(codes, len(rows)) @ rows).sum(axis=1).max()))
+
+        def level() -> float:
+            return (1.0 + _TAIL_SLACK) * best[0]
+
+        part = _Pass(self, index + 1, np.zeros(self.rows.shape[1]), level, accept, stop or _never)
+        bits = self.cuts[index + 1] - self.cuts[index]
+        finished = part.run(np.arange(2 ** (bits - 1), dtype=np.int64) << 1)
+        return level() if finished else None
+
+
+class _Pass:
+    """One thread's pass through the partial vectors below given ones."""
+
+    def __init__(
+        self,
+        owner: Enumeration,
+        stage: int,
+        start: FloatArray,
+        level: Callable[[], float],
+        accept: Callable[[IntArray], None],
+        stop: Callable[[], bool],
+    ) -> None:
+        self.level, self.accept, self.stop = level, accept, stop
+        self.tails, self.start, self.stage = owner.tails, start, stage
+        edges = [0, *owner.cuts]
+        self.tables = [owner.rows[a:b] for a, b in zip(edges[stage:], edges[stage + 1 :], strict=False)]
+        self.offsets = [edge - edges[stage] for edge in edges[stage:]]
+        rows = owner.rows[edges[stage] :]
+        N = rows.shape[1]
+        self.allowance = 4.0 * _EPS * (len(rows) + 2) * float(np.abs(rows).sum() + np.abs(start).sum())
+        # No norm of a partial vector exceeds the maximum, which this bounds; 16-bit sums wrap, so that only
+        # the final ones, between 0 and 2^16, and the entries of the tables must be in range.
+        spread = min(float(np.abs(rows).sum()), float(np.linalg.norm(rows, 2)) * (len(rows) * N) ** 0.5)
+        widest = float((np.abs(start) + np.abs(rows).sum(axis=0)).max())
+        margin = N * (len(self.tables) + 1.0) + 16.0
+        total = (np.abs(start).sum() + spread) * (1.0 + 1e-9)
+        self.scale = min((2.0**17 - margin) / total, 32000.0 / widest) if total > 0.0 else 1.0
+        if margin > 2.0**16:
+            raise ValueError(f"too many columns to enumerate: {N}")
+        self.buffers: list[list[_Block]] = [[] for _ in self.tables]
+        self.sum, self.part = np.empty((2, _DEPTH * _WIDTH), dtype=np.int16)
+
+    def run(self, codes: IntArray) -> bool:
+        """Go through all completions of `codes`, partial vectors of the first table."""
+        if len(self.tables) == 1:
+            self.accept(codes)
+            return not self.stop()
+        first = self.tables[0]
+        for begin in range(0, len(codes), _WIDTH):
+            chosen = codes[begin : begin + _WIDTH]
+            sums = self._rounded(self.start[:, None] + (signs_of(chosen, len(first)) @ first).T)
+            self.buffers[0].append(_Block(chosen, sums))
+        while (stage := self._next()) is not None:
+            if self.stop():
+                return False
+            self._expand(stage, self._take(stage))
+        return True
+
+    def _next(self) -> int | None:
+        """Return the deepest stage with a full block, else the first with any: memory stays bounded."""
+        for stage in range(len(self.buffers) - 1, -1, -1):
+            if sum(len(block.codes) for block in self.buffers[stage]) >= _WIDTH:
+                return stage
+        return next((stage for stage, blocks in enumerate(self.buffers) if blocks), None)
+
+    def _take(self, stage: int) -> _Block:
+        blocks, taken, size = self.buffers[stage], [], 0
+        while blocks and size < _WIDTH:
+            block = blocks.pop()
+            rest = size + len(block.codes) - _WIDTH
+            if rest > 0:
+                keep = len(block.codes) - rest
+                blocks.append(_Block(block.codes[keep:], block.sums[:, keep:]))
+                block = _Block(block.codes[:keep], block.sums[:, :keep])
+            taken.append(block)
+            size += len(block.codes)
+        if len(taken) == 1:
+            return _Block(taken[0].codes, np.ascontiguousarray(taken[0].sums))
+        return _Block(np.concatenate([b.codes for b in taken]), np.hstack([b.sums for b in taken]))
+
+    def _expand(self, stage: int, block: _Block) -> None:
+        """Append the next table's coordinates to every vector of a block and keep what may exceed the level."""
+        table = self.tables[stage + 1]
+        last = stage + 2 == len(self.tables)
+        negative = self._rounded(-(sign_table(len(table)) @ table).T)
+        offset = self.offsets[stage + 1]
+        width = len(block.codes)
+        left = -(block.sums.sum(axis=0, dtype=np.int64) >> 1) - 2**15
+        right = -(negative.sum(axis=0, dtype=np.int64) >> 1)
+        for begin in range(0, negative.shape[1], _DEPTH):
+            part = negative[:, begin : begin + _DEPTH]
+            kept = self._kept(stage, block.sums, part, left, right[begin : begin + _DEPTH])
+            if len(kept) == 0:
+                continue
+            high, low = np.divmod(kept, width)
+            codes = block.codes[low] | ((begin + high) << offset)
+            if last:
+                self.accept(codes)
+            else:
+                sums = np.take(block.sums, low, axis=1)
+                np.subtract(sums, np.take(part, high, axis=1), out=sums)
+                self.buffers[stage + 1].append(_Block(codes, sums))
+
+    def _kept(self, stage: int, sums: ShortArray, part: ShortArray, left: IntArray, right: IntArray) -> IntArray:
+        shape = (part.shape[1], sums.shape[1])
+        size = shape[0] * shape[1]
+        lowest = self._lowest(stage + 1)
+        if lowest < 0:
+            return np.arange(size)
+        if lowest >= 2**16 - 1:
+            return np.arange(0)
+        total, larger = self.sum[:size].reshape(shape), self.part[:size].reshape(shape)
+        # Reduced modulo 2^16 on purpose.
+        np.add(left.astype(np.int16)[None, :], right.astype(np.int16)[:, None], out=total)
+        for j in range(len(sums)):
+            np.maximum(sums[j][None, :], part[j][:, None], out=larger)
+            np.add(total, larger, out=total)
+        return np.flatnonzero(total > np.int16(lowest - 2**15))
+
+    def _lowest(self, stage: int) -> int:
+        """Return the largest half norm, in units, that cannot lead above the level; negative if any can."""
+        tail = self.tails[self.stage + stage]
+        if tail == np.inf:
+            return -1
+        room = self.level() - tail - self.allowance
+        # Half a unit for each table and entry, and one for its own rounding in double precision.
+        error = len(self.start) * 0.5001 * (stage + 1)
+        return int(max(-1.0, min(2.0**16, np.floor(0.5 * (room * self.scale - error)))))
+
+    def _rounded(self, sums: FloatArray) -> ShortArray:
+        return np.ascontiguousarray(np.rint(sums * self.scale).astype(np.int16))
+
+
+def _cuts(size: int) -> list[int]:
+    """Return the numbers of coordinates after each table."""
+    cuts = [min(_FIRST, size)]
+    while cuts[-1] < size:
+        cuts.append(min(size, cuts[-1] + _STEP))
+    return cuts
+
+
+def _ascent(rows: FloatArray) -> float:
+    """Return a value that is attained, by alternation from a few fixed starts."""
+    U = np.random.default_rng(0).choice([-1.0, 1.0], size=(64, len(rows)))
+    for _ in range(10):
+        U = np.where(np.where(U @ rows >= 0.0, 1.0, -1.0) @ rows.T >= 0.0, 1.0, -1.0)
+    return float(np.abs(U @ rows).sum(axis=1).max())
+
+
+def _never() -> bool:
+    return False

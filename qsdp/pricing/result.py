@@ -1,0 +1,81 @@
+"""What the pricing oracles return: atoms, an upper bound and the tree that proves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray
+
+__all__ = ["Leaf", "Price", "PriceTree"]
+
+SignArray = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A set of vectors that share the values of the first coordinates of the tree's order, with its bound.
+
+    Attributes
+    ----------
+    signs : ndarray of shape (k,), int8
+        Values of the coordinates ``order[:k]``: signs, or levels in a polynomial tree.
+    shift : ndarray or None
+        Diagonal that proves the leaf's bound, see `qsdp.pricing.shift_bound`: of shape (1 + N + N - k,), or
+        (1 + N - k,) in a polynomial tree. None: all completions were enumerated.
+    """
+
+    signs: SignArray
+    shift: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class PriceTree:
+    """Leaves that cover all vectors.
+
+    Attributes
+    ----------
+    order : ndarray of shape (N,), intp
+        Order in which coordinates are fixed.
+    leaves : tuple of Leaf
+        No leaf's signs begin another's, and every vector lies in a leaf. In a bilinear tree the sign of
+        ``order[0]`` is +1: the price of (u, v) is that of (-u, -v).
+    """
+
+    order: npt.NDArray[np.intp]
+    leaves: tuple[Leaf, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Price:
+    """The outcome of a search or proof.
+
+    Attributes
+    ----------
+    value : float
+        Largest price found; the given incumbent's, if none was larger.
+    upper : float
+        Proven upper bound on the maximum, rounding included; infinite if nothing was proven.
+    exact : bool
+        Whether `upper` exceeds `value` by no more than rounding and the slack asked for.
+    U, V : ndarray of shape (k, N), int8
+        Distinct atoms whose price exceeds the threshold, by decreasing price, with ``u' M v > 0``; those of a
+        polynomial oracle have ``V = U``.
+    values : ndarray of shape (k,)
+        Their prices.
+    trees : tuple of PriceTree
+        What proves `upper`: one tree, or those for +K and -K of a polynomial oracle; empty if nothing does.
+    sign : ndarray of shape (k,), int8
+        Sign of ``u' M v`` before it was made positive: of ``q' K q`` for polynomial oracles, else +1.
+    """
+
+    value: float
+    upper: float
+    exact: bool
+    U: SignArray
+    V: SignArray
+    values: FloatArray
+    trees: tuple[PriceTree, ...]
+    sign: SignArray

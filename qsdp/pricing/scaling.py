@@ -1,0 +1,80 @@
+"""The matrix of a pricing problem in moderate units, without its zero rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray, check_matrix
+from qsdp.exceptions import InvalidInputError
+
+__all__ = ["Scaled", "rounding"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """A symmetric matrix divided by a power of two, restricted to its nonzero rows.
+
+    Attributes
+    ----------
+    M : ndarray of shape (n, n)
+        Largest magnitude within 1/2 .. 1, or no entry at all.
+    support : ndarray of shape (n,), intp
+        Coordinates of the nonzero rows.
+    size : int
+        Number of rows before.
+    exponent : int
+        The matrix was divided by ``2.0 ** exponent``.
+    """
+
+    M: FloatArray
+    support: npt.NDArray[np.intp]
+    size: int
+    exponent: int
+
+    @classmethod
+    def of(cls, M: Any, size: int) -> Scaled:
+        """Check and scale a matrix; only its symmetric part is seen."""
+        array = check_matrix("M", M, n_columns=size)
+        if len(array) != size:
+            raise InvalidInputError(f"M must have shape {(size, size)}; got {array.shape}")
+        exponent = math.frexp(float(np.abs(array).max()))[1]
+        # In two steps: the power itself may not be representable where the quotients are.
+        half = exponent // 2
+        array = np.ldexp(np.ldexp(array, -half), half - exponent)
+        array = 0.5 * (array + array.T)
+        support = np.flatnonzero(np.abs(array).max(axis=0))
+        return cls(np.ascontiguousarray(array[np.ix_(support, support)]), support, size, exponent)
+
+    def inside(self, value: float) -> float:
+        """Return a value of the given matrix's units in this one's."""
+        return math.ldexp(value, -self.exponent)
+
+    def outside(self, value: float) -> float:
+        """Return a value of this matrix's units in the given one's, infinite if too large."""
+        try:
+            return math.ldexp(value, self.exponent)
+        except OverflowError:
+            return math.inf
+
+    def order(self, order: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """Return an order of the support's positions as one of all coordinates, zero rows last."""
+        return np.concatenate([self.support[order], np.setdiff1d(np.arange(self.size), self.support)])
+
+    def expand(self, rows: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+        """Return vectors of shape (k, n) as ones of shape (k, size), +1 in zero rows."""
+        full = np.ones((len(rows), self.size), dtype=np.int8)
+        full[:, self.support] = rows
+        return full
+
+
+def rounding(M: FloatArray) -> float:
+    r"""Return a bound on the rounding error of :math:`\|Mu\|_1` in double precision, for all u at once."""
+    # N products a row and N rows: gamma_2N times the sum of magnitudes, and a factor two to spare.
+    return 2.0 * _EPS * (len(M) + 2) * float(np.abs(M).sum())

@@ -1,0 +1,54 @@
+r"""Heuristics for :math:`\max_u \|Mu\|_1`: alternation from many starts and flips of single signs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qsdp._validation import FloatArray
+from qsdp.pricing.pool import AtomPool, signs
+
+__all__ = ["alternate", "improve"]
+
+#: Rounds of alternation; most starts settle within ten.
+_ROUNDS = 60
+
+#: Distinct local optima around which signs are flipped, and rounds of that.
+_CENTRES, _SEARCHES = 30, 20
+
+
+def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
+    """Return the rows u to which ``v = sign(M u)``, ``u = sign(M v)`` leads; the price never falls."""
+    U = U.copy()
+    active = np.arange(len(U))
+    for _ in range(_ROUNDS):
+        moved = signs(signs(U[active] @ M) @ M)
+        changed = (moved != U[active]).any(axis=1)
+        active, moved = active[changed], moved[changed]
+        if len(active) == 0:
+            break
+        U[active] = moved
+    return U
+
+
+def improve(pool: AtomPool, starts: FloatArray) -> None:
+    """Add to the pool the local optima reached from `starts`, and those around the best of them."""
+    pool.add(starts)
+    U = alternate(pool.M, starts)
+    values = pool.add(U)
+    N = len(pool.M)
+    flips = 1.0 - 2.0 * np.eye(N)
+    tried: set[bytes] = set()
+    for _ in range(_SEARCHES):
+        # Of equal prices one: most are the same atom in another version, and ties are worth little.
+        _, distinct = np.unique(np.round(values, 12), return_index=True)
+        centres = [u for u in U[distinct[::-1][:_CENTRES]] if (u * u[0]).tobytes() not in tried]
+        if not centres:
+            return
+        tried.update((u * u[0]).tobytes() for u in centres)
+        before = np.sort(values)[-min(_CENTRES, len(values)) :].min()
+        moved = alternate(pool.M, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N))
+        gained = pool.add(moved)
+        better = gained > before
+        if not better.any():
+            return
+        U, values = np.vstack([U, moved[better]]), np.concatenate([values, gained[better]])
