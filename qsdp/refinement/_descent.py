@@ -1,0 +1,284 @@
+"""State and sweeps of the coordinate descent over single first-layer weights."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray
+from qsdp.lifting import power_of_two
+from qsdp.networks import BilinearNetwork
+from qsdp.problem import TrainingProblem
+from qsdp.refinement._curvature import TERMS, curvature_floor, sampled_curvature
+
+__all__ = ["Descent"]
+
+IntArray = npt.NDArray[np.int8]
+
+#: A fall of the loss below this share of it is rounding.
+ROUNDING = 1e-12
+
+#: Neurons of a batch at most: they share one gradient, so small networks get small batches.
+_LARGEST_BATCH, _SHARE_OF_NETWORK = 64, 8
+
+#: Floats of one array of a batch, 16 MiB.
+_BATCH_FLOATS = 2**21
+
+#: Share of the predicted fall at which the moves of a batch are accepted together.
+_AGREEMENT = 0.5
+
+
+class Descent:
+    r"""A network under coordinate descent: bits, second layer, predictions and loss.
+
+    Moving the weight :math:`u_{jk}` by :math:`\delta = \pm 2` moves the predictions by
+    :math:`\delta\, x_{ik} p_{ij}\, \alpha_j` with :math:`p_j = a X v_j + (b/2) t_j` (for the last entry of a
+    lift :math:`q_j = (b/2) X v_j + c\, t_j` in place of :math:`x_k p_j`; :math:`t_j` is the last entry of
+    :math:`v_j`). The slopes of all moves of a side are the product :math:`X^T (p_j \circ G \alpha_j)`, G the
+    loss gradient. By convexity the loss changes by ``delta * slope`` at least, so that only moves downhill
+    can help. None is accepted before the loss itself, evaluated, falls.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+    network : BilinearNetwork
+        One of the problem's kind.
+    deadline : float
+        Value of `time.monotonic` at which sweeps break off.
+
+    Attributes
+    ----------
+    U, V : ndarray of shape (m, N), int8
+    alpha : ndarray of shape (m, C)
+        Second layer in the units below.
+    f : ndarray of shape (n, C)
+        Predictions.
+    value : float
+        Their loss.
+
+    Notes
+    -----
+    Data and lift are divided by powers of two so that squares of huge data cannot overflow; the second layer
+    takes up the factor. No n x m array is formed.
+    """
+
+    def __init__(self, problem: TrainingProblem, network: BilinearNetwork, deadline: float = math.inf) -> None:
+        self.problem, self.loss, self.deadline = problem, problem.loss, deadline
+        map_ = problem.weight_map.in_units(power_of_two(float(np.abs(problem.X).max())))
+        self.unit = power_of_two(max(abs(value) for value in map_.coefficients))
+        self.map = map_.scaled(1.0 / self.unit)
+        self.price = problem.beta * problem.dimension / self.unit
+        self.y = problem.y if problem.vector else problem.y[:, None]
+        self.X = np.ascontiguousarray(self.map.X)
+        self.squares = np.square(self.X)
+        # Rows are the features of all samples; the last entry of a lift has the feature one.
+        self.features = np.vstack([self.X.T, np.ones((int(problem.lifted), len(self.X)))])
+        self.largest = np.full(problem.size, problem.levels - 1)
+        self.largest[problem.n_features :] = 1
+        self.width = float(np.sqrt(np.mean(self.squares)))
+        self.U, self.V = network.U.copy(), network.V.copy()
+        self.alpha = network.alpha.reshape(network.n_neurons, -1) * self.unit
+        self.refresh()
+
+    # -- the network ----------------------------------------------------------------------------------
+
+    def network(self) -> BilinearNetwork:
+        """Return the network as it stands."""
+        alpha = self.alpha / self.unit
+        return BilinearNetwork(
+            self.U, self.V, alpha if self.problem.vector else alpha[:, 0], self.problem.levels, self.problem.activation
+        )
+
+    def refresh(self) -> None:
+        """Compute predictions and loss from the weights: rounding errors of updates do not add up."""
+        self.f = self.predictions(self.alpha)
+        self.value = self.loss.value(self.f, self.y)
+
+    def predictions(self, alpha: FloatArray) -> FloatArray:
+        """Return the predictions of shape (n, C) for another second layer."""
+        network = BilinearNetwork(self.U, self.V, alpha, self.problem.levels, self.problem.activation)
+        return np.stack([self.map.forward(S) for S in network.quadratic_form], axis=1)
+
+    def images(self, rows: slice = slice(None)) -> FloatArray:
+        r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
+        P, Q = self.partners(self.V[rows])
+        d = self.X.shape[1]
+        own = self.U[rows].astype(np.float64)
+        images: FloatArray = P * (own[:, :d] @ self.X.T)
+        if Q is not None:
+            images += Q * own[:, d:]
+        return images.T
+
+    @property
+    def objective(self) -> float:
+        """Loss plus regulariser."""
+        return self.value + self.price * float(np.abs(self.alpha).sum())
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() >= self.deadline
+
+    @property
+    def tolerance(self) -> float:
+        """Fall of the loss that counts."""
+        return ROUNDING * abs(self.value)
+
+    def accept(self, f: FloatArray, value: float) -> None:
+        """Take predictions and their loss."""
+        self.f, self.value = f, value
+
+    # -- sweeps ----------------------------------------------------------------------------------------
+
+    def batches(self) -> Iterator[slice]:
+        """Yield slices of neurons until the time is over."""
+        m = len(self.U)
+        size = min(max(1, m // _SHARE_OF_NETWORK), _LARGEST_BATCH, max(1, _BATCH_FLOATS // self.f.size))
+        for start in range(0, m, size):
+            if self.expired:
+                return
+            yield slice(start, start + size)
+
+    def sweep(self, *, thorough: bool) -> int:
+        """Try moves of both sides of every neuron, and return how many were accepted.
+
+        A cheap sweep tries the move of each side that a quadratic model prefers; a thorough one tries all that
+        are not proven useless: if it accepts none (and ends in time), no single move lowers the loss.
+        """
+        accepted = 0
+        for rows in self.batches():
+            accepted += self._move(self.U, self.V, rows, thorough)
+            accepted += self._move(self.V, self.U, rows, thorough)
+        return accepted
+
+    def partners(self, other: IntArray) -> tuple[FloatArray, FloatArray | None]:
+        """Return p and q, of shape (B, n), for the other sides of a batch; q is None without a lift."""
+        a, b, c = self.map.coefficients
+        d = self.X.shape[1]
+        hidden = other[:, :d].astype(np.float64) @ self.X.T
+        if not self.problem.lifted:
+            hidden *= a
+            return hidden, None
+        last = other[:, d:].astype(np.float64)
+        return a * hidden + 0.5 * b * last, 0.5 * b * hidden + c * last
+
+    def _move(self, moving: IntArray, other: IntArray, rows: slice, thorough: bool) -> int:
+        weights, alpha = moving[rows], self.alpha[rows]
+        P, Q = self.partners(other[rows])
+        gradient = self.loss.gradient(self.f, self.y)
+        slopes = _products(self.X, P, Q, alpha @ gradient.T)
+        steps = np.where(slopes > 0.0, -2, 2)
+        downhill = (slopes != 0.0) & (np.abs(weights + steps) <= self.largest)
+        if not np.any(downhill):
+            return 0
+        squares = (np.square(P), None if Q is None else np.square(Q))
+        typical = 2.0 * float(np.sqrt(np.mean(np.square(alpha))) * np.sqrt(np.mean(squares[0]))) * self.width
+        curvature = sampled_curvature(self.loss, self.f, self.y, gradient, alpha, typical)
+        change = 2.0 * (_products(self.squares, *squares, curvature) - np.abs(slopes))
+        change[~downhill] = math.inf
+        if thorough:
+            floor = curvature_floor(self.loss, self.f, self.y, gradient, alpha, curvature, self._reach(alpha, P, Q))
+            least = 2.0 * (_products(self.squares, *squares, floor) - np.abs(slopes))
+            candidates = downhill & (least < -self.tolerance)
+            return sum(
+                self._try_all(moving, rows.start + j, P[j], None if Q is None else Q[j], steps[j], change[j], found)
+                for j, found in enumerate(candidates)
+                if np.any(found)
+            )
+        best = np.argmin(change, axis=1)
+        predicted = change[np.arange(len(best)), best]
+        chosen = np.flatnonzero(predicted < -self.tolerance)
+        if not len(chosen):
+            return 0
+        chosen = chosen[np.argsort(predicted[chosen], kind="stable")]
+        entries = best[chosen]
+        moves = self.features[entries] * P[chosen]
+        if Q is not None:
+            last = entries == self.X.shape[1]
+            moves[last] = Q[chosen[last]]
+        step = steps[chosen, entries]
+        moves *= step[:, None]
+        taken = self._take(moves, alpha[chosen], predicted[chosen])
+        moving[rows.start + chosen[taken], entries[taken]] += step[taken].astype(np.int8)
+        return int(taken.sum())
+
+    def _take(self, moves: FloatArray, alpha: FloatArray, predicted: FloatArray) -> npt.NDArray[np.bool_]:
+        """Accept moves (B, n) together where the loss falls nearly as predicted; else halves of them."""
+        taken = np.zeros(len(moves), dtype=bool)
+        pending = [(0, len(moves))]
+        while pending:
+            start, stop = pending.pop()
+            f = self.f + moves[start:stop].T @ alpha[start:stop]
+            value = self.loss.value(f, self.y)
+            fall = self.value - value
+            needed = 0.0 if stop - start == 1 else -_AGREEMENT * float(predicted[start:stop].sum())
+            if fall > self.tolerance and fall >= needed:
+                self.accept(f, value)
+                taken[start:stop] = True
+            elif stop - start > 1:
+                middle = (start + stop) // 2
+                pending += [(middle, stop), (start, middle)]
+        return taken
+
+    def _try_all(
+        self,
+        moving: IntArray,
+        j: int,
+        p: FloatArray,
+        q: FloatArray | None,
+        steps: npt.NDArray[np.int64],
+        change: FloatArray,
+        found: npt.NDArray[np.bool_],
+    ) -> int:
+        """Evaluate candidates of one side, the most promising first, and accept each that helps."""
+        accepted = 0
+        entries = np.flatnonzero(found)
+        entries = entries[np.argsort(change[entries], kind="stable")]
+        if type(self.loss) in TERMS and self.f.shape[1] == 1:
+            entries = entries[self._falls(j, p, q, steps, entries) > 0.5 * self.tolerance]
+        for k in entries.tolist():
+            # The other side stands still: the image of a move is right whatever was accepted before.
+            f = self.f + np.multiply.outer(steps[k] * self._image(p, q, k), self.alpha[j])
+            value = self.loss.value(f, self.y)
+            if self.value - value > self.tolerance:
+                self.accept(f, value)
+                moving[j, k] += np.int8(steps[k])
+                accepted += 1
+        return accepted
+
+    def _image(self, p: FloatArray, q: FloatArray | None, k: int) -> FloatArray:
+        return q if q is not None and k == self.X.shape[1] else self.features[k] * p
+
+    def _falls(
+        self, j: int, p: FloatArray, q: FloatArray | None, steps: npt.NDArray[np.int64], entries: npt.NDArray[np.intp]
+    ) -> FloatArray:
+        """Return by how much the loss of one output falls with each of the moves of one side."""
+        falls = np.empty(len(entries))
+        terms = TERMS[type(self.loss)]
+        before = terms(self.loss, self.f.T, self.y.T)
+        chunk = max(1, _BATCH_FLOATS // len(p))
+        for start in range(0, len(entries), chunk):
+            some = entries[start : start + chunk]
+            moves = self.features[some] * p
+            if q is not None:
+                moves[some == self.X.shape[1]] = q
+            moves *= (steps[some] * self.alpha[j, 0])[:, None]
+            falls[start : start + chunk] = (before - terms(self.loss, self.f.T + moves, self.y.T)).sum(axis=1)
+        return falls
+
+    def _reach(self, alpha: FloatArray, P: FloatArray, Q: FloatArray | None) -> float:
+        """Return what no move of a batch can change a prediction by."""
+        image = float(np.abs(P).max() * np.abs(self.X).max())
+        if Q is not None:
+            image = max(image, float(np.abs(Q).max()))
+        return 2.0 * image * float(np.abs(alpha).max())
+
+
+def _products(X: FloatArray, P: FloatArray, Q: FloatArray | None, weights: FloatArray) -> FloatArray:
+    """Return the sums over samples of weights times images, (B, N), for all entries of a side."""
+    main: FloatArray = (P * weights) @ X
+    return main if Q is None else np.hstack([main, np.einsum("ij,ij->i", Q, weights)[:, None]])

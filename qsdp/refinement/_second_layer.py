@@ -1,0 +1,180 @@
+"""Second-layer steps of the coordinate descent: one magnitude an output, or free weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.optimize
+
+from qsdp._validation import FloatArray
+from qsdp.losses import Loss
+from qsdp.refinement._curvature import sampled_curvature
+from qsdp.refinement._descent import Descent
+from qsdp.refinement.restricted import solve_restricted
+
+__all__ = ["alternate", "line_minimum", "random_sides", "rescale", "resolve", "revive", "reweight"]
+
+#: What a magnitude is multiplied by where zero is best: a network without predictions could not recover, and an
+#: output without any could not be told from one without neurons. The second is for the end, where it must not cost.
+SHRINKAGE, LAST_SHRINKAGE = 1e-3, 2.0**-60
+
+#: Doublings of a step at most, for losses that fall forever.
+_DOUBLINGS = 40
+
+#: Rounds of sign alternation for a neuron without weight, and shortenings of a step of the second layer.
+_ROUNDS, _SHORTENINGS = 10, 4
+
+#: Entries of the columns of a convex problem at most, multiplications an iteration, and share of the objective
+#: that is worth another sweep.
+_MOST_ENTRIES, _MOST_WORK, _GAIN = 2**22, 2e9, 1e-9
+
+
+def line_minimum(loss: Loss, y: FloatArray, base: FloatArray, direction: FloatArray, weight: float) -> float:
+    r"""Return the t that minimises ``loss(base + t direction) + weight |t|``.
+
+    The derivative is nondecreasing; its sign change is bracketed by doubling and found by Brent's method. A
+    loss that falls forever ends at a large t.
+    """
+
+    def slope(t: float) -> float:
+        return float(np.vdot(direction, loss.gradient(base + t * direction, y)))
+
+    start = slope(0.0)
+    if abs(start) <= weight:
+        return 0.0
+    sign = 1.0 if start < 0.0 else -1.0
+
+    def rise(t: float) -> float:
+        return sign * slope(sign * t) + weight
+
+    low, high = 0.0, 1.0
+    for _ in range(_DOUBLINGS):
+        if rise(high) >= 0.0:
+            return sign * float(scipy.optimize.brentq(rise, low, high, xtol=1e-14 * high, rtol=1e-14))
+        low, high = high, 2.0 * high
+    return sign * high
+
+
+def rescale(descent: Descent, shrinkage: float = SHRINKAGE) -> None:
+    """Minimise over the one magnitude an output of a network with shared second layer; zero becomes small."""
+    counts = np.abs(descent.alpha).sum(axis=0)
+    for k in np.flatnonzero(counts):
+        direction = np.zeros_like(descent.f)
+        direction[:, k] = descent.f[:, k]
+        base = descent.f - direction
+        t = line_minimum(descent.loss, descent.y, base, direction, descent.price * float(counts[k]))
+        t = t or shrinkage
+        f = base + t * direction
+        value = descent.loss.value(f, descent.y)
+        penalty = descent.price * float(counts[k]) * (abs(t) - 1.0)
+        alpha = descent.alpha.copy()
+        alpha[:, k] *= t
+        # A product that underflows, or a step within rounding, is not worth taking.
+        if np.array_equal(alpha != 0.0, descent.alpha != 0.0) and value + penalty < descent.value:
+            descent.alpha = alpha
+            descent.accept(f, value)
+
+
+def reweight(descent: Descent) -> None:
+    r"""Lower the objective over the second-layer weights of one neuron after the other.
+
+    A step minimises the quadratic model of the loss plus :math:`\beta D \|\alpha_j\|_1`, a soft threshold, and
+    is shortened until the objective itself falls.
+    """
+    typical = float(np.mean(np.abs(descent.alpha)))
+    for rows in descent.batches():
+        images = descent.images(rows).T
+        gradient = descent.loss.gradient(descent.f, descent.y)
+        eye = np.eye(descent.alpha.shape[1])
+        scale = typical * float(np.sqrt(np.mean(np.square(images))))
+        curvatures = np.square(images) @ sampled_curvature(descent.loss, descent.f, descent.y, gradient, eye, scale).T
+        for j, image in enumerate(images, start=rows.start):
+            gradient = _step(descent, j, image, gradient, curvatures[j - rows.start], typical)
+
+
+def _step(
+    descent: Descent, j: int, image: FloatArray, gradient: FloatArray, curvature: FloatArray, typical: float
+) -> FloatArray:
+    """Move the second-layer weights of neuron j, and return the loss gradient."""
+    alpha = descent.alpha[j]
+    slope = image @ gradient
+    # Far from every kink a piecewise linear loss has no curvature: the step is held to a few typical weights.
+    reach = 4.0 * np.maximum(np.abs(alpha), typical if typical > 0.0 else 1.0)
+    curvature = np.maximum(curvature, (np.abs(slope) + descent.price) / reach)
+    if not np.all(curvature > 0.0):
+        return gradient
+    point = alpha - slope / curvature
+    step = np.sign(point) * np.maximum(np.abs(point) - descent.price / curvature, 0.0) - alpha
+    for _ in range(_SHORTENINGS):
+        f = descent.f + np.multiply.outer(image, step)
+        value = descent.loss.value(f, descent.y)
+        penalty = descent.price * float(np.sum(np.abs(alpha + step) - np.abs(alpha)))
+        if descent.value - value - penalty > descent.tolerance:
+            descent.alpha[j] = alpha + step
+            descent.accept(f, value)
+            return descent.loss.gradient(f, descent.y)
+        step = 0.25 * step
+    return gradient
+
+
+def revive(descent: Descent, rng: np.random.Generator) -> None:
+    r"""Turn neurons without second-layer weight towards the steepest descent.
+
+    They change no prediction, so their bits are free: alternating :math:`u = \mathrm{sign}(M_\nu v)`,
+    :math:`v = \mathrm{sign}(M_\nu u)` raises :math:`u^T M_\nu v`, :math:`\nu` minus the loss gradient.
+    """
+    dead = np.flatnonzero(~np.any(descent.alpha, axis=1))
+    if not len(dead):
+        return
+    gradient = descent.loss.gradient(descent.f, descent.y)
+    outputs = dead % gradient.shape[1]
+    for k in np.unique(outputs):
+        rows = dead[outputs == k]
+        descent.U[rows], descent.V[rows] = alternate(
+            descent.map.adjoint(-gradient[:, k]), descent.largest, random_sides(rng, len(rows), descent.largest)
+        )
+
+
+def random_sides(rng: np.random.Generator, count: int, largest: np.ndarray) -> FloatArray:
+    """Draw sides of neurons (count, N) with random signs and largest magnitudes."""
+    sides: FloatArray = rng.choice([-1.0, 1.0], size=(count, len(largest))) * largest
+    return sides
+
+
+def alternate(M: FloatArray, largest: np.ndarray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return pairs (U, V) that alternation from V (count, N) reaches; u'Mv is >= 0 and never falls."""
+    U = V
+    for _ in range(_ROUNDS):
+        U = np.where(V @ M < 0.0, -1.0, 1.0) * largest
+        following: FloatArray = np.where(U @ M < 0.0, -1.0, 1.0) * largest
+        if np.array_equal(following, V):
+            break
+        V = following
+    return U, V
+
+
+def resolve(descent: Descent) -> bool:
+    """Solve the convex problem of a free second layer, where it is not too large; say whether that helped."""
+    m, outputs = descent.alpha.shape
+    n, k = len(descent.X), 2 * m * (outputs if descent.loss.coupled else 1)
+    if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or descent.expired:
+        return False
+    images = descent.images()
+    columns = np.hstack([images, -images])
+    prices = np.full(columns.shape[1], max(descent.price, np.finfo(np.float64).tiny))
+    if descent.loss.coupled:
+        which = np.repeat(np.arange(outputs), columns.shape[1])
+        both = np.tile(columns, outputs)
+        weights = solve_restricted(both, descent.loss, descent.y, np.tile(prices, outputs), outputs=which).weights
+        weights = weights.reshape(outputs, 2, m)
+    else:
+        solved = (solve_restricted(columns, descent.loss, y, prices).weights for y in descent.y.T.copy())
+        weights = np.stack([w.reshape(2, m) for w in solved])
+    alpha = (weights[:, 0] - weights[:, 1]).T
+    f = images @ alpha
+    value = descent.loss.value(f, descent.y)
+    objective = value + descent.price * float(np.abs(alpha).sum())
+    if not descent.objective - objective > _GAIN * abs(descent.objective):
+        return False
+    descent.alpha = alpha
+    descent.accept(f, value)
+    return True

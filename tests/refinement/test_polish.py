@@ -1,0 +1,316 @@
+"""Polishing: optimal with respect to single moves (by brute force), monotone, at equal storage."""
+
+import numpy as np
+import pytest
+from brute_force import ACTIVATIONS, random_neurons, random_problem, random_vector_problem
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import qsdp
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
+from qsdp.refinement.polish import polish
+
+
+def random_network(problem, m, seed, alpha=None, free=False):
+    rng = np.random.default_rng(seed)
+    U, V = random_neurons(rng, m, problem)
+    if alpha is None:
+        alpha = np.abs(problem.y).max() / np.abs(problem.X).max() ** 2 / m
+    if problem.vector:
+        full = np.zeros((m, problem.n_outputs))
+        full[np.arange(m), np.arange(m) * problem.n_outputs // m] = alpha
+    else:
+        full = np.full(m, alpha)
+    if free:
+        full = full + alpha * rng.standard_normal(full.shape)
+    return qsdp.BilinearNetwork(U, V, full, problem.levels, problem.activation)
+
+
+def best_move(network, problem):
+    """The smallest objective of all networks that differ in one weight by one level."""
+    best = np.inf
+    for name in ("U", "V"):
+        weights = {"U": network.U.copy(), "V": network.V.copy()}
+        moved = weights[name]
+        for j, k in np.ndindex(*moved.shape):
+            largest = 1 if k >= network.n_inputs else network.levels - 1
+            for step in (-2, 2):
+                if abs(int(moved[j, k]) + step) > largest:
+                    continue
+                moved[j, k] += step
+                other = qsdp.BilinearNetwork(
+                    weights["U"], weights["V"], network.alpha, problem.levels, network.activation
+                )
+                best = min(best, problem.objective(other))
+                moved[j, k] -= step
+    return best
+
+
+def scale_of(problem):
+    return problem.loss.value(np.zeros_like(problem.y), problem.y)
+
+
+def check_locally_optimal(network, problem, **options):
+    before = problem.objective(network)
+    polished = polish(network, problem, max_sweeps=500, random_state=0, **options)
+    objective = problem.objective(polished)
+    assert objective <= before
+    assert best_move(polished, problem) >= objective - 1e-9 * scale_of(problem)
+    # Free weights that come out equal are stored as one.
+    assert polished.n_bits == network.n_bits or (polished.shared_alpha and not network.shared_alpha)
+    assert polished.shared_alpha or not network.shared_alpha
+    return polished
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("loss", SCALAR_LOSSES)
+@pytest.mark.parametrize("seed", range(4))
+def test_no_single_move_helps(loss, free, seed):
+    problem = random_problem(seed, 5, 25, loss, beta=0.05, coarse=seed % 2 == 1)
+    for m in (1, 3, 20):
+        polished = check_locally_optimal(random_network(problem, m, seed, free=free and m > 1), problem)
+        assert problem.objective(polished) < scale_of(problem) or m == 1
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
+@pytest.mark.parametrize("levels", [2, 3, 4])
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
+def test_no_single_move_helps_with_levels_and_lifts(loss, levels, activation):
+    problem = random_problem(7, 3, 20, loss, beta=0.02, activation=activation, levels=levels)
+    check_locally_optimal(random_network(problem, 6, 1), problem)
+    check_locally_optimal(random_network(problem, 4, 2, free=True), problem)
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_no_single_move_helps_with_several_outputs(loss, free):
+    problem = random_vector_problem(3, 4, 24, 3, loss, beta=0.02, levels=3, activation="relu")
+    for m in (3, 12):
+        check_locally_optimal(random_network(problem, m, 5, free=free), problem)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    loss=st.sampled_from(sorted(LOSSES)),
+    m=st.integers(1, 40),
+    levels=st.integers(2, 5),
+    activation=st.sampled_from([None, *ACTIVATIONS]),
+    outputs=st.integers(1, 3),
+    free=st.booleans(),
+    beta=st.sampled_from([0.0, 0.01, 1.0, 100.0]),
+    size=st.sampled_from([1e-6, 1.0, 1e6]),
+)
+def test_never_worse_and_monotone(seed, loss, m, levels, activation, outputs, free, beta, size):
+    options = {"activation": activation, "levels": levels}
+    if outputs == 1 and loss != "cross_entropy":
+        problem = random_problem(seed, 3, 12, loss, beta, **options)
+    else:
+        outputs = max(outputs, 2)
+        problem = random_vector_problem(seed, 3, 12, outputs, loss, beta, **options)
+        m = max(m, outputs)
+    problem = qsdp.TrainingProblem(problem.X * size, problem.y, beta=beta, loss=loss, **options)
+    network = random_network(problem, m, seed, free=free)
+    history = []
+    polished = polish(
+        network, problem, max_sweeps=6, random_state=0, callback=lambda sweep, objective: history.append(objective)
+    )
+    rounding = 1e-9 * (problem.objective(network) + scale_of(problem))
+    assert problem.objective(polished) <= problem.objective(network)
+    assert np.all(np.diff([problem.objective(network), *history]) <= rounding)
+    assert abs(problem.objective(polished) - history[-1]) <= rounding
+    assert polished.n_bits <= network.n_bits
+    assert polished.shared_alpha or not network.shared_alpha
+    assert (polished.levels, polished.activation) == (network.levels, network.activation)
+
+
+def test_shared_magnitude_is_the_best():
+    problem = random_problem(1, 5, 30, beta=0.3)
+    polished = polish(random_network(problem, 10, 0, alpha=5.0), problem, max_sweeps=100)
+    for factor in (0.99, 1.01, -1.0):
+        other = qsdp.BilinearNetwork(polished.U, polished.V, factor * polished.alpha)
+        assert problem.objective(other) > problem.objective(polished)
+
+
+def test_free_layer_is_the_best_of_its_neurons():
+    problem = random_problem(2, 5, 30, "logistic", beta=0.02)
+    polished = polish(random_network(problem, 8, 0, free=True), problem, max_sweeps=500, random_state=0)
+    objective = problem.objective(polished)
+    for j in range(8):
+        for step in (-1e-4, 1e-4):
+            alpha = polished.alpha.copy()
+            alpha[j] += step
+            assert problem.objective(qsdp.BilinearNetwork(polished.U, polished.V, alpha)) >= objective - 1e-10
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge"])
+def test_zero_second_layer_comes_to_life(loss):
+    problem = random_problem(3, 4, 30, loss, beta=0.01)
+    for m in (1, 5):
+        zero = random_network(problem, m, 0, alpha=0.0)
+        assert problem.objective(polish(zero, problem, random_state=0)) < 0.999 * scale_of(problem)
+    U, V = random_neurons(np.random.default_rng(0), 4, problem)
+    free = qsdp.BilinearNetwork(U, V, [0.0, 0.0, 0.0, 0.01])
+    polished = polish(free, problem, random_state=0)
+    assert np.count_nonzero(polished.alpha) > 1
+
+
+def test_zero_is_returned_where_it_is_optimal():
+    problem = random_problem(3, 4, 30, beta=1e4)
+    polished = polish(random_network(problem, 3, 0), problem)
+    assert problem.objective(polished) <= scale_of(problem) * (1 + 1e-9)
+    vector = random_vector_problem(3, 4, 30, 2, beta=1e4)
+    polished = polish(random_network(vector, 4, 0), vector)
+    assert polished.shared_alpha
+    assert vector.objective(polished) <= scale_of(vector) * (1 + 1e-9)
+
+
+def test_output_without_neurons():
+    problem = random_vector_problem(3, 4, 30, 3)
+    U, V = random_neurons(np.random.default_rng(0), 4, problem)
+    alpha = np.zeros((4, 3))
+    alpha[:2, 0] = alpha[2:, 2] = 0.1
+    network = qsdp.BilinearNetwork(U, V, alpha)
+    history = []
+    polished = polish(network, problem, callback=lambda sweep, objective: history.append(objective))
+    assert polished.shared_alpha
+    assert not np.any(polished.alpha[:, 1])
+    assert history[-1] == pytest.approx(problem.objective(polished))
+
+
+def test_outputs_of_a_separable_loss_are_polished_apart():
+    problem = random_vector_problem(8, 5, 30, 2)
+    network = random_network(problem, 10, 0)
+    together = polish(network, problem)
+    for k, rows in enumerate((slice(0, 5), slice(5, 10))):
+        part = qsdp.BilinearNetwork(network.U[rows], network.V[rows], network.alpha[rows, k])
+        alone = polish(part, problem.output(k))
+        np.testing.assert_array_equal(alone.U, together.U[rows])
+        np.testing.assert_allclose(alone.alpha, together.alpha[rows, k])
+
+
+def test_huge_and_tiny_data():
+    problem = random_problem(5, 4, 20)
+    network = random_network(problem, 10, 0)
+    polished = polish(network, problem)
+    # With squares of the data of 1e160 the curvatures, fourth powers, would overflow.
+    for factor in (2.0**260, 2.0**-260):
+        scaled = qsdp.TrainingProblem(problem.X * factor, problem.y, beta=problem.beta * factor**2)
+        other = polish(qsdp.BilinearNetwork(network.U, network.V, network.alpha / factor**2), scaled)
+        np.testing.assert_array_equal(other.U, polished.U)
+        np.testing.assert_array_equal(other.alpha * factor**2, polished.alpha)
+
+
+def test_all_zero_data():
+    problem = qsdp.TrainingProblem(np.zeros((5, 3)), np.arange(5.0), beta=0.0)
+    network = random_network(random_problem(0, 3, 5), 4, 0)
+    assert polish(network, problem, random_state=0) is network
+
+
+def test_restarts_help_and_repeat():
+    problem = random_problem(11, 6, 40, beta=0.1)
+    network = random_network(problem, 6, 3)
+    once = problem.objective(polish(network, problem))
+    more = polish(network, problem, restarts=20, random_state=1)
+    assert problem.objective(more) < once
+    again = polish(network, problem, restarts=20, random_state=1)
+    np.testing.assert_array_equal(more.U, again.U)
+    np.testing.assert_array_equal(more.alpha, again.alpha)
+
+
+def test_a_local_optimum_comes_back_as_it_is():
+    problem = random_problem(11, 6, 40, beta=0.1)
+    polished = polish(random_network(problem, 6, 3), problem, max_sweeps=100)
+    again = polish(polished, problem)
+    assert problem.objective(again) <= problem.objective(polished)
+    np.testing.assert_array_equal(again.U, polished.U)
+
+
+def test_max_sweeps_and_callback():
+    problem = random_problem(12, 8, 60)
+    calls = []
+    polish(random_network(problem, 50, 0), problem, max_sweeps=2, callback=lambda *call: calls.append(call))
+    assert [sweep for sweep, _ in calls] == [1, 2]
+
+
+def test_time_limit_ends_early():
+    problem = random_problem(12, 8, 60)
+    network = random_network(problem, 50, 0)
+    calls = []
+    polished = polish(
+        network, problem, time_limit=1e-9, restarts=1000, callback=lambda *call: calls.append(call), random_state=0
+    )
+    assert len(calls) <= 1
+    assert problem.objective(polished) <= problem.objective(network)
+
+
+def test_interrupt_returns_what_was_gained():
+    problem = random_problem(12, 8, 60)
+    network = random_network(problem, 50, 0)
+
+    def interrupt(sweep, objective):
+        raise KeyboardInterrupt
+
+    with pytest.warns(qsdp.QSDPWarning, match="interrupted"):
+        polished = polish(network, problem, callback=interrupt)
+    assert problem.objective(polished) < problem.objective(network)
+    best = polish(network, problem, max_sweeps=200)
+    with pytest.raises(KeyboardInterrupt):
+        polish(best, problem, callback=interrupt)
+
+
+def test_memory_is_bounded_by_the_width_of_a_batch():
+    import tracemalloc
+
+    problem = random_problem(1, 10, 2000)
+    network = random_network(problem, 20_000, 0)
+    tracemalloc.start()
+    try:
+        polish(network, problem, max_sweeps=1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # An array of n x m floats would take 320 MB.
+    assert peak < 60e6
+
+
+def test_other_second_derivatives():
+    problem = random_problem(4, 5, 25, Huber(delta=0.05), beta=0.01)
+    check_locally_optimal(random_network(problem, 10, 0), problem)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"max_sweeps": 0}, "max_sweeps"),
+        ({"max_sweeps": 2.5}, "max_sweeps"),
+        ({"restarts": -1}, "restarts"),
+        ({"time_limit": 0.0}, "time_limit"),
+        ({"time_limit": float("nan")}, "time_limit"),
+        ({"random_state": "seed"}, "random_state"),
+        ({"callback": 3}, "callback"),
+    ],
+)
+def test_bad_settings(options, name):
+    problem = random_problem(0, 3, 10)
+    with pytest.raises(InvalidInputError, match=f"^{name} must"):
+        polish(random_network(problem, 3, 0), problem, **options)
+
+
+def test_networks_of_other_problems():
+    problem = random_problem(0, 3, 10)
+    network = random_network(problem, 3, 0)
+    others = [
+        (random_problem(0, 4, 10), "n_inputs 4"),
+        (random_problem(0, 3, 10, levels=3), "levels 3"),
+        (random_problem(0, 3, 10, activation="relu"), "activation"),
+        (random_vector_problem(0, 3, 10, 2), "n_outputs 2"),
+    ]
+    for other, what in others:
+        with pytest.raises(InvalidInputError, match=f"network must have {what}"):
+            polish(network, other)
+    with pytest.raises(InvalidTypeError, match="network must be a BilinearNetwork"):
+        polish(network.to_polynomial(), problem)
+    with pytest.raises(InvalidTypeError, match="problem must be a TrainingProblem"):
+        polish(network, None)
