@@ -53,7 +53,8 @@ def row_defects(loss: Loss, nu: FloatArray) -> FloatArray:
     if not loss.coupled:
         return np.zeros(len(nu))
     sums = np.array([abs(math.fsum(row)) for row in nu])
-    return 1.01 * (sums + 2.0 * _UNIT * np.abs(nu).sum(axis=1))
+    defects: FloatArray = 1.01 * (sums + 2.0 * _UNIT * np.abs(nu).sum(axis=1))
+    return defects
 
 
 def bound_of_loss(loss: Loss, nu: FloatArray, target: FloatArray) -> float:

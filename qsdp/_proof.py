@@ -15,22 +15,19 @@ enumerated, :math:`\max \|M u\|_1`, or a shift z proves a bound: with :math:`c =
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._validation import FloatArray
+from qsdp._validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
+from qsdp.pricing import Leaf, PriceTree
 from qsdp.problem import TrainingProblem
-
-if TYPE_CHECKING:
-    from qsdp.pricing import Leaf, PriceTree
 
 __all__ = [
     "Proof",
@@ -39,6 +36,7 @@ __all__ = [
     "enumerated",
     "leaf_matrix",
     "output_columns",
+    "root_tree",
     "scaled_tree",
     "tree_bound",
 ]
@@ -48,8 +46,8 @@ _EPS = float(np.finfo(np.float64).eps)
 #: Largest number of free signs of an enumerated leaf: 2^40 vectors are days.
 _MAX_FREE = 40
 
-#: Signs whose combinations are tabulated once: 2^12 columns stay in the cache.
-_TABULATED = 12
+#: Signs decided at once, partial vectors extended at once, and starts of the search for a good value.
+_STEP, _WIDTH, _STARTS = 4, 256, 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +78,12 @@ def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[PriceT
         raise InvalidInputError(f"trees must be {problem.n_outputs}, one for each output; got {len(trees)}")
 
 
+def root_tree(z: FloatArray) -> PriceTree:
+    """Return the tree of one leaf for weights `z`: ``Diag(z) +- M`` positive semidefinite, as a relaxation has them."""
+    shift = read_only(np.concatenate([[0.0], 0.5 * z, 0.5 * z]))
+    return PriceTree(np.arange(len(z)), (Leaf(np.zeros(0, dtype=np.int8), shift),))
+
+
 def scaled_tree(tree: PriceTree, scale: float) -> PriceTree:
     """Return the tree of `scale` times the matrix, for ``scale >= 0``: shifts scale with it."""
     leaves = tuple(leaf if leaf.shift is None else replace(leaf, shift=scale * leaf.shift) for leaf in tree.leaves)
@@ -100,10 +104,8 @@ def check_tree(tree: PriceTree, size: int) -> None:
         k = len(fixed)
         if k > size or any(s not in (-1, 1) for s in fixed) or (fixed and fixed[0] != 1):
             raise InvalidInputError(f"a leaf must fix signs -1 and +1, the first of them +1; got {fixed}")
-        if leaf.shift is None:
-            if size - max(k, 1) > _MAX_FREE:
-                raise InvalidInputError(f"a leaf of {size - k} free signs cannot have been enumerated")
-        elif np.shape(leaf.shift) != (1 + size + size - k,) or not np.all(np.isfinite(leaf.shift)):
+        wrong = leaf.shift is not None and np.shape(leaf.shift) != (1 + size + size - k,)
+        if wrong or not np.all(np.isfinite(leaf.shift if leaf.shift is not None else 0.0)):
             raise InvalidInputError(f"the shift of a leaf must be {1 + size + size - k} finite numbers")
     if signs == [()]:
         return
@@ -128,26 +130,61 @@ def leaf_matrix(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> Float
 def enumerated(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
     r"""Return :math:`\max \|M u\|_1` over all completions of a leaf's signs, by enumeration in floats.
 
-    An entry of :math:`M u` is a sum of N terms in some order, the norm one of N more: together their rounding
-    is at most :math:`\gamma_{2N} \sum_{jk} |M_{jk}|`.
+    Notes
+    -----
+    Vectors grow by a few signs at a time; a partial one is dropped where its norm plus the maximum over the
+    signs to come alone does not exceed the best value known (Russian doll search). The result, and every value
+    dropped, misses the true one by at most :math:`\gamma_{6N} \sum_{jk} |M_{jk}|`: an entry of :math:`M u` is a sum
+    of N terms in some order, a norm one of N more, and three norms meet in the comparison.
     """
     signs = leaf.signs.astype(np.float64) if len(leaf.signs) else np.ones(1)
-    k, free = len(signs), len(order) - len(signs)
-    low = min(free, _TABULATED)
-    table = M[:, order[k : k + low]] @ _sign_columns(low)
-    fixed = M[:, order[:k]] @ signs
-    rest = M[:, order[k + low :]]
-    return max(float(np.abs(table + (fixed + rest @ s)[:, None]).sum(axis=0).max()) for s in _sign_rows(free - low))
+    rest = M[:, order[len(signs) :]]
+    rest = rest[:, rest.any(axis=0)]
+    if rest.shape[1] > _MAX_FREE:
+        raise InvalidInputError(f"a leaf of {rest.shape[1]} free signs is beyond enumeration")
+    return _largest_norm(M[:, order[: len(signs)]] @ signs, rest)
+
+
+def _largest_norm(c: FloatArray, R: FloatArray) -> float:
+    """Return the maximum of the 1-norm of ``c + R u`` over sign vectors u."""
+    cuts = [*range(0, R.shape[1], _STEP), R.shape[1]]
+    tables = [R[:, a:b] @ _sign_columns(b - a) for a, b in pairwise(cuts)]
+    # Maxima over the last columns alone; those over more than half of them would take longer than they save.
+    tails = [np.inf] * len(tables) + [0.0]
+    for stage in range(len(tables) - 1, len(tables) // 2, -1):
+        tail = R[:, cuts[stage] :]
+        tails[stage] = _search(np.zeros(len(c)), tables[stage:], tails[stage:], _ascent(np.zeros(len(c)), tail))
+    return _search(c, tables, tails, _ascent(c, R))
+
+
+def _search(start: FloatArray, tables: list[FloatArray], tails: list[float], best: float) -> float:
+    stack = [(0, start[:, None])]
+    while stack:
+        stage, sums = stack.pop()
+        if sums.shape[1] > _WIDTH:
+            stack.append((stage, sums[:, _WIDTH:]))
+            sums = sums[:, :_WIDTH]
+        if stage < len(tables):
+            sums = (sums[:, :, None] + tables[stage][:, None, :]).reshape(len(sums), -1)
+        norms = np.abs(sums).sum(axis=0)
+        if stage + 1 < len(tables):
+            stack.append((stage + 1, sums[:, norms + tails[stage + 1] > best]))
+        elif len(norms):
+            best = max(best, float(norms.max()))
+    return best
+
+
+def _ascent(c: FloatArray, R: FloatArray) -> float:
+    """Return a value that is attained, by alternation from a few fixed starts."""
+    u = np.random.default_rng(0).choice([-1.0, 1.0], size=(R.shape[1], _STARTS))
+    for _ in range(10):
+        u = np.where(R.T @ np.where(c[:, None] + R @ u >= 0.0, 1.0, -1.0) >= 0.0, 1.0, -1.0)
+    return float(np.abs(c[:, None] + R @ u).sum(axis=0).max())
 
 
 def _sign_columns(k: int) -> FloatArray:
     bits = (np.arange(2**k)[None, :] >> np.arange(k)[:, None]) & 1
     return np.where(bits, -1.0, 1.0)
-
-
-def _sign_rows(k: int) -> Iterator[FloatArray]:
-    for number in range(2**k):
-        yield np.where((number >> np.arange(k)) & 1, -1.0, 1.0)
 
 
 def tree_bound(M: FloatArray, tree: PriceTree) -> float:
@@ -164,7 +201,7 @@ def tree_bound(M: FloatArray, tree: PriceTree) -> float:
 def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
     size = float(np.abs(M).sum())
     if leaf.shift is None:
-        return enumerated(M, order, leaf) + 2 * len(M) * _EPS * size
+        return enumerated(M, order, leaf) + 6 * len(M) * _EPS * size
     A = np.diag(leaf.shift) - leaf_matrix(M, order, leaf)
     spectrum = scipy.linalg.eigvalsh(A, check_finite=False)
     # Backward stable: the error is a modest multiple of the unit roundoff times the norm.

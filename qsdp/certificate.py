@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import math
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from qsdp._certificate_file import read_proof, write_proof
 from qsdp._gap import Gap
-from qsdp._proof import Proof, check_proof, output_columns, scaled_tree, tree_bound
-from qsdp._validation import FloatArray, check_choice
+from qsdp._proof import Proof, check_proof, output_columns, root_tree, scaled_tree, tree_bound
+from qsdp._validation import FloatArray, check_choice, check_flag, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import QuadraticMap
 from qsdp.networks import BilinearNetwork
+from qsdp.pricing import BilinearOracle, PriceTree
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation import Relaxation
+from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.bounds import best_scale, dual_value
 from qsdp.relaxation.instance import Instance
+from qsdp.verification import verified_scales
 
-if TYPE_CHECKING:
-    from qsdp.pricing import PriceTree
-
-__all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits"]
+__all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits", "load_certificate"]
 
 KINDS = ("sdp", "exact")
+ARITHMETICS = ("float", "verified")
+
+#: Relative difference below which an exact bound is preferred to another one.
+_TIE = 1e-9
 
 #: Relative gap up to which a network with an exact bound is called globally optimal to that gap.
 _OPTIMAL = 1e-4
@@ -71,6 +78,25 @@ class Certificate(Gap):
         N = self.proof.problem.size
         z = np.stack([shift[1 : 1 + N] + shift[1 + N :] for shift in shifts])
         return z if self.proof.problem.vector else z[0]
+
+    def save(self, path: str | os.PathLike[str], *, include_data: bool = True) -> None:
+        """Write certificate and proof to a file that ``qsdp-check`` verifies with NumPy alone.
+
+        Parameters
+        ----------
+        path : str or path-like
+        include_data : bool, default=True
+            Whether to store X and y, or only their SHA-256: whoever checks it must then have them.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no proof, or its loss is none of `qsdp.losses.LOSSES`.
+        """
+        if self.proof is None:
+            raise InvalidInputError("a certificate without proof cannot be saved")
+        claims = {name: getattr(self, name) for name in ("kind", "arithmetic", "lower_bound", "objective")}
+        write_proof(path, self.proof, claims, include_data=check_flag("include_data", include_data))
 
     def __str__(self) -> str:
         if self.kind == "exact" and self.relative_gap <= _OPTIMAL:
@@ -142,7 +168,7 @@ def certificate_of(
         proof=Proof(
             problem,
             network,
-            inside * (scales if problem.vector else scales[0]),
+            read_only(inside * (scales if problem.vector else scales[0])),
             tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(trees, scales, strict=True)),
         ),
     )
@@ -165,8 +191,16 @@ def _scaled(problem: TrainingProblem, nu: FloatArray, price: float) -> tuple[flo
     return (value, scale) if value > 0.0 else (0.0, 0.0)
 
 
-def certify(network: BilinearNetwork, problem: TrainingProblem, relaxation: Relaxation) -> Certificate:
-    """Return the certificate of `network` on `problem`.
+def certify(
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    relaxation: Relaxation | None = None,
+    *,
+    kind: str = "sdp",
+    arithmetic: str = "float",
+    time_limit: float | None = None,
+) -> Certificate:
+    r"""Return the certificate of `network` on `problem`.
 
     Parameters
     ----------
@@ -174,17 +208,109 @@ def certify(network: BilinearNetwork, problem: TrainingProblem, relaxation: Rela
         Any network of the problem's inputs, outputs, levels and activation, wherever its weights come from; a
         polynomial one through `from_polynomial`.
     problem : TrainingProblem
-    relaxation : Relaxation
-        A solved relaxation of the same problem; its lower bound holds for every network.
+    relaxation : Relaxation, optional
+        A solved relaxation of the same problem; its lower bound holds for every network. Solved here if not given.
+    kind : {"sdp", "exact"}, default="sdp"
+        "sdp" takes the relaxation's bound. "exact" computes :math:`\max_{u,v} |u^T M_\nu v|` exactly, for the
+        relaxation's dual vector and for minus the gradient of the loss at the network's own predictions, which
+        proves an optimal network optimal; the best bound of all is kept.
+    arithmetic : {"float", "verified"}, default="float"
+        "verified" guards the bound against all rounding, see `qsdp.verification`.
+    time_limit : float, optional
+        Seconds, > 0, for the exact prices together; their recomputation comes on top. A price that is not
+        finished still has a valid bound, but the certificate's kind is then "sdp".
 
     Raises
     ------
     InvalidInputError
         The network is of another kind, or the relaxation is one of another problem.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> X = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]])
+    >>> problem = qsdp.TrainingProblem(X, [2.0, 0.1, 1.0], beta=0.1)
+    >>> certificate = qsdp.certify(qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [0.2]), problem, kind="exact")
+    >>> certificate.lower_bound <= certificate.objective
+    True
     """
     check_fits(network, problem)
+    check_choice("kind", kind, KINDS)
+    check_choice("arithmetic", arithmetic, ARITHMETICS)
+    if time_limit is not None:
+        check_real("time_limit", time_limit, strict=True)
+    if relaxation is None:
+        relaxation = solve_relaxation(problem)
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
     if relaxation.problem != problem:
         raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
-    return Certificate(lower_bound=relaxation.lower_bound, objective=problem.objective(network))
+    certificate = _of_relaxation(network, relaxation)
+    if kind == "exact":
+        for priced in _exact(network, relaxation, time_limit):
+            # An exact bound may fall short of the relaxation's by its own allowance for rounding.
+            preferred = priced.kind == "exact" and certificate.kind != "exact"
+            share = 1.0 - _TIE if preferred else 1.0
+            if priced.lower_bound >= share * certificate.lower_bound:
+                certificate = priced
+    return _verified(certificate) if arithmetic == "verified" else certificate
+
+
+def load_certificate(path: str | os.PathLike[str], problem: TrainingProblem | None = None) -> Certificate:
+    """Return the certificate that was saved to `path`; what it claims is not computed again.
+
+    Parameters
+    ----------
+    path : str or path-like
+    problem : TrainingProblem, optional
+        The problem it must belong to. Without it a certificate saved without data comes back without proof.
+
+    Raises
+    ------
+    StorageError
+        The file is truncated, altered, foreign, or of another problem.
+    """
+    proof, claims = read_proof(path, problem)
+    return Certificate(**claims, proof=proof)
+
+
+def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certificate:
+    problem, dual = relaxation.problem, relaxation.dual
+    columns = output_columns(dual.nu)
+    # Where nu is zero, which needs no weights, those of the relaxation are all ones.
+    trees = tuple(root_tree(z * bool(np.any(nu))) for nu, z in zip(columns, np.atleast_2d(dual.z), strict=True))
+    proof = Proof(problem, network, read_only(dual.nu.copy()), trees)
+    return Certificate(relaxation.lower_bound, problem.objective(network), proof=proof)
+
+
+def _exact(network: BilinearNetwork, relaxation: Relaxation, time_limit: float | None) -> Iterator[Certificate]:
+    """Yield the certificates of both dual vectors with their exact prices, as far as time allows."""
+    problem, deadline = relaxation.problem, math.inf if time_limit is None else time.monotonic() + time_limit
+    gradient = -problem.loss.gradient(network.predict(problem.X), problem.y)
+    oracle = BilinearOracle(problem.size)
+    remaining = 2 * problem.n_outputs
+    for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):
+        inside = -problem.loss.project_dual(-nu, problem.y)
+        if not np.all(np.isfinite(inside)):
+            continue
+        prices = []
+        for k, column in enumerate(output_columns(inside)):
+            left = (deadline - time.monotonic()) / remaining
+            remaining -= 1
+            if left > 0.0:
+                limit = None if left == math.inf else left
+                shift = None if z is None else z[k]
+                prices.append(oracle.prove(problem.adjoint(column), max_atoms=0, time_limit=limit, shift=shift))
+        if len(prices) == problem.n_outputs and all(price.trees and price.trees[0].leaves for price in prices):
+            finished = all(price.exact for price in prices)
+            trees = [price.trees[0] for price in prices]
+            yield certificate_of(problem, network, inside, trees, "exact" if finished else "sdp")
+
+
+def _verified(certificate: Certificate) -> Certificate:
+    proof = certificate.proof
+    assert proof is not None
+    value, nu, scales = verified_scales(proof.problem, proof.nu, proof.trees)
+    trees = tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(proof.trees, scales, strict=True))
+    scaled = read_only(nu * (scales if proof.problem.vector else scales[0]))
+    return replace(certificate, lower_bound=value, arithmetic="verified", proof=replace(proof, nu=scaled, trees=trees))

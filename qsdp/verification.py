@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +21,8 @@ import scipy.linalg
 from qsdp._negative_conjugate import admissible, bound_of_loss, row_defects
 from qsdp._proof import check_proof, check_tree, enumerated, leaf_matrix, output_columns
 from qsdp._validation import FloatArray
+from qsdp.pricing import Leaf, PriceTree
 from qsdp.problem import TrainingProblem
-
-if TYPE_CHECKING:
-    from qsdp.pricing import Leaf, PriceTree
 
 __all__ = ["gamma", "semidefinite_shift", "verified_bound", "verified_scales"]
 
@@ -66,7 +63,7 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Pri
     -----
     1. :math:`\hat M` is computed with a bound r of :math:`\sum_{jk} |\hat M - M|_{jk}`; a price changes by at
        most that.
-    2. Enumerated leaves: floats and :math:`\gamma_{2N}` times the sum of :math:`|\hat M|`. Leaves with a shift z:
+    2. Enumerated leaves: floats and :math:`\gamma_{6N}` times the sum of :math:`|\hat M|`. Leaves with a shift z:
        :math:`\mathrm{Diag}(z + d) - B` is proven positive semidefinite, see `semidefinite_shift`, so that
        :math:`\sum z + \sum d` is a bound.
     3. With :math:`\bar\tau` their maximum plus r, every :math:`s \le \beta D / \bar\tau` makes :math:`s \nu`
@@ -173,7 +170,7 @@ def _leaf_price(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: in
     """Return an upper bound of ``|u' M v|`` over the completions of a leaf; M is exact and in units of 2^unit."""
     N, size = len(M), float(np.abs(M).sum())
     if leaf.shift is None:
-        return enumerated(M, order, leaf) + gamma(2 * N + 16) * size
+        return enumerated(M, order, leaf) + gamma(6 * N + 16) * size
     B = leaf_matrix(M, order, leaf)
     z = np.ldexp(leaf.shift, -unit)
     if not np.abs(z).sum() < _HUGE:

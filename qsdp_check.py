@@ -1,0 +1,295 @@
+r"""Check a certificate of qsdp with NumPy alone: no solver, no training code, nothing shared with the library.
+
+The claim.  A training problem has data X (n, d), targets y, a convex loss, summed over the samples, beta >= 0 and
+weights of levels -M, -M + 2, ..., M.  A network of any number of neurons predicts
+
+    f(x) = sum_j alpha_j u_j' A(x) v_j,    A(x) = x x',  or, for an activation a t^2 + b t + c with b or c not 0,
+                                           A(x) = [[a x x', b/2 x], [b/2 x', c]]  (u_j, v_j end in a sign then),
+
+and has the objective  loss(f(X), y) + beta D sum_j |alpha_j|,  D = d M (+ 1 if u_j, v_j end in a sign).  The file
+holds one network, and claims its objective and a lower bound of the objective of EVERY network of that kind.
+
+Why the bound holds.  Let l* be the conjugate of the loss, and M(nu) = sum_i nu_i A(x_i).  For every nu with
+
+    tau(nu) = max |u' M(nu) v| <= beta D     (over all first-layer weights u, v of the levels)
+
+and every network,  loss(f) >= -nu'f - l*(-nu)  (the definition of l*), and
+nu'f = sum_j alpha_j u_j' M(nu) v_j <= beta D sum_j |alpha_j|  in magnitude, so  objective >= -l*(-nu).
+Several outputs have one nu, M(nu) and tau each.  A bilinear form on a box is largest at corners, so with the
+columns of X times M only signs u, v count, and max over v of u'Mv is the 1-norm of M u; u may be negated, so one
+coordinate is +1.  A tree splits the sign vectors u: a leaf fixes those of the first k coordinates F of its order,
+u_F = s, and leaves R free.  (None) its completions are enumerated here.  (Shift) with c = M[:, F] s the form is
+w' B w for w = (1, v, u_R), B = [[0, c'/2, 0], [c/2, 0, M[:, R]/2], [0, M[:, R]'/2, 0]], and for any numbers z
+it is at most sum(z) + dim(B) max(0, -smallest eigenvalue of Diag(z) - B).
+
+What is accepted.  The arithmetic is ordinary floating point; every step adds an allowance for its rounding: the
+worst case for sums, 10 dim(B) eps times the norm for eigenvalues, 16 eps for logarithms.  If the resulting bound
+of tau exceeds beta D, nu is scaled down until it does not.  The answer is yes if the bound computed so reaches the
+claimed one, and the objective equals the claimed one, both up to 1e-9 of the objective (or 1e-15 of that of the
+zero network, if larger).  Exit codes: 0 yes, 1 no, 2 not to be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import math
+import sys
+import time
+from typing import Any, TextIO
+
+import numpy as np
+
+Array = np.ndarray
+Leaf = tuple[Array, Array | None]  # signs; shift, or None
+
+MAGIC = b"qsdp certificate 1\n"
+EPS = 2.0**-52
+TOLERANCE = 1e-9
+LOSSES = ("squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", "cross_entropy")
+
+
+class ClaimError(Exception):
+    """The reason why a certificate does not hold."""
+
+
+def need(condition: Any, reason: str) -> None:
+    """Raise the reason unless the condition is true (a comparison with NaN is not)."""
+    if not condition:
+        raise ClaimError(reason)
+
+
+def digest_of(X: Array, y: Array) -> str:
+    """SHA-256 of the shapes, as text, and the little-endian float64 bytes of X and y."""
+    parts = (str(array.shape).encode() + np.ascontiguousarray(array + 0.0, "<f8").tobytes() for array in (X, y))
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
+    """Return the arrays of a file, with X and y, from it or from the data given, and their digest."""
+    with open(path, "rb") as stream:
+        contents = stream.read()
+    if not contents.startswith(MAGIC):
+        raise OSError(f"{path} is no certificate of qsdp, version 1")
+    line, body = contents[len(MAGIC) : len(MAGIC) + 65], contents[len(MAGIC) + 65 :]
+    need(line == hashlib.sha256(body).hexdigest().encode() + b"\n", "the contents do not match their digest")
+    with np.load(io.BytesIO(body), allow_pickle=False) as archive:
+        f = dict(archive)
+    if data_path is not None:
+        with np.load(data_path, allow_pickle=False) as archive:
+            X, y = archive["X"].astype(float), archive["y"].astype(float)
+        if str(f["loss"]) == "cross_entropy" and y.ndim == 1:
+            y = np.equal(y[:, None], np.arange(y.max() + 1)).astype(float)
+        stored = digest_of(f["X"], f["y"]) if "X" in f else str(f["data_sha256"])
+        need(digest_of(X, y) == stored, f"the certificate belongs to other data than {data_path}")
+        f["X"], f["y"] = X, y
+    need("X" in f, "the file holds only a digest of its data: give them with --data")
+    return f, digest_of(f["X"], f["y"])
+
+
+def value_of(loss: str, delta: float, t: Array, y: Array) -> float:
+    """Return the loss of predictions t."""
+    r, m = np.abs(t - y), y * t
+    if loss == "huber":
+        terms = np.minimum(r, delta) * (2 * r - np.minimum(r, delta))
+    elif loss == "cross_entropy":
+        top = t.max(axis=1)
+        terms = top + np.log(np.exp(t - top[:, None]).sum(axis=1)) - m.sum(axis=1)
+    else:
+        hinge = np.maximum(0.0, 1 - m)
+        table = {"squared": r**2, "absolute": r, "hinge": hinge, "squared_hinge": hinge**2}
+        terms = np.logaddexp(0.0, -m) if loss == "logistic" else table[loss]
+    return math.fsum(terms.ravel())
+
+
+def dual_value(loss: str, delta: float, nu: Array, y: Array) -> float:
+    """Return -l*(-nu) less an allowance; nu must lie in the domain of the conjugate."""
+    p = y - nu if loss == "cross_entropy" else y * nu
+    if loss in ("squared", "huber", "absolute"):
+        largest = {"squared": np.inf, "huber": 2 * delta, "absolute": 1.0}[loss]
+        need(np.all(np.abs(nu) <= largest), f"the dual vector exceeds {largest}, the slope of the loss")
+        terms = nu * y if loss == "absolute" else nu * (y - nu / 4)
+    else:
+        # The own class of a sample has 1 - nu, which rounds; the others are exact.
+        need(np.all(p >= (0.0 if loss != "cross_entropy" else -EPS * y)), "the dual vector leaves its domain, p >= 0")
+        need(loss == "squared_hinge" or np.all(p <= 1 + 1e-12 * (loss == "cross_entropy")), "it leaves p <= 1")
+        p = np.maximum(p, 0.0)
+        terms = {"hinge": p, "squared_hinge": p * (1 - p / 4)}.get(loss)
+        if loss in ("logistic", "cross_entropy"):
+            q = np.where(p > 0, p, 1.0)
+            terms = -q * np.log(q)
+        if loss == "logistic":
+            terms = terms - (1 - p) * np.log1p(-np.where(p < 1, p, 0.0))
+    return math.fsum(terms.ravel()) - 16 * EPS * (math.fsum(np.abs(terms).ravel()) + (len(y) if y.ndim == 2 else 0))
+
+
+def signs_of(k: int) -> Array:
+    """Return all sign vectors of length k as the columns of a matrix."""
+    return np.where((np.arange(2**k) >> np.arange(k)[:, None]) & 1, -1.0, 1.0)
+
+
+def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO) -> float:
+    """Return the largest 1-norm of M u over u[order[:k]] = s, in blocks of 4096 vectors."""
+    s = s if len(s) else np.ones(1)
+    k, fixed = len(s), M[:, order[: len(s)]] @ s
+    rest = M[:, order[k:]]
+    rest = rest[:, np.any(rest != 0, axis=0)]
+    free = rest.shape[1]
+    need(free <= 40, f"a leaf of {free} free signs is beyond enumeration")
+    low, best, start = min(free, 12), -np.inf, time.monotonic()
+    block, said = rest[:, :low] @ signs_of(low), start
+    for number in range(2 ** (free - low)):
+        high = np.where((number >> np.arange(free - low)) & 1, -1.0, 1.0)
+        column = fixed + rest[:, low:] @ high
+        best = max(best, np.abs(block + column[:, None]).sum(axis=0).max())
+        if time.monotonic() > said + 2:
+            said = time.monotonic()
+            print(f"\renumerating: {100 * number / 2 ** (free - low):.0f} %", end="", file=progress, flush=True)
+    if said > start:
+        print("\renumerated.        ", file=progress)
+    return float(best)
+
+
+def price_of(M: Array, order: Array, leaves: list[Leaf], progress: TextIO) -> float:
+    """Return an upper bound of max |u'Mv| over signs u, v, proven by leaves (signs, shift or None)."""
+    N, bound, covered = len(M), 0.0, 0
+    need(sorted(order.tolist()) == list(range(N)), "the order of a tree is no permutation")
+    prefixes = sorted(tuple(s.tolist()) for s, _ in leaves)
+    need(all(b[: len(a)] != a for a, b in zip(prefixes, prefixes[1:])), "a leaf lies in another one")  # noqa: B905, RUF007
+    for s, z in leaves:
+        k = len(s)
+        need(k <= N and set(s.tolist()) <= {-1, 1} and (k == 0 or s[0] == 1), "a leaf fixes no signs, or -1 first")
+        covered += 2 ** (N - max(k, 1))
+        if z is None:
+            bound = max(bound, enumerate_leaf(M, order, s, progress) + 3 * N * EPS * np.abs(M).sum())
+            continue
+        B = np.zeros((1 + N + N - k,) * 2)
+        B[0, 1 : 1 + N], B[1 : 1 + N, 1 + N :] = M[:, order[:k]] @ s / 2, M[:, order[k:]] / 2
+        need(z.shape == (len(B),) and np.all(np.isfinite(z)), "a shift has a wrong shape")
+        eigenvalues = np.linalg.eigvalsh(np.diag(z) - B - B.T)
+        worst = max(0.0, 10 * len(B) * EPS * np.abs(eigenvalues).max() - eigenvalues[0])
+        bound = max(bound, math.fsum(z) + len(B) * worst + 3 * N * EPS * np.abs(M).sum())
+    need(covered == 2 ** (N - 1), "the leaves do not cover all sign vectors")
+    return float(bound)
+
+
+def matrix_of(E: Array, K: Array, nu: Array, defects: Array) -> tuple[Array, float]:
+    """Return sum_i nu_i A(x_i) = K * (E' diag(nu) E), elementwise, and what rounding can add to a price of it."""
+    step = max(64, math.isqrt(len(E)))
+    parts = [(E[i : i + step].T * nu[i : i + step]) @ E[i : i + step] for i in range(0, len(E), step)]
+    size = np.einsum("ij,jk,ik->i", np.abs(E), np.abs(K), np.abs(E), optimize=True)
+    M = K * sum(parts)
+    return (M + M.T) / 2, float(((step + len(parts) + 12) * EPS * np.abs(nu) + defects) @ size)
+
+
+def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
+    """Return for each output the order and the leaves (signs, shift or None) of its tree."""
+    signs, shifts, trees, leaf = f["signs"].tolist(), f["shifts"], [], 0
+    for order, count in zip(f["order"], f["leaves"].tolist()):  # noqa: B905 (lengths are compared below)
+        leaves = []
+        for k, shifted in zip(f["lengths"][leaf : leaf + count].tolist(), f["shifted"][leaf : leaf + count]):  # noqa: B905
+            need(0 <= k <= min(N, len(signs)), "the leaves do not fit their signs")
+            s, signs = np.array(signs[:k], dtype=int), signs[k:]
+            z, shifts = (shifts[: 1 + 2 * N - k], shifts[1 + 2 * N - k :]) if shifted else (None, shifts)
+            leaves.append((s, z))
+        need(len(leaves) == count and count > 0, "a tree lacks leaves")
+        trees.append((order, leaves))
+        leaf += count
+    need(len(trees) == len(f["leaves"]) == len(f["order"]), "the trees do not fit together")
+    need(not signs and not len(shifts) and leaf == len(f["lengths"]) == len(f["shifted"]), "some leaves have no tree")
+    return trees
+
+
+def check(f: dict[str, Array], progress: TextIO = sys.stderr) -> tuple[float, float, float, float]:
+    """Return objective, lower bound, largest price and beta D, all recomputed; raise `ClaimError` if they fail."""
+    X, y, alpha, nu = (np.asarray(f[name], dtype=float) for name in ("X", "y", "alpha", "nu"))
+    beta, delta, loss, levels = float(f["beta"]), float(f["delta"]), str(f["loss"]), int(f["levels"])
+    n, d = X.shape
+    need(loss in LOSSES and y.ndim in (1, 2) and n > 0 and len(y) == n and y.size, "no training problem")
+    need(all(np.all(np.isfinite(v)) for v in (X, y, alpha, nu)) and 0 <= beta < np.inf, "some numbers are not finite")
+    if loss in ("logistic", "hinge", "squared_hinge"):
+        need(np.all(np.abs(y) == 1), "the targets are no labels -1, +1")
+    if loss == "cross_entropy":
+        need(y.ndim == 2 and np.all((y == 0) | (y == 1)) and np.all(y.sum(axis=1) == 1), "the targets are not one-hot")
+    need(loss != "huber" or 0 < delta < np.inf, "Huber's parameter is not positive")
+    a, b, c = f["activation"].tolist() or (1.0, 0.0, 0.0)
+    lift, L = int(b != 0 or c != 0), levels - 1
+    need(L >= 1 and np.all(np.isfinite([a, b, c])), "the levels or the activation are none")
+
+    U, V = (f[name].astype(int) for name in ("U", "V"))
+    need(U.shape == V.shape == (len(alpha), d + lift) and alpha.shape[1:] == y.shape[1:], "the network does not fit")
+    for W in (U, V):
+        need(np.all(np.abs(W[:, :d]) <= L) and np.all((W[:, :d] + L) % 2 == 0), "a weight is none of the levels")
+        need(np.all(np.abs(W[:, d:]) == 1), "a last weight is no sign")
+    prediction = np.zeros(y.shape)
+    for i in range(0, n, 1024):
+        left, right = X[i : i + 1024] @ U[:, :d].T, X[i : i + 1024] @ V[:, :d].T
+        hidden = a * left * right
+        if lift:
+            hidden += b / 2 * (left * V[:, d] + right * U[:, d]) + c * U[:, d] * V[:, d]
+        prediction[i : i + 1024] = hidden @ alpha
+    capacity = beta * (d * L + lift)
+    objective = value_of(loss, delta, prediction, y) + capacity * math.fsum(np.abs(alpha).ravel())
+    tolerance = TOLERANCE * max(objective, 1e-6 * value_of(loss, delta, np.zeros(y.shape), y))
+    claimed = float(f["objective"])
+    need(abs(objective - claimed) <= tolerance, f"the objective is {objective:.12g}, not {claimed:.12g} as claimed")
+
+    E = np.hstack([L * X, np.ones((n, lift))])
+    K = np.full((d + lift, d + lift), a)
+    K[d:, :], K[:, d:], K[d:, d:] = b / 2, b / 2, c
+    need(nu.shape == y.shape, "the dual vector does not fit the targets")
+    # Probabilities of a sample must sum to one; what they miss moves the matrix.
+    defects = np.abs(nu.sum(axis=1)) + nu.shape[1] * EPS if loss == "cross_entropy" else np.zeros(n)
+    need(np.all(defects <= 1e-12 * (nu.shape[-1] + 1)), "the dual vector leaves its domain, sum p = 1")
+    trees, price = leaves_of(f, d + lift), 0.0
+    columns = nu.T if nu.ndim == 2 else [nu]
+    need(len(trees) == len(columns), "there must be one tree an output")
+    for column, (order, leaves) in zip(columns, trees):  # noqa: B905
+        M, rounding = matrix_of(E, K, column, defects)
+        price = max(price, price_of(M, order, leaves, progress) + rounding)
+    need(math.isfinite(price), "the numbers are too large")
+    scale = min(1.0, capacity / price) if price > 0 else 1.0
+    bound = max(0.0, dual_value(loss, delta, scale * nu, y)) if scale > 0 else 0.0
+    claimed = float(f["lower_bound"])
+    need(bound >= claimed - tolerance, f"only {bound:.12g} is proven, not {claimed:.12g} as claimed")
+    need(claimed <= objective + tolerance, "the lower bound exceeds the objective")
+    return objective, bound, price, capacity
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    parser = argparse.ArgumentParser(prog="qsdp-check", description="Check a certificate of qsdp with NumPy alone.")
+    parser.add_argument("file", help="certificate")
+    parser.add_argument("--data", metavar="DATA.npz", help="archive with X and y the certificate must belong to")
+    options = parser.parse_args(arguments)
+    try:
+        f, digest = read(options.file, options.data)
+        kind, arithmetic, shifted = str(f["kind"]), str(f["arithmetic"]), f["shifted"]
+        need(kind in ("sdp", "exact") and arithmetic in ("float", "verified"), "it claims an unknown kind of bound")
+        with np.errstate(all="ignore"):
+            objective, bound, price, capacity = check(f)
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except ClaimError as reason:
+        print(f"no: {reason}")
+        return 1
+    except Exception as error:  # whatever a malformed archive leads to
+        print(f"no: the file is malformed ({type(error).__name__}: {error})")
+        return 1
+    relative = (objective - bound) / objective if objective else 0.0
+    activation = f"activation {tuple(f['activation'].tolist())}" if len(f["activation"]) else "bilinear activation"
+    print(f"problem      {f['X'].shape[0]} samples, {f['X'].shape[1]} features, {f['loss']} loss, beta {f['beta']:g},")
+    print(f"             {f['levels']} levels, {activation}; data sha256 {digest}")
+    print(f"network      {len(f['alpha'])} neurons, objective {objective:.12g}")
+    print(f"proof        {np.sum(shifted)} leaves by eigenvalues, {np.sum(~shifted)} enumerated: a price of at most")
+    print(f"             {price:.12g}, beta D = {capacity:.12g}")
+    print(f"lower bound  {bound:.12g} ({kind}; claimed {float(f['lower_bound']):.12g}, {arithmetic})")
+    print(f"gap          {objective - bound:.4g}, relative {relative:.4g}")
+    print(f"yes: no such network, of any width, has an objective below {bound:.10g}, by ordinary floating point")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
