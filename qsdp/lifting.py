@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._validation import FloatArray
 
@@ -79,6 +80,17 @@ class QuadraticMap:
         if self.lifted:
             values += self.X @ (0.5 * b * (S[:d, d] + S[d, :d])) + c * S[d, d]
         return values
+
+    def products(self, U: npt.ArrayLike, V: npt.ArrayLike) -> FloatArray:
+        r"""Return :math:`u_j^T \mathcal{X}_i v_j` of shape (n, k) for pairs of rows of U and V, shape (k, N)."""
+        U, V = np.asarray(U, dtype=np.float64), np.asarray(V, dtype=np.float64)
+        a, b, c = self.coefficients
+        d = self.X.shape[1]
+        left, right = self.X @ U[:, :d].T, self.X @ V[:, :d].T
+        if not self.lifted:
+            return a * left * right
+        s, t = U[:, d], V[:, d]
+        return a * left * right + 0.5 * b * (left * t + right * s) + c * (s * t)
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i \nu_i \mathcal{X}_i`, symmetric of shape (N, N)."""

@@ -90,9 +90,11 @@ def solve_restricted(
     dense and of the smaller of the two sides, samples or columns. On the problems of column generation this
     is much faster than sparse solvers, whose factorisations do not see that nothing is sparse.
     """
-    if loss.name in _SLACKS:
-        return _solve_quadratic(columns, loss, target, prices, tol)
-    return _solve_smooth(columns, loss, target, prices, outputs, tol)
+    # The last iterations divide by almost nothing; what overflows is not used.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if loss.name in _SLACKS:
+            return _solve_quadratic(columns, loss, target, prices, tol)
+        return _solve_smooth(columns, loss, target, prices, outputs, tol)
 
 
 # -- squared, absolute, huber, hinge, squared hinge --------------------------------------------------------
@@ -131,7 +133,8 @@ def _solve_quadratic(F: FloatArray, loss: Loss, y: FloatArray, prices: FloatArra
     best = _Best(F, loss, y, prices)
     x, nu, s = _start(F, y, c, k)
     for iteration in range(_MAX_ITERATIONS):
-        if best.update(x[:k], nu, iteration) <= tol or best.stalled:
+        mu = float(x @ s) / len(x)
+        if best.update(x[:k], nu, iteration, mu) <= tol or best.stalled:
             break
         primal = forward(x) + inverse * nu - y
         dual = c - adjoint(nu) - s
@@ -156,7 +159,6 @@ def _solve_quadratic(F: FloatArray, loss: Loss, y: FloatArray, prices: FloatArra
             return g - D * ds, dnu, ds
 
         dx, dnu, ds = step(0.0)
-        mu = float(x @ s) / len(x)
         reach = min(_reach(x, dx), _reach(s, ds))
         sigma = (float((x + reach * dx) @ (s + reach * ds)) / len(x) / mu) ** 3
         dx, dnu, ds = step(sigma * mu - dx * ds)
@@ -259,7 +261,7 @@ class _Best:
         self.nu = np.zeros_like(target)
         self.objective = loss.value(np.zeros_like(target), target)
         self.bound = max(0.0, -loss.conjugate(self.nu, target))
-        self.gap = np.inf
+        self.gap = self.mu = np.inf
         self.improved = self.iterations = 0
 
     @property
@@ -283,10 +285,12 @@ class _Best:
         chosen: FloatArray = products[np.arange(len(self.outputs)), self.outputs]
         return chosen
 
-    def update(self, weights: FloatArray, nu: FloatArray, iteration: int) -> float:
+    def update(self, weights: FloatArray, nu: FloatArray, iteration: int, mu: float) -> float:
         """Evaluate a pair of iterates and return the relative gap of the best ones."""
         self.iterations = iteration
         objective = self.loss.value(self.predict(weights), self.target) + float(self.prices @ weights)
+        if objective < 0.99 * self.objective:
+            self.improved = iteration
         if objective < self.objective:
             self.objective, self.weights = objective, weights.copy()
         nu = -self.loss.project_dual(-nu, self.target)
@@ -296,8 +300,9 @@ class _Best:
         if bound > self.bound:
             self.bound, self.nu = bound, nu
         gap = (self.objective - self.bound) / (abs(self.objective) or 1.0)
-        if gap < 0.9 * self.gap:
-            self.gap, self.improved = gap, iteration
+        # The gap stands still in the first iterations of problems whose optimum is near zero.
+        if gap < 0.9 * self.gap or mu < 0.9 * self.mu:
+            self.gap, self.mu, self.improved = min(gap, self.gap), min(mu, self.mu), iteration
         return gap
 
     def solution(self) -> RestrictedSolution:
@@ -322,15 +327,13 @@ def _solve_smooth(
     for iteration in range(_MAX_ITERATIONS):
         prediction = best.predict(a)
         gradient = loss.gradient(prediction, target)
-        if best.update(a, -gradient, iteration) <= tol or best.stalled:
+        mu = float(a @ s) / k
+        if best.update(a, -gradient, iteration, mu) <= tol or best.stalled:
             break
         slope = prices + best.correlations(gradient)
-        H = _hessian(F, loss, prediction, target, outputs)
-        H[np.diag_indices(k)] += s / a
-        solve = _cholesky(H)
+        solve = _newton_system(F, loss, prediction, target, outputs, s / a)
         if solve is None:
             break
-        mu = float(a @ s) / k
         da = solve(-slope)
         ds = -s - s / a * da
         reach = min(_reach(a, da), _reach(s, ds))
@@ -364,18 +367,48 @@ def _backtrack(
     return length
 
 
-def _hessian(
-    F: FloatArray, loss: Loss, prediction: FloatArray, target: FloatArray, outputs: npt.NDArray[np.intp] | None
-) -> FloatArray:
-    if outputs is None:
-        probability = expit(prediction)
-        weighted: FloatArray = F.T @ (F * (probability * (1.0 - probability))[:, None])
-        return weighted
+def _newton_system(
+    F: FloatArray,
+    loss: Loss,
+    prediction: FloatArray,
+    target: FloatArray,
+    outputs: npt.NDArray[np.intp] | None,
+    E: FloatArray,
+) -> Callable[[FloatArray], FloatArray] | None:
+    """Return a solver of ``(Diag(E) + F' W F) x = b`` with the curvature W of the loss."""
+    n, k = F.shape
+    if outputs is not None:
+        H = _coupled_hessian(F, softmax(prediction, axis=1), outputs)
+        H[np.diag_indices(k)] += E
+        return _cholesky(H)
+    probability = expit(prediction)
+    G = F * np.sqrt(probability * (1.0 - probability))[:, None]
+    if k <= n:
+        H = G.T @ G
+        H[np.diag_indices(k)] += E
+        return _cholesky(H)
+    scaled = G / E
+    small = scaled @ G.T
+    small[np.diag_indices(n)] += 1.0
+    inner = _cholesky(small)
+    if inner is None:
+        return None
+
+    def solve(b: FloatArray) -> FloatArray:
+        x = np.zeros_like(b)
+        for _ in range(2):
+            r = b - E * x - G.T @ (G @ x)
+            x = x + r / E - scaled.T @ inner(scaled @ r)
+        return x
+
+    return solve
+
+
+def _coupled_hessian(F: FloatArray, p: FloatArray, outputs: npt.NDArray[np.intp]) -> FloatArray:
     # Per sample diag(p) - p p'.
-    p = softmax(prediction, axis=1)
     products = F * p[:, outputs]
     H: FloatArray = -products.T @ products
-    for output in range(target.shape[1]):
+    for output in range(p.shape[1]):
         mine = np.flatnonzero(outputs == output)
         H[np.ix_(mine, mine)] += F[:, mine].T @ products[:, mine]
     return H
@@ -404,6 +437,8 @@ def sparsify(columns: FloatArray, weights: FloatArray, prices: FloatArray) -> Fl
     that does not raise the cost, until a weight is zero.
     """
     weights = weights.copy()
+    if columns.shape[0] > columns.shape[1]:
+        columns = scipy.linalg.qr(columns, mode="r", check_finite=False)[0][: columns.shape[1]]
     used = np.flatnonzero(weights > 0.0)
     while len(used):
         scale = np.linalg.norm(columns[:, used], axis=0)
@@ -412,7 +447,7 @@ def sparsify(columns: FloatArray, weights: FloatArray, prices: FloatArray) -> Fl
             weights[used[zero]] = 0.0
             used = used[~zero]
             continue
-        null = scipy.linalg.null_space(columns[:, used] / scale, rcond=1e-12)
+        null = scipy.linalg.null_space(columns[:, used] / scale, rcond=1e-11)
         if null.shape[1] == 0:
             break
         # All null vectors of one factorisation, each eliminated from those that follow it.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._validation import FloatArray
@@ -33,6 +34,9 @@ class LinearMap(Protocol):
 
     def forward(self, S: FloatArray) -> FloatArray:
         """Return the values of shape (n,)."""
+
+    def products(self, U: npt.ArrayLike, V: npt.ArrayLike) -> FloatArray:
+        """Return the values of shape (n, k) of the matrices ``u_j v_j'`` for rows of U and V."""
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
         """Return the matrix of shape (N, N)."""
@@ -214,6 +218,13 @@ class _Rows:
     def forward(self, S: FloatArray) -> FloatArray:
         symmetric = 0.5 * (S + S.T)
         values: FloatArray = self.rows @ symmetric[np.triu_indices(self.size)]
+        return values
+
+    def products(self, U: npt.ArrayLike, V: npt.ArrayLike) -> FloatArray:
+        U, V = np.asarray(U, dtype=np.float64), np.asarray(V, dtype=np.float64)
+        first, second = np.triu_indices(self.size)
+        symmetric = 0.5 * (U[:, first] * V[:, second] + U[:, second] * V[:, first])
+        values: FloatArray = self.rows @ symmetric.T
         return values
 
     def adjoint(self, nu: FloatArray) -> FloatArray:

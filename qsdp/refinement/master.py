@@ -1,0 +1,229 @@
+"""The restricted problem of column generation: the neurons in hand, and their best second layer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray
+from qsdp.refinement.restricted import RestrictedSolution, solve_restricted, sparsify
+from qsdp.relaxation.instance import GramReduction, Instance
+
+__all__ = ["Atoms", "Master"]
+
+#: Sides of the Gram matrix up to which its eigendecomposition is cheap beside the rounds it saves.
+_LARGEST_GRAM = 2500
+
+#: Weights below this share of the largest one are left of the barrier, no neurons.
+_NEGLIGIBLE = 1e-9
+
+#: How far below its price an atom may be worth before it is given up: from the end of the loop to its beginning.
+_LEAST_SLACK, _LARGEST_SLACK = 0.02, 0.3
+
+#: Columns kept at most.
+_MAX_COLUMNS = 3000
+
+Weights = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    r"""Neurons with a sign each: atom j is :math:`\pm \langle \mathcal{X}_i, u_j v_j^T \rangle`.
+
+    Attributes
+    ----------
+    U, V : ndarray of shape (k, N), int8
+    signs : ndarray of shape (k,), int8
+    outputs : ndarray of shape (k,)
+        Which output each one feeds.
+    """
+
+    U: Weights
+    V: Weights
+    signs: Weights
+    outputs: npt.NDArray[np.intp]
+
+    @classmethod
+    def of(cls, U: npt.NDArray[Any], V: npt.NDArray[Any], signs: Any = None, output: int = 0) -> Atoms:
+        """Return atoms of one output."""
+        signs = np.ones(len(U)) if signs is None else signs
+        outputs = np.full(len(U), output)
+        return cls(U.astype(np.int8), V.astype(np.int8), np.asarray(signs).astype(np.int8), outputs)
+
+    def __len__(self) -> int:
+        return len(self.U)
+
+    def __getitem__(self, rows: Any) -> Atoms:
+        return Atoms(self.U[rows], self.V[rows], self.signs[rows], self.outputs[rows])
+
+    def __add__(self, other: Atoms) -> Atoms:
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Atoms(*(np.concatenate(pair) for pair in pairs))
+
+    def keys(self) -> list[bytes]:
+        """Return what tells atoms apart: (u, v), (v, u) and (-u, -v) are the same, (u, -v) has the other sign."""
+        sides, signs = [], self.signs.copy()
+        for side in (self.U, self.V):
+            first = side[np.arange(len(side)), np.argmax(side != 0, axis=1)]
+            orientation = np.where(first < 0, np.int8(-1), np.int8(1))
+            signs *= orientation
+            sides.append(side * orientation[:, None])
+        last = np.stack([self.outputs, signs > 0], axis=1).astype(np.int64)
+        rows = zip(*(map(bytes, side) for side in (*sides, last)), strict=True)
+        return [min(u, v) + max(u, v) + rest for u, v, rest in rows]
+
+
+class Master:
+    r"""Minimise :math:`\ell + w \sum_j a_j` over the non-negative weights of the atoms in hand.
+
+    Parameters
+    ----------
+    instance : Instance
+        Of a scalar problem, or of all outputs of a coupled one, in its own units; its capacity w is the price of
+        an atom.
+
+    Attributes
+    ----------
+    atoms : Atoms
+    weights : ndarray of shape (k,)
+    nu : ndarray in the shape of the target
+        Dual vector of the last solution, feasible for the atoms in hand.
+    objective : float
+        Of the last solution. `objective` and `nu` are in the units of the instance.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.normal, self.units = instance.normalised()
+        self._working, self._reduction, self._constant = self.normal, None, 0.0
+        n, p = len(instance.target), instance.size * (instance.size + 1) // 2
+        if instance.loss.name == "squared" and instance.target.ndim == 1 and n > p and p <= _LARGEST_GRAM:
+            reduction = GramReduction(self.normal, instance.target[:, None])
+            self._reduction = reduction
+            self._working = reduction.reduced(self.normal, self.units, 0)
+            sizes = [float(one.target @ one.target) for one in (self.normal, self._working)]
+            self._constant = max(0.0, sizes[0] - sizes[1])
+        empty = np.zeros((0, instance.size), dtype=np.int8)
+        self.atoms = Atoms.of(empty, empty)
+        self.weights = np.zeros(0)
+        self._columns = np.zeros((len(self._working.target), 0))
+        self._known: set[bytes] = set()
+        self.objective = instance.loss.value(np.zeros_like(instance.target), instance.target)
+        self.nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of atoms whose weight is more than what a barrier leaves."""
+        return int((self.weights > 1e-6 * self.weights.max(initial=0.0)).sum())
+
+    def add(self, atoms: Atoms) -> int:
+        """Take in the atoms that are new and return their number."""
+        keys = atoms.keys()
+        fresh = []
+        for j, key in enumerate(keys):
+            if key not in self._known:
+                self._known.add(key)
+                fresh.append(j)
+        atoms = atoms[fresh]
+        columns = self._working.map.products(atoms.U, atoms.V) * atoms.signs
+        self.atoms = self.atoms + atoms
+        self._columns = np.hstack([self._columns, columns])
+        self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
+        return len(atoms)
+
+    def solve(self, tol: float) -> None:
+        """Solve to a relative duality gap `tol`."""
+        if len(self.atoms):
+            self._keep(self._solve(self._columns, self.atoms, tol))
+
+    def _solve(self, columns: FloatArray, atoms: Atoms, tol: float) -> RestrictedSolution:
+        working = self._working
+        share = 1.0
+        if self._constant:
+            # The gap is relative to the objective as a whole, which may be mostly the constant.
+            share = max(1.0, (self.objective / self.units.value) / max(self._inner_objective(), 1e-300))
+        return solve_restricted(
+            columns,
+            working.loss,
+            working.target,
+            np.full(len(atoms), working.capacity),
+            outputs=atoms.outputs if working.target.ndim == 2 else None,
+            tol=tol * min(share, 1e3),
+        )
+
+    def _inner_objective(self) -> float:
+        return self.objective / self.units.value - self._constant
+
+    def _keep(self, solution: RestrictedSolution) -> None:
+        self.weights = solution.weights
+        self.objective = (solution.objective + self._constant) * self.units.value
+        nu = solution.nu
+        if self._reduction is not None:
+            nu = self._reduction.lift_dual(nu, self._working, self.normal)
+        self.nu = nu * (self.units.value / self.units.prediction)
+
+    def prune(self, gap: float) -> None:
+        """Give up atoms that are neither used nor nearly worth their price, at the relative gap reached."""
+        if not len(self.atoms):
+            return
+        # The dual vector moves by about the root of the gap from here on.
+        slack = min(_LARGEST_SLACK, max(_LEAST_SLACK, 2.0 * math.sqrt(max(gap, 0.0))))
+        prices = self._prices()
+        wanted = (self.weights > 1e-6 * self.weights.max(initial=0.0)) | (prices > 1.0 - slack)
+        if wanted.sum() > _MAX_COLUMNS:
+            rank = np.where(self.weights > 1e-6 * self.weights.max(), np.inf, prices)
+            wanted = np.zeros(len(rank), dtype=bool)
+            wanted[np.argsort(-rank)[:_MAX_COLUMNS]] = True
+        self._select(np.flatnonzero(wanted))
+
+    def _prices(self) -> FloatArray:
+        """Return what every atom is worth to the last dual vector, as a share of its price."""
+        matrices = self.instance.adjoints(self.nu)
+        U, V = self.atoms.U.astype(np.float64), self.atoms.V.astype(np.float64)
+        values = np.zeros(len(U))
+        for output, M in enumerate(matrices):
+            mine = self.atoms.outputs == output
+            values[mine] = np.einsum("ij,ij->i", U[mine] @ M, V[mine]) * self.atoms.signs[mine]
+        return values / self.instance.capacity
+
+    def _select(self, rows: npt.NDArray[np.intp]) -> None:
+        self.atoms, self.weights = self.atoms[rows], self.weights[rows]
+        self._columns = np.ascontiguousarray(self._columns[:, rows])
+        self._known = set(self.atoms.keys())
+
+    def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
+        """Return few atoms with weights that solve the restricted problem: at most n of one output.
+
+        Their weights are in the units of the instance.
+        """
+        self.solve(tol)
+        used = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max(initial=0.0))
+        weights = self.weights[used].copy()
+        capacity = self._working.capacity
+        for output in np.unique(self.atoms.outputs[used]):
+            mine = self.atoms.outputs[used] == output
+            columns = self._columns[:, used[mine]]
+            weights[mine] = sparsify(columns, weights[mine], np.full(int(mine.sum()), capacity))
+        used, weights = used[weights > 0.0], weights[weights > 0.0]
+        if len(used):
+            # What was left out, and moved, is made good for by the rest.
+            again = self._solve(self._columns[:, used], self.atoms[used], tol)
+            kept = again.weights > _NEGLIGIBLE * again.weights.max(initial=0.0)
+            if np.any(kept) and again.objective < self._evaluate(used, weights):
+                used, weights = used[kept], again.weights[kept]
+        return self.atoms[used], weights * self.units.weight
+
+    def _evaluate(self, used: npt.NDArray[np.intp], weights: FloatArray) -> float:
+        working = self._working
+        if working.target.ndim == 1:
+            prediction = self._columns[:, used] @ weights
+        else:
+            prediction = np.zeros_like(working.target)
+            for output in np.unique(self.atoms.outputs[used]):
+                mine = self.atoms.outputs[used] == output
+                prediction[:, output] = self._columns[:, used[mine]] @ weights[mine]
+        return working.loss.value(prediction, working.target) + working.capacity * float(weights.sum())
