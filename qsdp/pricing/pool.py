@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._validation import FloatArray
-from qsdp.pricing.result import Price, PriceTree, SignArray
+from qsdp.pricing.result import SignArray
 
 __all__ = ["BAND", "AtomPool", "signs"]
 
@@ -85,19 +85,6 @@ class AtomPool:
         _, first = np.unique(_keys(np.hstack([U, V])), return_index=True)
         best = first[np.argsort(-values[first], kind="stable")][: self.max_atoms]
         self.U, self.V, self.values = U[best], V[best], values[best]
-
-    def price(self, factor: float, upper: float, exact: bool, trees: tuple[PriceTree, ...]) -> Price:
-        """Return the outcome, prices multiplied by `factor`."""
-        return Price(
-            value=self.best * factor,
-            upper=upper,
-            exact=exact,
-            U=self.U,
-            V=self.V,
-            values=self.values * factor,
-            trees=trees,
-            sign=np.ones(len(self.U), dtype=np.int8),
-        )
 
 
 def canonical(U: SignArray, V: SignArray) -> tuple[SignArray, SignArray]:

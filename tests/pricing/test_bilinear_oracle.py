@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import qsdp
 from qsdp.pricing import BilinearOracle, tree_upper
 
 
@@ -86,3 +87,216 @@ def test_search_never_exceeds_the_proof_and_returns_atoms(n: int, kind: str, see
     assert price.trees == ()
     assert len(price.U) <= 5
     check_atoms(price, M, threshold)
+
+
+class Polls:
+    """An interruption at the given poll."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+def check_cover(tree, n: int) -> None:
+    assert sorted(tree.order.tolist()) == list(range(n))
+    words = [tuple(leaf.signs.tolist()) for leaf in tree.leaves]
+    assert all(word[0] == 1 for word in words if word)
+    assert not any(a != b and b[: len(a)] == a for a in words for b in words)
+    assert words == [()] or sum(2.0 ** (1 - len(word)) for word in words) == 1.0
+    for leaf in tree.leaves:
+        assert leaf.signs.dtype == np.int8
+        assert leaf.shift is None or leaf.shift.shape == (1 + n + n - len(leaf.signs),)
+
+
+def independent_bound(M: np.ndarray, tree) -> float:
+    """The bound of a tree from its definition."""
+    n, best = len(M), 0.0
+    for leaf in tree.leaves:
+        k = len(leaf.signs)
+        c = M[:, tree.order[:k]] @ leaf.signs.astype(float)
+        rest = M[:, tree.order[k:]]
+        if leaf.shift is None:
+            best = max(best, float(np.abs(c[:, None] + rest @ all_signs(n - k).T.reshape(n - k, -1)).sum(axis=0).max()))
+            continue
+        B = np.zeros((1 + n + n - k,) * 2)
+        B[0, 1 : 1 + n], B[1 : 1 + n, 1 + n :] = c, rest
+        A = np.diag(leaf.shift) - 0.5 * (B + B.T)
+        best = max(best, float(leaf.shift.sum()) + len(A) * max(0.0, -np.linalg.eigvalsh(A)[0]))
+    return best
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    n=st.integers(1, 8), kind=st.sampled_from(KINDS), seed=st.integers(0, 10**6), enumerated=st.sampled_from([0, 1, 3])
+)
+def test_branch_and_bound_equals_enumeration(n: int, kind: str, seed: int, enumerated: int) -> None:
+    M = random_matrix(np.random.default_rng(seed), n, kind)
+    price = BilinearOracle(n, enumerated=enumerated).prove(M)
+    truth = true_maximum(M)
+    assert price.exact
+    assert price.value == pytest.approx(truth, rel=1e-13)
+    assert truth <= price.upper <= truth * (1 + 2e-9)
+    check_atoms(price, M)
+    check_cover(price.trees[0], n)
+    assert independent_bound(M, price.trees[0]) == pytest.approx(price.upper, rel=1e-8)
+    assert tree_upper(M, price.trees[0]) == pytest.approx(price.upper, rel=1e-9)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    n=st.integers(1, 8),
+    kind=st.sampled_from(KINDS),
+    seed=st.integers(0, 10**6),
+    polls=st.integers(0, 60),
+    enumerated=st.sampled_from([0, 3, 33]),
+    seeded=st.booleans(),
+)
+def test_interrupted_proof_holds(n: int, kind: str, seed: int, polls: int, enumerated: int, seeded: bool) -> None:
+    M = random_matrix(np.random.default_rng(seed), n, kind)
+    shift = np.abs(M).sum(axis=1) if seeded else None
+    oracle = BilinearOracle(n, enumerated=enumerated)
+    price = oracle.prove(M, interrupted=Polls(polls), shift=shift)
+    truth = true_maximum(M)
+    assert price.value <= truth * (1 + 1e-13) <= price.upper * (1 + 1e-13)
+    assert price.upper <= np.abs(M).sum() * (1 + 1e-9)
+    check_cover(price.trees[0], n)
+    assert tree_upper(M, price.trees[0]) == pytest.approx(price.upper, rel=1e-9)
+    assert not price.exact or price.upper <= truth * (1 + 2e-9)
+
+
+def test_upper_bound_falls_with_the_number_of_polls() -> None:
+    M = random_matrix(np.random.default_rng(0), 12, "normal")
+    oracle = BilinearOracle(12, enumerated=0)
+    bounds = [oracle.prove(M, interrupted=Polls(polls)).upper for polls in (0, 1, 5, 20, 80, 10**9)]
+    assert np.all(np.diff(bounds) <= 0.0)
+    assert oracle.prove(M, interrupted=Polls(10**9)).exact
+    assert not oracle.prove(M, interrupted=Polls(5)).exact
+
+
+def test_shift_seeds_the_root() -> None:
+    M = random_matrix(np.random.default_rng(1), 10, "normal")
+    z = np.full(10, np.abs(np.linalg.eigvalsh(M)).max())
+    price = BilinearOracle(10, enumerated=0).prove(M, shift=z, interrupted=Polls(0))
+    assert price.upper <= z.sum() * (1 + 1e-12)
+    assert not price.exact
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
+@pytest.mark.parametrize("enumerated", [0, 33])
+def test_scaling(scale: float, enumerated: int) -> None:
+    M = random_matrix(np.random.default_rng(2), 7, "normal")
+    price = BilinearOracle(7, enumerated=enumerated).prove(scale * M)
+    truth = true_maximum(M)
+    assert price.exact
+    assert price.value == pytest.approx(scale * truth, rel=1e-12)
+    assert scale * truth <= price.upper <= scale * truth * (1 + 2e-9)
+    assert tree_upper(scale * M, price.trees[0]) == pytest.approx(price.upper, rel=1e-9)
+    search = BilinearOracle(7).search(scale * M, rng=np.random.default_rng(0))
+    assert search.value == pytest.approx(scale * truth, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_zero_matrix(n: int) -> None:
+    price = BilinearOracle(n).prove(np.zeros((n, n)))
+    assert (price.value, price.upper, price.exact, len(price.U)) == (0.0, 0.0, True, 0)
+    assert price.trees[0].leaves[0].shift is None
+    assert tree_upper(np.zeros((n, n)), price.trees[0]) == 0.0
+    assert BilinearOracle(n).search(np.zeros((n, n)), rng=np.random.default_rng(0)).value == 0.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(6))
+def test_screening_never_loses_the_maximum(kind: str, seed: int) -> None:
+    # Larger than one table, so that partial vectors are screened by the maxima of tails.
+    M = random_matrix(np.random.default_rng(seed), 14, kind)
+    U = all_signs(13)
+    U = np.hstack([np.ones((len(U), 1)), U])
+    truth = float(np.abs(U @ M).sum(axis=1).max())
+    price = BilinearOracle(14).prove(M)
+    assert price.value == pytest.approx(truth, rel=1e-13)
+    assert truth <= price.upper <= truth * (1 + 1e-9)
+    assert tree_upper(M, price.trees[0]) == pytest.approx(truth, rel=1e-9)
+
+
+def test_enumeration_of_leaves_below_a_prefix() -> None:
+    M = random_matrix(np.random.default_rng(3), 16, "normal")
+    whole = BilinearOracle(16).prove(M)
+    parts = BilinearOracle(16, enumerated=13).prove(M)
+    assert parts.value == pytest.approx(whole.value, rel=1e-13)
+    assert any(leaf.shift is None for leaf in BilinearOracle(30, enumerated=25).prove(_gaussian(30)).trees[0].leaves)
+
+
+def _gaussian(n: int) -> np.ndarray:
+    return random_matrix(np.random.default_rng(4), n, "normal")
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=st.integers(2, 8), seed=st.integers(0, 10**6), share=st.floats(0.5, 1.3), enumerated=st.sampled_from([0, 33]))
+def test_incumbent_slack_and_threshold(n: int, seed: int, share: float, enumerated: int) -> None:
+    M = random_matrix(np.random.default_rng(seed), n, "normal")
+    truth = true_maximum(M)
+    oracle = BilinearOracle(n, enumerated=enumerated)
+    price = oracle.prove(M, incumbent=share * truth, threshold=share * truth, slack=0.05)
+    assert price.exact
+    assert price.value == pytest.approx(max(1.0, share) * truth, rel=1e-12)
+    assert truth <= price.upper <= price.value * 1.05 * (1 + 1e-8)
+    check_atoms(price, M, share * truth)
+    assert len(price.U) == 0 or share < 1.0
+    assert len(oracle.prove(M, max_atoms=0).U) == 0
+
+
+def test_atoms_near_the_maximum_are_collected() -> None:
+    M = random_matrix(np.random.default_rng(5), 8, "integer")
+    U = all_signs(8)
+    truth = true_maximum(M)
+    price = BilinearOracle(8).prove(M, threshold=0.995 * truth, max_atoms=1000)
+    best = {tuple((u * u[0]).astype(int)) for u in U if np.abs(u @ M).sum() > 0.995 * truth}
+    found = {tuple((u * u[0]).tolist()) for u in np.vstack([price.U, price.V])}
+    assert best <= found
+
+
+def test_starts_are_used_and_proofs_repeat() -> None:
+    rng = np.random.default_rng(6)
+    M = random_matrix(rng, 20, "normal")
+    price = BilinearOracle(20).prove(M)
+    found = BilinearOracle(20).search(M, starts=price.U[:1], n_starts=0, rng=rng)
+    assert found.value == pytest.approx(price.value, rel=1e-13)
+    again = BilinearOracle(20).prove(M)
+    np.testing.assert_array_equal(again.U, price.U)
+    assert again.upper == price.upper
+    assert BilinearOracle(20).search(M, n_starts=0, rng=rng).value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"slack": -1.0}, "slack"),
+        ({"incumbent": np.nan}, "incumbent"),
+        ({"time_limit": 0.0}, "time_limit"),
+        ({"max_atoms": -1}, "max_atoms"),
+        ({"threshold": np.inf}, "threshold"),
+        ({"shift": np.ones(2)}, "shift"),
+    ],
+)
+def test_bad_arguments_are_named(arguments: dict, word: str) -> None:
+    with pytest.raises(qsdp.exceptions.InvalidInputError, match=word):
+        BilinearOracle(3).prove(np.eye(3), **arguments)
+
+
+def test_bad_matrices_are_refused() -> None:
+    for M in (np.eye(2), np.ones((2, 3)), np.full((3, 3), np.nan)):
+        with pytest.raises(qsdp.exceptions.InvalidInputError, match="M "):
+            BilinearOracle(3).prove(M)
+    with pytest.raises(qsdp.exceptions.InvalidInputError, match="starts"):
+        BilinearOracle(3).search(np.eye(3), starts=np.ones((2, 2)), rng=np.random.default_rng(0))
+
+
+def test_errors_of_the_poll_come_through() -> None:
+    def poll() -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        BilinearOracle(30).prove(_gaussian(30), interrupted=poll)

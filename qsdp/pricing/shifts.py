@@ -1,0 +1,187 @@
+r"""Diagonal shifts: upper bounds of quadratic forms over sign vectors with some coordinates fixed.
+
+With the first k signs of u fixed, F, and R the rest, :math:`u^T M v = x^T B x` for :math:`x = (1, v, u_R)`,
+
+.. math::
+
+    B = \frac12 \begin{bmatrix} 0 & c^T & 0 \\ c & 0 & M_{\cdot R} \\ 0 & M_{R \cdot} & 0 \end{bmatrix},
+    \qquad c = M_{\cdot F}\, s, \qquad
+    x^T B x \le \sum_j z_j + \dim(B) \max(0, -\lambda_{\min}(\mathrm{Diag}(z) - B)).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg.lapack import dposv, dpotrf, dpotri
+
+from qsdp._validation import FloatArray
+
+__all__ = ["bordered", "first_shift", "leaf_matrix", "shift_bound", "tighten"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+#: Newton steps at a node, and at the root.
+_STEPS, _ROOT_STEPS = 8, 60
+
+#: Smallest weight of the barrier, relative to the bound and a coordinate; its share of the bound is lost.
+_BARRIER = 1e-11
+
+
+def bordered(c: FloatArray, K: FloatArray) -> FloatArray:
+    """Return ``[[0, c'/2], [c/2, K]]``; a `c` shorter than K is filled up with zeros."""
+    B = np.zeros((len(K) + 1,) * 2)
+    B[1:, 1:] = K
+    B[0, 1 : 1 + len(c)] = 0.5 * c
+    B[1:, 0] = B[0, 1:]
+    return B
+
+
+def leaf_matrix(rows: FloatArray) -> FloatArray:
+    """Return the symmetric matrix of ``v' rows' u`` in (v, u), for rows of shape (r, N)."""
+    r, N = rows.shape
+    K = np.zeros((N + r,) * 2)
+    K[N:, :N] = 0.5 * rows
+    K[:N, N:] = 0.5 * rows.T
+    return K
+
+
+def shift_bound(B: FloatArray, z: FloatArray, weights: FloatArray | None = None) -> float:
+    r"""Return :math:`\sum_j z_j`, and what is missing for ``Diag(z) - B`` to be positive semidefinite.
+
+    Then no :math:`x^T B x` with :math:`x_j^2 = 1` (:math:`x_j^2 \le` `weights`, where z is to be >= 0 and counts
+    as often) is larger, whatever the rounding of this computation.
+    """
+    count = np.ones(len(z)) if weights is None else weights
+    A = np.diag(z) - B
+    trace = float(np.abs(A.diagonal()).sum()) + float(np.abs(B).max())
+    # A Cholesky factorisation in floats that ends proves A >= -gamma tr(A).
+    proven = (len(A) + 10) * _EPS * trace
+    lift = 4.0 * proven
+    A[np.diag_indices(len(A))] += lift
+    if dpotrf(A, lower=True)[1] == 0:
+        missing = lift + proven
+    else:
+        A[np.diag_indices(len(A))] -= lift
+        spectrum = scipy.linalg.eigvalsh(A, check_finite=False)
+        missing = max(0.0, -float(spectrum[0])) + 10.0 * len(A) * _EPS * float(np.abs(spectrum).max())
+    return float(count @ z) + (float(count.sum()) * missing + 2.0 * _EPS * len(z) * float(count @ np.abs(z)))
+
+
+def first_shift(K: FloatArray, guesses: list[FloatArray], weights: FloatArray | None = None) -> FloatArray:
+    """Return a z of small (weighted) sum with ``Diag(z) > K``, from positive guesses of its ratios.
+
+    Parameters
+    ----------
+    K : ndarray of shape (p, p)
+    guesses : list of ndarray of shape (p,)
+        All ones and the absolute row sums of K are always tried.
+    weights : ndarray of shape (p,), optional
+        Weights of the sum; ones by default.
+    """
+    count = np.ones(len(K)) if weights is None else weights
+    rows: FloatArray = np.abs(K).sum(axis=1)
+    best, value = rows, np.inf
+    for guess in [np.ones(len(K)), rows, *guesses]:
+        if not np.all(np.isfinite(guess)) or guess.max() <= 0.0:
+            continue
+        z = np.maximum(guess, 0.0) + 1e-6 * float(guess.max())
+        root = np.sqrt(z)
+        top = float(scipy.linalg.eigvalsh(K / np.outer(root, root), check_finite=False)[-1])
+        z = z * max(top * (1.0 + 1e-6), 1e-9)
+        if float(count @ z) < value:
+            best, value = z, float(count @ z)
+    return best
+
+
+def tighten(
+    K: FloatArray, c: FloatArray, z: FloatArray, target: float, weights: FloatArray | None = None, root: bool = False
+) -> FloatArray:
+    r"""Return a shift of `bordered` (c, K), of shape (1 + p,), improved from z by Newton steps.
+
+    Minimises :math:`w^T z + \tfrac14 c^T (\mathrm{Diag}(z) - K)^{-1} c`, whose second part is the first entry
+    of the shift, with a logarithmic barrier that vanishes as the bound nears the target.
+
+    Parameters
+    ----------
+    K : ndarray of shape (p, p)
+    c : ndarray of shape (q,), q <= p
+    z : ndarray of shape (p,)
+        With ``Diag(z) > K``.
+    target : float
+        Stop once the bound is below it, or will clearly not be.
+    weights : ndarray of shape (p,), optional
+        w, ones by default.
+    root : bool, default=False
+        Whether to take many steps.
+    """
+    w = np.ones(len(K)) if weights is None else weights
+    p, q = len(K), len(c)
+    state = _evaluate(K, c, z)
+    while state is None:
+        z = z + 1e-9 * float(np.abs(z).max()) + 0.01 * np.abs(z)
+        state = _evaluate(K, c, z)
+    L, border = state
+    value = float(w @ z) + border
+    mu = (1e-2 if root else 1e-3) * value / p
+    for _ in range(_ROOT_STEPS if root else _STEPS):
+        if value <= target:
+            break
+        least = _BARRIER * value / p
+        inverse = dpotri(L, lower=True)[0]
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        W = inverse[:, :q] @ c
+        mu = max(least, min(mu, 0.1 * (value - target) / p if np.isfinite(target) else mu))
+        gradient = w - 0.25 * W * W - mu * inverse.diagonal()
+        hessian = inverse * (0.5 * np.outer(W, W) + mu * inverse)
+        # Scaled to a unit diagonal: the entries of z differ by magnitudes near the edge of the cone.
+        unit = 1.0 / np.sqrt(hessian.diagonal())
+        _, solved, info = dposv(hessian * np.outer(unit, unit), unit * gradient, lower=True)
+        if info != 0:
+            break
+        step = -unit * solved
+        decrease = -float(gradient @ step)
+        if decrease <= 0.0 or not np.isfinite(decrease):
+            break
+        if not root and value - 2.0 * (decrease + p * mu) > target and decrease < 0.1 * (value - target):
+            break
+        merit = value - 2.0 * mu * float(np.log(L.diagonal()).sum())
+        t, moved = 1.0, None
+        while t > 1e-6:
+            moved = _evaluate(K, c, z + t * step)
+            if moved is not None:
+                new = float(w @ (z + t * step)) + moved[1]
+                if new - 2.0 * mu * float(np.log(moved[0].diagonal()).sum()) <= merit - 1e-4 * t * decrease:
+                    break
+            t, moved = 0.5 * t, None
+        if moved is None:
+            if mu <= least:
+                break
+            mu *= 0.1
+            continue
+        z = z + t * step
+        L, border = moved
+        value = float(w @ z) + border
+        if decrease < 0.5 * p * mu:
+            if mu <= least:
+                break
+            mu *= 0.1
+    if border == 0.0:
+        # Without a border the shift may shrink to the edge of the cone.
+        z = first_shift(K, [z], w) if np.all(z > 0.0) and float(z.min()) > 2e-6 * float(z.max()) else z
+    return np.concatenate([[border], z])
+
+
+def _evaluate(K: FloatArray, c: FloatArray, z: FloatArray) -> tuple[FloatArray, float] | None:
+    """Return the Cholesky factor of ``Diag(z) - K`` and the border's entry; None if not positive definite."""
+    A = -K
+    A[np.diag_indices(len(A))] += z
+    L, info = dpotrf(A, lower=True, clean=True)
+    if info != 0:
+        return None
+    if not c.any():
+        return L, 0.0
+    part = np.zeros(len(A))
+    part[: len(c)] = c
+    solved = scipy.linalg.solve_triangular(L, part, lower=True, check_finite=False)
+    return L, 0.25 * float(solved @ solved)
