@@ -34,9 +34,9 @@ def admissible(loss: Loss, nu: FloatArray, target: FloatArray) -> FloatArray:
     inside = -loss.project_dual(-np.asarray(nu, dtype=np.float64), target)
     if loss.coupled:
         others = np.where(target == 1.0, 0.0, np.minimum(inside, 0.0))
-        sums = np.array([math.fsum(row) for row in others])
-        # Rounding may have left the sum of the other probabilities above one.
-        others *= np.where(sums < -1.0, -(1.0 - 2.0**-50) / np.minimum(sums, -1.0), 1.0)[:, None]
+        # Rounding may have left the sum of the other probabilities above one; the sign of this is right.
+        own = np.array([math.fsum([1.0, *row]) for row in others])
+        others *= np.where(own < 0.0, (1.0 - 2.0**-50) / (1.0 - np.minimum(own, 0.0)), 1.0)[:, None]
         inside = np.where(target == 1.0, -np.array([math.fsum(row) for row in others])[:, None], others)
     # No minus zeros: equal proofs are equal bytes.
     admitted: FloatArray = inside + 0.0
