@@ -125,7 +125,12 @@ def check_fits(network: Any, problem: Any) -> None:
 
 
 def certificate_of(
-    problem: TrainingProblem, network: BilinearNetwork, nu: FloatArray, trees: Sequence[PriceTree], kind: str
+    problem: TrainingProblem,
+    network: BilinearNetwork,
+    nu: FloatArray,
+    trees: Sequence[PriceTree],
+    kind: str,
+    prices: Sequence[float | None] | None = None,
 ) -> Certificate:
     r"""Return the certificate that a dual vector and bounds of its price prove, recomputed from the data.
 
@@ -144,6 +149,9 @@ def certificate_of(
         One for each output, for the matrices of `nu` as given.
     kind : {"sdp", "exact"}
         What the bound is to be called.
+    prices : sequence of float or None, optional
+        The bounds of the trees where an oracle has just computed them for the same matrices; those that are None are
+        computed here.
 
     Returns
     -------
@@ -154,7 +162,8 @@ def certificate_of(
     check_choice("kind", kind, KINDS)
     check_proof(problem, nu, trees)
     inside = -problem.loss.project_dual(-np.asarray(nu, dtype=np.float64), problem.y)
-    prices = [_price(problem, column, tree) for column, tree in zip(output_columns(inside), trees, strict=True)]
+    known = [None] * len(trees) if prices is None else prices
+    prices = [_price(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
     if problem.vector and not problem.loss.coupled:
         parts = [_scaled(problem.output(k), inside[:, k], price) for k, price in enumerate(prices)]
         value, scales = sum(part[0] for part in parts), np.array([part[1] for part in parts])
@@ -174,12 +183,13 @@ def certificate_of(
     )
 
 
-def _price(problem: TrainingProblem, nu: FloatArray, tree: PriceTree) -> float:
+def _price(problem: TrainingProblem, nu: FloatArray, tree: PriceTree, known: float | None) -> float:
     r"""Return an upper bound of the price of `nu`, with an allowance for the rounding of :math:`M_\nu`."""
     data = problem.map
     a, b, c = (abs(value) for value in data.coefficients)
     sizes = QuadraticMap(np.abs(data.X), (a, b, c), data.lifted).adjoint(np.abs(nu))
-    return tree_bound(data.adjoint(nu), tree) + (data.n_rows + 5) * _EPS * float(sizes.sum())
+    bound = tree_bound(data.adjoint(nu), tree) if known is None else known
+    return bound + (data.n_rows + 5) * _EPS * float(sizes.sum())
 
 
 def _scaled(problem: TrainingProblem, nu: FloatArray, price: float) -> tuple[float, float]:

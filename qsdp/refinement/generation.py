@@ -44,6 +44,10 @@ class Clock:
         """Seconds that are left, never negative; None without a limit."""
         return None if self.limit is None else max(0.0, self.limit - self.seconds)
 
+    def stop(self) -> None:
+        """Leave no time."""
+        self.limit = 0.0
+
     @property
     def over(self) -> bool:
         """Whether no time is left."""
