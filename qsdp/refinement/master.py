@@ -21,6 +21,9 @@ _LARGEST_GRAM = 2500
 #: Weights below this share of the largest one are left of the barrier, no neurons.
 _NEGLIGIBLE = 1e-9
 
+#: Relative difference of objectives that counts as none.
+_EQUAL = 1e-10
+
 #: How far below its price an atom may be worth before it is given up: from the end of the loop to its beginning.
 _LEAST_SLACK, _LARGEST_SLACK = 0.02, 0.3
 
@@ -208,14 +211,18 @@ class Master:
             mine = self.atoms.outputs[used] == output
             columns = self._columns[:, used[mine]]
             weights[mine] = sparsify(columns, weights[mine], np.full(int(mine.sum()), capacity))
-        used, weights = used[weights > 0.0], weights[weights > 0.0]
-        if len(used):
+        few, few_weights = used[weights > 0.0], weights[weights > 0.0]
+        if len(few):
             # What was left out, and moved, is made good for by the rest.
-            again = self._solve(self._columns[:, used], self.atoms[used], tol)
-            kept = again.weights > _NEGLIGIBLE * again.weights.max(initial=0.0)
-            if np.any(kept) and again.objective < self._evaluate(used, weights):
-                used, weights = used[kept], again.weights[kept]
-        return self.atoms[used], weights * self.units.weight
+            again = self._solve(self._columns[:, few], self.atoms[few], tol)
+            if again.objective < self._evaluate(few, few_weights):
+                few_weights = again.weights
+        # Fewer neurons must not cost accuracy.
+        many, many_weights = used, self.weights[used]
+        best = self._evaluate(many, many_weights)
+        if self._evaluate(few, few_weights) <= best + _EQUAL * (best + self._constant):
+            many, many_weights = few, few_weights
+        return self.atoms[many], many_weights * self.units.weight
 
     def _evaluate(self, used: npt.NDArray[np.intp], weights: FloatArray) -> float:
         working = self._working

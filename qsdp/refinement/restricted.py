@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
+import scipy.optimize
 from scipy.special import expit, softmax
 
 from qsdp._validation import FloatArray
@@ -433,37 +434,30 @@ def sparsify(columns: FloatArray, weights: FloatArray, prices: FloatArray) -> Fl
 
     Notes
     -----
-    Caratheodory's argument: as long as the columns in use are dependent, move along a null vector in the direction
-    that does not raise the cost, until a weight is zero.
+    A vertex of :math:`\{w \ge 0 : \sum_j w_j f_j = \sum_j a_j f_j\}` of least cost, by the simplex method. Where that
+    fails, the weights are returned as they came.
     """
-    weights = weights.copy()
-    if columns.shape[0] > columns.shape[1]:
-        columns = scipy.linalg.qr(columns, mode="r", check_finite=False)[0][: columns.shape[1]]
     used = np.flatnonzero(weights > 0.0)
-    while len(used):
-        scale = np.linalg.norm(columns[:, used], axis=0)
-        zero = scale == 0.0
-        if np.any(zero):
-            weights[used[zero]] = 0.0
-            used = used[~zero]
-            continue
-        null = scipy.linalg.null_space(columns[:, used] / scale, rcond=1e-11)
-        if null.shape[1] == 0:
-            break
-        # All null vectors of one factorisation, each eliminated from those that follow it.
-        for i in range(null.shape[1]):
-            direction = null[:, i] / scale
-            if prices[used] @ direction > 0.0:
-                direction = -direction
-            falling = np.flatnonzero(direction < 0.0)
-            if not len(falling):
-                break
-            ratios = weights[used[falling]] / -direction[falling]
-            pivot = falling[np.argmin(ratios)]
-            weights[used] = np.maximum(weights[used] + ratios.min() * direction, 0.0)
-            weights[used[pivot]] = 0.0
-            later = null[:, i + 1 :]
-            later -= np.outer(null[:, i], later[pivot] / null[pivot, i])
-            null[:, i + 1 :] = later
-        used = np.flatnonzero(weights > 0.0)
-    return weights
+    F = columns[:, used]
+    if F.shape[0] > F.shape[1]:
+        F = scipy.linalg.qr(F, mode="r", check_finite=False)[0][: F.shape[1]]
+    if not len(used) or np.linalg.matrix_rank(F) == len(used):
+        return weights
+    norms = np.linalg.norm(F, axis=0)
+    norms[norms == 0.0] = 1.0
+    aim = F @ weights[used]
+    unit = float(np.abs(aim).max()) or 1.0
+    program = scipy.optimize.linprog(
+        prices[used] / norms / float(prices[used].max()),
+        A_eq=F / norms,
+        b_eq=aim / unit,
+        method="highs-ds",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    if program.x is None:
+        return weights
+    basis = np.flatnonzero(program.x > 1e-12 * program.x.max(initial=0.0))
+    exact = scipy.linalg.lstsq(F[:, basis] / norms[basis], aim, check_finite=False)[0]
+    vertex = np.zeros_like(weights)
+    vertex[used[basis]] = np.maximum(exact, 0.0) / norms[basis]
+    return vertex
