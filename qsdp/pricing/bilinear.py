@@ -11,8 +11,8 @@ import numpy as np
 
 from qsdp._validation import check_integer, check_numbers, check_real
 from qsdp.exceptions import InvalidInputError
-from qsdp.pricing.branching import Branching
-from qsdp.pricing.pool import AtomPool
+from qsdp.pricing.bilinear_tree import BilinearTree
+from qsdp.pricing.pool import PairPool
 from qsdp.pricing.result import Price, PriceTree
 from qsdp.pricing.scaling import Scaled
 from qsdp.pricing.search import improve
@@ -147,9 +147,9 @@ class BilinearOracle:
         if len(scaled.M):
             rng = np.random.default_rng(0)
             improve(pool, rng.choice([-1.0, 1.0], size=(_STARTS, len(scaled.M))))
-        branching = Branching(scaled, pool, self.enumerated, stop)
-        upper, exact = branching.run(seed)
-        return _price(scaled, pool, scaled.outside(upper), exact, (branching.tree(),))
+        tree = BilinearTree(scaled, pool, self.enumerated, stop)
+        upper, exact = tree.prove(seed)
+        return _price(scaled, pool, scaled.outside(upper), exact, (tree.tree(),))
 
 
 def tree_upper(M: Any, tree: PriceTree) -> float:
@@ -159,7 +159,7 @@ def tree_upper(M: Any, tree: PriceTree) -> float:
     vectors is not checked.
     """
     scaled = Scaled.of(M, len(tree.order))
-    return scaled.outside(Branching(scaled, _pool(scaled, 0.0, 0), 0, stopper(None, None)).verify(tree))
+    return scaled.outside(BilinearTree(scaled, _pool(scaled, 0.0, 0), 0, stopper(None, None)).verify(tree))
 
 
 def stopper(time_limit: float | None, interrupted: Callable[[], bool] | None) -> Callable[[], bool]:
@@ -174,20 +174,21 @@ def stopper(time_limit: float | None, interrupted: Callable[[], bool] | None) ->
     return stop
 
 
-def _pool(scaled: Scaled, threshold: float, max_atoms: int, incumbent: float = 0.0, slack: float = 0.0) -> AtomPool:
+def _pool(scaled: Scaled, threshold: float, max_atoms: int, incumbent: float = 0.0, slack: float = 0.0) -> PairPool:
     inside = scaled.inside(check_real("threshold", threshold))
     atoms = check_integer("max_atoms", max_atoms, minimum=0)
-    return AtomPool(scaled.M, inside, atoms, scaled.inside(incumbent), slack)
+    return PairPool(scaled.M, inside, atoms, scaled.inside(incumbent), slack)
 
 
-def _price(scaled: Scaled, pool: AtomPool, upper: float, exact: bool, trees: tuple[PriceTree, ...]) -> Price:
+def _price(scaled: Scaled, pool: PairPool, upper: float, exact: bool, trees: tuple[PriceTree, ...]) -> Price:
+    U, V = pool.pairs
     return Price(
         value=scaled.outside(pool.best),
         upper=upper,
         exact=exact,
-        U=scaled.expand(pool.U),
-        V=scaled.expand(pool.V),
+        U=scaled.expand(U),
+        V=scaled.expand(V),
         values=np.ldexp(pool.values, scaled.exponent),
         trees=trees,
-        sign=np.ones(len(pool.U), dtype=np.int8),
+        sign=np.ones(len(U), dtype=np.int8),
     )

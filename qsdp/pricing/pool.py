@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._validation import FloatArray
 from qsdp.pricing.result import SignArray
 
-__all__ = ["BAND", "AtomPool", "signs"]
+__all__ = ["BAND", "FormPool", "PairPool", "Pool", "signs"]
 
 #: Atoms are collected by enumeration only if their price is within this share of the best: lower ones are no
 #: use while so much better ones exist, and a lower level would screen less.
@@ -22,8 +24,8 @@ def signs(values: FloatArray) -> FloatArray:
     return result
 
 
-class AtomPool:
-    r"""Collects pairs (u, sign(Mu)) by their price :math:`\|Mu\|_1`.
+class Pool(ABC):
+    """Collects atoms, rows of small integers, by their price.
 
     Parameters
     ----------
@@ -42,11 +44,14 @@ class AtomPool:
     def __init__(
         self, M: FloatArray, threshold: float, max_atoms: int, incumbent: float = 0.0, slack: float = 0.0
     ) -> None:
-        self.M, self.threshold, self.max_atoms, self.slack = M, threshold, max_atoms, slack
+        self.M, self.threshold, self.max_atoms, self.slack = M, max(threshold, 0.0), max_atoms, slack
         self.best = max(0.0, incumbent)
         self.values: FloatArray = np.empty(0)
-        self.U: SignArray = np.empty((0, len(M)), dtype=np.int8)
-        self.V = self.U
+        self.atoms: SignArray = np.empty((0, 0), dtype=np.int8)
+
+    @abstractmethod
+    def add(self, vectors: FloatArray) -> FloatArray:
+        """Take in vectors as rows, and return their prices."""
 
     @property
     def target(self) -> float:
@@ -60,34 +65,89 @@ class AtomPool:
         least = float(self.values[-1]) if len(self.values) == self.max_atoms else 0.0
         return min(self.target, max(self.threshold, least, (1.0 - BAND) * self.best))
 
-    def add(self, U: FloatArray) -> FloatArray:
-        """Take in sign vectors u as rows, and return their prices."""
-        P = U @ self.M
-        values: FloatArray = np.abs(P).sum(axis=1)
+    def _chosen(self, values: FloatArray) -> npt.NDArray[np.intp]:
+        """Take note of the prices of vectors and return the positions of those to be merged."""
         if len(values) == 0:
-            return values
+            return np.arange(0)
         self.best = max(self.best, float(values.max()))
-        wanted = values > max(self.threshold, 0.0)
+        wanted = values > self.threshold
         if len(self.values) == self.max_atoms:
             wanted &= values > (self.values[-1] if self.max_atoms else np.inf)
         chosen = np.flatnonzero(wanted)
         if len(chosen) > 8 * self.max_atoms:
             # More than enough even if every atom comes in four versions; ties are cut by position.
             chosen = chosen[np.argsort(-values[chosen], kind="stable")[: 8 * self.max_atoms]]
+        return chosen
+
+    def _merge(self, atoms: SignArray, values: FloatArray) -> None:
+        """Merge atoms, of which equal ones are equal rows."""
+        if len(self.values):
+            atoms, values = np.vstack([self.atoms, atoms]), np.concatenate([self.values, values])
+        # The same atom has one price up to rounding, by which its versions must not be told apart.
+        keys = np.ascontiguousarray(atoms).view(np.dtype((np.void, atoms.shape[1]))).ravel()
+        _, first = np.unique(keys, return_index=True)
+        best = first[np.argsort(-values[first], kind="stable")][: self.max_atoms]
+        self.atoms, self.values = atoms[best], values[best]
+
+
+class PairPool(Pool):
+    r"""Collects pairs (u, sign(Mu)) by their price :math:`\|Mu\|_1`, distinct up to signs and order."""
+
+    def add(self, vectors: FloatArray) -> FloatArray:
+        """Take in vectors u as rows, and return their prices."""
+        P = vectors @ self.M
+        values: FloatArray = np.abs(P).sum(axis=1)
+        chosen = self._chosen(values)
         if len(chosen):
-            self._merge(U[chosen].astype(np.int8), signs(P[chosen]).astype(np.int8), values[chosen])
+            pairs = _canonical(vectors[chosen].astype(np.int8), signs(P[chosen]).astype(np.int8))
+            self._merge(np.hstack(pairs), values[chosen])
         return values
 
-    def _merge(self, U: SignArray, V: SignArray, values: FloatArray) -> None:
-        U, V = canonical(U, V)
-        U, V, values = np.vstack([self.U, U]), np.vstack([self.V, V]), np.concatenate([self.values, values])
-        # The same atom has one price up to rounding, by which its versions must not be told apart.
-        _, first = np.unique(_keys(np.hstack([U, V])), return_index=True)
-        best = first[np.argsort(-values[first], kind="stable")][: self.max_atoms]
-        self.U, self.V, self.values = U[best], V[best], values[best]
+    @property
+    def pairs(self) -> tuple[SignArray, SignArray]:
+        """Return U and V of shape (k, N)."""
+        N = len(self.M)
+        atoms = self.atoms.reshape(len(self.values), 2 * N)
+        return atoms[:, :N], atoms[:, N:]
 
 
-def canonical(U: SignArray, V: SignArray) -> tuple[SignArray, SignArray]:
+class FormPool(Pool):
+    """Collects vectors q by their price, the magnitude of the form q' M q.
+
+    Parameters
+    ----------
+    M, threshold, max_atoms, incumbent, slack :
+        As for `Pool`.
+    even : bool
+        Whether q and -q are the same atom.
+    """
+
+    def __init__(
+        self,
+        M: FloatArray,
+        threshold: float,
+        max_atoms: int,
+        incumbent: float = 0.0,
+        slack: float = 0.0,
+        even: bool = True,
+    ) -> None:
+        super().__init__(M, threshold, max_atoms, incumbent, slack)
+        self.even = even
+
+    def add(self, vectors: FloatArray) -> FloatArray:
+        """Take in vectors as rows, and return their prices."""
+        forms: FloatArray = np.einsum("ij,ij->i", vectors @ self.M, vectors)
+        chosen = self._chosen(np.abs(forms))
+        if len(chosen):
+            atoms = vectors[chosen].astype(np.int8)
+            if self.even:
+                # One of q and -q: the one whose first nonzero entry is positive.
+                atoms = atoms * np.sign(atoms[np.arange(len(atoms)), np.argmax(atoms != 0, axis=1)])[:, None]
+            self._merge(np.ascontiguousarray(atoms, dtype=np.int8), np.abs(forms[chosen]))
+        return np.abs(forms)
+
+
+def _canonical(U: SignArray, V: SignArray) -> tuple[SignArray, SignArray]:
     """Return one of (u, v), (-u, -v), (v, u), (-v, -u) for every row: which one does not depend on which came."""
     first, second = U * U[:, :1], V * V[:, :1]
     unequal = first != second
@@ -97,9 +157,4 @@ def canonical(U: SignArray, V: SignArray) -> tuple[SignArray, SignArray]:
     # The sign of the product u' M v stays.
     sign = U[:, :1] * V[:, :1]
     left, right = np.where(swap[:, None], second, first), np.where(swap[:, None], first, second)
-    return left.astype(np.int8), (right * sign).astype(np.int8)
-
-
-def _keys(signs: SignArray) -> npt.NDArray[np.void]:
-    packed = np.ascontiguousarray(np.packbits(signs < 0, axis=1))
-    return packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
+    return left, right * sign

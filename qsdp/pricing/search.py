@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._validation import FloatArray
-from qsdp.pricing.pool import AtomPool, signs
+from qsdp.pricing.pool import PairPool, signs
 
 __all__ = ["alternate", "improve"]
 
@@ -30,7 +30,7 @@ def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
     return U
 
 
-def improve(pool: AtomPool, starts: FloatArray) -> None:
+def improve(pool: PairPool, starts: FloatArray) -> None:
     """Add to the pool the local optima reached from `starts`, and those around the best of them."""
     pool.add(starts)
     U = alternate(pool.M, starts)

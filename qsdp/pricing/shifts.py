@@ -11,6 +11,8 @@ With the first k signs of u fixed, F, and R the rest, :math:`u^T M v = x^T B x` 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dposv, dpotrf, dpotri
@@ -46,13 +48,12 @@ def leaf_matrix(rows: FloatArray) -> FloatArray:
     return K
 
 
-def shift_bound(B: FloatArray, z: FloatArray, weights: FloatArray | None = None) -> float:
+def shift_bound(B: FloatArray, z: FloatArray) -> float:
     r"""Return :math:`\sum_j z_j`, and what is missing for ``Diag(z) - B`` to be positive semidefinite.
 
-    Then no :math:`x^T B x` with :math:`x_j^2 = 1` (:math:`x_j^2 \le` `weights`, where z is to be >= 0 and counts
-    as often) is larger, whatever the rounding of this computation.
+    Then no :math:`x^T B x` with :math:`x_j^2 = 1` (or, where :math:`z_j \ge 0`, :math:`x_j^2 \le 1`) is larger,
+    whatever the rounding of this computation.
     """
-    count = np.ones(len(z)) if weights is None else weights
     A = np.diag(z) - B
     trace = float(np.abs(A.diagonal()).sum()) + float(np.abs(B).max())
     # A Cholesky factorisation in floats that ends proves A >= -gamma tr(A).
@@ -65,23 +66,20 @@ def shift_bound(B: FloatArray, z: FloatArray, weights: FloatArray | None = None)
         A[np.diag_indices(len(A))] -= lift
         spectrum = scipy.linalg.eigvalsh(A, check_finite=False)
         missing = max(0.0, -float(spectrum[0])) + 10.0 * len(A) * _EPS * float(np.abs(spectrum).max())
-    return float(count @ z) + (float(count.sum()) * missing + 2.0 * _EPS * len(z) * float(count @ np.abs(z)))
+    return float(z.sum()) + (len(z) * missing + 2.0 * _EPS * len(z) * float(np.abs(z).sum()))
 
 
-def first_shift(K: FloatArray, guesses: list[FloatArray], weights: FloatArray | None = None) -> FloatArray:
-    """Return a z of small (weighted) sum with ``Diag(z) > K``, from positive guesses of its ratios.
+def first_shift(K: FloatArray, guesses: list[FloatArray]) -> FloatArray:
+    """Return a positive z of small sum with ``Diag(z) > K``, from guesses of its ratios.
 
     Parameters
     ----------
     K : ndarray of shape (p, p)
     guesses : list of ndarray of shape (p,)
         All ones and the absolute row sums of K are always tried.
-    weights : ndarray of shape (p,), optional
-        Weights of the sum; ones by default.
     """
-    count = np.ones(len(K)) if weights is None else weights
     rows: FloatArray = np.abs(K).sum(axis=1)
-    best, value = rows, np.inf
+    best, value = rows + 1e-9 * float(rows.max(initial=0.0)), np.inf
     for guess in [np.ones(len(K)), rows, *guesses]:
         if not np.all(np.isfinite(guess)) or guess.max() <= 0.0:
             continue
@@ -89,17 +87,17 @@ def first_shift(K: FloatArray, guesses: list[FloatArray], weights: FloatArray | 
         root = np.sqrt(z)
         top = float(scipy.linalg.eigvalsh(K / np.outer(root, root), check_finite=False)[-1])
         z = z * max(top * (1.0 + 1e-6), 1e-9)
-        if float(count @ z) < value:
-            best, value = z, float(count @ z)
+        if float(z.sum()) < value:
+            best, value = z, float(z.sum())
     return best
 
 
 def tighten(
-    K: FloatArray, c: FloatArray, z: FloatArray, target: float, weights: FloatArray | None = None, root: bool = False
+    K: FloatArray, c: FloatArray, z: FloatArray, target: float, *, root: bool = False, positive: bool = False
 ) -> FloatArray:
     r"""Return a shift of `bordered` (c, K), of shape (1 + p,), improved from z by Newton steps.
 
-    Minimises :math:`w^T z + \tfrac14 c^T (\mathrm{Diag}(z) - K)^{-1} c`, whose second part is the first entry
+    Minimises :math:`\sum_j z_j + \tfrac14 c^T (\mathrm{Diag}(z) - K)^{-1} c`, whose second part is the first entry
     of the shift, with a logarithmic barrier that vanishes as the bound nears the target.
 
     Parameters
@@ -110,78 +108,86 @@ def tighten(
         With ``Diag(z) > K``.
     target : float
         Stop once the bound is below it, or will clearly not be.
-    weights : ndarray of shape (p,), optional
-        w, ones by default.
     root : bool, default=False
         Whether to take many steps.
+    positive : bool, default=False
+        Whether z must stay positive.
     """
-    w = np.ones(len(K)) if weights is None else weights
     p, q = len(K), len(c)
-    state = _evaluate(K, c, z)
+    state = _evaluate(K, c, z, positive)
     while state is None:
-        z = z + 1e-9 * float(np.abs(z).max()) + 0.01 * np.abs(z)
-        state = _evaluate(K, c, z)
-    L, border = state
-    value = float(w @ z) + border
-    mu = (1e-2 if root else 1e-3) * value / p
+        z = np.abs(z) * 1.01 + 1e-9 * max(float(np.abs(z).max()), float(np.abs(K).max()))
+        state = _evaluate(K, c, z, positive)
+    mu = (1e-2 if root else 1e-3) * abs(state.value) / p
     for _ in range(_ROOT_STEPS if root else _STEPS):
-        if value <= target:
+        gap = state.value - target
+        if gap <= 0.0:
             break
-        least = _BARRIER * value / p
-        inverse = dpotri(L, lower=True)[0]
+        least = _BARRIER * abs(state.value) / p
+        mu = max(least, min(mu, 0.1 * gap / p))
+        inverse = dpotri(state.factor, lower=True)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         W = inverse[:, :q] @ c
-        mu = max(least, min(mu, 0.1 * (value - target) / p if np.isfinite(target) else mu))
-        gradient = w - 0.25 * W * W - mu * inverse.diagonal()
+        gradient = 1.0 - 0.25 * W * W - mu * inverse.diagonal()
         hessian = inverse * (0.5 * np.outer(W, W) + mu * inverse)
+        if positive:
+            gradient -= mu / z
+            hessian[np.diag_indices(p)] += mu / (z * z)
         # Scaled to a unit diagonal: the entries of z differ by magnitudes near the edge of the cone.
         unit = 1.0 / np.sqrt(hessian.diagonal())
         _, solved, info = dposv(hessian * np.outer(unit, unit), unit * gradient, lower=True)
-        if info != 0:
-            break
         step = -unit * solved
         decrease = -float(gradient @ step)
-        if decrease <= 0.0 or not np.isfinite(decrease):
+        if info != 0 or not 0.0 < decrease < np.inf:
             break
-        if not root and value - 2.0 * (decrease + p * mu) > target and decrease < 0.1 * (value - target):
+        if not root and gap > 2.0 * (decrease + p * mu) and decrease < 0.1 * gap:
             break
-        merit = value - 2.0 * mu * float(np.log(L.diagonal()).sum())
-        t, moved = 1.0, None
-        while t > 1e-6:
-            moved = _evaluate(K, c, z + t * step)
-            if moved is not None:
-                new = float(w @ (z + t * step)) + moved[1]
-                if new - 2.0 * mu * float(np.log(moved[0].diagonal()).sum()) <= merit - 1e-4 * t * decrease:
-                    break
-            t, moved = 0.5 * t, None
-        if moved is None:
+        t, moved = 1.0, _evaluate(K, c, z + step, positive)
+        limit = state.merit(mu)
+        while t > 1e-6 and (moved is None or moved.merit(mu) > limit - 1e-4 * t * decrease):
+            t *= 0.5
+            moved = _evaluate(K, c, z + t * step, positive)
+        if t > 1e-6 and moved is not None:
+            z, state = z + t * step, moved
+        elif mu <= least:
+            break
+        if t <= 1e-6 or decrease < 0.5 * p * mu:
             if mu <= least:
                 break
             mu *= 0.1
-            continue
-        z = z + t * step
-        L, border = moved
-        value = float(w @ z) + border
-        if decrease < 0.5 * p * mu:
-            if mu <= least:
-                break
-            mu *= 0.1
-    if border == 0.0:
+    if state.border == 0.0 and np.all(z > 0.0) and float(z.min()) > 2e-6 * float(z.max()):
         # Without a border the shift may shrink to the edge of the cone.
-        z = first_shift(K, [z], w) if np.all(z > 0.0) and float(z.min()) > 2e-6 * float(z.max()) else z
-    return np.concatenate([[border], z])
+        z = first_shift(K, [z])
+    return np.concatenate([[state.border], z])
 
 
-def _evaluate(K: FloatArray, c: FloatArray, z: FloatArray) -> tuple[FloatArray, float] | None:
-    """Return the Cholesky factor of ``Diag(z) - K`` and the border's entry; None if not positive definite."""
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """Cholesky factor of ``Diag(z) - K``, the shift's first entry, the bound and the barrier's value."""
+
+    factor: FloatArray
+    border: float
+    value: float
+    barrier: float
+
+    def merit(self, mu: float) -> float:
+        return self.value - mu * self.barrier
+
+
+def _evaluate(K: FloatArray, c: FloatArray, z: FloatArray, positive: bool) -> _Point | None:
+    """Evaluate a shift; None outside the domain."""
+    if positive and not np.all(z > 0.0):
+        return None
     A = -K
     A[np.diag_indices(len(A))] += z
     L, info = dpotrf(A, lower=True, clean=True)
     if info != 0:
         return None
-    if not c.any():
-        return L, 0.0
-    part = np.zeros(len(A))
-    part[: len(c)] = c
-    solved = scipy.linalg.solve_triangular(L, part, lower=True, check_finite=False)
-    return L, 0.25 * float(solved @ solved)
+    border = 0.0
+    if c.any():
+        part = np.zeros(len(A))
+        part[: len(c)] = c
+        solved = scipy.linalg.solve_triangular(L, part, lower=True, check_finite=False)
+        border = 0.25 * float(solved @ solved)
+    barrier = 2.0 * float(np.log(L.diagonal()).sum()) + (float(np.log(z).sum()) if positive else 0.0)
+    return _Point(L, border, float(z.sum()) + border, barrier)
