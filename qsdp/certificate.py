@@ -136,7 +136,8 @@ def certificate_of(
 
     With :math:`\bar\tau_k \ge \max_{u,v} |u^T M_k v|` the bound of the k-th tree for
     :math:`M_k = \sum_i \nu_{ik} \mathcal{X}_i`, every :math:`s \nu` with :math:`s \bar\tau_k \le \beta D` proves
-    :math:`p_b^* \ge -\ell^*(-s\nu)`; the best s is taken, one for each output where the loss adds up over them.
+    :math:`p_b^* \ge -\ell^*(-s\nu)`; the best s up to 2 is taken, one for each output where the loss adds up over
+    them.
 
     Parameters
     ----------

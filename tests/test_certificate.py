@@ -10,12 +10,16 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+from brute_force import ACTIVATIONS, global_optimum, optimal_network, random_problem, random_vector_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, Certificate, Relaxation, TrainingProblem, certify, solve_relaxation
+from qsdp.certificate import certificate_of
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import SCALAR_LOSSES
+from qsdp.pricing import BilinearOracle, Leaf, Price, PriceTree
+from qsdp.verification import verified_bound
 
 FUZZ = settings(max_examples=80, deadline=None, derandomize=True)
 #: Krivine's bound on Grothendieck's constant.
@@ -202,3 +206,168 @@ def test_certificates_are_immutable_values() -> None:
         setattr(certificate, field, 3.0)
     assert certificate == Certificate(3.0, 4.0)
     assert certificate != Certificate(3.0, 4.0, kind="exact")
+
+
+# -- kinds, arithmetic and proofs --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", SCALAR_LOSSES)
+@pytest.mark.parametrize("arithmetic", ["float", "verified"])
+def test_exact_bounds_hold_and_are_no_worse(loss: str, arithmetic: str, solved: dict[str, Relaxation]) -> None:
+    problem = make(loss)
+    optimum = global_optimum(problem)
+    network = optimal_network(problem, optimum)
+    weak = certify(network, problem, solved[loss], arithmetic=arithmetic)
+    strong = certify(network, problem, solved[loss], kind="exact", arithmetic=arithmetic)
+    assert (weak.kind, strong.kind) == ("sdp", "exact")
+    assert weak.arithmetic == strong.arithmetic == arithmetic
+    assert weak.lower_bound * (1 - 1e-9) <= strong.lower_bound <= optimum.upper
+    assert weak.lower_bound == pytest.approx(solved[loss].lower_bound, rel=1e-9)
+    if problem.loss.smooth:
+        # The gradient at an optimal network is an optimal dual vector.
+        assert strong.relative_gap < 1e-4
+        assert "globally optimal to relative gap" in str(strong)
+    assert "globally optimal" not in str(weak)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "cross_entropy"])
+def test_exact_bounds_of_vector_outputs(loss: str) -> None:
+    problem = random_vector_problem(1, 3, 10, 3, loss, beta=0.1)
+    optimum = global_optimum(problem)
+    network = optimal_network(problem, optimum)
+    for arithmetic in ("float", "verified"):
+        certificate = certify(network, problem, kind="exact", arithmetic=arithmetic)
+        assert certificate.kind == "exact"
+        assert certificate.lower_bound <= optimum.upper
+        assert certificate.relative_gap < 1e-4
+
+
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), levels=st.integers(2, 4), activation=st.sampled_from([None, *ACTIVATIONS]))
+def test_any_dual_vector_and_tree_prove_a_bound_that_holds(seed: int, levels: int, activation: Any) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(seed, 2, 6, beta=0.2, levels=levels, activation=activation)
+    optimum = global_optimum(problem)
+    network = optimal_network(problem, optimum)
+    nu = rng.standard_normal(6) * 10.0 ** rng.uniform(-2, 2)
+    N = problem.size
+    for shift in (None, rng.standard_normal(1 + 2 * N) * np.abs(problem.adjoint(nu)).max()):
+        tree = PriceTree(rng.permutation(N), (Leaf(np.zeros(0, dtype=np.int8), shift),))
+        certificate = certificate_of(problem, network, nu, [tree], "exact")
+        assert 0.0 <= certificate.lower_bound <= optimum.upper
+        assert certificate.objective == problem.objective(network)
+        proof = certificate.proof
+        assert proof is not None
+        # What was scaled proves itself again.
+        again = certificate_of(problem, network, proof.nu, proof.trees, "exact")
+        assert again.lower_bound >= certificate.lower_bound * (1 - 1e-9)
+        assert verified_bound(problem, proof.nu, proof.trees) >= certificate.lower_bound * (1 - 1e-9)
+
+
+def test_the_proof_of_a_relaxation_is_its_dual_point(solved: dict[str, Relaxation]) -> None:
+    for loss, relaxation in solved.items():
+        certificate = certify(NETWORK, make(loss), relaxation)
+        assert np.array_equal(certificate.nu, relaxation.dual.nu)
+        assert np.array_equal(certificate.z, relaxation.dual.z)
+        assert certificate.proof is not None
+        assert certificate.proof.network is NETWORK
+    assert certify(NETWORK, make("squared"), solved["squared"], kind="exact").z is None
+    assert Certificate(1.0, 2.0).nu is None
+    assert Certificate(1.0, 2.0).z is None
+
+
+def test_the_relaxation_is_solved_where_none_is_given(solved: dict[str, Relaxation]) -> None:
+    assert certify(NETWORK, make("squared")) == certify(NETWORK, make("squared"), solved["squared"])
+
+
+def test_proofs_are_no_part_of_the_value(solved: dict[str, Relaxation]) -> None:
+    certificate = certify(NETWORK, make("squared"), solved["squared"])
+    assert certificate == Certificate(certificate.lower_bound, certificate.objective)
+    assert hash(certificate) == hash(Certificate(certificate.lower_bound, certificate.objective))
+    assert "proof" not in repr(certificate)
+    assert certificate != dataclasses.replace(certificate, arithmetic="verified")
+
+
+def test_what_is_called_optimal() -> None:
+    assert str(Certificate(4.0 - 1e-9, 4.0, "exact")) == (
+        "objective 4, globally optimal to relative gap 2.5e-10 (lower bound 3.999999999)"
+    )
+    assert str(Certificate(3.0, 4.0, "exact")) == ("objective 4, global optimum >= 3 (exact bound), gap 1 (25 %)")
+    assert "optimal to" not in str(Certificate(4.0, 4.0, "sdp"))
+
+
+class _Stopped(BilinearOracle):
+    """An oracle whose time is over at once: one leaf, with the shift of Gershgorin's discs."""
+
+    def prove(self, M: Any, **options: Any) -> Price:
+        price = super().prove(M)
+        sums = np.abs(M).sum(axis=1)
+        leaf = Leaf(np.zeros(0, dtype=np.int8), np.concatenate([[0.0], 0.5 * sums, 0.5 * sums]))
+        tree = PriceTree(np.arange(len(M)), (leaf,))
+        return dataclasses.replace(price, exact=False, trees=(tree,) if self.proves else ())
+
+    proves = True
+
+
+@pytest.mark.parametrize("proves", [True, False])
+def test_unfinished_prices_are_not_called_exact(
+    proves: bool, monkeypatch: pytest.MonkeyPatch, solved: dict[str, Relaxation]
+) -> None:
+    monkeypatch.setattr(_Stopped, "proves", proves)
+    monkeypatch.setattr("qsdp.certificate.BilinearOracle", _Stopped)
+    problem = make("squared")
+    network = true_optimum(problem)
+    certificate = certify(network, problem, solved["squared"], kind="exact")
+    assert certificate.kind == "sdp"
+    assert solved["squared"].lower_bound <= certificate.lower_bound <= certificate.objective
+
+
+def test_no_time_at_all_leaves_the_relaxation(solved: dict[str, Relaxation], monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(100))
+    monkeypatch.setattr("qsdp.certificate.time.monotonic", lambda: float(next(clock)))
+    certificate = certify(NETWORK, make("squared"), solved["squared"], kind="exact", time_limit=0.5)
+    assert certificate == certify(NETWORK, make("squared"), solved["squared"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "optimal"}, "kind must be one of 'exact', 'sdp'"),
+        ({"arithmetic": "double"}, "arithmetic must be one of 'float', 'verified'"),
+        ({"time_limit": 0}, "time_limit must be a finite number > 0; got 0"),
+        ({"time_limit": -1.0}, "time_limit must be a finite number > 0"),
+        ({"time_limit": math.inf}, "time_limit must be a finite number > 0"),
+        ({"time_limit": "1"}, "time_limit must be a finite number > 0"),
+        ({"relaxation": 3}, "relaxation must be a Relaxation; got int"),
+    ],
+)
+def test_options_that_are_refused(options: dict[str, Any], message: str, solved: dict[str, Relaxation]) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        certify(NETWORK, make("squared"), **{"relaxation": solved["squared"], **options})
+
+
+def test_polynomial_networks_are_converted_first() -> None:
+    with pytest.raises(InvalidInputError, match="network must be a BilinearNetwork; got PolynomialNetwork"):
+        certify(NETWORK.to_polynomial(), make("squared"))  # type: ignore[arg-type]
+
+
+def test_proofs_that_do_not_fit() -> None:
+    problem = make("squared")
+    tree = PriceTree(np.arange(3), (Leaf(np.zeros(0, dtype=np.int8), None),))
+    for nu, trees, kind, message in [
+        (np.zeros(3), [tree], "sdp", "nu must be finite and have the shape of y"),
+        (np.full(15, np.nan), [tree], "sdp", "nu must be finite"),
+        (np.zeros(15), [tree, tree], "sdp", "trees must be 1"),
+        (np.zeros(15), [tree], "good", "kind must be one of"),
+        (np.zeros(15), [PriceTree(np.arange(4), tree.leaves)], "sdp", "order of a tree"),
+    ]:
+        with pytest.raises(InvalidInputError, match=message):
+            certificate_of(problem, NETWORK, nu, trees, kind)
+
+
+@pytest.mark.filterwarnings("ignore:solver")
+def test_the_bound_of_zero_needs_no_proof() -> None:
+    problem = TrainingProblem(P.X, P.y, beta=0.0)
+    certificate = certify(NETWORK, problem, solve_relaxation(problem), arithmetic="verified", kind="exact")
+    assert certificate.lower_bound == 0.0
+    assert not np.any(certificate.nu)
