@@ -324,7 +324,10 @@ def _solve_smooth(
     k = F.shape[1]
     best = _Best(F, loss, target, prices, outputs)
     row = float(np.abs(F).sum(axis=1).mean()) or 1.0
-    a, s = np.full(k, 1.0 / row), prices.copy()
+    a = np.full(k, 1.0 / row)
+    slope = prices + best.correlations(loss.gradient(best.predict(a), target))
+    # Small ones would meet the boundary at once where the first slopes are negative.
+    s = np.maximum(slope, max(float(np.abs(slope).max()), float(prices.max())))
     for iteration in range(_MAX_ITERATIONS):
         prediction = best.predict(a)
         gradient = loss.gradient(prediction, target)
@@ -335,17 +338,20 @@ def _solve_smooth(
         solve = _newton_system(F, loss, prediction, target, outputs, s / a)
         if solve is None:
             break
+        # Complementarity means little as long as s is not the slope: the curvature changes on the way.
+        away = mu + float(np.abs(a * (slope - s)).sum()) / k
         da = solve(-slope)
         ds = -s - s / a * da
-        reach = min(_reach(a, da), _reach(s, ds))
-        sigma = (max(float((a + reach * da) @ (s + reach * ds)), 0.0) / k / mu) ** 3
-        centre = sigma * mu - da * ds
+        reach = min(1.0, _reach(a, da), _reach(s, ds))
+        sigma = max((1.0 - reach) ** 3, 1e-3)
+        # After a short step the corrector would correct what does not happen.
+        centre = sigma * away - (da * ds if reach > 0.5 else 0.0)
         da = solve(-slope + centre / a)
         ds = (centre - s * da) / a - s
         if not (np.all(np.isfinite(da)) and np.all(np.isfinite(ds))):
             break
         reach = _TO_BOUNDARY * min(_reach(a, da), _reach(s, ds))
-        length = _backtrack(best, a, s, da, ds, min(1.0, reach), max(sigma, 1e-3) * mu)
+        length = _backtrack(best, a, s, da, ds, min(1.0, reach), sigma * away)
         a, s = a + length * da, s + length * ds
     return best.solution()
 
