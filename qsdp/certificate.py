@@ -13,7 +13,7 @@ import numpy as np
 
 from qsdp._certificate_file import read_proof, write_proof
 from qsdp._gap import Gap
-from qsdp._proof import Proof, check_proof, output_columns, root_tree, scaled_tree, tree_bound
+from qsdp._proof import Proof, check_proof, check_tree, output_columns, root_tree, scaled_tree, tree_bound
 from qsdp._validation import FloatArray, check_choice, check_flag, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import QuadraticMap
@@ -164,13 +164,13 @@ def certificate_of(
     check_proof(problem, nu, trees)
     inside = -problem.loss.project_dual(-np.asarray(nu, dtype=np.float64), problem.y)
     known = [None] * len(trees) if prices is None else prices
-    prices = [_price(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
+    bounds = [_price(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
     if problem.vector and not problem.loss.coupled:
-        parts = [_scaled(problem.output(k), inside[:, k], price) for k, price in enumerate(prices)]
+        parts = [_scaled(problem.output(k), inside[:, k], price) for k, price in enumerate(bounds)]
         value, scales = sum(part[0] for part in parts), np.array([part[1] for part in parts])
     else:
-        value, scale = _scaled(problem, inside, max(prices))
-        scales = np.full(len(prices), scale)
+        value, scale = _scaled(problem, inside, max(bounds))
+        scales = np.full(len(bounds), scale)
     return Certificate(
         lower_bound=value,
         objective=problem.objective(network),
@@ -189,6 +189,7 @@ def _price(problem: TrainingProblem, nu: FloatArray, tree: PriceTree, known: flo
     data = problem.map
     a, b, c = (abs(value) for value in data.coefficients)
     sizes = QuadraticMap(np.abs(data.X), (a, b, c), data.lifted).adjoint(np.abs(nu))
+    check_tree(tree, problem.size)
     bound = tree_bound(data.adjoint(nu), tree) if known is None else known
     return bound + (data.n_rows + 5) * _EPS * float(sizes.sum())
 
