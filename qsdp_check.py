@@ -287,7 +287,9 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"             {price:.12g}, beta D = {capacity:.12g}")
     print(f"lower bound  {bound:.12g} ({kind}; claimed {float(f['lower_bound']):.12g}, {arithmetic})")
     print(f"gap          {objective - bound:.4g}, relative {relative:.4g}")
-    print(f"yes: every such network, of any width, has an objective of at least {bound:.12g}, to a relative {TOLERANCE:g}")
+    print(
+        f"yes: every such network, of any width, has an objective of at least {bound:.12g}, to a relative {TOLERANCE:g}"
+    )
     return 0
 
 
