@@ -6,6 +6,7 @@ finds good neurons in milliseconds; `prove` finds the best one, with an upper bo
 """
 
 from qsdp.pricing.bilinear import BilinearOracle, tree_upper
+from qsdp.pricing.polynomial import PolynomialOracle
 from qsdp.pricing.result import Leaf, Price, PriceTree
 
-__all__ = ["BilinearOracle", "Leaf", "Price", "PriceTree", "tree_upper"]
+__all__ = ["BilinearOracle", "Leaf", "PolynomialOracle", "Price", "PriceTree", "tree_upper"]

@@ -3,14 +3,13 @@ r"""The oracle of bilinear networks: :math:`\max_{u, v} |u^T M v| = \max_u \|Mu\
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from qsdp._validation import check_integer, check_numbers, check_real
-from qsdp.exceptions import InvalidInputError
+from qsdp._validation import check_integer, check_real
+from qsdp.pricing.arguments import check_rows, check_seed, stopper
 from qsdp.pricing.bilinear_tree import BilinearTree
 from qsdp.pricing.pool import PairPool
 from qsdp.pricing.result import Price, PriceTree
@@ -82,9 +81,7 @@ class BilinearOracle:
         pool = _pool(scaled, threshold, max_atoms)
         U = rng.choice([-1.0, 1.0], size=(n_starts, self.size))
         if starts is not None:
-            given = check_numbers("starts", starts, "(k, N)")
-            if given.ndim != 2 or given.shape[1] != self.size:
-                raise InvalidInputError(f"starts must have shape (k, {self.size}); got {given.shape}")
+            given = check_rows(starts, self.size)
             U = np.vstack([given, U])
         if len(U) and len(scaled.M):
             improve(pool, U[:, scaled.support])
@@ -138,12 +135,7 @@ class BilinearOracle:
         slack = check_real("slack", slack)
         pool = _pool(scaled, threshold, max_atoms, check_real("incumbent", incumbent), slack)
         stop = stopper(time_limit, interrupted)
-        seed = None
-        if shift is not None:
-            seed = check_numbers("shift", shift, "(N,)")
-            if seed.shape != (self.size,):
-                raise InvalidInputError(f"shift must have shape {(self.size,)}; got {seed.shape}")
-            seed = np.ldexp(seed[scaled.support], -scaled.exponent)
+        seed = check_seed(shift, scaled)
         if len(scaled.M):
             rng = np.random.default_rng(0)
             improve(pool, rng.choice([-1.0, 1.0], size=(_STARTS, len(scaled.M))))
@@ -160,18 +152,6 @@ def tree_upper(M: Any, tree: PriceTree) -> float:
     """
     scaled = Scaled.of(M, len(tree.order))
     return scaled.outside(BilinearTree(scaled, _pool(scaled, 0.0, 0), 0, stopper(None, None)).verify(tree))
-
-
-def stopper(time_limit: float | None, interrupted: Callable[[], bool] | None) -> Callable[[], bool]:
-    """Return a function that tells whether to stop."""
-    deadline = math.inf
-    if time_limit is not None:
-        deadline = time.monotonic() + check_real("time_limit", time_limit, strict=True)
-
-    def stop() -> bool:
-        return (interrupted is not None and bool(interrupted())) or time.monotonic() > deadline
-
-    return stop
 
 
 def _pool(scaled: Scaled, threshold: float, max_atoms: int, incumbent: float = 0.0, slack: float = 0.0) -> PairPool:

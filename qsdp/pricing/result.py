@@ -41,7 +41,8 @@ class PriceTree:
         Order in which coordinates are fixed.
     leaves : tuple of Leaf
         No leaf's signs begin another's, and every vector lies in a leaf. In a bilinear tree the sign of
-        ``order[0]`` is +1: the price of (u, v) is that of (-u, -v).
+        ``order[0]`` is +1: the price of (u, v) is that of (-u, -v). In a polynomial tree every level of every
+        coordinate is covered, but the constant's of a lift is +1 only.
     """
 
     order: npt.NDArray[np.intp]

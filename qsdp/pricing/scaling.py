@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qsdp._validation import FloatArray, check_matrix
 from qsdp.exceptions import InvalidInputError
 
-__all__ = ["Scaled", "rounding"]
+__all__ = ["Scaled", "form_rounding", "rounding"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -67,9 +67,9 @@ class Scaled:
         """Return an order of the support's positions as one of all coordinates, zero rows last."""
         return np.concatenate([self.support[order], np.setdiff1d(np.arange(self.size), self.support)])
 
-    def expand(self, rows: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-        """Return vectors of shape (k, n) as ones of shape (k, size), +1 in zero rows."""
-        full = np.ones((len(rows), self.size), dtype=np.int8)
+    def expand(self, rows: npt.NDArray[np.int8], level: int = 1) -> npt.NDArray[np.int8]:
+        """Return vectors of shape (k, n) as ones of shape (k, size), with `level` in zero rows."""
+        full = np.full((len(rows), self.size), level, dtype=np.int8)
         full[:, self.support] = rows
         return full
 
@@ -78,3 +78,8 @@ def rounding(M: FloatArray) -> float:
     r"""Return a bound on the rounding error of :math:`\|Mu\|_1` in double precision, for all u at once."""
     # N products a row and N rows: gamma_2N times the sum of magnitudes, and a factor two to spare.
     return 2.0 * _EPS * (len(M) + 2) * float(np.abs(M).sum())
+
+
+def form_rounding(K: FloatArray, levels: int) -> float:
+    """Return a bound on the rounding error of q' K q in double precision, for all q and orders of summation."""
+    return 4.0 * _EPS * (len(K) + 8) * float(np.abs(K).sum()) * (levels - 1.0) ** 2

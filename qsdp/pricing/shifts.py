@@ -86,7 +86,7 @@ def first_shift(K: FloatArray, guesses: list[FloatArray]) -> FloatArray:
         z = np.maximum(guess, 0.0) + 1e-6 * float(guess.max())
         root = np.sqrt(z)
         top = float(scipy.linalg.eigvalsh(K / np.outer(root, root), check_finite=False)[-1])
-        z = z * max(top * (1.0 + 1e-6), 1e-9)
+        z = z * max(top * (1.0 + 1e-6), 1e-12)
         if float(z.sum()) < value:
             best, value = z, float(z.sum())
     return best
@@ -118,12 +118,13 @@ def tighten(
     while state is None:
         z = np.abs(z) * 1.01 + 1e-9 * max(float(np.abs(z).max()), float(np.abs(K).max()))
         state = _evaluate(K, c, z, positive)
-    mu = (1e-2 if root else 1e-3) * abs(state.value) / p
+    size = abs(state.value) + float(np.abs(K).max())
+    mu = (1e-2 if root else 1e-3) * size / p
     for _ in range(_ROOT_STEPS if root else _STEPS):
         gap = state.value - target
         if gap <= 0.0:
             break
-        least = _BARRIER * abs(state.value) / p
+        least = _BARRIER * size / p
         mu = max(least, min(mu, 0.1 * gap / p))
         inverse = dpotri(state.factor, lower=True)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T

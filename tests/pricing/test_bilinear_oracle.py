@@ -119,7 +119,7 @@ def independent_bound(M: np.ndarray, tree) -> float:
         c = M[:, tree.order[:k]] @ leaf.signs.astype(float)
         rest = M[:, tree.order[k:]]
         if leaf.shift is None:
-            best = max(best, float(np.abs(c[:, None] + rest @ all_signs(n - k).T.reshape(n - k, -1)).sum(axis=0).max()))
+            best = max(best, float(np.abs(c[:, None] + rest @ all_signs(n - k).T).sum(axis=0).max()))
             continue
         B = np.zeros((1 + n + n - k,) * 2)
         B[0, 1 : 1 + n], B[1 : 1 + n, 1 + n :] = c, rest

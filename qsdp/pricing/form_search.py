@@ -1,0 +1,88 @@
+"""Heuristics for the largest magnitude of q' K q over levels: coordinate ascent from many starts, and kicks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qsdp._validation import FloatArray
+from qsdp.pricing.pool import FormPool
+
+__all__ = ["ascend", "improve_forms", "random_levels"]
+
+#: Sweeps through the coordinates; most starts settle within ten.
+_SWEEPS = 60
+
+#: Local optima that are kicked, kicks of each, coordinates redrawn by one, and rounds.
+_CENTRES, _KICKS, _REDRAWN, _ROUNDS = 20, 15, 3, 6
+
+
+def random_levels(rng: np.random.Generator, count: int, free: int, size: int, levels: int) -> FloatArray:
+    """Draw `count` vectors, +1 in the coordinates from `free` on."""
+    Q = np.ones((count, size))
+    Q[:, :free] = 2.0 * rng.integers(0, levels, size=(count, free)) - (levels - 1.0)
+    return Q
+
+
+def ascend(K: FloatArray, Q: FloatArray, sign: FloatArray, free: int, levels: int) -> FloatArray:
+    """Return the rows to which the best change of one coordinate at a time leads; ``sign q' K q`` never falls.
+
+    Parameters
+    ----------
+    K : ndarray of shape (N, N)
+    Q : ndarray of shape (k, N)
+    sign : ndarray of shape (k,)
+    free : int
+        Number of coordinates that may change, the first ones.
+    levels : int
+    """
+    Q, top = Q.copy(), levels - 1.0
+    active = np.arange(len(Q))
+    for _ in range(_SWEEPS):
+        if len(active) == 0:
+            break
+        rows, s = Q[active].T.copy(), sign[active]
+        G = (K @ rows) * s
+        changed = np.zeros(len(active), dtype=bool)
+        for j in range(free):
+            old = rows[j]
+            curvature = K[j, j] * s
+            h = G[j] - curvature * old
+            # The form is curvature t^2 + 2 h t: convex ones are largest at an end, concave ones near the vertex.
+            new = np.where(h >= 0.0, top, -top)
+            concave = curvature < 0.0
+            if levels > 2 and concave.any():
+                vertex = -h[concave] / curvature[concave]
+                new[concave] = np.clip(2.0 * np.rint(0.5 * (vertex + top)) - top, -top, top)
+            gain = (new - old) * (2.0 * h + curvature * (new + old))
+            moved = np.flatnonzero(gain > 1e-13 * (np.abs(h) + np.abs(curvature)))
+            if len(moved):
+                G[:, moved] += np.outer(K[j], (new - old)[moved] * s[moved])
+                rows[j, moved] = new[moved]
+                changed[moved] = True
+        Q[active] = rows.T
+        active = active[changed]
+    return Q
+
+
+def improve_forms(pool: FormPool, Q: FloatArray, free: int, levels: int, rng: np.random.Generator) -> None:
+    """Add to the pool the local optima of both signs reached from the rows of `Q`, and those around the best."""
+    pool.add(Q)
+    sign = np.repeat([1.0, -1.0], len(Q))
+    Q = ascend(pool.M, np.vstack([Q, Q]), sign, free, levels)
+    values = pool.add(Q)
+    for _ in range(_ROUNDS if free else 0):
+        centres = np.argsort(-values, kind="stable")
+        _, distinct = np.unique(np.round(values[centres], 12), return_index=True)
+        centres = centres[np.sort(distinct)[:_CENTRES]]
+        least = values[centres].min()
+        kicked, s = np.repeat(Q[centres], _KICKS, axis=0), np.repeat(sign[centres], _KICKS)
+        where = rng.integers(0, free, size=(len(kicked), _REDRAWN))
+        drawn = random_levels(rng, len(kicked), _REDRAWN, _REDRAWN, levels)
+        np.put_along_axis(kicked, where, drawn, axis=1)
+        moved = ascend(pool.M, kicked, s, free, levels)
+        gained = pool.add(moved)
+        better = gained > least
+        if not better.any():
+            return
+        Q, values = np.vstack([Q, moved[better]]), np.concatenate([values, gained[better]])
+        sign = np.concatenate([sign, s[better]])
