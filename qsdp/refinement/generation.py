@@ -24,7 +24,8 @@ __all__ = ["Clock", "Offer", "Outcome", "Proven", "Round", "generate"]
 _ACCURACY = 0.1
 _COARSEST, _FINEST = 1e-2, 1e-12
 
-_MAX_ROUNDS = 1000
+#: Rounds without a smaller gap after which rounding has taken over.
+_PATIENCE = 40
 
 
 class Clock:
@@ -140,8 +141,10 @@ def generate(
     """
     proven: Proven | None = None
     number, gap, accuracy = 0, 1.0, _COARSEST
+    least, since = np.inf, 0
     try:
-        for number in range(1, _MAX_ROUNDS + 1):
+        while since < _PATIENCE:
+            number += 1
             master.solve(accuracy)
             offer = pricing(master, gap)
             if np.isfinite(offer.upper):
@@ -150,6 +153,7 @@ def generate(
                     proven = Proven(value, master.nu, offer)
             bound = max(floor, proven.value if proven else floor)
             gap = relative(master.objective - bound, master.objective)
+            least, since = (gap, 0) if gap < 0.99 * least else (least, since + 1)
             if report is not None:
                 report(
                     Round(number, master.objective, bound, gap, len(master.atoms), master.n_neurons, clock.seconds)

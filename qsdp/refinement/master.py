@@ -27,8 +27,8 @@ _EQUAL = 1e-10
 #: How far below its price an atom may be worth before it is given up: from the end of the loop to its beginning.
 _LEAST_SLACK, _LARGEST_SLACK = 0.02, 0.3
 
-#: Columns kept at most.
-_MAX_COLUMNS = 3000
+#: Columns that are kept in any case, and at most.
+_FEW, _MAX_COLUMNS = 300, 3000
 
 Weights = npt.NDArray[np.int8]
 
@@ -171,7 +171,7 @@ class Master:
 
     def prune(self, gap: float) -> None:
         """Give up atoms that are neither used nor nearly worth their price, at the relative gap reached."""
-        if not len(self.atoms):
+        if len(self.atoms) <= _FEW:
             return
         # The dual vector moves by about the root of the gap from here on.
         slack = min(_LARGEST_SLACK, max(_LEAST_SLACK, 2.0 * math.sqrt(max(gap, 0.0))))
