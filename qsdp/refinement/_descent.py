@@ -100,6 +100,8 @@ class Descent:
 
     def predictions(self, alpha: FloatArray) -> FloatArray:
         """Return the predictions of shape (n, C) for another second layer."""
+        if len(self.U) <= 2 * self.problem.size:
+            return self.images() @ alpha
         network = BilinearNetwork(self.U, self.V, alpha, self.problem.levels, self.problem.activation)
         return np.stack([self.map.forward(S) for S in network.quadratic_form], axis=1)
 

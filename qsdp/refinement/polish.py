@@ -156,10 +156,15 @@ class Run:
     """
 
     def __init__(
-        self, problem: TrainingProblem, network: BilinearNetwork, deadline: float, rng: np.random.Generator
+        self,
+        problem: TrainingProblem,
+        network: BilinearNetwork,
+        deadline: float,
+        rng: np.random.Generator,
+        shared: bool | None = None,
     ) -> None:
         self.origin, self.rng = network, rng
-        self.shared = network.shared_alpha
+        self.shared = network.shared_alpha if shared is None else shared
         self.rows: list[Any] = [slice(None)]
         if problem.vector and self.shared and not problem.loss.coupled:
             owners = np.argmax(network.alpha != 0.0, axis=1)
@@ -177,13 +182,18 @@ class Run:
         else:
             self.parts, self.constant = [Descent(problem, network, deadline)], 0.0
 
+    @property
+    def objective(self) -> float:
+        """Objective as it stands."""
+        return self.constant + sum(part.objective for part in self.parts)
+
     def sweeps(self, limit: int) -> Iterator[float]:
         """Sweep until no single move helps, the limit or the deadline, and yield the objective after each."""
         running = [steps(part, self.shared, limit, self.rng) for part in self.parts]
         while running:
             running = [part for part in running if next(part, None) is not None]
             if running:
-                yield self.constant + sum(part.objective for part in self.parts)
+                yield self.objective
 
     def network(self) -> BilinearNetwork:
         """Return the network as it stands."""

@@ -1,0 +1,198 @@
+"""The best network of a fixed size, by enumeration of all sets of neurons."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray
+from qsdp.exceptions import InvalidInputError
+from qsdp.networks import BilinearNetwork
+from qsdp.problem import TrainingProblem
+from qsdp.refinement._curvature import TERMS
+from qsdp.refinement._descent import IntArray
+from qsdp.refinement._second_layer import line_minimum
+from qsdp.refinement.restricted import solve_restricted
+
+__all__ = ["MOST_COMBINATIONS", "MOST_SOLVES", "enumerate_best"]
+
+#: Sets of neurons whose second layers are solved together, and one by one, at most.
+MOST_COMBINATIONS, MOST_SOLVES = 200_000, 5_000
+
+#: Floats of an array of predictions of many networks.
+_CHUNK_FLOATS = 2**20
+
+#: Doublings and halvings of the bracket of a magnitude.
+_DOUBLINGS, _HALVINGS = 40, 60
+
+
+class Atoms:
+    r"""All neurons of a scalar problem up to order and signs, and their outputs :math:`u^T \mathcal{X}_i v`."""
+
+    def __init__(self, problem: TrainingProblem) -> None:
+        self.map = problem.weight_map
+        values = range(1 - problem.levels, problem.levels, 2)
+        sides = np.array(list(itertools.product(values, repeat=problem.n_features)), dtype=np.float64)
+        # Of a side and its negative one is enough: where there is a last entry the one that has it +1.
+        last = np.ones((len(sides), int(problem.lifted)))
+        sides = np.hstack([sides, last])[: len(sides) if problem.lifted else (len(sides) + 1) // 2]
+        self.sides: FloatArray = sides
+        self.first, self.second = np.triu_indices(len(sides))
+        a, b, c = self.map.coefficients
+        self.hidden = self.map.X @ sides[:, : problem.n_features].T
+        self.parts = (a, 0.5 * b, c) if problem.lifted else (a, 0.0, 0.0)
+
+    def images(self, atoms: npt.NDArray[np.intp]) -> FloatArray:
+        """Return the outputs (n, ...) of atoms given by number."""
+        left, right = self.hidden[:, self.first[atoms]], self.hidden[:, self.second[atoms]]
+        a, half, c = self.parts
+        images: FloatArray = a * left * right + half * (left + right) + c
+        return images
+
+    def weights(self, atoms: npt.NDArray[np.intp]) -> tuple[IntArray, IntArray]:
+        """Return the sides of atoms given by number."""
+        sides = self.sides.astype(np.int8)
+        return sides[self.first[atoms]], sides[self.second[atoms]]
+
+
+def n_atoms(problem: TrainingProblem) -> int:
+    """Return the number of neurons up to order and signs."""
+    count = int(problem.levels**problem.n_features)
+    sides = count if problem.lifted else (count + 1) // 2
+    return sides * (sides + 1) // 2
+
+
+def enumerate_best(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwork:
+    """Return a network of m neurons that no other one of m neurons is better than; of a scalar problem."""
+    if type(problem.loss) not in TERMS:
+        raise InvalidInputError(f"method 'enumerate' does not know the loss {problem.loss!r}")
+    K = n_atoms(problem)
+    # Signs of neurons belong to the first layer where the second is shared, else to alpha.
+    count = math.comb(2 * K + m - 1, m) if shared else math.comb(K, min(m, K))
+    most = MOST_COMBINATIONS if shared or problem.loss.name == "squared" else MOST_SOLVES
+    if count > most:
+        raise InvalidInputError(
+            f"n_neurons={m} must have at most {most} sets of neurons for method 'enumerate'; "
+            f"got {count} of {K} different neurons: use method 'polish'"
+        )
+    atoms = Atoms(problem)
+    if shared:
+        return _best_shared(problem, atoms, m, K)
+    if problem.loss.name == "squared":
+        return _best_free_squared(problem, atoms, m, K)
+    return _best_free(problem, atoms, m, K)
+
+
+def _best_shared(problem: TrainingProblem, atoms: Atoms, m: int, K: int) -> BilinearNetwork:
+    price = problem.beta * problem.dimension * m
+    best, chosen, magnitude = math.inf, np.zeros(m, dtype=np.intp), 0.0
+    # A set of negative neurons only is one of positive ones with the opposite magnitude.
+    signed = itertools.takewhile(
+        lambda numbers: numbers[0] < K, itertools.combinations_with_replacement(range(2 * K), m)
+    )
+    for numbers in _chunks(signed, m, problem.n_samples):
+        signs = np.where(numbers < K, 1.0, -1.0)
+        F = np.einsum("ibm,bm->bi", atoms.images(numbers % K), signs)
+        scale = _magnitudes(problem, F, price)
+        values = TERMS[type(problem.loss)](problem.loss, F * scale[:, None], problem.y).sum(axis=1)
+        values += price * np.abs(scale)
+        i = int(np.argmin(values))
+        if values[i] < best:
+            best, chosen = float(values[i]), numbers[i]
+            magnitude = line_minimum(problem.loss, problem.y, np.zeros_like(problem.y), F[i], price)
+    U, V = atoms.weights(chosen % K)
+    U = U * np.where(chosen < K, np.int8(1), np.int8(-1))[:, None]
+    return BilinearNetwork(U, V, np.full(m, magnitude), problem.levels, problem.activation)
+
+
+def _magnitudes(problem: TrainingProblem, F: FloatArray, price: float) -> FloatArray:
+    """Return the best magnitude (B,) of each row of predictions (B, n)."""
+
+    def slope(a: FloatArray) -> FloatArray:
+        gradient = problem.loss.gradient(a[:, None] * F, np.broadcast_to(problem.y, F.shape))
+        slopes: FloatArray = np.einsum("bi,bi->b", F, gradient)
+        return slopes
+
+    if problem.loss.name == "squared":
+        products, squares = F @ problem.y, np.einsum("bi,bi->b", F, F)
+        excess = np.maximum(np.abs(products) - 0.5 * price, 0.0)
+        a: FloatArray = np.sign(products) * excess / np.where(squares > 0.0, squares, 1.0)
+        return a
+    start = slope(np.zeros(len(F)))
+    sign = -np.sign(start)
+    low, high = np.zeros(len(F)), np.ones(len(F))
+    for _ in range(_DOUBLINGS):
+        falling = sign * slope(sign * high) + price < 0.0
+        if not np.any(falling):
+            break
+        low, high = np.where(falling, high, low), np.where(falling, 2.0 * high, high)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        falling = sign * slope(sign * middle) + price < 0.0
+        low, high = np.where(falling, middle, low), np.where(falling, high, middle)
+    return np.where(np.abs(start) <= price, 0.0, sign * 0.5 * (low + high))
+
+
+def _best_free_squared(problem: TrainingProblem, atoms: Atoms, m: int, K: int) -> BilinearNetwork:
+    r"""Solve :math:`G_S \alpha = F_S^T y - (\beta D / 2) s` for all supports S and signs s.
+
+    The best second layer of a set solves one of these systems, with independent neurons. The others are networks
+    as well, so that the smallest objective of all is the optimum.
+    """
+    price = problem.beta * problem.dimension
+    best = float(problem.y @ problem.y)
+    chosen, alpha = np.zeros(1, dtype=np.intp), np.zeros(1)
+    for size in range(1, min(m, K) + 1):
+        signs = np.array(list(itertools.product([1.0, -1.0], repeat=size)))
+        for numbers in _chunks(itertools.combinations(range(K), size), size, problem.n_samples * len(signs)):
+            F = atoms.images(numbers).transpose(1, 0, 2)
+            G = F.transpose(0, 2, 1) @ F
+            scale = np.sqrt(np.einsum("bkk->bk", G))
+            scale[scale == 0.0] = 1.0
+            G /= scale[:, :, None] * scale[:, None, :]
+            independent = np.linalg.eigvalsh(G)[:, 0] > 1e-10
+            F, G, scale, numbers = F[independent], G[independent], scale[independent], numbers[independent]
+            if not len(numbers):
+                continue
+            right = (F.transpose(0, 2, 1) @ problem.y)[:, :, None] - 0.5 * price * signs.T
+            solved = np.linalg.solve(G, right / scale[:, :, None]) / scale[:, :, None]
+            residual = F @ solved - problem.y[:, None]
+            values = np.square(residual).sum(axis=1) + price * np.abs(solved).sum(axis=1)
+            i, s = np.unravel_index(int(np.argmin(values)), values.shape)
+            if values[i, s] < best:
+                best, chosen, alpha = float(values[i, s]), numbers[i], solved[i, :, s]
+    return _padded(problem, atoms, chosen, alpha, m)
+
+
+def _best_free(problem: TrainingProblem, atoms: Atoms, m: int, K: int) -> BilinearNetwork:
+    price = problem.beta * problem.dimension
+    best, chosen, alpha = math.inf, np.zeros(1, dtype=np.intp), np.zeros(1)
+    for numbers in itertools.combinations(range(K), min(m, K)):
+        index = np.array(numbers, dtype=np.intp)
+        F = atoms.images(index)
+        prices = np.full(2 * len(index), max(price, np.finfo(np.float64).tiny))
+        weights = solve_restricted(np.hstack([F, -F]), problem.loss, problem.y, prices).weights
+        found = weights[: len(index)] - weights[len(index) :]
+        value = problem.loss.value(F @ found, problem.y) + price * float(np.abs(found).sum())
+        if value < best:
+            best, chosen, alpha = value, index, found
+    return _padded(problem, atoms, chosen, alpha, m)
+
+
+def _padded(
+    problem: TrainingProblem, atoms: Atoms, chosen: npt.NDArray[np.intp], alpha: FloatArray, m: int
+) -> BilinearNetwork:
+    missing = m - len(chosen)
+    U, V = atoms.weights(np.concatenate([chosen, np.zeros(missing, dtype=np.intp)]))
+    return BilinearNetwork(U, V, np.concatenate([alpha, np.zeros(missing)]), problem.levels, problem.activation)
+
+
+def _chunks(sets: Iterator[tuple[int, ...]], m: int, floats: int) -> Iterator[npt.NDArray[np.intp]]:
+    """Yield sets of m numbers as arrays (B, m), B such that B * m * floats is bounded."""
+    size = max(1, _CHUNK_FLOATS // (m * floats))
+    while some := list(itertools.islice(sets, size)):
+        yield np.array(some, dtype=np.intp)

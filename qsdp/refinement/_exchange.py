@@ -1,0 +1,163 @@
+"""Moves larger than one weight: building networks neuron by neuron, and exchanging single neurons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from qsdp._validation import FloatArray
+from qsdp.networks import BilinearNetwork
+from qsdp.problem import TrainingProblem
+from qsdp.refinement._descent import Descent
+from qsdp.refinement._second_layer import alternate, line_minimum, random_sides
+from qsdp.refinement.polish import steps
+
+__all__ = ["exchange", "greedy_network", "random_network"]
+
+#: Starts of the alternation for a new neuron, candidates that are followed up, and sweeps after an exchange.
+_STARTS, _CANDIDATES, _SWEEPS = 48, 4, 20
+
+#: Share of the objective that an exchange has to gain, and rounds over all neurons at most.
+_GAIN, _ROUNDS = 1e-9, 50
+
+
+def random_network(problem: TrainingProblem, owners: list[int], rng: np.random.Generator) -> BilinearNetwork:
+    """Return random neurons of the given outputs with random levels, and the same weight for all."""
+    shape = (2, len(owners), problem.size)
+    sides = rng.integers(0, problem.levels, size=shape) * 2 - (problem.levels - 1)
+    last = slice(problem.n_features, None)
+    sides[..., last] = rng.choice([-1, 1], size=sides[..., last].shape)
+    # Where all levels are wanted equally often the images are small: the weight makes up for it.
+    images = np.sqrt(np.mean(np.square(problem.X).sum(axis=1) ** 2)) or 1.0
+    size = float(np.abs(problem.y).mean()) / (images * len(owners)) or 1.0
+    return _network(problem, sides[0], sides[1], owners, np.full(len(owners), size))
+
+
+def greedy_network(problem: TrainingProblem, owners: list[int], rng: np.random.Generator) -> BilinearNetwork:
+    """Return neurons of the given outputs, each aligned with what those before it leave of the loss' gradient.
+
+    All neurons of an output have one weight, the best at every step.
+    """
+    empty = random_network(problem, owners, rng)
+    descent = Descent(problem, empty)
+    sums = np.zeros_like(descent.f)
+    magnitudes = np.zeros(descent.f.shape[1])
+    counts = np.zeros(descent.f.shape[1])
+    # Outputs take turns, so that those of a coupled loss grow together.
+    order = sorted(range(len(owners)), key=lambda j: (owners[:j].count(owners[j]), owners[j]))
+    for j in order:
+        k = owners[j]
+        base = sums * magnitudes
+        M = descent.map.adjoint(-descent.loss.gradient(base, descent.y)[:, k])
+        U, V = alternate(M, descent.largest, random_sides(rng, _STARTS, descent.largest))
+        best = int(np.argmax(_values(U, M, V)))
+        descent.U[j], descent.V[j] = U[best], V[best]
+        sums[:, k] += descent.images(slice(j, j + 1))[:, 0]
+        counts[k] += 1
+        direction = np.zeros_like(sums)
+        direction[:, k] = sums[:, k]
+        base[:, k] = 0.0
+        price = descent.price * float(counts[k])
+        magnitudes[k] = line_minimum(descent.loss, descent.y, base, direction, price)
+    weights = magnitudes / descent.unit
+    fallback = np.abs(empty.alpha).max()
+    return _network(problem, descent.U, descent.V, owners, np.where(weights == 0.0, fallback, weights)[owners])
+
+
+def exchange(descent: Descent, shared: bool, rng: np.random.Generator) -> Iterator[int]:
+    r"""Replace neurons one at a time until none can be replaced to advantage; yield the neurons replaced.
+
+    Without neuron j the gradient of the loss is -nu. Its best replacement nearly maximises
+    :math:`u^T M_\nu v`: it is found by sign alternation from several starts, given the best second-layer weight
+    and polished together with the others. The exchange is kept if the objective falls.
+    """
+    m = len(descent.U)
+    failures = 0
+    for _ in range(_ROUNDS):
+        for j in rng.permutation(m).tolist():
+            if descent.expired or failures >= m:
+                return
+            if _exchange_one(descent, j, shared, rng):
+                failures = 0
+                yield j
+            else:
+                failures += 1
+
+
+def _exchange_one(descent: Descent, j: int, shared: bool, rng: np.random.Generator) -> bool:
+    before = descent.objective
+    state = descent.U.copy(), descent.V.copy(), descent.alpha.copy(), descent.f, descent.value
+    for u, v, alpha in _replacements(descent, j, shared, rng):
+        if descent.expired:
+            break
+        descent.U[j], descent.V[j], descent.alpha = u, v, alpha
+        descent.refresh()
+        for _ in steps(descent, shared, _SWEEPS, rng):
+            pass
+        if before - descent.objective > _GAIN * abs(before):
+            return True
+        descent.U[:], descent.V[:], descent.alpha = state[0], state[1], state[2].copy()
+        descent.accept(state[3], state[4])
+    return False
+
+
+def _replacements(
+    descent: Descent, j: int, shared: bool, rng: np.random.Generator
+) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Return the most promising u, v and second layers for a new neuron j, the best first."""
+    before = descent.U[j].copy(), descent.V[j].copy()
+    image = descent.images(slice(j, j + 1))[:, 0]
+    own = descent.alpha[j]
+    rest = descent.f - np.outer(image, own)
+    gradient = descent.loss.gradient(rest, descent.y)
+    found: list[tuple[float, int, FloatArray, FloatArray, FloatArray]] = []
+    for k in [int(np.argmax(np.abs(own)))] if shared else range(len(own)):
+        M = descent.map.adjoint(-gradient[:, k])
+        if shared and own[k] < 0.0:
+            M = -M
+        starts = random_sides(rng, _STARTS, descent.largest)
+        starts[0], starts[1] = before
+        U, V = alternate(M, descent.largest, starts)
+        # Equal values are nearly always equal neurons, or one with its sides exchanged.
+        _, distinct = np.unique(np.round(_values(U, M, V) / (np.abs(M).sum() or 1.0), 12), return_index=True)
+        for i in distinct.tolist():
+            if _same(U[i], V[i], *before):
+                continue
+            descent.U[j], descent.V[j] = U[i], V[i]
+            image = descent.images(slice(j, j + 1))[:, 0]
+            alpha = descent.alpha.copy()
+            if shared:
+                f = rest + np.outer(image, own)
+            else:
+                direction = np.zeros_like(rest)
+                direction[:, k] = image
+                alpha[j] = 0.0
+                alpha[j, k] = line_minimum(descent.loss, descent.y, rest, direction, descent.price)
+                f = rest + alpha[j, k] * direction
+            objective = descent.loss.value(f, descent.y) + descent.price * float(np.abs(alpha).sum())
+            found.append((objective, len(found), U[i], V[i], alpha))
+    descent.U[j], descent.V[j] = before
+    return [entry[2:] for entry in sorted(found, key=lambda entry: entry[:2])[:_CANDIDATES]]
+
+
+def _values(U: FloatArray, M: FloatArray, V: FloatArray) -> FloatArray:
+    values: FloatArray = np.einsum("ij,ij->i", U @ M, V)
+    return values
+
+
+def _same(u: FloatArray, v: FloatArray, other_u: np.ndarray, other_v: np.ndarray) -> bool:
+    """Whether two neurons are one up to order and signs of both sides together."""
+    return any(
+        bool(np.array_equal(sign * u, first) and np.array_equal(sign * v, second))
+        for sign in (1, -1)
+        for first, second in ((other_u, other_v), (other_v, other_u))
+    )
+
+
+def _network(
+    problem: TrainingProblem, U: np.ndarray, V: np.ndarray, owners: list[int], weights: FloatArray
+) -> BilinearNetwork:
+    alpha = np.zeros((len(owners), problem.n_outputs))
+    alpha[np.arange(len(owners)), owners] = weights
+    return BilinearNetwork(U, V, alpha if problem.vector else alpha[:, 0], problem.levels, problem.activation)
