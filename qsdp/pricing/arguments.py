@@ -13,7 +13,7 @@ from qsdp._validation import FloatArray, check_numbers, check_real
 from qsdp.exceptions import InvalidInputError
 from qsdp.pricing.scaling import Scaled
 
-__all__ = ["check_rows", "check_seed", "stopper"]
+__all__ = ["Stop", "check_rows", "check_seed"]
 
 
 def check_rows(starts: Any, size: int) -> FloatArray:
@@ -35,13 +35,26 @@ def check_seed(shift: Any, scaled: Scaled) -> FloatArray | None:
     return inside
 
 
-def stopper(time_limit: float | None, interrupted: Callable[[], bool] | None) -> Callable[[], bool]:
-    """Return a function that tells whether to stop."""
-    deadline = math.inf
-    if time_limit is not None:
-        deadline = time.monotonic() + check_real("time_limit", time_limit, strict=True)
+class Stop:
+    """Tells whether to stop, by time or at the caller's wish.
 
-    def stop() -> bool:
-        return (interrupted is not None and bool(interrupted())) or time.monotonic() > deadline
+    Parameters
+    ----------
+    time_limit : float, optional
+        Seconds from now.
+    interrupted : callable, optional
+    """
 
-    return stop
+    def __init__(self, time_limit: float | None = None, interrupted: Callable[[], bool] | None = None) -> None:
+        self.deadline = math.inf
+        if time_limit is not None:
+            self.deadline = time.monotonic() + check_real("time_limit", time_limit, strict=True)
+        self.interrupted = interrupted
+
+    def __call__(self) -> bool:
+        """Return whether to stop."""
+        return (self.interrupted is not None and bool(self.interrupted())) or self.left() < 0.0
+
+    def left(self) -> float:
+        """Return the seconds left."""
+        return self.deadline - time.monotonic()

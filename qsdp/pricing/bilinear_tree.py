@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from qsdp._validation import FloatArray
+from qsdp.pricing.arguments import Stop
 from qsdp.pricing.branching import CHUNK, Node, TreeSearch
-from qsdp.pricing.enumeration import Enumeration, IntArray, signs_of, tail_order
+from qsdp.pricing.enumeration import Enumeration
 from qsdp.pricing.pool import PairPool
 from qsdp.pricing.result import Leaf, PriceTree, SignArray
 from qsdp.pricing.scaling import Scaled, rounding
 from qsdp.pricing.shifts import bordered, first_shift, leaf_matrix, shift_bound, tighten
+from qsdp.pricing.sign_vectors import IntArray, signs_of, tail_order
 
 __all__ = ["BilinearTree"]
 
 #: Coordinates up to which enumeration is faster than any bound.
 _SMALL = 22
+
+#: Seconds in which one column of one vector is screened, what follows included.
+_SCREENED = 0.4e-9
 
 _NONE: SignArray = np.empty(0, dtype=np.int8)
 
@@ -31,16 +34,18 @@ class BilinearTree(TreeSearch):
     pool : PairPool
     limit : int
         Number of free coordinates up to which a node may be enumerated.
-    stop : callable
+    stop : Stop
         Polled often.
     """
 
-    def __init__(self, scaled: Scaled, pool: PairPool, limit: int, stop: Callable[[], bool]) -> None:
+    def __init__(self, scaled: Scaled, pool: PairPool, limit: int, stop: Stop) -> None:
         N = len(scaled.M)
         super().__init__(pool, stop, N, node_seconds=3e-3 * max(1.0, N / 33.0) ** 2.5)
         self.scaled, self.limit, self.M = scaled, limit, scaled.M
         self.order = tail_order(self.M)
         self.enumerations: dict[int, Enumeration] = {}
+        # Logarithms of the times of enumerations relative to the worst; a guess that counts like one.
+        self.logs, self.weight = -1.0, 1.0
 
     def prove(self, seed: FloatArray | None) -> tuple[float, bool]:
         """Return an upper bound on the maximum, and whether it is exact; `seed` is a shift of the root."""
@@ -82,11 +87,12 @@ class BilinearTree(TreeSearch):
         return max(proven, self.pool.best + rounding(self.M) if plain else 0.0)
 
     def enumeration_seconds(self, node: Node) -> float:
-        """Return the time, about two seconds for 33 free coordinates and little pruned."""
+        """Return the time, which depends on how far apart prices are: learned from what was enumerated."""
         free = self.size - len(node.signs)
         if free > self.limit:
             return np.inf
-        return 2e-3 + 2.0 ** (free - 32.0) if free > 1 else 0.0
+        ratio = np.exp(self.logs / self.weight)
+        return float(2e-3 + ratio * _at_worst(free)) if free > 1 else 0.0
 
     def enumerate(self, node: Node) -> bool:
         """Take in all completions; return whether that was finished."""
@@ -102,9 +108,17 @@ class BilinearTree(TreeSearch):
                 U = np.hstack([np.broadcast_to(fixed, (len(rest), k)), rest])
                 self.pool.add(U[:, inverse])
 
-        return self.enumerations[k].run(
+        enumeration = self.enumerations[k]
+        before = enumeration.work
+        finished = enumeration.run(
             fixed @ self.M[self.order[:k]], half=k == 0, level=self.pool.level, accept=accept, stop=self.stop
         )
+        if finished and free > _SMALL:
+            # Counted, not measured, so that proofs repeat.
+            seconds = _SCREENED * self.size * (enumeration.work - before)
+            self.logs += float(np.log((seconds + 1e-3) / _at_worst(free)))
+            self.weight += 1.0
+        return finished
 
     def children(self, node: Node) -> list[Node]:
         """Return both nodes with one more sign; below the root, with two, of which the first is +1."""
@@ -153,3 +167,8 @@ class BilinearTree(TreeSearch):
     def _matrix(self, signs: SignArray) -> FloatArray:
         k = len(signs)
         return bordered(signs.astype(np.float64) @ self.M[self.order[:k]], leaf_matrix(self.M[self.order[k:]]))
+
+
+def _at_worst(free: int) -> float:
+    """Return the seconds that an enumeration took where prices were least apart, at the optimum of a training."""
+    return float(2.0 * 1.9 ** (free - 33.0))

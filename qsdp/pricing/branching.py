@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
 
 from qsdp._validation import FloatArray
+from qsdp.pricing.arguments import Stop
 from qsdp.pricing.pool import Pool
 from qsdp.pricing.result import SignArray
 
@@ -66,7 +66,7 @@ class TreeSearch(ABC):
     ----------
     pool : Pool
         Holds the best price, and takes in the vectors met.
-    stop : callable
+    stop : Stop
         Polled often.
     size : int
         Number of coordinates.
@@ -76,9 +76,7 @@ class TreeSearch(ABC):
         Rough time that the bound of a node takes.
     """
 
-    def __init__(
-        self, pool: Pool, stop: Callable[[], bool], size: int, branches: int = 2, node_seconds: float = 3e-3
-    ) -> None:
+    def __init__(self, pool: Pool, stop: Stop, size: int, branches: int = 2, node_seconds: float = 3e-3) -> None:
         self.pool, self.stop, self.size = pool, stop, size
         self.branches, self.node_seconds = branches, node_seconds
         self.open: list[tuple[float, int, Node]] = []
@@ -112,7 +110,10 @@ class TreeSearch(ABC):
                 continue
             children: list[Node] = []
             done = not self.stop()
-            if done and self.enumeration_seconds(node) < effort.seconds(node.bound - self.pool.target):
+            seconds = self.enumeration_seconds(node)
+            # What cannot be finished in time proves nothing.
+            worth = seconds < min(effort.seconds(node.bound - self.pool.target), 0.5 * self.stop.left())
+            if done and (worth or seconds == 0.0):
                 done = self.enumerate(node)
                 if done:
                     self.enumerated.append((node.signs, node.sign))

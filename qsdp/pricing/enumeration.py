@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._validation import FloatArray
+from qsdp.pricing.sign_vectors import IntArray, attained, sign_table, signs_of
 
-__all__ = ["Enumeration", "sign_table", "signs_of", "tail_order"]
+__all__ = ["Enumeration"]
 
-IntArray = npt.NDArray[np.int64]
 ShortArray = npt.NDArray[np.int16]
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -29,9 +29,6 @@ _SCREENED = 0.45
 #: Relative looseness allowed to the maxima of tails, which makes them quick to find.
 _TAIL_SLACK = 0.01
 
-#: Coordinates of a tail chosen one by one, by the smallest maximum.
-_CHOSEN = 12
-
 
 @dataclass(frozen=True, eq=False)
 class _Block:
@@ -39,34 +36,6 @@ class _Block:
 
     codes: IntArray
     sums: ShortArray
-
-
-def sign_table(bits: int) -> FloatArray:
-    """Return all sign vectors of length `bits` as rows; bit t of the row's number set means entry t is -1."""
-    return signs_of(np.arange(2**bits, dtype=np.int64), bits)
-
-
-def signs_of(codes: IntArray, bits: int) -> FloatArray:
-    """Return the sign vectors of shape (len(codes), bits) of their codes."""
-    signs: FloatArray = 1.0 - 2.0 * ((codes[:, None] >> np.arange(bits)) & 1).astype(np.float64)
-    return signs
-
-
-def tail_order(M: FloatArray) -> npt.NDArray[np.intp]:
-    r"""Return an order of the rows in which tails have a small :math:`\max_u \|M_R^T u\|_1`.
-
-    The last rows are chosen one by one for the smallest maximum, the others by decreasing absolute sum: with
-    the large rows decided first, more partial vectors fall short.
-    """
-    rest = list(np.argsort(-np.abs(M).sum(axis=1), kind="stable"))
-    tail: list[np.intp] = []
-    sums = np.zeros((1, M.shape[1]))
-    while len(rest) > 1 and len(tail) < _CHOSEN:
-        maxima = [np.abs(sums + M[i]).sum(axis=1).max() for i in rest]
-        # Of ties the smallest row, which is the last one.
-        tail.append(rest.pop(len(rest) - 1 - int(np.argmin(maxima[::-1]))))
-        sums = np.vstack([sums + M[tail[-1]], sums - M[tail[-1]]]) if len(tail) > 1 else M[tail[-1:]]
-    return np.array(rest + tail[::-1], dtype=np.intp)
 
 
 class Enumeration:
@@ -91,6 +60,8 @@ class Enumeration:
     def __init__(self, rows: FloatArray, stop: Callable[[], bool] | None = None) -> None:
         self.rows = np.ascontiguousarray(rows)
         self.cuts = _cuts(len(rows))
+        #: Number of vectors screened so far, by all runs.
+        self.work = 0
         self.tails = [np.inf] * (len(self.cuts) - 1) + [0.0]
         for index in range(len(self.cuts) - 2, -1, -1):
             if self.cuts[index] < _SCREENED * len(rows):
@@ -136,7 +107,7 @@ class Enumeration:
     def _tail(self, index: int, stop: Callable[[], bool] | None) -> float | None:
         """Return an upper bound on the maximum over the rows from cut `index` on; None if stopped."""
         rows = self.rows[self.cuts[index] :]
-        best = [_ascent(rows)]
+        best = [attained(rows)]
 
         def accept(codes: IntArray) -> None:
             best[0] = max(best[0], float(np.abs(signs_of(codes, len(rows)) @ rows).sum(axis=1).max()))
@@ -162,7 +133,7 @@ class _Pass:
         accept: Callable[[IntArray], None],
         stop: Callable[[], bool],
     ) -> None:
-        self.level, self.accept, self.stop = level, accept, stop
+        self.owner, self.level, self.accept, self.stop = owner, level, accept, stop
         self.tails, self.start, self.stage = owner.tails, start, stage
         edges = [0, *owner.cuts]
         self.tables = [owner.rows[a:b] for a, b in zip(edges[stage:], edges[stage + 1 :], strict=False)]
@@ -246,6 +217,7 @@ class _Pass:
     def _kept(self, stage: int, sums: ShortArray, part: ShortArray, left: IntArray, right: IntArray) -> IntArray:
         shape = (part.shape[1], sums.shape[1])
         size = shape[0] * shape[1]
+        self.owner.work += size
         lowest = self._lowest(stage + 1)
         if lowest < 0:
             return np.arange(size)
@@ -279,14 +251,6 @@ def _cuts(size: int) -> list[int]:
     while cuts[-1] < size:
         cuts.append(min(size, cuts[-1] + _STEP))
     return cuts
-
-
-def _ascent(rows: FloatArray) -> float:
-    """Return a value that is attained, by alternation from a few fixed starts."""
-    U = np.random.default_rng(0).choice([-1.0, 1.0], size=(64, len(rows)))
-    for _ in range(10):
-        U = np.where(np.where(U @ rows >= 0.0, 1.0, -1.0) @ rows.T >= 0.0, 1.0, -1.0)
-    return float(np.abs(U @ rows).sum(axis=1).max())
 
 
 def _never() -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from qsdp._validation import FloatArray
+from qsdp.pricing.arguments import Stop
 from qsdp.pricing.branching import Node, TreeSearch
 from qsdp.pricing.form_enumeration import enumerate_forms
 from qsdp.pricing.pool import FormPool
@@ -21,10 +21,7 @@ __all__ = ["FormTree"]
 _SMALL = 2.0**20
 
 #: Seconds of one value.
-_VALUE = 1.5e-9
-
-#: Relative gap of the root from which on branching is not tried where all vectors can be enumerated.
-_WIDE = 0.05
+_VALUE = 3e-9
 
 
 class FormTree(TreeSearch):
@@ -39,7 +36,7 @@ class FormTree(TreeSearch):
         Whether the last of the nonzero rows belongs to the coordinate fixed at +1.
     limit : float
         Number of vectors up to which they may be enumerated.
-    stop : callable
+    stop : Stop
         Polled often.
 
     Notes
@@ -48,9 +45,7 @@ class FormTree(TreeSearch):
     M being the largest level: shifts are nonnegative unless M = 1. A form -K is bounded as the form K' = -K.
     """
 
-    def __init__(
-        self, scaled: Scaled, pool: FormPool, levels: int, lifted: bool, limit: float, stop: Callable[[], bool]
-    ) -> None:
+    def __init__(self, scaled: Scaled, pool: FormPool, levels: int, lifted: bool, limit: float, stop: Stop) -> None:
         N = len(scaled.M)
         super().__init__(pool, stop, N, branches=levels, node_seconds=1e-3 * max(1.0, N / 33.0) ** 2.5)
         self.scaled, self.levels, self.limit = scaled, levels, limit
@@ -69,17 +64,11 @@ class FormTree(TreeSearch):
             self.enumerated += [(self._root_signs(), sign) for sign in (1, -1)]
             return self.upper(margin), True
         completions = self._completions(len(self.fixed))
-        finished = completions <= min(_SMALL, self.limit) and self._both()
-        if not finished:
-            roots = [self._root(seed, sign) for sign in (1, -1)]
-            gap = max(root.bound for root in roots) - self.pool.target
-            # One pass serves both signs, where branching is unlikely to be faster for the harder one.
-            finished = completions <= self.limit and gap > _WIDE * self.pool.target and self._both()
-        if not finished:
-            exact = self.run(roots)
-            return self.upper(margin), exact
-        self.enumerated += [(self._root_signs(), sign) for sign in (1, -1)]
-        return self.upper(margin), True
+        if completions <= min(_SMALL, self.limit) and self._both():
+            self.enumerated += [(self._root_signs(), sign) for sign in (1, -1)]
+            return self.upper(margin), True
+        exact = self.run([self._root(seed, sign) for sign in (1, -1)])
+        return self.upper(margin), exact
 
     def trees(self) -> tuple[PriceTree, PriceTree]:
         """Return the trees of +K and -K."""

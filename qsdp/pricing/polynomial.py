@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._validation import check_flag, check_integer, check_real
-from qsdp.pricing.arguments import check_rows, check_seed, stopper
+from qsdp.pricing.arguments import Stop, check_rows, check_seed
 from qsdp.pricing.form_search import improve_forms, random_levels
 from qsdp.pricing.form_tree import FormTree
 from qsdp.pricing.pool import FormPool
@@ -33,8 +33,8 @@ class PolynomialOracle:
         M + 1, from 2 to 128.
     lifted : bool
         Whether q has one more entry, fixed at +1; K is then of side d + 1.
-    enumerated : int, default=2**29
-        Number of vectors up to which all of them may be enumerated: at most about a second.
+    enumerated : int, default=2**26
+        Number of vectors up to which all of them may be enumerated: at most half a second.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class PolynomialOracle:
     (12.0, True, [[2, -2]], [1])
     """
 
-    def __init__(self, n_features: int, levels: int, lifted: bool, *, enumerated: int = 2**29) -> None:
+    def __init__(self, n_features: int, levels: int, lifted: bool, *, enumerated: int = 2**26) -> None:
         self.n_features = check_integer("n_features", n_features, minimum=1)
         self.levels = check_integer("levels", levels, minimum=2, maximum=128)
         self.lifted = check_flag("lifted", lifted)
@@ -132,7 +132,7 @@ class PolynomialOracle:
         scaled = Scaled.of(M, self.size)
         slack = check_real("slack", slack)
         pool = self._pool(scaled, threshold, max_atoms, check_real("incumbent", incumbent), slack)
-        stop = stopper(time_limit, interrupted)
+        stop = Stop(time_limit, interrupted)
         seed = check_seed(shift, scaled)
         fixes = self._fixes(scaled)
         if len(scaled.M):

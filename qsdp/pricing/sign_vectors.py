@@ -1,0 +1,53 @@
+r"""Sign vectors by number, and orders and values of :math:`\|M_R^T u\|_1`."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray
+
+__all__ = ["IntArray", "attained", "sign_table", "signs_of", "tail_order"]
+
+IntArray = npt.NDArray[np.int64]
+
+#: Coordinates of a tail chosen one by one, by the smallest maximum.
+_CHOSEN = 12
+
+
+def sign_table(bits: int) -> FloatArray:
+    """Return all sign vectors of length `bits` as rows; bit t of the row's number set means entry t is -1."""
+    return signs_of(np.arange(2**bits, dtype=np.int64), bits)
+
+
+def signs_of(codes: IntArray, bits: int) -> FloatArray:
+    """Return the sign vectors of shape (len(codes), bits) of their codes."""
+    octets = np.ascontiguousarray(codes, dtype="<i8").view(np.uint8).reshape(len(codes), 8)
+    digits = np.unpackbits(octets, axis=1, bitorder="little")[:, :bits]
+    signs: FloatArray = 1.0 - 2.0 * digits.astype(np.float64)
+    return signs
+
+
+def tail_order(M: FloatArray) -> npt.NDArray[np.intp]:
+    r"""Return an order of the rows in which tails have a small :math:`\max_u \|M_R^T u\|_1`.
+
+    The last rows are chosen one by one for the smallest maximum, the others by decreasing absolute sum: with
+    the large rows decided first, more partial vectors fall short.
+    """
+    rest = list(np.argsort(-np.abs(M).sum(axis=1), kind="stable"))
+    tail: list[np.intp] = []
+    sums = np.zeros((1, M.shape[1]))
+    while len(rest) > 1 and len(tail) < _CHOSEN:
+        maxima = [np.abs(sums + M[i]).sum(axis=1).max() for i in rest]
+        # Of ties the smallest row, which is the last one.
+        tail.append(rest.pop(len(rest) - 1 - int(np.argmin(maxima[::-1]))))
+        sums = np.vstack([sums + M[tail[-1]], sums - M[tail[-1]]]) if len(tail) > 1 else M[tail[-1:]]
+    return np.array(rest + tail[::-1], dtype=np.intp)
+
+
+def attained(rows: FloatArray) -> float:
+    """Return a value that is attained, by alternation from a few fixed starts."""
+    U = np.random.default_rng(0).choice([-1.0, 1.0], size=(64, len(rows)))
+    for _ in range(10):
+        U = np.where(np.where(U @ rows >= 0.0, 1.0, -1.0) @ rows.T >= 0.0, 1.0, -1.0)
+    return float(np.abs(U @ rows).sum(axis=1).max())
