@@ -186,7 +186,7 @@ def _solve_compressed(F: FloatArray, loss: Loss, y: FloatArray, prices: FloatArr
 
 def _start(F: FloatArray, y: FloatArray, c: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     size = float(np.abs(y).max(initial=0.0)) or 1.0
-    row = float(np.abs(F).sum(axis=1).mean()) or 1.0
+    row = float(np.abs(F).sum()) / max(1, len(F)) or 1.0
     x = np.full(len(c), size)
     x[:k] = size / row
     typical = float(c[:k].mean())
