@@ -137,9 +137,7 @@ class BilinearOracle:
         pool = _pool(scaled, threshold, max_atoms, check_real("incumbent", incumbent), slack)
         stop = Stop(time_limit, interrupted)
         seed = check_seed(shift, scaled)
-        if len(scaled.M):
-            rng = np.random.default_rng(0)
-            improve(pool, rng.choice([-1.0, 1.0], size=(_STARTS, len(scaled.M))))
+        _warm(pool)
         tree = BilinearTree(scaled, pool, self.enumerated, stop)
         upper, exact = tree.prove(seed)
         return _price(scaled, pool, scaled.outside(upper), exact, (tree.tree(),))
@@ -152,7 +150,15 @@ def tree_upper(M: Any, tree: PriceTree) -> float:
     vectors is not checked.
     """
     scaled = Scaled.of(M, len(tree.order))
-    return scaled.outside(BilinearTree(scaled, _pool(scaled, 0.0, 0), 0, Stop()).verify(tree))
+    pool = _pool(scaled, 0.0, 0)
+    _warm(pool)
+    return scaled.outside(BilinearTree(scaled, pool, 0, Stop()).verify(tree))
+
+
+def _warm(pool: PairPool) -> None:
+    """Find a good price, so that little has to be told apart from it."""
+    if len(pool.M):
+        improve(pool, np.random.default_rng(0).choice([-1.0, 1.0], size=(_STARTS, len(pool.M))))
 
 
 def _pool(scaled: Scaled, threshold: float, max_atoms: int, incumbent: float = 0.0, slack: float = 0.0) -> PairPool:

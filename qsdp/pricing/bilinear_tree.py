@@ -44,6 +44,8 @@ class BilinearTree(TreeSearch):
         self.scaled, self.limit, self.M = scaled, limit, scaled.M
         self.order = tail_order(self.M)
         self.enumerations: dict[int, Enumeration] = {}
+        # Of fixed signs' sums and of enumerated prices; that of eigenvalues is in every shift's bound.
+        self.margin = rounding(self.M)
         # Logarithms of the times of enumerations relative to the worst; a guess that counts like one.
         self.logs, self.weight = -1.0, 1.0
 
@@ -52,9 +54,9 @@ class BilinearTree(TreeSearch):
         whole = Node(_NONE, np.empty(0), np.inf)
         if self.size == 0 or (self.size <= min(_SMALL, self.limit) and self.enumerate(whole)):
             self.enumerated.append((_NONE, 1))
-            return self.upper(rounding(self.M)), True
+            return self.upper(self.margin), True
         exact = self.run([self._root(seed)])
-        return self.upper(rounding(self.M)), exact
+        return self.upper(self.margin), exact
 
     def tree(self) -> PriceTree:
         """Return the tree that proves the bound."""
@@ -78,13 +80,14 @@ class BilinearTree(TreeSearch):
             shift = np.ldexp(leaf.shift, -self.scaled.exponent)
             kept = np.concatenate([[True], position >= 0, inside[k:]])
             # Zero rows need no shift; a positive one of theirs only makes the bound larger.
-            proven = max(proven, shift_bound(self._matrix(signs), shift[kept]) + float(np.abs(shift[~kept]).sum()))
+            spare = float(np.abs(shift[~kept]).sum())
+            proven = max(proven, shift_bound(self._matrix(signs), shift[kept]) + self.margin + spare)
         # Vectors below what the other leaves prove need not be told apart.
         self.pool.best = max(self.pool.best, proven)
         for node in plain:
             if self.size:
                 self.enumerate(node)
-        return max(proven, self.pool.best + rounding(self.M) if plain else 0.0)
+        return max(proven, self.pool.best + self.margin if plain else 0.0)
 
     def enumeration_seconds(self, node: Node) -> float:
         """Return the time, which depends on how far apart prices are: learned from what was enumerated."""
@@ -135,10 +138,10 @@ class BilinearTree(TreeSearch):
             c = signs.astype(np.float64) @ self.M[self.order[: k + 1]]
             B = bordered(c, K)
             shift = tighten(K, c, start, self.pool.target)
-            bound = shift_bound(B, shift)
+            bound = shift_bound(B, shift) + self.margin
             if bound > node.bound:
                 kept = np.concatenate([[first], start])
-                bound, shift = min((bound, 0, shift), (shift_bound(B, kept), 1, kept))[::2]
+                bound, shift = min((bound, 0, shift), (shift_bound(B, kept) + self.margin, 1, kept))[::2]
             children.append(Node(signs, shift, bound))
         return children
 
@@ -151,7 +154,7 @@ class BilinearTree(TreeSearch):
         if not self.stop():
             shifts.append(tighten(K, np.zeros(self.size), start, self.pool.target, root=True))
         B = bordered(np.zeros(self.size), K)
-        bounds = [shift_bound(B, shift) for shift in shifts]
+        bounds = [shift_bound(B, shift) + self.margin for shift in shifts]
         best = int(np.argmin(bounds))
         return Node(_NONE, shifts[best], bounds[best])
 

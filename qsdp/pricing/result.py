@@ -23,8 +23,9 @@ class Leaf:
     signs : ndarray of shape (k,), int8
         Values of the coordinates ``order[:k]``: signs, or levels in a polynomial tree.
     shift : ndarray or None
-        Diagonal that proves the leaf's bound, see `qsdp.pricing.shift_bound`: of shape (1 + N + N - k,), or
-        (1 + N - k,) in a polynomial tree. None: all completions were enumerated.
+        Diagonal z that proves the leaf's bound (see the module ``qsdp.pricing.shifts``): of shape
+        (1 + N + N - k,) for (1, v, u_R); in a polynomial tree of shape (1 + N - k,) for (1, q_R), the form
+        written in units of the largest level and its constant left out. None: all completions were enumerated.
     """
 
     signs: SignArray

@@ -221,6 +221,26 @@ def test_screening_never_loses_the_maximum(kind: str, seed: int) -> None:
     assert tree_upper(M, price.trees[0]) == pytest.approx(truth, rel=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["normal", "ill-scaled", "integer"])
+def test_many_tables_agree_with_plain_enumeration(kind: str) -> None:
+    M = random_matrix(np.random.default_rng(7), 19, kind)
+    low, high = all_signs(9) @ M[:9], all_signs(10)[:512] @ M[9:]
+    truth = max(float(np.abs(low + row).sum(axis=1).max()) for row in high)
+    price = BilinearOracle(19).prove(M)
+    assert price.value == pytest.approx(truth, rel=1e-13)
+    assert truth <= price.upper <= truth * (1 + 1e-9)
+
+
+def test_time_limit_leaves_a_bound() -> None:
+    # An hour would not do for the proof.
+    M = _gaussian(60)
+    price = BilinearOracle(60).prove(M, time_limit=1e-6)
+    assert price.value < price.upper < np.inf
+    assert not price.exact
+    check_cover(price.trees[0], 60)
+    assert tree_upper(M, price.trees[0]) == pytest.approx(price.upper, rel=1e-9)
+
+
 def test_enumeration_of_leaves_below_a_prefix() -> None:
     M = random_matrix(np.random.default_rng(3), 16, "normal")
     whole = BilinearOracle(16).prove(M)
