@@ -2,7 +2,7 @@
 
 from qsdp import datasets
 from qsdp.activations import PolynomialActivation
-from qsdp.certificate import Certificate, certify
+from qsdp.certificate import Certificate, certify, load_certificate
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.exceptions import QSDPError, QSDPWarning
 from qsdp.networks import BilinearNetwork, from_polynomial, load_network, to_polynomial
@@ -11,6 +11,14 @@ from qsdp.polynomial import PolynomialNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.quadratic_form import QuadraticForm
 from qsdp.quantization import DenseLayer, QuantizedMatch, quantize
+from qsdp.refinement import (
+    ColumnGenerationResult,
+    FixedSizeResult,
+    best_of_size,
+    column_generation,
+    polish,
+    refit,
+)
 from qsdp.relaxation import (
     PolynomialRelaxation,
     Relaxation,
@@ -30,7 +38,9 @@ __version__ = "0.1.0"
 __all__ = [
     "BilinearNetwork",
     "Certificate",
+    "ColumnGenerationResult",
     "DenseLayer",
+    "FixedSizeResult",
     "PolynomialActivation",
     "PolynomialNetwork",
     "PolynomialRelaxation",
@@ -45,15 +55,20 @@ __all__ = [
     "SignCovariance",
     "TrainingProblem",
     "available_solvers",
+    "best_of_size",
     "build_literal",
     "build_polynomial",
     "build_relaxation",
     "build_two_block",
     "certify",
+    "column_generation",
     "datasets",
     "from_polynomial",
+    "load_certificate",
     "load_network",
+    "polish",
     "quantize",
+    "refit",
     "sample_network",
     "shape_covariance",
     "solve_and_sample",

@@ -19,7 +19,7 @@ from qsdp.classes import PROBABILISTIC, choose_classes, class_probabilities, cla
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
-from qsdp.pipeline import QSDPResult, RandomState, solve_and_sample
+from qsdp.pipeline import TIME_LIMIT, QSDPResult, RandomState, solve_and_sample
 
 __all__ = ["QuantizedNetworkClassifier", "QuantizedNetworkRegressor"]
 
@@ -44,7 +44,9 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
         constant_column: bool = True,
         solver: str = "auto",
         shaping: str = "krivine",
+        refine: str = "none",
         allotment: str = "equal",
+        time_limit: float | None = TIME_LIMIT,
         tol: float = 1e-6,
         n_jobs: int | None = None,
         random_state: RandomState = None,
@@ -57,7 +59,9 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
         self.constant_column = constant_column
         self.solver = solver
         self.shaping = shaping
+        self.refine = refine
         self.allotment = allotment
+        self.time_limit = time_limit
         self.tol = tol
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -84,7 +88,9 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
             levels=self.levels,
             solver=self.solver,
             shaping=self.shaping,
+            refine=self.refine,
             allotment=self.allotment,
+            time_limit=self.time_limit,
             tol=self.tol,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
@@ -111,7 +117,9 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
         self
         """
         check_is_fitted(self)
-        self.result_ = self.result_.resample(n_neurons, random_state, levels=levels, allotment=self.allotment)
+        self.result_ = self.result_.resample(
+            n_neurons, random_state, levels=levels, allotment=self.allotment, time_limit=self.time_limit
+        )
         self._expose()
         return self
 
@@ -150,8 +158,12 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         See `qsdp.solve_relaxation`.
     shaping : {"krivine", "adaptive", "sdp"}, default="krivine"
         See `qsdp.shape_covariance`.
+    refine : {"none", "refit", "polish", "exact"}, default="none"
+        What follows the sampling, up to a proven global optimum; see `qsdp.solve_and_sample`.
     allotment : {"equal", "proportional"}, default="equal"
         How neurons are divided among several outputs; see `qsdp.sample_network`.
+    time_limit : float or None, default=60.0
+        Seconds that a refinement may take.
     tol : float, default=1e-6
         Accuracy of the solver.
     n_jobs : int, optional
@@ -248,8 +260,12 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         See `qsdp.solve_relaxation`.
     shaping : {"krivine", "adaptive", "sdp"}, default="krivine"
         See `qsdp.shape_covariance`.
+    refine : {"none", "refit", "polish", "exact"}, default="none"
+        What follows the sampling, up to a proven global optimum; see `qsdp.solve_and_sample`.
     allotment : {"equal", "proportional"}, default="equal"
         How neurons are divided among several outputs; see `qsdp.sample_network`.
+    time_limit : float or None, default=60.0
+        Seconds that a refinement may take.
     tol : float, default=1e-6
         Accuracy of the solver.
     n_jobs : int, optional

@@ -87,10 +87,11 @@ class QuadraticMap:
         a, b, c = self.coefficients
         d = self.X.shape[1]
         left, right = self.X @ U[:, :d].T, self.X @ V[:, :d].T
-        if not self.lifted:
-            return a * left * right
-        s, t = U[:, d], V[:, d]
-        return a * left * right + 0.5 * b * (left * t + right * s) + c * (s * t)
+        values: FloatArray = a * left * right
+        if self.lifted:
+            s, t = U[:, d], V[:, d]
+            values += 0.5 * b * (left * t + right * s) + c * (s * t)
+        return values
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i \nu_i \mathcal{X}_i`, symmetric of shape (N, N)."""

@@ -1,4 +1,4 @@
-"""The whole way: data, relaxation, shaping, sampling, certificate."""
+"""The whole way: data, relaxation, shaping, sampling, refinement, certificate."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray, check_choice, check_integer, check_random_state
+from qsdp._validation import FloatArray, check_choice, check_integer, check_random_state, check_real
 from qsdp.activations import PolynomialActivation
 from qsdp.certificate import Certificate, certify
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, check_levels
+from qsdp.refinement import ColumnGenerationResult, column_generation, polish, refit
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.sampling import ALLOTMENTS, MAX_NEURONS, sample_network
 from qsdp.shaping import SHAPINGS, SignCovariance, shape_covariance
 
-__all__ = ["QSDPResult", "solve_and_sample"]
+__all__ = ["REFINEMENTS", "QSDPResult", "solve_and_sample"]
+
+REFINEMENTS = ("none", "refit", "polish", "exact")
+
+#: Seconds that a refinement may take unless told otherwise.
+TIME_LIMIT = 60.0
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
@@ -39,7 +45,11 @@ class QSDPResult:
     covariance : SignCovariance, or a list of one for each output
     problem : TrainingProblem
     timings : dict of str to float
-        Seconds of the stages "compile", "solve", "shape", "sample" and "certify".
+        Seconds of the stages "compile", "solve", "shape", "sample", "refine" (if any) and "certify".
+    refine : {"none", "refit", "polish", "exact"}
+        What was done to the sampled network.
+    exact : ColumnGenerationResult or None
+        How the global optimum was found, for ``refine="exact"``.
     """
 
     network: BilinearNetwork
@@ -48,6 +58,8 @@ class QSDPResult:
     covariance: SignCovariance | list[SignCovariance]
     problem: TrainingProblem
     timings: dict[str, float]
+    refine: str = "none"
+    exact: ColumnGenerationResult | None = None
 
     def predict(self, X: Any) -> FloatArray:
         """Return the outputs of the network, shape (n,) or (n, C)."""
@@ -60,6 +72,8 @@ class QSDPResult:
         *,
         levels: int | None = None,
         allotment: str = "equal",
+        refine: str | None = None,
+        time_limit: float | None = TIME_LIMIT,
     ) -> QSDPResult:
         """Draw another network, of any size and number of levels, from the same solution: no solve.
 
@@ -74,6 +88,11 @@ class QSDPResult:
             looser than that of a solve for these levels.
         allotment : {"equal", "proportional"}, default="equal"
             See `sample_network`.
+        refine : {"none", "refit", "polish"}, optional
+            Refinement of the new network; by default that of this result, and none where that is "exact": the
+            global optimum does not depend on a sample.
+        time_limit : float or None, default=60.0
+            Seconds for a polish.
 
         Returns
         -------
@@ -83,6 +102,10 @@ class QSDPResult:
         check_integer("n_neurons", n_neurons, minimum=1, maximum=MAX_NEURONS)
         result, timings = self, dict(self.timings)
         check_choice("allotment", allotment, ALLOTMENTS)
+        refine = ("none" if self.refine == "exact" else self.refine) if refine is None else refine
+        check_choice("refine", refine, [name for name in REFINEMENTS if name != "exact"])
+        _check_time_limit(time_limit)
+        rng = check_random_state(random_state)
         if levels is not None and check_levels(levels) != self.problem.levels:
             with _timed(timings, "shape"):
                 relaxation = self.relaxation.with_levels(levels)
@@ -90,10 +113,14 @@ class QSDPResult:
                 covariance = shape_covariance(relaxation, method=methods[0].method)
             result = replace(self, relaxation=relaxation, covariance=covariance, problem=relaxation.problem)
         with _timed(timings, "sample"):
-            network = sample_network(result.covariance, n_neurons, random_state, allotment=allotment)
+            network = sample_network(result.covariance, n_neurons, rng, allotment=allotment)
+        timings.pop("refine", None)
+        if refine != "none":
+            with _timed(timings, "refine"):
+                network = _refined(network, result.problem, refine, time_limit, rng)
         with _timed(timings, "certify"):
             certificate = certify(network, result.problem, result.relaxation)
-        return replace(result, network=network, certificate=certificate, timings=timings)
+        return replace(result, network=network, certificate=certificate, timings=timings, refine=refine, exact=None)
 
     def __repr__(self) -> str:
         return f"QSDPResult({self.network!r}; {self.certificate})"
@@ -113,6 +140,7 @@ def solve_and_sample(
     refine: str = "none",
     tol: float = 1e-6,
     allotment: str = "equal",
+    time_limit: float | None = TIME_LIMIT,
     n_jobs: int | None = None,
     random_state: RandomState = None,
 ) -> QSDPResult:
@@ -124,7 +152,7 @@ def solve_and_sample(
 
         \min \sum_i \ell\Big(\sum_j \alpha_j\, u_j^T \mathcal{X}_i v_j, y_i\Big) + \beta D \sum_j \|\alpha_j\|_1,
 
-    shapes a covariance from its solution and samples the neurons from it.
+    shapes a covariance from its solution, samples the neurons from it and refines them if asked to.
 
     Parameters
     ----------
@@ -149,12 +177,16 @@ def solve_and_sample(
         See `solve_relaxation`.
     shaping : {"krivine", "adaptive", "sdp"}, default="krivine"
         See `shape_covariance`.
-    refine : {"none"}, default="none"
-        Refinement after sampling; this version has none.
+    refine : {"none", "refit", "polish", "exact"}, default="none"
+        "refit" chooses the second layer anew, which leaves n neurons an output at most (`qsdp.refit`). "polish"
+        improves single bits at equal storage (`qsdp.polish`). "exact" goes on to a network of any width that is
+        proven globally optimal, as far as `time_limit` allows (`qsdp.column_generation`).
     tol : float, default=1e-6
         See `solve_relaxation`.
     allotment : {"equal", "proportional"}, default="equal"
         How neurons are divided among several outputs; see `sample_network`.
+    time_limit : float or None, default=60.0
+        Seconds, > 0, that "polish" and "exact" may take.
     n_jobs : int, optional
         Processes for several outputs; see `solve_relaxation`.
     random_state : int, Generator, RandomState or None
@@ -177,26 +209,59 @@ def solve_and_sample(
     True
     >>> result.resample(2000, random_state=1).network.n_neurons
     2000
+    >>> optimal = qsdp.solve_and_sample(X, y, beta=0.1, refine="exact", random_state=0)
+    >>> optimal.certificate.kind, optimal.certificate.relative_gap <= 1e-6
+    ('exact', True)
     """
     check_integer("n_neurons", n_neurons, minimum=1, maximum=MAX_NEURONS)
     check_choice("shaping", shaping, SHAPINGS)
     check_choice("allotment", allotment, ALLOTMENTS)
-    check_choice("refine", refine, ["none"])
+    check_choice("refine", refine, REFINEMENTS)
+    _check_time_limit(time_limit)
     rng = check_random_state(random_state)
     problem = TrainingProblem(X, y, beta=beta, loss=loss, activation=activation, levels=levels)
     if n_neurons < problem.n_outputs:
         raise InvalidInputError(
             f"n_neurons must be at least {problem.n_outputs}, the number of outputs; got {n_neurons}"
         )
+    if refine == "exact" and problem.beta == 0.0:
+        raise InvalidInputError("beta must be > 0 for refine='exact', which prices neurons against beta D; got 0")
     relaxation = solve_relaxation(problem, solver=solver, tol=tol, n_jobs=n_jobs)
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
     with _timed(timings, "shape"):
         covariance = shape_covariance(relaxation, method=shaping)
     with _timed(timings, "sample"):
         network = sample_network(covariance, n_neurons, rng, allotment=allotment)
+    exact = None
+    if refine == "exact":
+        with _timed(timings, "refine"):
+            exact = column_generation(
+                problem, relaxation=relaxation, start=network, time_limit=time_limit, random_state=rng
+            )
+        network = exact.network
+    elif refine != "none":
+        with _timed(timings, "refine"):
+            network = _refined(network, problem, refine, time_limit, rng)
     with _timed(timings, "certify"):
-        certificate = certify(network, problem, relaxation)
-    return QSDPResult(network, certificate, relaxation, covariance, problem, timings)
+        certificate = exact.certificate if exact else certify(network, problem, relaxation)
+    return QSDPResult(network, certificate, relaxation, covariance, problem, timings, refine, exact)
+
+
+def _refined(
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    refine: str,
+    time_limit: float | None,
+    rng: np.random.Generator,
+) -> BilinearNetwork:
+    if refine == "refit":
+        return refit(network, problem)
+    return polish(network, problem, time_limit=time_limit, random_state=rng)
+
+
+def _check_time_limit(time_limit: float | None) -> None:
+    if time_limit is not None:
+        check_real("time_limit", time_limit, strict=True)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._gap import Gap
+from qsdp._gap import Gap, relative
 from qsdp._proof import output_columns, root_tree
 from qsdp._validation import (
     FloatArray,
@@ -25,7 +25,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.polynomial import QUADRATIC, PolynomialNetwork
 from qsdp.pricing import BilinearOracle, PolynomialOracle, Price, PriceTree
 from qsdp.problem import TrainingProblem
-from qsdp.refinement.generation import Clock, Offer, Round, generate
+from qsdp.refinement.generation import Clock, Offer, Round, bound_of, generate
 from qsdp.refinement.master import Atoms, Master
 from qsdp.refinement.refit import network_of
 from qsdp.relaxation import Relaxation, solve_relaxation
@@ -38,8 +38,8 @@ __all__ = ["ColumnGenerationResult", "column_generation"]
 
 NEURONS = ("bilinear", "polynomial")
 
-#: Sizes up to which every round is priced exactly, and up to which that takes seconds at most.
-_ALWAYS, _OFTEN = 18, 28
+#: Size up to which every round is priced exactly: in tens of milliseconds at most.
+_CHEAP = 28
 
 #: Atoms taken in a round, random starts of a search, and of the last one before an expensive proof.
 _ATOMS, _STARTS, _MANY_STARTS = 200, 300, 20_000
@@ -50,8 +50,11 @@ _NEIGHBOURS = 100
 #: Neurons sampled from a relaxation, and the share of their price from which on they are taken in.
 _SAMPLED, _WORTHY = 500, 0.8
 
-#: Violation of the price, as a share of the gap, below which a search has found next to nothing.
-_NOTHING = 0.25
+#: Share of the time for a relaxation that was not given.
+_SHARE = 0.25
+
+#: Share of the gap to which an expensive proof must promise to reduce it, and one of a polynomial network.
+_PROMISE, _POLYNOMIAL_PROMISE = 0.1, 0.5
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
@@ -139,7 +142,7 @@ def column_generation(
         Seconds, > 0. When they are over, the best network and the best bound are returned. None: until done.
     relaxation : Relaxation, optional
         Of the same problem: neurons are sampled from it to begin with, and its bound is the first one. Solved here
-        beyond 18 columns if not given (for bilinear neurons).
+        beyond 28 columns if not given (for bilinear neurons), in a quarter of the time at most.
     start : BilinearNetwork, optional
         A network whose neurons are tried first.
     random_state : int, Generator, RandomState or None, default=0
@@ -180,8 +183,8 @@ def column_generation(
     report = _reporter(history, verbose, callback)
     if neurons == "polynomial":
         return _polynomial(problem, tol, clock, rng, history, report)
-    if relaxation is None and problem.size > _ALWAYS:
-        relaxation = solve_relaxation(problem, time_limit=clock.left)
+    if relaxation is None and problem.size > _CHEAP:
+        relaxation = solve_relaxation(problem, time_limit=time_limit and _SHARE * time_limit)
     apart = problem.vector and not problem.loss.coupled
     parts = []
     for k in range(problem.n_outputs) if apart else [None]:
@@ -197,9 +200,7 @@ def column_generation(
 # -- arguments -----------------------------------------------------------------------------------------
 
 
-def _check(
-    problem: Any, neurons: Any, tol: Any, time_limit: Any, relaxation: Any, start: Any, verbose: Any
-) -> None:
+def _check(problem: Any, neurons: Any, tol: Any, time_limit: Any, relaxation: Any, start: Any, verbose: Any) -> None:
     if not isinstance(problem, TrainingProblem):
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
     check_choice("neurons", neurons, NEURONS)
@@ -296,9 +297,7 @@ def _bilinear(
     atoms = Atoms(U, V, atoms.signs, atoms.outputs)
     if outcome.proven is not None and (floor is None or outcome.proven.value >= floor.value):
         offer = outcome.proven.offer
-        return _Part(
-            atoms, weights, outcome.proven.nu, offer.trees, offer.uppers, offer.exact, outcome.status
-        )
+        return _Part(atoms, weights, outcome.proven.nu, offer.trees, offer.uppers, offer.exact, outcome.status)
     if floor is None:
         nothing = np.zeros_like(problem.y)
         trees = tuple(root_tree(np.zeros(problem.size)) for _ in range(problem.n_outputs))
@@ -345,18 +344,20 @@ class _BilinearPricing:
     def __call__(self, master: Master, gap: float) -> Offer:
         capacity = master.instance.capacity
         matrices = list(master.instance.adjoints(master.nu))
-        if self.problem.size <= _ALWAYS:
+        if self.problem.size <= _CHEAP:
             return self._prove(matrices, capacity, [0.0] * len(matrices))
         found = self._search(master, matrices, capacity, _STARTS)
-        expensive = self.problem.size > _OFTEN
-        worst = max(price.value for price in found) / capacity - 1.0
-        if expensive and worst <= max(_NOTHING * gap, 0.0) and not self.clock.over:
+        if self._promising(master, found, gap):
             found = self._search(master, matrices, capacity, _MANY_STARTS)
-            worst = max(price.value for price in found) / capacity - 1.0
-        enough = max(0.1 * self.tol if expensive else 0.0, _NOTHING * gap if not expensive else 0.0)
-        if worst <= enough and not self.clock.over:
+        if self._promising(master, found, gap):
             return self._prove(matrices, capacity, [price.value for price in found])
-        return Offer(_atoms_of(found, self.problem.size))
+        return Offer(_atoms_of(found, self.problem.size), max(price.value for price in found))
+
+    def _promising(self, master: Master, found: Sequence[Price], gap: float) -> bool:
+        """Whether a proof that nothing is worth more than was found would close much of the gap."""
+        bound = bound_of(master, max(price.value for price in found))
+        promised = relative(master.objective - bound, master.objective)
+        return not self.clock.over and promised <= max(_PROMISE * gap, self.tol)
 
     def _search(self, master: Master, matrices: list[FloatArray], capacity: float, n_starts: int) -> list[Price]:
         n_atoms = max(20, _ATOMS // len(matrices))
@@ -383,7 +384,7 @@ class _BilinearPricing:
                     threshold=capacity,
                     max_atoms=n_atoms,
                     incumbent=incumbent,
-                    slack=0.1 * self.tol if self.problem.size > _OFTEN else 0.0,
+                    slack=0.1 * self.tol if self.problem.size > _CHEAP else 0.0,
                     time_limit=None if left is None else max(left / (len(matrices) - k), 1e-3),
                     shift=None if self.shifts is None else self.shifts[k],
                 )
@@ -391,6 +392,7 @@ class _BilinearPricing:
         uppers = tuple(price.upper for price in prices)
         return Offer(
             _atoms_of(prices, self.problem.size),
+            max(price.value for price in prices),
             max(uppers),
             uppers,
             tuple(tree for price in prices for tree in price.trees),
@@ -469,8 +471,9 @@ def _polynomial(
             max_atoms=_ATOMS,
             rng=rng,
         )
-        if found.value / master.instance.capacity - 1.0 > _NOTHING * gap or clock.over:
-            return Offer(_atoms_of([found], problem.size))
+        promised = relative(master.objective - bound_of(master, found.value), master.objective)
+        if promised > max(_POLYNOMIAL_PROMISE * gap, tol) or clock.over:
+            return Offer(_atoms_of([found], problem.size), found.value)
         price = oracle.prove(
             K,
             threshold=master.instance.capacity,
@@ -478,7 +481,9 @@ def _polynomial(
             incumbent=found.value,
             time_limit=None if clock.left is None else max(clock.left, 1e-3),
         )
-        return Offer(_atoms_of([price], problem.size), price.upper, (price.upper,), price.trees, price.exact)
+        return Offer(
+            _atoms_of([price], problem.size), price.value, price.upper, (price.upper,), price.trees, price.exact
+        )
 
     outcome = generate(master, pricing, tol=tol, clock=clock, report=report(None))
     atoms, weights = master.support()
@@ -495,7 +500,7 @@ def _polynomial_network(problem: TrainingProblem, atoms: Atoms, weights: FloatAr
     activation: PolynomialActivation = problem.activation or QUADRATIC
     Q = atoms.U[:, : problem.n_features]
     if not len(atoms):
-        return PolynomialNetwork(np.ones((1, problem.n_features), dtype=np.int8), [0.0], activation)
+        return PolynomialNetwork(np.ones((1, problem.n_features), dtype=np.int8), np.zeros(1), activation)
     # The search may orient a lifted neuron so that its last entry is -1.
     if problem.lifted:
         Q = Q * atoms.U[:, -1:]

@@ -17,7 +17,7 @@ from qsdp.relaxation.bounds import best_scale, dual_value
 if TYPE_CHECKING:
     from qsdp.pricing import PriceTree
 
-__all__ = ["Clock", "Offer", "Outcome", "Proven", "Round", "generate"]
+__all__ = ["Clock", "Offer", "Outcome", "Proven", "Round", "bound_of", "generate"]
 
 #: Accuracy of the restricted problem as a share of the gap: its dual vector stays well inside, where few atoms
 #: violate their price, and those are the right ones.
@@ -62,6 +62,8 @@ class Offer:
     Attributes
     ----------
     atoms : Atoms
+    value : float
+        What the most valuable atom found is worth.
     upper : float
         No atom is worth more; infinite where that was not proven.
     uppers : tuple of float
@@ -73,6 +75,7 @@ class Offer:
     """
 
     atoms: Atoms
+    value: float
     upper: float = np.inf
     uppers: tuple[float, ...] = ()
     trees: tuple[PriceTree, ...] = ()
@@ -148,23 +151,24 @@ def generate(
             master.solve(accuracy)
             offer = pricing(master, gap)
             if np.isfinite(offer.upper):
-                value = _bound(master, offer.upper)
+                value = bound_of(master, offer.upper)
                 if proven is None or value > proven.value:
                     proven = Proven(value, master.nu, offer)
             bound = max(floor, proven.value if proven else floor)
             gap = relative(master.objective - bound, master.objective)
-            least, since = (gap, 0) if gap < 0.99 * least else (least, since + 1)
+            # What the gap would be if nothing were worth more than was found: a search alone proves nothing.
+            promised = relative(master.objective - bound_of(master, offer.value), master.objective)
+            promised = min(gap, max(promised, 0.0))
+            least, since = (promised, 0) if promised < 0.99 * least else (least, since + 1)
             if report is not None:
-                report(
-                    Round(number, master.objective, bound, gap, len(master.atoms), master.n_neurons, clock.seconds)
-                )
+                report(Round(number, master.objective, bound, gap, len(master.atoms), master.n_neurons, clock.seconds))
             if gap <= tol:
                 return Outcome("optimal", proven, number)
             if clock.over:
                 return Outcome("time limit", proven, number)
             master.prune(gap)
             if master.add(offer.atoms):
-                accuracy = min(_COARSEST, max(_ACCURACY * gap, _FINEST))
+                accuracy = min(_COARSEST, max(_ACCURACY * promised, _FINEST))
             elif accuracy <= _FINEST:
                 break
             else:
@@ -174,7 +178,8 @@ def generate(
     return Outcome("stalled", proven, number)
 
 
-def _bound(master: Master, upper: float) -> float:
+def bound_of(master: Master, upper: float) -> float:
+    """Return the bound that a master's dual vector proves if no atom is worth more than `upper`."""
     instance = master.instance
     largest = instance.capacity / upper if upper > 0.0 else np.inf
     return max(0.0, dual_value(instance, best_scale(instance, master.nu, largest) * master.nu))

@@ -69,15 +69,14 @@ class Atoms:
 
     def keys(self) -> list[bytes]:
         """Return what tells atoms apart: (u, v), (v, u) and (-u, -v) are the same, (u, -v) has the other sign."""
-        sides, signs = [], self.signs.copy()
+        oriented, signs = [], self.signs.copy()
         for side in (self.U, self.V):
             first = side[np.arange(len(side)), np.argmax(side != 0, axis=1)]
             orientation = np.where(first < 0, np.int8(-1), np.int8(1))
             signs *= orientation
-            sides.append(side * orientation[:, None])
-        last = np.stack([self.outputs, signs > 0], axis=1).astype(np.int64)
-        rows = zip(*(map(bytes, side) for side in (*sides, last)), strict=True)
-        return [min(u, v) + max(u, v) + rest for u, v, rest in rows]
+            oriented.append([row.tobytes() for row in side * orientation[:, None]])
+        rest = [row.tobytes() for row in np.stack([self.outputs, signs > 0], axis=1).astype(np.int64)]
+        return [min(u, v) + max(u, v) + last for u, v, last in zip(*oriented, rest, strict=True)]
 
 
 class Master:
@@ -176,12 +175,11 @@ class Master:
         # The dual vector moves by about the root of the gap from here on.
         slack = min(_LARGEST_SLACK, max(_LEAST_SLACK, 2.0 * math.sqrt(max(gap, 0.0))))
         prices = self._prices()
-        wanted = (self.weights > 1e-6 * self.weights.max(initial=0.0)) | (prices > 1.0 - slack)
-        if wanted.sum() > _MAX_COLUMNS:
-            rank = np.where(self.weights > 1e-6 * self.weights.max(), np.inf, prices)
-            wanted = np.zeros(len(rank), dtype=bool)
-            wanted[np.argsort(-rank)[:_MAX_COLUMNS]] = True
-        self._select(np.flatnonzero(wanted))
+        # All weights are positive until the end, and inversely as what an atom lacks of its price.
+        wanted = np.flatnonzero(prices >= (1.0 - slack) * prices.max())
+        if len(wanted) > _MAX_COLUMNS:
+            wanted = np.sort(wanted[np.argsort(-self.weights[wanted])[:_MAX_COLUMNS]])
+        self._select(wanted)
 
     def _prices(self) -> FloatArray:
         """Return what every atom is worth to the last dual vector, as a share of its price."""

@@ -117,7 +117,7 @@ def _support(network: BilinearNetwork, problem: TrainingProblem, tol: float) -> 
             best = np.argsort(-np.abs(prices))[: max(50, _BATCH // problem.n_outputs)]
             best = best[np.abs(prices[best]) > capacity]
             offers = offers + Atoms.of(network.U[best], network.V[best], np.where(prices[best] < 0.0, -1, 1), output)
-        return Offer(offers, max(uppers))
+        return Offer(offers, max(uppers), max(uppers))
 
     outcome = generate(master, pricing, tol=tol, clock=Clock(None))
     if outcome.status == "interrupted":
@@ -158,7 +158,9 @@ def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float) -> B
     columns = np.zeros((problem.n_samples, problem.n_outputs))
     for k in served:
         # The quadratic form of the group costs the same whatever the number of its neurons.
-        group = BilinearNetwork(U[groups[k]], V[groups[k]], np.ones(groups[k].sum()), problem.levels, problem.activation)
+        group = BilinearNetwork(
+            U[groups[k]], V[groups[k]], np.ones(groups[k].sum()), problem.levels, problem.activation
+        )
         columns[:, k] = group.predict(problem.X)
     sizes = np.array([float(group.sum()) for group in groups])
     if problem.loss.coupled:

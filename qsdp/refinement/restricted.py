@@ -196,9 +196,7 @@ def _start(F: FloatArray, y: FloatArray, c: FloatArray, k: int) -> tuple[FloatAr
     return x, np.zeros_like(y), s
 
 
-def _normal_equations(
-    F: FloatArray, D: FloatArray, diagonal: FloatArray
-) -> Callable[[FloatArray], FloatArray] | None:
+def _normal_equations(F: FloatArray, D: FloatArray, diagonal: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
     """Return a solver of ``(F Diag(D) F' + Diag(diagonal)) x = b``, through the smaller side."""
     n, k = F.shape
     if n <= max(k, _FEW_SAMPLES):
@@ -229,7 +227,7 @@ def _normal_equations(
 
 def _cholesky(N: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
     # Scaled to unit diagonal, where a tiny shift costs nothing and saves the last iterations.
-    scale = 1.0 / np.sqrt(np.maximum(N.diagonal(), np.finfo(np.float64).tiny))
+    scale: FloatArray = 1.0 / np.sqrt(np.maximum(N.diagonal(), np.finfo(np.float64).tiny))
     N = N * np.outer(scale, scale)
     for shift in (0.0, 1e-14, 1e-12, 1e-10):
         N[np.diag_indices(len(N))] += shift
@@ -451,7 +449,7 @@ def sparsify(columns: FloatArray, weights: FloatArray, prices: FloatArray) -> Fl
     used = np.flatnonzero(weights > 0.0)
     F = columns[:, used]
     if F.shape[0] > F.shape[1]:
-        F = scipy.linalg.qr(F, mode="r", check_finite=False)[0][: F.shape[1]]
+        F = np.asarray(scipy.linalg.qr(F, mode="r", check_finite=False)[0][: F.shape[1]], dtype=np.float64)
     if not len(used) or np.linalg.matrix_rank(F) == len(used):
         return weights
     norms = np.linalg.norm(F, axis=0)
