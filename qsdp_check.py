@@ -130,24 +130,41 @@ def signs_of(k: int) -> Array:
 
 
 def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO) -> float:
-    """Return the largest 1-norm of M u over u[order[:k]] = s, in blocks of 4096 vectors."""
+    """Return the largest 1-norm of M u over u[order[:k]] = s.
+
+    Signs are added three at a time.  A partial vector is dropped if its norm plus the largest norm that the signs
+    to come have alone (tails: known for the last 15) cannot exceed a norm that has been attained.
+    """
     s = s if len(s) else np.ones(1)
-    k, fixed = len(s), M[:, order[: len(s)]] @ s
-    rest = M[:, order[k:]]
+    fixed, rest = M[:, order[: len(s)]] @ s, M[:, order[len(s) :]]
     rest = rest[:, np.any(rest != 0, axis=0)]
     free = rest.shape[1]
     need(free <= 40, f"a leaf of {free} free signs is beyond enumeration")
-    low, best, start = min(free, 12), -np.inf, time.monotonic()
-    block, said = rest[:, :low] @ signs_of(low), start
-    for number in range(2 ** (free - low)):
-        high = np.where((number >> np.arange(free - low)) & 1, -1.0, 1.0)
-        column = fixed + rest[:, low:] @ high
-        best = max(best, np.abs(block + column[:, None]).sum(axis=0).max())
+    u = np.ones(free)
+    for _ in range(20):
+        u = np.where(rest.T @ np.where(fixed + rest @ u >= 0, 1.0, -1.0) >= 0, 1.0, -1.0)
+    best = float(np.abs(fixed + rest @ u).sum())
+    tails = [
+        np.abs(rest[:, j:] @ signs_of(free - j)).sum(axis=0).max() if free - j < 16 else np.inf for j in range(free)
+    ]
+    stack, tried, start = [(0, fixed[:, None])] if free else [], 0, time.monotonic()
+    said = start
+    while stack:
+        j, heads = stack.pop()
+        if heads.shape[1] > 128:
+            stack.append((j, heads[:, 128:]))
+        added = rest[:, j : j + 3] @ signs_of(min(3, free - j))
+        heads = (heads[:, :128, None] + added[:, None, :]).reshape(len(M), -1)
+        norms, j, tried = np.abs(heads).sum(axis=0), j + 3, tried + heads.shape[1]
+        if j < free:
+            stack.append((j, heads[:, norms + tails[j] > best]))
+        else:
+            best = max(best, norms.max(initial=0.0))
         if time.monotonic() > said + 2:
             said = time.monotonic()
-            print(f"\renumerating: {100 * number / 2 ** (free - low):.0f} %", end="", file=progress, flush=True)
+            print(f"\renumerating: {tried / 1e6:.0f} million vectors tried", end="", file=progress, flush=True)
     if said > start:
-        print("\renumerated.        ", file=progress)
+        print(f"\renumerated: {tried / 1e6:.0f} million vectors tried ", file=progress)
     return float(best)
 
 
@@ -162,14 +179,14 @@ def price_of(M: Array, order: Array, leaves: list[Leaf], progress: TextIO) -> fl
         need(k <= N and set(s.tolist()) <= {-1, 1} and (k == 0 or s[0] == 1), "a leaf fixes no signs, or -1 first")
         covered += 2 ** (N - max(k, 1))
         if z is None:
-            bound = max(bound, enumerate_leaf(M, order, s, progress) + 3 * N * EPS * np.abs(M).sum())
+            bound = max(bound, enumerate_leaf(M, order, s, progress) + 4 * N * EPS * np.abs(M).sum())
             continue
         B = np.zeros((1 + N + N - k,) * 2)
         B[0, 1 : 1 + N], B[1 : 1 + N, 1 + N :] = M[:, order[:k]] @ s / 2, M[:, order[k:]] / 2
         need(z.shape == (len(B),) and np.all(np.isfinite(z)), "a shift has a wrong shape")
         eigenvalues = np.linalg.eigvalsh(np.diag(z) - B - B.T)
         worst = max(0.0, 10 * len(B) * EPS * np.abs(eigenvalues).max() - eigenvalues[0])
-        bound = max(bound, math.fsum(z) + len(B) * worst + 3 * N * EPS * np.abs(M).sum())
+        bound = max(bound, math.fsum(z) + len(B) * worst + 4 * N * EPS * np.abs(M).sum())
     need(covered == 2 ** (N - 1), "the leaves do not cover all sign vectors")
     return float(bound)
 

@@ -47,7 +47,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _MAX_FREE = 40
 
 #: Signs decided at once, partial vectors extended at once, and starts of the search for a good value.
-_STEP, _WIDTH, _STARTS = 4, 256, 32
+_STEP, _WIDTH, _STARTS = 3, 128, 32
 
 
 @dataclass(frozen=True, eq=False)

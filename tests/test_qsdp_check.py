@@ -190,7 +190,8 @@ def test_long_enumerations_report_progress(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(qsdp_check.time, "monotonic", lambda: next(now))
     stream, M = io.StringIO(), np.eye(14)
     assert qsdp_check.enumerate_leaf(M, np.arange(14), np.zeros(0), stream) == 14.0
-    assert "enumerating: " in stream.getvalue()
+    assert "\renumerating: 0 million vectors tried" in stream.getvalue()
+    assert stream.getvalue().endswith("tried \n")
 
 
 # -- no ------------------------------------------------------------------------------------------------
@@ -508,3 +509,47 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="include_data must be True or False"):
         certificate.save(tmp_path / "c", include_data=1)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
+
+
+# -- its parts -----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), N=st.sampled_from([1, 2, 3, 4, 5, 6, 7, 8, 17]), k=st.integers(0, 4))
+def test_its_enumeration(seed: int, N: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((3 * N, N)) if seed % 2 else rng.integers(-2, 3, (3 * N, N)).astype(float)
+    if seed % 3 == 0:
+        X[:, 0] = 0.0
+    M = X.T @ (X * rng.standard_normal(3 * N)[:, None])
+    order, s = rng.permutation(N), np.concatenate([[1], rng.choice([-1, 1], 3)])[: min(k, N)]
+    U = qsdp_check.signs_of(N).T
+    these = np.all(U[:, order[: len(s)]] == s, axis=1)
+    true = np.abs(U[these] @ M).sum(axis=1).max()
+    assert qsdp_check.enumerate_leaf(M, order, s, io.StringIO()) == pytest.approx(true, rel=1e-12, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 7))
+def test_its_price_of_a_leaf_with_any_shift(seed: int, N: int) -> None:
+    rng = np.random.default_rng(seed)
+    M = rng.standard_normal((N, N))
+    M = M + M.T
+    true = np.abs(qsdp_check.signs_of(N).T @ M).sum(axis=1).max()
+    z = rng.standard_normal(1 + 2 * N) * 10.0 ** rng.uniform(-2, 1)
+    leaves = [(np.zeros(0, dtype=int), z)]
+    assert qsdp_check.price_of(M, rng.permutation(N), leaves, io.StringIO()) >= true * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", range(5))
+def test_its_losses_are_the_library_s(loss: str, seed: int) -> None:
+    problem, rng = problem_of(seed, loss), np.random.default_rng(seed)
+    t = 3.0 * rng.standard_normal(problem.y.shape)
+    delta = 1.0 if loss == "huber" else 0.0
+    value = problem.loss.value(t, problem.y)
+    assert qsdp_check.value_of(loss, delta, t, problem.y) == pytest.approx(value, rel=1e-13)
+    nu = -problem.loss.project_dual(-rng.standard_normal(problem.y.shape), problem.y)
+    found, dual = qsdp_check.dual_value(loss, delta, nu, problem.y), -problem.loss.conjugate(-nu, problem.y)
+    size = np.abs(nu * problem.y).sum() + np.square(nu).sum() + len(nu)
+    assert dual - 1e-13 * size <= found <= dual + 1e-15 * size
