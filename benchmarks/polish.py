@@ -26,6 +26,7 @@ from rich.table import Table
 import qsdp
 from qsdp.lifting import append_constant
 from qsdp.refinement.column_generation import column_generation
+from qsdp.refinement.fixed_size import best_of_size
 from qsdp.refinement.polish import polish
 from qsdp.refinement.refit import refit
 
@@ -59,8 +60,6 @@ def networks_of(problem, seed, quick):
     yield "  + free refit", refit(polished, problem), lap()
     if quick:
         return
-    from qsdp.refinement.fixed_size import best_of_size
-
     best = best_of_size(
         problem, FEW, time_limit=SEARCH_SECONDS, starts=[sampled], relaxation=relaxation, random_state=seed
     )
