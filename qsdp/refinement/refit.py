@@ -20,7 +20,7 @@ __all__ = ["SECOND_LAYERS", "refit"]
 SECOND_LAYERS = ("free", "shared")
 
 #: Of the value from which on zero is optimal: what stands for beta = 0, where weights have no price.
-_LEAST_PRICE = 1e-9
+_LEAST_PRICE = 1e-7
 
 #: Neurons taken into the restricted problem at a time.
 _BATCH = 300
@@ -49,7 +49,8 @@ def refit(
     Returns
     -------
     BilinearNetwork
-        Its objective is never larger than that of `network`.
+        Its objective is never larger than that of `network`, unless a shared magnitude is asked for a network
+        whose magnitudes differ.
 
     Raises
     ------
@@ -59,8 +60,8 @@ def refit(
     Notes
     -----
     Neurons enter the convex problem as their prices :math:`|u_j^T M_\nu v_j|` exceed :math:`\beta D`, so its size is
-    that of the result: networks of any width can be refitted. With ``beta = 0`` weights cost a billionth of what would
-    make zero optimal, which keeps them bounded.
+    that of the result: networks of any width can be refitted. With ``beta = 0`` weights cost a ten-millionth of
+    what would make zero optimal, which keeps them bounded.
 
     Examples
     --------
@@ -78,6 +79,8 @@ def refit(
     check_real("tol", tol, strict=True)
     one = _shared if second_layer == "shared" else _free
     refitted = one(network, problem, tol)
+    if second_layer == "shared" and not network.shared_alpha:
+        return refitted
     return refitted if problem.objective(refitted) <= problem.objective(network) else network
 
 
