@@ -177,7 +177,7 @@ def column_generation(
     ('optimal', 'exact', True)
     """
     clock = Clock(time_limit)
-    _check(problem, neurons, tol, time_limit, relaxation, start, verbose)
+    _check(problem, neurons, tol, time_limit, relaxation, start, verbose, callback)
     rng = check_random_state(random_state)
     history: list[Round] = []
     report = _reporter(history, verbose, callback)
@@ -200,7 +200,9 @@ def column_generation(
 # -- arguments -----------------------------------------------------------------------------------------
 
 
-def _check(problem: Any, neurons: Any, tol: Any, time_limit: Any, relaxation: Any, start: Any, verbose: Any) -> None:
+def _check(
+    problem: Any, neurons: Any, tol: Any, time_limit: Any, relaxation: Any, start: Any, verbose: Any, callback: Any
+) -> None:
     if not isinstance(problem, TrainingProblem):
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
     check_choice("neurons", neurons, NEURONS)
@@ -208,6 +210,8 @@ def _check(problem: Any, neurons: Any, tol: Any, time_limit: Any, relaxation: An
     check_flag("verbose", verbose)
     if time_limit is not None:
         check_real("time_limit", time_limit, strict=True)
+    if callback is not None and not callable(callback):
+        raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
     if problem.beta == 0.0:
         raise InvalidInputError(
             "beta must be > 0 for column_generation, which prices neurons against beta D; got 0. "
@@ -284,8 +288,9 @@ def _bilinear(
     seeds = [start] if start is not None else []
     if relaxation is not None and relaxation.status != "failed":
         seeds.append(_sampled(relaxation, k, rng))
-    if floor is not None and seeds:
-        master.add(pricing.seeds(floor.nu, seeds))
+    if seeds:
+        worth = floor.nu if floor is not None else _slope(problem, k, seeds[0])
+        master.add(pricing.seeds(worth, seeds))
     outcome = generate(
         master, pricing, tol=tol, clock=clock, floor=0.0 if floor is None else floor.value, report=report
     )
@@ -305,6 +310,12 @@ def _bilinear(
     columns = zip(output_columns(floor.nu), np.atleast_2d(floor.z), strict=True)
     trees = tuple(root_tree(z * bool(np.any(column))) for column, z in columns)
     return _Part(atoms, weights, floor.nu, trees, (None,) * len(trees), False, outcome.status)
+
+
+def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:
+    """Return minus the gradient of the loss at a network's predictions: at an optimal one an optimal dual vector."""
+    prediction = network.predict(problem.X)
+    return -problem.loss.gradient(prediction if k is None else prediction[:, k], problem.y)
 
 
 def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) -> BilinearNetwork:
@@ -500,7 +511,7 @@ def _polynomial_network(problem: TrainingProblem, atoms: Atoms, weights: FloatAr
     activation: PolynomialActivation = problem.activation or QUADRATIC
     Q = atoms.U[:, : problem.n_features]
     if not len(atoms):
-        return PolynomialNetwork(np.ones((1, problem.n_features), dtype=np.int8), np.zeros(1), activation)
+        return PolynomialNetwork(np.full((1, problem.n_features), problem.levels - 1), np.zeros(1), activation)
     # The search may orient a lifted neuron so that its last entry is -1.
     if problem.lifted:
         Q = Q * atoms.U[:, -1:]
