@@ -344,6 +344,19 @@ def test_false_claims_with_a_right_digest(
     assert (code, line[:4]) == (1, "no: ")
 
 
+def test_one_half_twice_is_not_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = problem_of(6, "squared")
+    halves = [Leaf(np.array(fixed, dtype=np.int8), None) for fixed in ((1, 1), (1, -1))]
+    tree = PriceTree(np.arange(3), tuple(halves))
+    certificate_of(problem, random_network(problem), problem.y, [tree], "exact").save(tmp_path / "c")
+    assert answer(tmp_path / "c", capsys)[0] == 0
+    for half in (1, -1):
+        fields = contents_of(tmp_path / "c")
+        fields["signs"][[1, 3]] = half
+        rewritten(tmp_path / "d", **fields)
+        assert answer(tmp_path / "d", capsys) == (1, "no: a leaf lies in another one")
+
+
 @pytest.mark.parametrize(
     ("loss", "change", "message"),
     [

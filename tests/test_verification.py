@@ -20,7 +20,7 @@ from qsdp._proof import check_tree, enumerated, root_tree, tree_bound
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss
 from qsdp.pricing import Leaf, PriceTree
-from qsdp.verification import semidefinite_shift, verified_bound, verified_scales
+from qsdp.verification import _leaf_price, _matrix, semidefinite_shift, verified_bound, verified_scales
 
 FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
 UNIT = 2.0**-53
@@ -153,6 +153,13 @@ def test_the_domain_is_tested_exactly(loss: str, nu: list[Any]) -> None:
     assert bound_of_loss(LOSSES[loss](), np.zeros_like(y), y) >= -1e-15
 
 
+def test_a_probability_next_to_one_is_allowed_for() -> None:
+    # 1 - p rounds to 1 - u, whose entropy u exceeds the true one, 0.6 u.
+    nu, y = np.array([[0.6 * UNIT, -0.6 * UNIT]]), np.array([[1.0, 0.0]])
+    loss = LOSSES["cross_entropy"]()
+    assert Fraction(bound_of_loss(loss, nu, y)) <= true_value(loss, nu, y)
+
+
 def test_a_loss_unknown_to_the_verification_is_refused() -> None:
     class Odd(LOSSES["squared"]):  # type: ignore[misc]
         name = "odd"
@@ -218,6 +225,19 @@ def test_a_matrix_indefinite_by_a_little_is_not_called_semidefinite(below: float
     assert d.max() <= 1.01 * below + 1e-13 * p
 
 
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), p=st.integers(1, 6))
+def test_the_factor_may_be_wrong(seed: int, p: int) -> None:
+    rng = np.random.default_rng(seed)
+    F = rng.standard_normal((p, p))
+    A = 0.5 * (F @ F.T + F.T @ F) - 0.5 * np.eye(p)
+    A = 0.5 * (A + A.T)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("numpy.linalg.cholesky", lambda A: np.tril(rng.standard_normal(A.shape)))
+        d = semidefinite_shift(A + 10.0 * np.eye(p))
+    assert is_semidefinite(rational(A + 10.0 * np.eye(p), d))
+
+
 def test_shifts_of_no_proof_are_infinite_and_of_zero_are_zero() -> None:
     assert np.array_equal(semidefinite_shift(np.zeros((3, 3))), np.zeros(3))
     with np.errstate(all="ignore"):
@@ -265,7 +285,8 @@ def test_enumeration_beyond_one_block_finds_the_maximum() -> None:
         (enumerated_tree(3, (1, 1), (1, -1), (1, -1, 1)), "cover every sign vector once"),
         (enumerated_tree(3, (1,), ()), "cover every sign vector once"),
         (enumerated_tree(3, (1,), (1,)), "cover every sign vector once"),
-        (enumerated_tree(3, (1, 1), (1, 1), (1, 1)), "cover every sign vector once"),
+        (enumerated_tree(3, (1, 1), (1, 1)), "cover every sign vector once"),
+        (enumerated_tree(3, (1, 1), (1, 1, -1), (1, -1, 1)), "cover every sign vector once"),
         (enumerated_tree(3, (1, -1, 1), (1, -1, -1), (1, 1, 1)), "cover every sign vector once"),
         (PriceTree(np.arange(3), ()), "cover every sign vector once"),
         (enumerated_tree(3, (-1,)), "the first of them"),
@@ -294,6 +315,18 @@ def test_too_many_free_signs() -> None:
 # -- the bound -----------------------------------------------------------------------------------------
 
 
+def rational_matrix(rows: Any, nu: list[Fraction], kappa: tuple[Fraction, ...], lifted: bool) -> list[list[Fraction]]:
+    """sum_i nu_i A(x_i) from its definition, with the coefficients a, b/2 and c."""
+    a, half_b, c = kappa
+    weighted = [(w, [Fraction(v) for v in row]) for w, row in zip(nu, rows, strict=True)]
+    d = len(weighted[0][1])
+    M = [[a * sum(w * r[j] * r[k] for w, r in weighted) for k in range(d)] for j in range(d)]
+    if lifted:
+        edge = [half_b * sum(w * r[j] for w, r in weighted) for j in range(d)]
+        M = [[*row, e] for row, e in zip(M, edge, strict=True)] + [[*edge, c * sum(nu)]]
+    return M
+
+
 def exact_price(problem: TrainingProblem, nu: list[Fraction]) -> Fraction:
     """max |u' M v| over signs in rational arithmetic, for columns times M = levels - 1."""
     a, b, c = map(Fraction, problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0))
@@ -308,6 +341,46 @@ def exact_price(problem: TrainingProblem, nu: list[Fraction]) -> Fraction:
         M = [[*row, e] for row, e in zip(M, edge, strict=True)] + [[*edge, c * sum(nu)]]
     signs = itertools.product([1, -1], repeat=N - 1)
     return max(sum(abs(sum(s * m for s, m in zip((1, *u), row, strict=True))) for row in M) for u in signs)
+
+
+@FUZZ
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.sampled_from([1, 3, 70]),
+    lifted=st.booleans(),
+    wrong=st.sampled_from([0, 1e-14, 0.1]),
+)
+def test_the_matrix_is_as_accurate_as_claimed(seed: int, n: int, lifted: bool, wrong: float) -> None:
+    rng = np.random.default_rng(seed)
+    rows, nu = rng.standard_normal((n, 2)), rng.standard_normal(n)
+    kappa, defects = rng.standard_normal(3), wrong * rng.random(n)
+    M, r = _matrix(rows, kappa, lifted, nu, defects)
+    a, half_b, c = map(Fraction, kappa.tolist())
+    meant = [
+        Fraction(v) + Fraction(e) * sign
+        for v, e, sign in zip(nu, defects, rng.choice([-1, 1], n).tolist(), strict=True)
+    ]
+    true = rational_matrix(rows, meant, (a, half_b, c), lifted)
+    missed = sum(abs(Fraction(M[j, k]) - true[j][k]) for j in range(len(M)) for k in range(len(M)))
+    assert missed <= Fraction(r)
+    assert r <= 1e-12 * (n + 10) + 100.0 * wrong * n
+
+
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 5), unit=st.integers(-30, 30))
+def test_leaves_are_bounded_for_the_floats_themselves(seed: int, N: int, unit: int) -> None:
+    rng = np.random.default_rng(seed)
+    M = np.abs(rng.standard_normal((N, N)))
+    M = M + M.T
+    order, fixed = rng.permutation(N), np.ones(rng.integers(0, N + 1), dtype=np.int8)
+    # All ones is best for nonnegative entries, and the shift of row sums is tight there: only rounding is left.
+    true = sum(Fraction(v) for v in M.ravel().tolist())
+    k = len(fixed)
+    c, rest = M[:, order[:k]].sum(axis=1) / 2, M[:, order[k:]] / 2
+    z = np.concatenate([[c.sum()], c + rest.sum(axis=1), rest.sum(axis=0)])
+    for shift in (None, np.ldexp(z, unit)):
+        price = _leaf_price(M, order, Leaf(fixed, shift), unit)
+        assert true <= Fraction(price) <= true * Fraction(1 + 1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -360,6 +433,19 @@ def test_verified_bounds_hold_and_are_close_to_the_float_ones(loss: str, seed: i
     assert bound <= -problem.loss.conjugate(-dual.nu, problem.y) * (1 + 1e-14)
     exact = verified_bound(problem, dual.nu, [enumerated_tree(problem.size)] * problem.n_outputs)
     assert bound * (1 - 1e-9) <= exact <= optimum.upper
+
+
+def test_the_error_of_the_matrix_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = problem_of(0, "squared", beta=0.1)
+    tree, nu = enumerated_tree(problem.size), 1e3 * problem.y
+    before = verified_scales(problem, nu, [tree])[2][0]
+
+    def worse(*arguments: Any) -> tuple[np.ndarray, float]:
+        M, _ = _matrix(*arguments)
+        return M, tree_bound(M, tree)
+
+    monkeypatch.setattr("qsdp.verification._matrix", worse)
+    assert verified_scales(problem, nu, [tree])[2][0] == pytest.approx(before / 2, rel=1e-9)
 
 
 @pytest.mark.parametrize("n_outputs", [2, 3])
