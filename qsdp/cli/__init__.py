@@ -1,4 +1,4 @@
-"""The command `qsdp`: demo, fit, predict, resample, datasets."""
+"""The command `qsdp`: demo, fit, predict, resample, certify, datasets."""
 
 from qsdp.cli._app import app
 

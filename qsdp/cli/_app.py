@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import qsdp
+from qsdp.cli._certify import certify
 from qsdp.cli._datasets import datasets
 from qsdp.cli._demo import demo
 from qsdp.cli._fit import fit
@@ -50,5 +51,5 @@ app = typer.Typer(
 )
 
 app.callback()(_main)
-for command in (demo, fit, predict, resample, datasets):
+for command in (demo, fit, predict, resample, certify, datasets):
     app.command()(command)

@@ -94,11 +94,10 @@ def demo(
             ("test rows", target.score(result.predict(X_test), y_test)),
         ]
     sizes = f"{len(X_train)} training + {len(X_test)} test rows, d = {n_columns}"
-    certificate = result.certificate
     print_facts([("data", f"{dataset}: {sizes}"), network_fact(result.network, beta, loss)])
     print_figures(
         [
-            *certificate_figures(certificate.lower_bound, certificate.objective, target),
+            *certificate_figures(result.certificate, target),
             *score_figures(target, scores),
             size_figure(result.network),
             time_figure(result),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
-from qsdp._validation import check_choice
+from qsdp._validation import check_choice, check_real
 from qsdp.cli._options import (
     ActivationName,
     Allotment,
@@ -35,7 +38,8 @@ from qsdp.cli._reports import (
 from qsdp.cli._streams import destination, stage
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
-from qsdp.pipeline import solve_and_sample
+from qsdp.pipeline import REFINEMENTS, TIME_LIMIT, QSDPResult, solve_and_sample
+from qsdp.refinement import column_generation
 from qsdp.relaxation.backends import choose_backend
 from qsdp.shaping import SHAPINGS
 from qsdp.tabular import TASKS, CategoricalColumn, NumericColumn, TabularModel, Training, prepare, read_table
@@ -54,6 +58,8 @@ def fit(
     allotment: Allotment = "equal",
     solver: Annotated[str, typer.Option(help="auto | scs | clarabel | mosek | cvxopt.")] = "auto",
     shaping: Annotated[str, typer.Option(help=f"{' | '.join(SHAPINGS)}.")] = "krivine",
+    refine: Annotated[str, typer.Option(help=f"The network: {' | '.join(REFINEMENTS)} (proven optimal).")] = "none",
+    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="For --refine polish and exact.")] = TIME_LIMIT,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out for testing, 0 to < 1.")] = 0.2,
     seed: Seed = 0,
     jobs: Jobs = 1,
@@ -66,7 +72,8 @@ def fit(
     """Train a network on a CSV file, certify it and save it.
 
     Numbers are standardised, text becomes 0/1 columns, missing entries are understood; classes or a number can
-    be predicted.
+    be predicted. --refine refit chooses the weights of the sampled neurons anew and drops most of them, polish
+    improves single bits, and exact goes on to a network that is proven globally optimal, if time allows.
     """
     check_training_options(
         neurons=neurons, beta=beta, seed=seed, loss=loss, levels=levels, allotment=allotment, jobs=jobs
@@ -76,6 +83,10 @@ def fit(
         raise InvalidInputError(f"--test-size must be at least 0 and below 1; got {test_size:g}")
     check_choice("--task", task, TASKS)
     check_choice("--shaping", shaping, SHAPINGS)
+    check_choice("--refine", refine, REFINEMENTS)
+    check_real("--time-limit", time_limit, strict=True)
+    if refine == "exact":
+        check_real("--beta of --refine exact", beta, strict=True)
     choose_backend(solver, get_loss(loss))
     if task == "regression":
         check_loss_of_numbers(loss, f"target {target!r}")
@@ -92,7 +103,9 @@ def fit(
             seed=seed,
         )
         check_neurons(neurons, training.target.n_outputs(get_loss(loss)))
-    with stage(f"Solving the semidefinite relaxation with {training.X.shape[1]} inputs, sampling {neurons} neurons"):
+    rng = np.random.default_rng(seed)
+    solving = f"Solving the semidefinite relaxation with {training.X.shape[1]} inputs, sampling {neurons} neurons"
+    with stage(solving) as tell:
         result = solve_and_sample(
             training.X,
             training.y,
@@ -103,10 +116,14 @@ def fit(
             levels=levels,
             solver=solver,
             shaping=shaping,
+            refine="none" if refine == "exact" else refine,
             allotment=allotment,
+            time_limit=time_limit,
             n_jobs=jobs,
-            random_state=seed,
+            random_state=rng,
         )
+        if refine == "exact":
+            result = _optimised(result, time_limit, rng, tell)
     with stage("Scoring and saving"):
         model = training.model(result, allotment)
         scores = _held_out_scores(model, training)
@@ -115,18 +132,58 @@ def fit(
         [
             *_reading_facts(file, training, drop or []),
             network_fact(model.network, beta, loss),
+            *_refinement_facts(result, neurons),
             ("saved", str(path)),
         ]
     )
-    certificate = result.certificate
     print_figures(
         [
-            *certificate_figures(certificate.lower_bound, certificate.objective, model.target),
+            *certificate_figures(result.certificate, model.target),
             *score_figures(model.target, scores),
             size_figure(model.network),
             time_figure(result),
         ]
     )
+
+
+def _optimised(
+    result: QSDPResult, time_limit: float, rng: np.random.Generator, tell: Callable[[str], None]
+) -> QSDPResult:
+    """Return what `solve_and_sample` returns for refine="exact", and tell how far it is."""
+    start = time.perf_counter()
+    exact = column_generation(
+        result.problem,
+        relaxation=result.relaxation,
+        start=result.network,
+        time_limit=time_limit,
+        random_state=rng,
+        callback=lambda one: tell(
+            f"Closing the gap: round {one.number}, relative gap {one.relative_gap:.1e}, {one.n_neurons} neurons"
+        ),
+    )
+    return replace(
+        result,
+        network=exact.network,
+        certificate=exact.certificate,
+        timings={**result.timings, "refine": time.perf_counter() - start},
+        refine="exact",
+        exact=exact,
+    )
+
+
+def _refinement_facts(result: QSDPResult, neurons: int) -> list[tuple[str, str]]:
+    """Say what became of the sampled neurons."""
+    if result.exact is not None:
+        text = f"exact: {result.network.n_neurons} neurons after {result.exact.rounds} rounds"
+        if result.exact.status != "optimal":
+            text += f", not finished: {result.exact.status}"
+    elif result.refine == "refit":
+        text = f"refit: {result.network.n_neurons} of {neurons} sampled neurons kept"
+    elif result.refine == "polish":
+        text = f"polish: weights of the {neurons} sampled neurons improved"
+    else:
+        return []
+    return [("refined", text)]
 
 
 def _held_out_scores(model: TabularModel, training: Training) -> list[tuple[str, float]]:

@@ -44,15 +44,21 @@ def print_figures(figures: Sequence[Figure]) -> None:
     print_out(grid)
 
 
-def certificate_figures(lower_bound: float, objective: float, target: Target) -> list[Figure]:
-    certificate = Certificate(lower_bound, objective)
+def certificate_figures(certificate: Certificate, target: Target) -> list[Figure]:
     units = ", for the standardised target" if target.classes is None else ""
     return [
-        bound_figure(lower_bound),
-        ("objective", f"{objective:.6g}", f"of this network{units}"),
+        bound_figure(certificate.lower_bound),
+        ("objective", f"{certificate.objective:.6g}", f"of this network{units}"),
         ("gap", f"{certificate.gap:.4g}", "the global optimum is at most this far below"),
-        ("relative gap", f"{100.0 * certificate.relative_gap:.1f} %", "of the objective"),
+        ("relative gap", f"{100.0 * certificate.relative_gap:.1f} %", _proven(certificate)),
     ]
+
+
+def _proven(certificate: Certificate) -> str:
+    """Say "globally optimal" only where the certificate itself does."""
+    if "globally optimal" in str(certificate):
+        return f"of the objective: globally optimal to relative gap {certificate.relative_gap:.2g}"
+    return "of the objective"
 
 
 def bound_figure(lower_bound: float, note: str = "on the global optimum, over networks of any width") -> Figure:

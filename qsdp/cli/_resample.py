@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from qsdp._validation import check_integer
+from qsdp.certificate import Certificate
 from qsdp.cli._options import Force, ModelFile, check_neurons
 from qsdp.cli._reports import (
     bound_figure,
@@ -43,7 +44,7 @@ def resample(
 
     The lower bound holds for networks of any width. For other levels it is carried over, at a loss that --data
     makes smaller. The objective of the new network is known only with --data, which must be the file the model
-    was trained on.
+    was trained on. The network is drawn anew: what `qsdp fit --refine` did to the old one is not repeated.
     """
     check_integer("--neurons", neurons, minimum=1)
     check_integer("--seed", seed, minimum=0)
@@ -68,5 +69,5 @@ def resample(
             ("objective", "not known", advice),
         ]
     else:
-        figures = certificate_figures(model.lower_bound, model.objective, model.target)
+        figures = certificate_figures(Certificate(model.lower_bound, model.objective), model.target)
     print_figures([*figures, size_figure(model.network)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -80,17 +80,17 @@ def say(message: str, style: str = "") -> None:
 
 
 @contextmanager
-def stage(message: str) -> Iterator[None]:
-    """Spin on a terminal during a stage; afterwards print its warnings, a line each."""
+def stage(message: str) -> Iterator[Callable[[str], None]]:
+    """Spin on a terminal during a stage, and yield what changes the message; afterwards print warnings, a line each."""
     console = make_console(stderr=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             if console.is_terminal:
-                with console.status(f"{escape(message)} ..."):
-                    yield
+                with console.status(f"{escape(message)} ...") as status:
+                    yield lambda text: status.update(f"{escape(text)} ...")
             else:
-                yield
+                yield lambda text: None
         finally:
             for warning in caught:
                 if issubclass(warning.category, QSDPWarning):

@@ -90,6 +90,7 @@ SOLUTION_CHECKS: Checks = {
     "levels": lambda value: type(value) is int and 2 <= value <= 128,
     "activation": _is_activation,
     "lower_bound": _is_magnitude,
+    "improved_bound": lambda value: value is None or _is_magnitude(value),
     "regularization": _is_one_of(REGULARIZATIONS),
     "shaping": _is_one_of(SHAPINGS),
 }

@@ -95,8 +95,8 @@ class TabularModel:
     def resample(self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None) -> TabularModel:
         """Return a model with another network from the same solution; its objective is not known.
 
-        For other levels than those that were solved for, the lower bound is what the solution alone proves. See
-        `evaluated`.
+        It is sampled, also where this one is refined. For other levels than those that were solved for, the lower
+        bound is what the solution alone proves. See `evaluated`.
         """
         levels = self.network.levels if levels is None else check_levels(levels)
         covariance = self.solution.covariance(levels)
@@ -108,6 +108,11 @@ class TabularModel:
 
         For other levels than those that were solved for, the lower bound is recomputed too.
         """
+        problem = self.problem(table)
+        return replace(self, objective=problem.objective(self.network), lower_bound=self.solution.bound_with(problem))
+
+    def problem(self, table: Table) -> TrainingProblem:
+        """Return the problem of the network on the table it was trained on; another one is refused."""
         table.require([self.target.name])
         labelled = table.known(self.target.name)
         training = labelled.take(self.holdout.split(len(labelled))[0])
@@ -115,13 +120,12 @@ class TabularModel:
         if digest_of(X, y) != self.digest:
             raise InvalidInputError(
                 f"{table.path!r} is not the file this model was trained on: its training rows differ; "
-                "the objective is known on those only"
+                "objective and bound are those of its own rows only"
             )
         network = self.network
-        problem = TrainingProblem(
+        return TrainingProblem(
             X, y, beta=self.beta, loss=self.loss, activation=network.activation, levels=network.levels
         )
-        return replace(self, objective=problem.objective(network), lower_bound=self.solution.bound_with(problem))
 
     def _inputs(self, table: Table) -> FloatArray:
         return network_inputs(self.encoder.encode(table), self.network.activation)

@@ -42,7 +42,9 @@ class Solution(ReadOnlyArrays):
         Number of levels that was solved for.
     activation : PolynomialActivation or None
     lower_bound : float
-        Bound on the optimum for these levels.
+        Bound on the optimum for these levels that the relaxation proves.
+    improved_bound : float or None
+        A larger one, where exact prices proved it.
     regularization, shaping : str
     """
 
@@ -53,6 +55,7 @@ class Solution(ReadOnlyArrays):
     levels: int
     activation: PolynomialActivation | None
     lower_bound: float
+    improved_bound: float | None
     regularization: str
     shaping: str
 
@@ -63,6 +66,7 @@ class Solution(ReadOnlyArrays):
         weights, nu = np.atleast_2d(relaxation.dual.z), relaxation.dual.nu.reshape(problem.n_samples, -1)
         covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
         Z, V, rho = relaxation.blocks
+        bound = result.certificate.lower_bound
         return cls(
             Z=Z,
             V=V,
@@ -71,6 +75,7 @@ class Solution(ReadOnlyArrays):
             levels=problem.levels,
             activation=problem.activation,
             lower_bound=relaxation.lower_bound,
+            improved_bound=bound if bound > relaxation.lower_bound else None,
             regularization=relaxation.regularization,
             shaping=covariances[0].method,
         )
@@ -79,6 +84,11 @@ class Solution(ReadOnlyArrays):
     def n_outputs(self) -> int:
         """Number C of outputs."""
         return len(self.rho)
+
+    @property
+    def best_bound(self) -> float:
+        """Bound on the optimum for the levels that were solved for."""
+        return self.lower_bound if self.improved_bound is None else self.improved_bound
 
     @property
     def lifted(self) -> bool:
@@ -116,14 +126,19 @@ class Solution(ReadOnlyArrays):
         -----
         On the rescaled data the dual vector is dominated by rescaled weights z. Shrunk by the share s <= 1 that
         makes their sum at most :math:`\beta D` it is feasible, and its value, concave and not negative at zero,
-        is at least s times the old one.
+        is at least s times the old one. Without weights z, as an improved bound is: prices change with the box of
+        the neurons' weights, r times as wide as it was, by no more than a factor of r^2.
         """
         if levels == self.levels:
-            return self.lower_bound
+            return self.best_bound
         sums = (self.weights / self._ratios(levels) ** 2).sum(axis=1)
-        capacity = 0.5 * REGULARIZATIONS[self.regularization] * beta * (self.n_inputs * (levels - 1) + self.lifted)
+        dimension = self.n_inputs * (levels - 1) + self.lifted
+        capacity = 0.5 * REGULARIZATIONS[self.regularization] * beta * dimension
         share = min(1.0, capacity / float(sums.max())) if np.any(sums > 0.0) else 1.0
-        return (1.0 - _ROUNDING) * share * self.lower_bound
+        ratio, before = (levels - 1) / (self.levels - 1), self.n_inputs * (self.levels - 1) + self.lifted
+        growth = max(1.0, ratio) ** 2 if self.lifted else ratio**2
+        least = min(1.0, dimension / (before * growth))
+        return (1.0 - _ROUNDING) * max(share * self.lower_bound, least * self.best_bound)
 
     def bound_with(self, problem: TrainingProblem) -> float:
         """Return a lower bound on the optimum of a `problem` of any number of levels; its data are the solved ones.
@@ -132,7 +147,7 @@ class Solution(ReadOnlyArrays):
         multiple.
         """
         if problem.levels == self.levels:
-            return self.lower_bound
+            return self.best_bound
         weights = self.weights / self._ratios(problem.levels) ** 2
         Z, _, rho = self.blocks(problem.levels)
         cost = problem.regularization_weight(self.regularization) * rho
@@ -158,7 +173,7 @@ class Solution(ReadOnlyArrays):
         return {
             "levels": self.levels,
             "activation": None if self.activation is None else list(self.activation.coefficients),
-            **{name: getattr(self, name) for name in ("lower_bound", "regularization", "shaping")},
+            **{name: getattr(self, name) for name in SCALARS},
         }
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -183,6 +198,8 @@ class Solution(ReadOnlyArrays):
         return solution
 
     def _check_feasible(self) -> None:
+        if self.improved_bound is not None and self.improved_bound <= self.lower_bound:
+            raise StorageError("relaxation: its improved bound is none")
         if np.any(self.rho < 0.0) or np.any(self.weights < 0.0):
             raise StorageError("relaxation: rho or weights are negative")
         for Z, V, rho in zip(self.Z, self.V, self.rho, strict=True):
@@ -199,6 +216,7 @@ class Solution(ReadOnlyArrays):
 
 
 ARRAYS = ("Z", "V", "rho", "weights")
+SCALARS = ("lower_bound", "improved_bound", "regularization", "shaping")
 
 
 def _proven(

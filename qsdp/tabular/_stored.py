@@ -60,8 +60,8 @@ def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:
     objective, bound = fields["objective"], fields["lower_bound"]
     if objective is not None and bound > objective * (1.0 + _TOLERANCE):
         raise StorageError("the lower bound is above the objective")
-    if network.levels == solution.levels and bound != solution.lower_bound:
-        raise StorageError("the lower bound is not that of the relaxation")
+    if network.levels == solution.levels and bound != solution.best_bound:
+        raise StorageError("the lower bound is not that of the solution")
     return TabularModel(
         encoder=encoder,
         target=target,

@@ -34,15 +34,16 @@ class Training:
 
     def model(self, result: QSDPResult, allotment: str = "equal") -> TabularModel:
         """Return the model of a `result` trained on X and y."""
+        solution = Solution.of(result)
         return TabularModel(
             encoder=self.encoder,
             target=self.target,
             network=result.network,
-            solution=Solution.of(result),
+            solution=solution,
             loss=result.problem.loss.name,
             beta=result.problem.beta,
             allotment=allotment,
-            lower_bound=result.certificate.lower_bound,
+            lower_bound=solution.best_bound,
             objective=result.certificate.objective,
             holdout=self.holdout,
             digest=digest_of(self.X, self.y),

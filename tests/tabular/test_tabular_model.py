@@ -25,7 +25,7 @@ def test_the_model_survives_its_file(model: TabularModel, csv_file: Path, tmp_pa
     np.testing.assert_array_equal(loaded.network.U, model.network.U)
     for name in ("Z", "V", "rho", "weights"):
         np.testing.assert_array_equal(getattr(loaded.solution, name), getattr(model.solution, name))
-    for name in ("levels", "activation", "lower_bound", "regularization", "shaping"):
+    for name in ("levels", "activation", "lower_bound", "improved_bound", "regularization", "shaping"):
         assert getattr(loaded.solution, name) == getattr(model.solution, name), name
 
 

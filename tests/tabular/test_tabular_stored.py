@@ -51,7 +51,7 @@ def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Pat
             or (value == 1.5 and field in not_negative)
             or (value is None and field in {1, 2, "objective", "classes"})
             # What was there already.
-            or (value is None and field == "activation")
+            or (value is None and field in {"activation", "improved_bound"})
             or (value == {} and field == "dropped")
         )
         assert allowed, (field, value)
@@ -71,6 +71,8 @@ def test_fields_that_contradict_each_other(model: TabularModel, tmp_path: Path) 
         replaced(header, ("target", "classes"), ["1", "1.0"]),
         replaced(header, ("target", "scale"), -2.0),
         replaced(header, ("relaxation", "lower_bound"), 0.0),
+        replaced(header, ("relaxation", "improved_bound"), header["lower_bound"]),
+        replaced(header, ("relaxation", "improved_bound"), 1.01 * header["lower_bound"]),
         replaced(header, ("relaxation", "levels"), 129),
         replaced(header, ("relaxation", "activation"), [0.0, 0.0, 0.0]),
         replaced(header, ("relaxation", "activation"), [1.0, 0.0, 0.0]),

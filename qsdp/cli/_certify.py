@@ -1,0 +1,128 @@
+"""`qsdp certify`: a file that proves how good a model is, for others to check."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from qsdp._files import write_whole
+from qsdp._validation import check_choice, check_real, warn
+from qsdp.certificate import KINDS, Certificate
+from qsdp.certificate import certify as certify_network
+from qsdp.cli._options import Force, ModelFile
+from qsdp.cli._reports import certificate_figures, network_fact, print_facts, print_figures
+from qsdp.cli._streams import destination, stage
+from qsdp.networks import BilinearNetwork
+from qsdp.pipeline import TIME_LIMIT
+from qsdp.problem import TrainingProblem
+from qsdp.refinement import column_generation
+from qsdp.relaxation import solve_relaxation
+from qsdp.tabular import load_model, read_table
+from qsdp.verification import verified_bound
+
+#: Relative gap that is not worth a search for a better dual vector.
+_CLOSED = 1e-6
+
+_KIND_NOTES = {
+    "sdp": "prices of neurons bounded by the semidefinite relaxation",
+    "exact": "prices of neurons computed exactly",
+}
+_ARITHMETIC_NOTES = {
+    "float": "with an allowance for rounding",
+    "verified": "guarded against all rounding",
+}
+
+
+def certify(
+    model_file: ModelFile,
+    file: Annotated[Path, typer.Argument(metavar="TRAIN.csv", help="The file given to `qsdp fit`.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="CERT", help="Where to write the certificate; MODEL.cert here by default."),
+    ] = None,
+    kind: Annotated[str, typer.Option(help=f"Of the bound: {' | '.join(KINDS)}.")] = "sdp",
+    verified: Annotated[bool, typer.Option("--verified", help="Guard the bound against all rounding.")] = False,
+    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="For --kind exact.")] = TIME_LIMIT,
+    no_data: Annotated[
+        bool, typer.Option("--no-data", help="Put the encoded rows into CERT.npz instead of the certificate.")
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Write a certificate of a model, which `qsdp-check` verifies with NumPy alone.
+
+    Objective and lower bound are computed from the data anew; nothing that the model claims is used. --kind sdp
+    solves the relaxation; --kind exact also computes prices exactly and searches for the best bound in the time
+    given, which proves a model of `qsdp fit --refine exact` optimal.
+    """
+    check_choice("--kind", kind, KINDS)
+    check_real("--time-limit", time_limit, strict=True)
+    inputs = [model_file, file]
+    path = destination(output or Path(f"{model_file.stem}.cert"), force=force, inputs=inputs)
+    rows = destination(path.with_name(f"{path.name}.npz"), force=force, inputs=inputs) if no_data else None
+    with stage(f"Reading {file}"):
+        model = load_model(model_file)
+        problem = model.problem(read_table(file))
+    with stage(f"Proving a bound on the optimum with {problem.n_features} inputs"):
+        certificate = _certificate(model.network, problem, kind, time_limit)
+        if verified:
+            certificate = _guarded(certificate)
+        if certificate.kind != kind:
+            warn("no bound by exact prices was proven; a larger --time-limit may help")
+        if rows is not None:
+            _save_rows(problem, rows)
+        certificate.save(path, include_data=not no_data)
+    check = shlex.join(["qsdp-check", str(path), *(["--data", str(rows)] if rows else [])])
+    print_facts(
+        [
+            ("data", f"{file}: {problem.n_samples} training rows, the same as those of {model_file}"),
+            network_fact(model.network, model.beta, model.loss),
+            ("saved", f"{path}, {rows}" if rows else str(path)),
+            ("check", check),
+        ]
+    )
+    print_figures(
+        [
+            *certificate_figures(certificate, model.target),
+            ("kind", certificate.kind, _KIND_NOTES[certificate.kind]),
+            ("arithmetic", certificate.arithmetic, _ARITHMETIC_NOTES[certificate.arithmetic]),
+        ]
+    )
+
+
+def _certificate(network: BilinearNetwork, problem: TrainingProblem, kind: str, time_limit: float) -> Certificate:
+    relaxation = solve_relaxation(problem)
+    if kind == "sdp":
+        return certify_network(network, problem, relaxation)
+    deadline = time.monotonic() + time_limit
+    certificate = certify_network(network, problem, relaxation, kind="exact", time_limit=time_limit)
+    left = deadline - time.monotonic()
+    if problem.beta == 0.0 or left <= 0.0 or (certificate.kind == "exact" and certificate.relative_gap <= _CLOSED):
+        return certificate
+    # The gradient of a loss with kinks proves nothing, nor does that of a network that is not optimal.
+    found = column_generation(
+        problem, relaxation=relaxation, start=network, time_limit=left, random_state=0
+    ).certificate
+    if found.proof is None or found.lower_bound <= certificate.lower_bound:
+        return certificate
+    proof = replace(found.proof, network=network)
+    return replace(found, objective=certificate.objective, proof=proof)
+
+
+def _guarded(certificate: Certificate) -> Certificate:
+    proof = certificate.proof
+    assert proof is not None
+    bound = verified_bound(proof.problem, proof.nu, proof.trees)
+    return replace(certificate, lower_bound=bound, arithmetic="verified")
+
+
+def _save_rows(problem: TrainingProblem, path: Path) -> None:
+    stream = io.BytesIO()
+    np.savez(stream, X=problem.X, y=problem.y)
+    write_whole(path, stream.getvalue())
