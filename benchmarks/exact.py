@@ -18,7 +18,6 @@ import json
 import os
 import platform
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -298,7 +297,6 @@ def main():
             case = CASES[number]
             row, result, relaxation, call = measure(case, repeats)
             results["exact"].append(row)
-            print(row, file=sys.stderr, flush=True)
             if number in CHECKED:
                 results["checks"].append(check(case, result, relaxation))
             if case[1] == "squared" or case[0] == "breast-cancer":
