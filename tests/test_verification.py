@@ -435,6 +435,20 @@ def test_verified_bounds_hold_and_are_close_to_the_float_ones(loss: str, seed: i
     assert bound * (1 - 1e-9) <= exact <= optimum.upper
 
 
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 5), size=st.sampled_from([0.0, 0.1, 1.0]))
+def test_shifts_that_do_not_suffice_are_paid_for(seed: int, N: int, size: float) -> None:
+    rng = np.random.default_rng(seed)
+    M = rng.standard_normal((N, N))
+    M = M + M.T
+    true = max(float(np.abs(M @ u).sum()) for u in itertools.product([1.0, -1.0], repeat=N))
+    shift = size * rng.standard_normal(1 + 2 * N)
+    leaf = Leaf(np.zeros(0, dtype=np.int8), shift)
+    assert _leaf_price(M, np.arange(N), leaf, 0) >= true * (1 - 1e-14)
+    # No shift is worse than its lack of definiteness: the float bound says the same.
+    assert _leaf_price(M, np.arange(N), leaf, 0) == pytest.approx(tree_bound(M, PriceTree(np.arange(N), (leaf,))), 1e-9)
+
+
 def test_the_error_of_the_matrix_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(0, "squared", beta=0.1)
     tree, nu = enumerated_tree(problem.size), 1e3 * problem.y
