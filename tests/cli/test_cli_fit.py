@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cli_program import figure, messy, number, refused, run
 
-from qsdp.tabular import load_model
+import qsdp
+from qsdp.tabular import load_model, read_table
 
 
 def test_fit_reports_how_it_read_the_file(here: Path) -> None:
@@ -85,6 +90,84 @@ def test_fit_two_classes_with_two_outputs(here: Path) -> None:
         assert float(no) + float(yes) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("options", [[], ["--loss", "logistic", "--levels", 3, "--activation", "relu"]])
+def test_fit_and_refine(here: Path, options: list[Any]) -> None:
+    (here / "messy.csv").write_bytes(messy())
+    common = ["fit", "messy.csv", "--target", "label", "--drop", "id", "--drop", "price", "--neurons", 300, *options]
+    objectives, bounds = {}, {}
+    for refine in ("none", "refit", "polish", "exact"):
+        result = run(*common, "--refine", refine, "--output", f"{refine}.qsdp")
+        assert (result.exit_code, result.stderr) == (0, "")
+        text, model = result.stdout, load_model(f"{refine}.qsdp")
+        assert model.objective == pytest.approx(number(text, "objective"), rel=1e-5)
+        assert model.lower_bound == pytest.approx(number(text, "lower bound"), rel=1e-5)
+        assert figure(text, "network").startswith(f"{model.network.n_neurons} neurons, ")
+        assert ("globally optimal to relative gap" in text) == (refine == "exact")
+        kept = model.network.n_neurons
+        if refine == "none":
+            assert "refined" not in text
+        else:
+            assert "refine " in figure(text, "time")
+            assert figure(text, "refined").startswith(
+                {
+                    "refit": f"refit: {kept} of 300 sampled neurons kept",
+                    "polish": "polish: weights of the 300 sampled neurons improved",
+                    "exact": f"exact: {kept} neurons after ",
+                }[refine]
+            )
+        assert (kept < 94) if refine in ("refit", "exact") else (kept == 300)
+        objectives[refine], bounds[refine] = model.objective, model.lower_bound
+        # What is stored can be used.
+        assert len(run("predict", f"{refine}.qsdp", "messy.csv").stdout.splitlines()) == 121
+        assert run("resample", f"{refine}.qsdp", "--neurons", 300, "--data", "messy.csv", "--force").exit_code == 0
+        again = load_model(f"{refine}-300.qsdp")
+        assert again.lower_bound == model.lower_bound
+        assert again.objective == pytest.approx(objectives["none"], rel=1e-12)
+    assert objectives["exact"] < min(objectives["refit"], objectives["polish"])
+    assert max(objectives["refit"], objectives["polish"]) < objectives["none"]
+    assert bounds["none"] == bounds["refit"] == bounds["polish"] < bounds["exact"] <= objectives["exact"]
+    assert objectives["exact"] - bounds["exact"] <= 1e-6 * objectives["exact"]
+
+
+def test_fit_exact_is_that_of_the_library(here: Path) -> None:
+    (here / "messy.csv").write_bytes(messy())
+    run("fit", "messy.csv", "--target", "price", "--drop", "id", "--drop", "label", "--refine", "exact", "--seed", 3)
+    model = load_model("messy.qsdp")
+    problem = model.problem(read_table("messy.csv"))
+    result = qsdp.solve_and_sample(problem.X, problem.y, 1000, 1.0, refine="exact", random_state=3)
+    np.testing.assert_array_equal(result.network.U, model.network.U)
+    assert (result.certificate.objective, result.certificate.lower_bound) == (model.objective, model.lower_bound)
+
+
+def test_fit_exact_without_time(here: Path) -> None:
+    (here / "messy.csv").write_bytes(messy())
+    result = run(
+        "fit", "messy.csv", "--target", "label", "--drop", "id", "--drop", "price", "--refine", "exact",
+        "--time-limit", "1e-9",
+    )  # fmt: skip
+    assert result.exit_code == 0
+    assert "not finished: time limit" in figure(result.stdout, "refined")
+    assert "globally optimal" not in result.stdout
+    model = load_model("messy.qsdp")
+    assert model.objective is not None
+    assert model.lower_bound <= model.objective
+
+
+def test_fit_exact_tells_its_progress(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "messy.csv").write_bytes(messy(40))
+    told: list[str] = []
+
+    @contextmanager
+    def listening(message: str) -> Iterator[Callable[[str], None]]:
+        yield told.append
+
+    monkeypatch.setattr("qsdp.cli._fit.stage", listening)
+    result = run("fit", "messy.csv", "--target", "label", "--drop", "id", "--drop", "price", "--refine", "exact")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert told
+    assert all(re.fullmatch(r"Closing the gap: round \d+, relative gap [\d.e+-]+, \d+ neurons", line) for line in told)
+
+
 def test_fit_needs_force_to_overwrite(here: Path) -> None:
     (here / "messy.csv").write_bytes(messy())
     (here / "messy.qsdp").write_text("precious")
@@ -108,6 +191,10 @@ def test_fit_needs_force_to_overwrite(here: Path) -> None:
         (["--loss", "cubic"], "--loss must be one of"),
         (["--shaping", "round"], "--shaping must be one of"),
         (["--solver", "magic"], "solver must be one of"),
+        (["--refine", "perfect"], "--refine must be one of 'exact', 'none', 'polish', 'refit'; got 'perfect'"),
+        (["--refine", "polish", "--time-limit", "0"], "--time-limit must be a finite number > 0; got 0"),
+        (["--time-limit", "inf"], "--time-limit must be a finite number > 0; got inf"),
+        (["--refine", "exact", "--beta", "0"], "--beta of --refine exact must be a finite number > 0; got 0"),
         (["--task", "regression", "--loss", "hinge"], "--loss hinge is for classes, target 'y' is a number; use"),
         (["--task", "regression", "--loss", "cross_entropy"], "--loss cross_entropy is for classes"),
         (["--levels", "1"], "levels must be an integer from 2 to 128"),

@@ -23,7 +23,7 @@ def test_version_and_help() -> None:
     for arguments in ([], ["--help"], ["-h"]):
         result = run(*arguments)
         assert result.exit_code == 0
-        for command in ("demo", "fit", "predict", "resample", "datasets"):
+        for command in ("demo", "fit", "predict", "resample", "certify", "datasets"):
             assert command in result.stdout
     assert "--test-size" in run("fit", "--help").stdout
 

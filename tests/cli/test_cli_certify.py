@@ -1,0 +1,248 @@
+"""`qsdp certify` and `qsdp-check`, the commands of README among them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_program import figure, messy, number, refused, run
+
+import qsdp
+import qsdp_check
+from qsdp.certificate import load_certificate
+from qsdp.tabular import load_model, read_table
+
+README = Path(qsdp_check.__file__).parent / "README.md"
+
+
+@pytest.fixture(scope="module")
+def optimal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with messy.csv and exact models of its label."""
+    folder = tmp_path_factory.mktemp("optimal")
+    (folder / "messy.csv").write_bytes(messy())
+    for loss in ("squared", "hinge", "cross_entropy"):
+        result = run(
+            "fit", folder / "messy.csv", "--target", "label", "--drop", "price", "--drop", "id", "--loss", loss,
+            "--refine", "exact", "--output", folder / f"{loss}.qsdp",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.stderr
+    return folder
+
+
+def check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = qsdp_check.main(list(arguments))
+    return code, capsys.readouterr().out.splitlines()[-1]
+
+
+# -- README ---------------------------------------------------------------------------------------------
+
+
+def readme_commands() -> list[str]:
+    section = README.read_text(encoding="utf-8").split("## On the command line\n", 1)[1].split("\n## ", 1)[0]
+    return section.split("```console\n", 1)[1].split("```", 1)[0].splitlines()
+
+
+def customers(n: int = 100) -> str:
+    rng = np.random.default_rng(0)
+    lines = ["months,plan,calls,churn"]
+    for _ in range(n):
+        months, calls, plan = rng.integers(1, 60), rng.poisson(3), rng.choice(["basic", "plus", "family"])
+        churn = "yes" if calls - 0.05 * months + rng.normal() > 1.5 else "no"
+        lines.append(f"{months},{plan},{calls if rng.random() > 0.05 else ''},{churn}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="commands of a POSIX shell")
+def test_the_commands_of_readme(here: Path, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, module in (("qsdp", "qsdp.cli"), ("qsdp-check", "qsdp_check")):
+        (programs / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m {module} "$@"\n')
+        (programs / name).chmod(0o755)
+    root = str(Path(qsdp.__file__).parents[1])
+    environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": root}
+
+    def shell(command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, encoding="utf-8")
+
+    (here / "customers.csv").write_text(customers())
+    (here / "new.csv").write_text(customers(20))
+    commands, outputs = readme_commands(), {}
+    assert {command.split()[0] for command in commands} == {"qsdp", "qsdp-check"}
+    for command in commands:
+        done = shell(command)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+        outputs[command.split("#")[0].strip()] = done.stdout
+    exact = next(text for command, text in outputs.items() if "--refine exact" in command)
+    assert "globally optimal to relative gap" in figure(exact, "relative gap")
+    (answer,) = [text for command, text in outputs.items() if command.startswith("qsdp-check")]
+    assert answer.splitlines()[-1].startswith("yes: ")
+    assert "exact" in answer
+    assert "verified" in answer
+    assert len((here / "predictions.csv").read_text().splitlines()) == 21
+    made = ["customers-5000-3levels.qsdp", "customers.qsdp", "optimal.cert", "optimal.qsdp", "predictions.csv"]
+    assert sorted(path.name for path in here.iterdir()) == sorted([*made, "customers.csv", "new.csv"])
+
+    content = bytearray((here / "optimal.cert").read_bytes())
+    content[len(content) // 2] ^= 1
+    (here / "optimal.cert").write_bytes(content)
+    done = shell("qsdp-check optimal.cert")
+    assert done.returncode == 1
+    assert done.stdout.startswith("no: ")
+
+
+# -- bounds ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [[], ["--verified"]])
+def test_certify_a_sampled_model(
+    trained: Path, here: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    result = run("certify", trained / "label.qsdp", trained / "messy.csv", *options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    text, model = result.stdout, load_model(trained / "label.qsdp")
+    assert figure(text, "saved") == "label.cert"
+    assert figure(text, "check") == "qsdp-check label.cert"
+    assert figure(text, "kind").startswith("sdp ")
+    assert figure(text, "arithmetic").startswith("verified " if options else "float ")
+    assert number(text, "objective") == pytest.approx(model.objective, rel=1e-5)
+    assert number(text, "lower bound") == pytest.approx(model.lower_bound, rel=1e-5)
+    assert "globally optimal" not in text
+    certificate = load_certificate("label.cert", model.problem(read_table(trained / "messy.csv")))
+    assert (certificate.kind, certificate.arithmetic) == ("sdp", "verified" if options else "float")
+    assert certificate.objective == pytest.approx(model.objective, rel=1e-12)
+    assert check(capsys, "label.cert")[0] == 0
+    assert "exists" in refused("certify", trained / "label.qsdp", trained / "messy.csv")
+    assert run("certify", trained / "label.qsdp", trained / "messy.csv", "--force").exit_code == 0
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge", "cross_entropy"])
+@pytest.mark.parametrize("options", [[], ["--verified"]])
+def test_exact_models_are_proven_optimal(
+    optimal: Path, here: Path, capsys: pytest.CaptureFixture[str], loss: str, options: list[str]
+) -> None:
+    """Also where the loss has kinks, at which its gradient proves nothing."""
+    path = optimal / f"{loss}.qsdp"
+    result = run("certify", path, optimal / "messy.csv", "--kind", "exact", "--output", "proof", *options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "globally optimal to relative gap" in figure(result.stdout, "relative gap")
+    assert figure(result.stdout, "kind").startswith("exact ")
+    model = load_model(path)
+    certificate = load_certificate("proof")
+    assert certificate.relative_gap <= 1e-6
+    assert certificate.objective == pytest.approx(model.objective, rel=1e-12)
+    assert certificate.proof is not None
+    np.testing.assert_array_equal(certificate.proof.network.U, model.network.U)
+    code, answer = check(capsys, "proof")
+    assert (code, answer[:4]) == (0, "yes:")
+
+
+def test_a_sampled_model_gets_the_bound_of_the_optimum(
+    optimal: Path, trained: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, best = load_model(trained / "label.qsdp"), load_model(optimal / "squared.qsdp")
+    assert best.objective is not None
+    result = run("certify", trained / "label.qsdp", trained / "messy.csv", "--kind", "exact")
+    assert (result.exit_code, result.stderr) == (0, "")
+    certificate = load_certificate("label.cert")
+    assert certificate.kind == "exact"
+    assert model.lower_bound < certificate.lower_bound <= best.objective * (1.0 + 1e-9)
+    assert certificate.lower_bound == pytest.approx(best.objective, rel=1e-5)
+    assert "globally optimal" not in result.stdout
+    assert check(capsys, "label.cert")[0] == 0
+
+
+def test_several_outputs_levels_and_a_lifted_activation(
+    trained: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [trained / "kind.qsdp", "--neurons", 2000, "--levels", 5]
+    assert run("resample", *arguments, "--output", "five.qsdp").exit_code == 0
+    result = run("certify", "five.qsdp", trained / "iris.csv")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "5 levels, 3 outputs" in figure(result.stdout, "network")
+    # Better than what the solution for three levels proves of five.
+    assert load_certificate("five.cert").lower_bound > load_model("five.qsdp").lower_bound
+    assert check(capsys, "five.cert")[0] == 0
+
+
+def test_no_time_for_exact_prices(optimal: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [optimal / "squared.qsdp", optimal / "messy.csv", "--kind", "exact", "--time-limit", "1e-9"]
+    result = run("certify", *arguments)
+    assert result.exit_code == 0
+    assert result.stderr == "Warning: no bound by exact prices was proven; a larger --time-limit may help\n"
+    assert figure(result.stdout, "kind").startswith("sdp ")
+    assert "globally optimal" not in result.stdout
+    assert check(capsys, "squared.cert")[0] == 0
+
+
+def test_without_data(trained: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = run(
+        "certify", trained / "price.qsdp", trained / "messy.csv", "--no-data", "--output", "my price.cert"
+    )  # fmt: skip
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert figure(result.stdout, "saved") == "my price.cert, my price.cert.npz"
+    assert shlex.split(figure(result.stdout, "check")) == [
+        "qsdp-check", "my price.cert", "--data", "my price.cert.npz",
+    ]  # fmt: skip
+    assert check(capsys, "my price.cert", "--data", "my price.cert.npz")[0] == 0
+    assert "only a digest" in check(capsys, "my price.cert")[1]
+    assert load_certificate("my price.cert").proof is None
+    (here / "my price.cert").unlink()
+    again = ["certify", trained / "price.qsdp", trained / "messy.csv", "--no-data", "--output", "my price.cert"]
+    assert "'my price.cert.npz' exists" in refused(*again)
+    assert run(*again, "--force").exit_code == 0
+
+
+# -- what is refused ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--kind", "exakt"], "--kind must be one of 'exact', 'sdp'; got 'exakt'; did you mean 'exact'?"),
+        (["--time-limit", "0"], "--time-limit must be a finite number > 0; got 0"),
+        (["--time-limit", "nan"], "--time-limit must be a finite number > 0"),
+        (["--time-limit", "soon"], "--time-limit"),
+        (["--output", "."], "is a folder"),
+        (["--output", "no/such/folder.cert"], "does not exist"),
+    ],
+)
+def test_bad_options_are_refused_before_a_file_is_read(
+    here: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
+) -> None:
+    monkeypatch.setattr("qsdp.cli._certify.load_model", lambda path: pytest.fail("read"))
+    assert message in refused("certify", "m.qsdp", "data.csv", *options)
+    assert list(here.iterdir()) == []
+
+
+def test_files_that_are_refused(trained: Path, here: Path) -> None:
+    model, data = trained / "label.qsdp", trained / "messy.csv"
+    (here / "other.csv").write_bytes(messy(seed=1))
+    (here / "sparse.csv").write_text("a\n1\n")
+    (here / "bad.qsdp").write_bytes(model.read_bytes()[:200])
+    before = sorted(path.name for path in here.iterdir())
+    for options in ([], ["--no-data"], ["--kind", "exact"]):
+        assert "not the file this model was trained on" in refused("certify", model, "other.csv", *options)
+        assert "has no column 'label'" in refused("certify", model, "sparse.csv", *options)
+        assert "'none.csv': No such file" in refused("certify", model, "none.csv", *options)
+        assert "'none.qsdp': No such file" in refused("certify", "none.qsdp", data, *options)
+        assert "not a qsdp file" in refused("certify", data, data, *options)
+        assert "'bad.qsdp'" in refused("certify", "bad.qsdp", data, *options)
+    assert "is the input" in refused("certify", "bad.qsdp", data, "--force", "--output", "bad.qsdp")
+    assert "TRAIN.csv" in refused("certify", model)
+    assert sorted(path.name for path in here.iterdir()) == before
+
+
+def test_a_failed_save_leaves_nothing(trained: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(28, "No space left on device", "label.cert")
+
+    monkeypatch.setattr("qsdp._files.os.replace", fail)
+    for options in ([], ["--no-data"]):
+        assert "No space left" in refused("certify", trained / "label.qsdp", trained / "messy.csv", *options)
+    assert list(here.iterdir()) == []
