@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._gap import Gap, relative
-from qsdp._proof import output_columns, root_tree
+from qsdp._proof import output_columns, root_tree, scaled_tree
 from qsdp._validation import (
     FloatArray,
     check_choice,
@@ -25,7 +25,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.polynomial import QUADRATIC, PolynomialNetwork
 from qsdp.pricing import BilinearOracle, PolynomialOracle, Price, PriceTree
 from qsdp.problem import TrainingProblem
-from qsdp.refinement.generation import Clock, Offer, Round, bound_of, generate
+from qsdp.refinement.generation import Clock, Offer, Outcome, Round, generate
 from qsdp.refinement.master import Atoms, Master
 from qsdp.refinement.refit import network_of
 from qsdp.relaxation import Relaxation, solve_relaxation
@@ -49,6 +49,9 @@ _NEIGHBOURS = 100
 
 #: Neurons sampled from a relaxation, and the share of their price from which on they are taken in.
 _SAMPLED, _WORTHY = 500, 0.8
+
+#: Relative gap from which on the last weights are computed as accurately as they can be.
+_CLOSED = 1e-5
 
 #: Share of the time for a relaxation that was not given.
 _SHARE = 0.25
@@ -294,15 +297,17 @@ def _bilinear(
     outcome = generate(
         master, pricing, tol=tol, clock=clock, floor=0.0 if floor is None else floor.value, report=report
     )
-    atoms, weights = master.support()
+    atoms, weights = master.support(_accuracy(outcome))
     M = np.int8(problem.levels - 1)
     U, V = atoms.U.copy(), atoms.V.copy()
     U[:, : problem.n_features] *= M
     V[:, : problem.n_features] *= M
     atoms = Atoms(U, V, atoms.signs, atoms.outputs)
     if outcome.proven is not None and (floor is None or outcome.proven.value >= floor.value):
-        offer = outcome.proven.offer
-        return _Part(atoms, weights, outcome.proven.nu, offer.trees, offer.uppers, offer.exact, outcome.status)
+        proven = outcome.proven
+        trees = tuple(scaled_tree(tree, proven.scale) for tree in proven.offer.trees)
+        prices = tuple(proven.scale * price for price in proven.offer.uppers)
+        return _Part(atoms, weights, proven.nu, trees, prices, proven.offer.exact, outcome.status)
     if floor is None:
         nothing = np.zeros_like(problem.y)
         trees = tuple(root_tree(np.zeros(problem.size)) for _ in range(problem.n_outputs))
@@ -366,7 +371,7 @@ class _BilinearPricing:
 
     def _promising(self, master: Master, found: Sequence[Price], gap: float) -> bool:
         """Whether a proof that nothing is worth more than was found would close much of the gap."""
-        bound = bound_of(master, max(price.value for price in found))
+        bound = master.bound(max(price.value for price in found))
         promised = relative(master.objective - bound, master.objective)
         return not self.clock.over and promised <= max(_PROMISE * gap, self.tol)
 
@@ -409,6 +414,11 @@ class _BilinearPricing:
             tuple(tree for price in prices for tree in price.trees),
             all(price.exact for price in prices),
         )
+
+
+def _accuracy(outcome: Outcome) -> float:
+    """Return the accuracy of the last weights: the finest, where few neurons remain, unless much was left open."""
+    return 1e-12 if outcome.gap <= _CLOSED else min(1e-6, 0.01 * outcome.gap)
 
 
 def _atoms_of(prices: Sequence[Price], size: int) -> Atoms:
@@ -482,7 +492,7 @@ def _polynomial(
             max_atoms=_ATOMS,
             rng=rng,
         )
-        promised = relative(master.objective - bound_of(master, found.value), master.objective)
+        promised = relative(master.objective - master.bound(found.value), master.objective)
         if promised > max(_POLYNOMIAL_PROMISE * gap, tol) or clock.over:
             return Offer(_atoms_of([found], problem.size), found.value)
         price = oracle.prove(
@@ -497,7 +507,7 @@ def _polynomial(
         )
 
     outcome = generate(master, pricing, tol=tol, clock=clock, report=report(None))
-    atoms, weights = master.support()
+    atoms, weights = master.support(_accuracy(outcome))
     network = _polynomial_network(problem, atoms, weights)
     certificate = Certificate(
         lower_bound=outcome.proven.value if outcome.proven else 0.0,

@@ -12,12 +12,11 @@ import numpy as np
 from qsdp._gap import relative
 from qsdp._validation import FloatArray
 from qsdp.refinement.master import Atoms, Master
-from qsdp.relaxation.bounds import best_scale, dual_value
 
 if TYPE_CHECKING:
     from qsdp.pricing import PriceTree
 
-__all__ = ["Clock", "Offer", "Outcome", "Proven", "Round", "bound_of", "generate"]
+__all__ = ["Clock", "Offer", "Outcome", "Proven", "Round", "generate"]
 
 #: Accuracy of the restricted problem as a share of the gap: its dual vector stays well inside, where few atoms
 #: violate their price, and those are the right ones.
@@ -84,10 +83,11 @@ class Offer:
 
 @dataclass(frozen=True, eq=False)
 class Proven:
-    """A dual vector as it was priced, and the bound that follows from it."""
+    """A bound, its dual vector, and the offer for it before it was scaled."""
 
     value: float
     nu: FloatArray
+    scale: float
     offer: Offer
 
 
@@ -111,6 +111,7 @@ class Outcome:
     status: str
     proven: Proven | None
     rounds: int
+    gap: float
 
 
 def generate(
@@ -151,35 +152,29 @@ def generate(
             master.solve(accuracy)
             offer = pricing(master, gap)
             if np.isfinite(offer.upper):
-                value = bound_of(master, offer.upper)
+                value, nu, scale = master.proof(offer.upper)
                 if proven is None or value > proven.value:
-                    proven = Proven(value, master.nu, offer)
+                    proven = Proven(value, nu, scale, offer)
             bound = max(floor, proven.value if proven else floor)
             gap = relative(master.objective - bound, master.objective)
             # What the gap would be if nothing were worth more than was found: a search alone proves nothing.
-            promised = relative(master.objective - bound_of(master, offer.value), master.objective)
+            promised = relative(master.objective - master.bound(offer.value), master.objective)
             promised = min(gap, max(promised, 0.0))
             least, since = (promised, 0) if promised < 0.99 * least else (least, since + 1)
             if report is not None:
                 report(Round(number, master.objective, bound, gap, len(master.atoms), master.n_neurons, clock.seconds))
             if gap <= tol:
-                return Outcome("optimal", proven, number)
+                return Outcome("optimal", proven, number, gap)
             if clock.over:
-                return Outcome("time limit", proven, number)
-            master.prune(gap)
+                return Outcome("time limit", proven, number, gap)
+            master.prune()
             if master.add(offer.atoms):
-                accuracy = min(_COARSEST, max(_ACCURACY * promised, _FINEST))
+                # Where nothing improves, the dual vector is too far from the optimal one to tell what is missing.
+                accuracy = min(_COARSEST, max(_ACCURACY * promised * 0.5**since, _FINEST))
             elif accuracy <= _FINEST:
                 break
             else:
                 accuracy = max(0.01 * accuracy, _FINEST)
     except KeyboardInterrupt:
-        return Outcome("interrupted", proven, number)
-    return Outcome("stalled", proven, number)
-
-
-def bound_of(master: Master, upper: float) -> float:
-    """Return the bound that a master's dual vector proves if no atom is worth more than `upper`."""
-    instance = master.instance
-    largest = instance.capacity / upper if upper > 0.0 else np.inf
-    return max(0.0, dual_value(instance, best_scale(instance, master.nu, largest) * master.nu))
+        return Outcome("interrupted", proven, number, gap)
+    return Outcome("stalled", proven, number, gap)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from qsdp._validation import FloatArray
 from qsdp.refinement.restricted import RestrictedSolution, solve_restricted, sparsify
+from qsdp.relaxation.bounds import best_scale, dual_value
 from qsdp.relaxation.instance import GramReduction, Instance
 
 __all__ = ["Atoms", "Master"]
@@ -21,14 +22,14 @@ _LARGEST_GRAM = 2500
 #: Weights below this share of the largest one are left of the barrier, no neurons.
 _NEGLIGIBLE = 1e-9
 
+#: Accuracy beyond which a solution is none.
+_COARSEST = 0.05
+
 #: Relative difference of objectives that counts as none.
 _EQUAL = 1e-10
 
-#: How far below its price an atom may be worth before it is given up: from the end of the loop to its beginning.
-_LEAST_SLACK, _LARGEST_SLACK = 0.02, 0.3
-
-#: Columns that are kept in any case, and at most.
-_FEW, _MAX_COLUMNS = 300, 3000
+#: Columns kept: a multiple of the dimension of the data's quadratic forms, at least and at most.
+_MULTIPLE, _FEW, _MAX_COLUMNS = 6, 600, 3000
 
 Weights = npt.NDArray[np.int8]
 
@@ -115,7 +116,9 @@ class Master:
         self._columns = np.zeros((len(self._working.target), 0))
         self._known: set[bytes] = set()
         self.objective = instance.loss.value(np.zeros_like(instance.target), instance.target)
-        self.nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
+        working = self._working
+        self._dual = -working.loss.gradient(np.zeros_like(working.target), working.target)
+        self.nu = self._lifted(self._dual)
 
     @property
     def n_neurons(self) -> int:
@@ -154,7 +157,7 @@ class Master:
             working.target,
             np.full(len(atoms), working.capacity),
             outputs=atoms.outputs if working.target.ndim == 2 else None,
-            tol=tol * min(share, 1e3),
+            tol=max(tol, min(tol * share, _COARSEST)),
         )
 
     def _inner_objective(self) -> float:
@@ -163,33 +166,41 @@ class Master:
     def _keep(self, solution: RestrictedSolution) -> None:
         self.weights = solution.weights
         self.objective = (solution.objective + self._constant) * self.units.value
-        nu = solution.nu
+        self._dual = solution.nu
+        self.nu = self._lifted(self._dual)
+
+    def _lifted(self, dual: FloatArray) -> FloatArray:
         if self._reduction is not None:
-            nu = self._reduction.lift_dual(nu, self._working, self.normal)
-        self.nu = nu * (self.units.value / self.units.prediction)
+            dual = self._reduction.lift_dual(dual, self._working, self.normal)
+        return dual * (self.units.value / self.units.prediction)
 
-    def prune(self, gap: float) -> None:
-        """Give up atoms that are neither used nor nearly worth their price, at the relative gap reached."""
-        if len(self.atoms) <= _FEW:
-            return
-        # The dual vector moves by about the root of the gap from here on.
-        slack = min(_LARGEST_SLACK, max(_LEAST_SLACK, 2.0 * math.sqrt(max(gap, 0.0))))
-        prices = self._prices()
-        # All weights are positive until the end, and inversely as what an atom lacks of its price.
-        wanted = np.flatnonzero(prices >= (1.0 - slack) * prices.max())
-        if len(wanted) > _MAX_COLUMNS:
-            wanted = np.sort(wanted[np.argsort(-self.weights[wanted])[:_MAX_COLUMNS]])
-        self._select(wanted)
+    def bound(self, price: float) -> float:
+        """Return the lower bound that `nu` proves if no atom is worth more than `price`."""
+        return self._bound(self._scale(price))
 
-    def _prices(self) -> FloatArray:
-        """Return what every atom is worth to the last dual vector, as a share of its price."""
-        matrices = self.instance.adjoints(self.nu)
-        U, V = self.atoms.U.astype(np.float64), self.atoms.V.astype(np.float64)
-        values = np.zeros(len(U))
-        for output, M in enumerate(matrices):
-            mine = self.atoms.outputs == output
-            values[mine] = np.einsum("ij,ij->i", U[mine] @ M, V[mine]) * self.atoms.signs[mine]
-        return values / self.instance.capacity
+    def proof(self, price: float) -> tuple[float, FloatArray, float]:
+        """Return the bound, its dual vector, and the scale s by which the matrices of `nu` become those of it.
+
+        What of `nu` no atom sees, the residual outside the range of a reduction, is not scaled.
+        """
+        scale = self._scale(price)
+        return self._bound(scale), self._lifted(scale * self._dual), scale
+
+    def _scale(self, price: float) -> float:
+        largest = self.instance.capacity / price if price > 0.0 else math.inf
+        return best_scale(self._working, self._dual, largest)
+
+    def _bound(self, scale: float) -> float:
+        value = dual_value(self._working, scale * self._dual) + self._constant
+        return max(0.0, value * self.units.value)
+
+    def prune(self) -> None:
+        """Give up the atoms of least weight once they are too many."""
+        N = self.instance.size
+        most = min(_MAX_COLUMNS, max(_FEW, _MULTIPLE * self.instance.n_blocks * N * (N + 1) // 2))
+        if len(self.atoms) > most:
+            # All weights are positive until the end, and inversely as what an atom lacks of its price.
+            self._select(np.sort(np.argsort(-self.weights)[: most // 2]))
 
     def _select(self, rows: npt.NDArray[np.intp]) -> None:
         self.atoms, self.weights = self.atoms[rows], self.weights[rows]

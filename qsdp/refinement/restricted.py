@@ -25,7 +25,7 @@ _TO_BOUNDARY = 0.995
 _REFINEMENTS = 4
 
 #: Samples up to which the n x n system is solved rather than the smaller one, which is less accurate.
-_FEW_SAMPLES = 1000
+_FEW_SAMPLES = 3000
 
 #: Iterations without a better gap after which rounding has taken over.
 _PATIENCE = 12
