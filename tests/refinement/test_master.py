@@ -223,23 +223,35 @@ def test_nothing_in_hand_is_the_network_of_zero() -> None:
         nothing = np.zeros_like(problem.y)
         assert master.objective == problem.loss.value(nothing, problem.y)
         assert np.array_equal(master.nu, -problem.loss.gradient(nothing, problem.y))
-        master.prune(0.1)
+        master.prune()
         atoms, weights = master.support()
         assert len(atoms) == len(weights) == master.n_neurons == 0
+
+
+def test_bounds_of_prices() -> None:
+    for n in (8, 60):
+        problem = random_problem(2, 4, n, beta=0.3)
+        master = full_master(problem)
+        master.solve(1e-10)
+        nu = master.nu
+        at_zero = problem.loss.value(np.zeros_like(problem.y), problem.y)
+        price = problem.beta * problem.dimension
+        for worth in (0.5 * price, price, 1.1 * price, 10.0 * price):
+            value, scaled, scale = master.proof(worth)
+            assert value == master.bound(worth)
+            # The dual vector of the bound is feasible, and proves it.
+            assert scale * worth <= price * (1 + 1e-12)
+            assert problem.adjoint(scaled) == pytest.approx(scale * problem.adjoint(nu), rel=1e-9, abs=1e-9)
+            assert value == pytest.approx(-problem.loss.conjugate(-scaled, problem.y), rel=1e-9, abs=1e-9 * at_zero)
+        assert master.bound(price) == pytest.approx(master.objective, rel=1e-8)
+        assert master.bound(1.1 * price) < master.objective
 
 
 # -- what is kept --------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def no_reserve(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let few atoms be given up like many."""
-    monkeypatch.setattr("qsdp.refinement.master._FEW", 0)
-
-
-@pytest.mark.usefixtures("no_reserve")
 @pytest.mark.parametrize("n", [8, 60])
-def test_pruning_keeps_what_is_used(n: int) -> None:
+def test_pruning_keeps_what_is_used(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # With more samples than entries of a form, low prices leave every neuron worth its own.
     problem = random_problem(2, 4, n, beta=0.3 if n < 10 else 30.0)
     master = full_master(problem, m=200)
@@ -247,54 +259,20 @@ def test_pruning_keeps_what_is_used(n: int) -> None:
     used = {key for key, weight in zip(master.atoms.keys(), master.weights, strict=True) if weight > 1e-4}
     before, size = master.objective, len(master.atoms)
     assert 0 < len(used) <= n
-    master.prune(1e-9)
+    master.prune()
+    assert len(master.atoms) == size
+    monkeypatch.setattr("qsdp.refinement.master._MAX_COLUMNS", 40)
+    master.prune()
+    assert len(used) < len(master.atoms) <= 40 < size
     assert used <= set(master.atoms.keys())
-    # Those left out are worth less than 98 per cent of their price.
-    assert len(master.atoms) < 0.5 * size
     assert len(master.weights) == master._columns.shape[1] == len(master.atoms)
     master.solve(1e-9)
     assert master.objective == pytest.approx(before, rel=1e-8)
     check_units(master, problem, gap=1e-8)
-
-
-def test_few_atoms_are_never_given_up() -> None:
-    master = full_master(random_problem(2, 4, 8, beta=0.3))
-    size = len(master.atoms)
-    master.solve(1e-9)
-    assert master.n_neurons < size < 300
-    master.prune(1e-9)
-    assert len(master.atoms) == size
-
-
-@pytest.mark.usefixtures("no_reserve")
-def test_pruning_keeps_more_while_the_gap_is_wide() -> None:
-    problem = random_problem(2, 4, 8, beta=0.3)
-    sizes = []
-    for gap in (1e-9, 1e-2, 1.0):
-        master = full_master(problem, m=200)
-        master.solve(1e-9)
-        prices = master._prices()
-        assert prices.max() <= 1.0 + 1e-9
-        # The price of an atom by its definition.
-        network = network_of(problem, master.atoms[[3]], np.ones(1))
-        worth = network.predict(problem.X) @ master.nu
-        assert prices[3] == pytest.approx(worth / (problem.beta * problem.dimension), rel=1e-9)
-        master.prune(gap)
-        sizes.append(len(master.atoms))
-    assert sizes[0] < sizes[1] < sizes[2]
-
-
-@pytest.mark.usefixtures("no_reserve")
-def test_pruning_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qsdp.refinement.master._MAX_COLUMNS", 20)
-    problem = random_problem(2, 5, 12, beta=0.3)
-    master = full_master(problem, m=200)
-    master.solve(1e-9)
-    before = master.objective
-    master.prune(1.0)
-    assert len(master.atoms) == 20
-    master.solve(1e-9)
-    assert master.objective == pytest.approx(before, rel=1e-8)
+    # What was given up may come again.
+    kept = len(master.atoms)
+    U, V = random_neurons(np.random.default_rng(0), 200, problem)
+    assert master.add(both_signs(U, V)) == size - kept > 0
 
 
 def check_support(problem: TrainingProblem, master: Master) -> None:
