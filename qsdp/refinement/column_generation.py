@@ -19,17 +19,17 @@ from qsdp._validation import (
     check_real,
 )
 from qsdp.activations import PolynomialActivation
-from qsdp.certificate import Certificate, certificate_of, check_fits
+from qsdp.certificate import Certificate, certificate_of, check_fits, price_rounding
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.polynomial import QUADRATIC, PolynomialNetwork
 from qsdp.pricing import BilinearOracle, PolynomialOracle, Price, PriceTree
 from qsdp.problem import TrainingProblem
-from qsdp.refinement.generation import Clock, Offer, Outcome, Round, generate
+from qsdp.refinement.generation import Clock, Offer, Outcome, Proven, Round, generate
 from qsdp.refinement.master import Atoms, Master
 from qsdp.refinement.refit import network_of
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.bounds import instance_bound
+from qsdp.relaxation.bounds import dual_value, instance_bound
 from qsdp.relaxation.instance import Instance
 from qsdp.sampling import sample_network
 from qsdp.shaping import shape_covariance
@@ -510,11 +510,21 @@ def _polynomial(
     atoms, weights = master.support(_accuracy(outcome))
     network = _polynomial_network(problem, atoms, weights)
     certificate = Certificate(
-        lower_bound=outcome.proven.value if outcome.proven else 0.0,
+        # Once more from all samples, with the allowance for their rounding.
+        lower_bound=max(0.0, dual_value(master.instance, outcome.proven.nu)) if outcome.proven else 0.0,
         objective=network.objective(problem),
         kind="exact" if outcome.proven and outcome.proven.offer.exact else "sdp",
     )
     return ColumnGenerationResult(network, certificate, problem, outcome.status, history, clock.seconds)
+
+
+def _polynomial_bound(problem: TrainingProblem, instance: Instance, proven: Proven) -> float:
+    """Return the bound of a priced dual vector, recomputed from the data less what rounding may have added."""
+    M = problem.levels - 1.0
+    rounding = price_rounding(problem.weight_map.with_levels(M), proven.nu)
+    price = proven.scale * proven.offer.upper + rounding
+    scale = best_scale(instance, proven.nu, instance.capacity / price if price > 0.0 else np.inf)
+    return max(0.0, dual_value(instance, scale * proven.nu))
 
 
 def _polynomial_network(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> PolynomialNetwork:
