@@ -27,7 +27,7 @@ from qsdp.relaxation import solve_relaxation
 from qsdp.tabular import load_model, read_table
 from qsdp.verification import verified_bound
 
-#: Relative gap that is not worth a search for a better dual vector.
+#: Relative gap that is not worth a search for a better dual vector, or a warning.
 _CLOSED = 1e-6
 
 _KIND_NOTES = {
@@ -73,7 +73,10 @@ def certify(
         certificate = _certificate(model.network, problem, kind, time_limit)
         if verified:
             certificate = _guarded(certificate)
-        if certificate.kind != kind:
+        if certificate.lower_bound < (1.0 - _CLOSED) * model.lower_bound:
+            advice = "--kind exact" if kind == "sdp" else "a larger --time-limit"
+            warn(f"the lower bound {model.lower_bound:.6g} of the model was not reached; {advice} may help")
+        elif certificate.kind != kind:
             warn("no bound by exact prices was proven; a larger --time-limit may help")
         if rows is not None:
             _save_rows(problem, rows)

@@ -170,14 +170,20 @@ def test_several_outputs_levels_and_a_lifted_activation(
     assert check(capsys, "five.cert")[0] == 0
 
 
-def test_no_time_for_exact_prices(optimal: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = [optimal / "squared.qsdp", optimal / "messy.csv", "--kind", "exact", "--time-limit", "1e-9"]
-    result = run("certify", *arguments)
-    assert result.exit_code == 0
-    assert result.stderr == "Warning: no bound by exact prices was proven; a larger --time-limit may help\n"
-    assert figure(result.stdout, "kind").startswith("sdp ")
-    assert "globally optimal" not in result.stdout
-    assert check(capsys, "squared.cert")[0] == 0
+def test_less_than_was_asked_for(optimal: Path, trained: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sampled, data = [trained / "label.qsdp", trained / "messy.csv"], optimal / "messy.csv"
+    bound = f"the lower bound {load_model(optimal / 'squared.qsdp').lower_bound:.6g} of the model was not reached"
+    no_time = ["--kind", "exact", "--time-limit", "1e-9", "--force"]
+    for arguments, warning in (
+        ([*sampled, *no_time], "no bound by exact prices was proven; a larger --time-limit may help"),
+        ([optimal / "squared.qsdp", data, *no_time], f"{bound}; a larger --time-limit may help"),
+        ([optimal / "squared.qsdp", data, "--force"], f"{bound}; --kind exact may help"),
+    ):
+        result = run("certify", *arguments, "--output", "some.cert")
+        assert (result.exit_code, result.stderr) == (0, f"Warning: {warning}\n")
+        assert figure(result.stdout, "kind").startswith("sdp ")
+        assert "globally optimal" not in result.stdout
+        assert check(capsys, "some.cert")[0] == 0
 
 
 def test_without_data(trained: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
