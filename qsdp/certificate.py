@@ -186,12 +186,16 @@ def certificate_of(
 
 def _price(problem: TrainingProblem, nu: FloatArray, tree: PriceTree, known: float | None) -> float:
     r"""Return an upper bound of the price of `nu`, with an allowance for the rounding of :math:`M_\nu`."""
-    data = problem.map
+    check_tree(tree, problem.size)
+    bound = tree_bound(problem.adjoint(nu), tree) if known is None else known
+    return bound + price_rounding(problem.map, nu)
+
+
+def price_rounding(data: QuadraticMap, nu: FloatArray) -> float:
+    r"""Return by how much the rounding of :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v."""
     a, b, c = (abs(value) for value in data.coefficients)
     sizes = QuadraticMap(np.abs(data.X), (a, b, c), data.lifted).adjoint(np.abs(nu))
-    check_tree(tree, problem.size)
-    bound = tree_bound(data.adjoint(nu), tree) if known is None else known
-    return bound + (data.n_rows + 5) * _EPS * float(sizes.sum())
+    return (data.n_rows + 5) * _EPS * float(sizes.sum())
 
 
 def _scaled(problem: TrainingProblem, nu: FloatArray, price: float) -> tuple[float, float]:

@@ -29,7 +29,7 @@ from qsdp.refinement.generation import Clock, Offer, Outcome, Proven, Round, gen
 from qsdp.refinement.master import Atoms, Master
 from qsdp.refinement.refit import network_of
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.bounds import dual_value, instance_bound
+from qsdp.relaxation.bounds import best_scale, dual_value, instance_bound
 from qsdp.relaxation.instance import Instance
 from qsdp.sampling import sample_network
 from qsdp.shaping import shape_covariance
@@ -510,8 +510,7 @@ def _polynomial(
     atoms, weights = master.support(_accuracy(outcome))
     network = _polynomial_network(problem, atoms, weights)
     certificate = Certificate(
-        # Once more from all samples, with the allowance for their rounding.
-        lower_bound=max(0.0, dual_value(master.instance, outcome.proven.nu)) if outcome.proven else 0.0,
+        lower_bound=_polynomial_bound(problem, master.instance, outcome.proven) if outcome.proven else 0.0,
         objective=network.objective(problem),
         kind="exact" if outcome.proven and outcome.proven.offer.exact else "sdp",
     )
