@@ -230,7 +230,8 @@ def test_a_matrix_indefinite_by_a_little_is_not_called_semidefinite(below: float
 def test_the_factor_may_be_wrong(seed: int, p: int) -> None:
     rng = np.random.default_rng(seed)
     F = rng.standard_normal((p, p))
-    A = F + F.T - 3.0 * np.eye(p)
+    A = F + F.T
+    np.fill_diagonal(A, 1.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("numpy.linalg.cholesky", lambda A: np.tril(rng.standard_normal(A.shape)))
         d = semidefinite_shift(A)
