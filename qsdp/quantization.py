@@ -13,7 +13,7 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.certificate import Certificate
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
-from qsdp.pipeline import QSDPResult, RandomState, solve_and_sample
+from qsdp.pipeline import TIME_LIMIT, QSDPResult, RandomState, solve_and_sample
 from qsdp.problem import check_levels, quadratic_map
 from qsdp.quadratic_form import QuadraticForm
 from qsdp.relaxation import spectral_bound
@@ -154,8 +154,10 @@ def quantize(
     match: str = "model",
     solver: str = "auto",
     shaping: str = "krivine",
+    refine: str = "none",
     tol: float = 1e-6,
     allotment: str = "proportional",
+    time_limit: float | None = TIME_LIMIT,
     n_jobs: int | None = None,
     random_state: RandomState = None,
 ) -> QuantizedMatch:
@@ -187,7 +189,7 @@ def quantize(
         Neurons of a layer or outputs of a model to match, in this order; all by default.
     match : {"model", "polynomial"}, default="model"
         For a `DenseLayer`: match its own outputs, or those of `DenseLayer.to_quadratic_form`.
-    solver, shaping, tol, n_jobs, random_state
+    solver, shaping, refine, tol, time_limit, n_jobs, random_state
         See `solve_and_sample`.
     allotment : {"proportional", "equal"}, default="proportional"
         How neurons are divided among outputs.
@@ -229,8 +231,10 @@ def quantize(
         levels=levels,
         solver=solver,
         shaping=shaping,
+        refine=refine,
         tol=tol,
         allotment=allotment,
+        time_limit=time_limit,
         n_jobs=n_jobs,
         random_state=random_state,
     )

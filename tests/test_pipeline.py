@@ -128,7 +128,7 @@ def test_every_loss(loss: str) -> None:
     assert result.relaxation.status == "optimal"
 
 
-@pytest.mark.parametrize("shaping", ["krivine", "sdp"])
+@pytest.mark.parametrize("shaping", ["krivine", "sdp", "adaptive"])
 def test_every_shaping(shaping: str) -> None:
     result = quietly(X, Y, n_neurons=50, shaping=shaping, random_state=0)
     assert result.covariance.method == shaping
@@ -484,7 +484,7 @@ def test_too_few_neurons_for_the_outputs(bad: int, result: QSDPResult, no_solve:
         solve_and_sample(X, three_outputs("squared"), n_neurons=bad)
 
 
-@pytest.mark.parametrize("shaping", ["krivine", "sdp"])
+@pytest.mark.parametrize("shaping", ["krivine", "sdp", "adaptive"])
 @pytest.mark.parametrize("activation", [None, "relu"])
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (2, 128), (4, 2), (3, 5)])
 def test_resample_with_other_levels_needs_no_solve(

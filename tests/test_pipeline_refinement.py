@@ -1,0 +1,132 @@
+"""Refinement at the end of the pipeline: refit, polish, proven optima, and what resampling makes of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import qsdp
+from qsdp import QSDPResult, QuantizedNetworkClassifier, QuantizedNetworkRegressor, solve_and_sample
+from qsdp.exceptions import InvalidInputError
+from qsdp.losses import LOSSES
+from qsdp.relaxation.backends import BACKENDS
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((40, 4))
+Y = X[:, 0] * X[:, 1] - 0.5 * X[:, 2] ** 2 + 0.1 * RNG.standard_normal(40)
+LABELS = np.where(np.median(Y) < Y, 1.0, -1.0)
+CLASSES = (np.digitize(Y, np.quantile(Y, [0.33, 0.66]))).astype(float)
+
+
+def run(refine: str, target: Any = Y, **options: Any) -> QSDPResult:
+    return solve_and_sample(
+        X, target, **{"n_neurons": 60, "beta": 0.1, "random_state": 0, "refine": refine, **options}
+    )
+
+
+def target_for(loss: str) -> np.ndarray:
+    return CLASSES if loss == "cross_entropy" else LABELS if LOSSES[loss].labels else Y
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_refinement_improves_on_the_one_before(loss: str) -> None:
+    results = {name: run(name, target_for(loss), loss=loss) for name in qsdp.pipeline.REFINEMENTS}
+    objective = {name: result.certificate.objective for name, result in results.items()}
+    slack = 1e-9 * objective["none"]
+    assert objective["exact"] <= min(objective["refit"], objective["polish"]) + slack
+    assert max(objective["refit"], objective["polish"]) < objective["none"]
+    for name, result in results.items():
+        assert result.refine == name
+        assert result.certificate.lower_bound <= objective["exact"]
+        assert result.certificate.objective == result.problem.objective(result.network)
+        assert ("refine" in result.timings) == (name != "none")
+    assert results["polish"].network.n_bits == results["none"].network.n_bits
+    assert results["refit"].network.n_neurons <= 40 * (3 if loss == "cross_entropy" else 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"levels": 3}, {"activation": "relu"}, {"levels": 3, "activation": "relu"}, {"target": np.stack([Y, -Y], 1)}],
+    ids=["bilinear", "levels", "lifted", "both", "vector"],
+)
+def test_exact_networks_are_proven_and_say_so(options: dict[str, Any]) -> None:
+    result = run("exact", **options)
+    assert result.exact is not None
+    assert result.exact.status == "optimal"
+    assert result.certificate.kind == "exact"
+    assert result.certificate.relative_gap <= 1e-6
+    assert "globally optimal to relative gap" in repr(result)
+    # The exact bound beats the relaxation's, or both are the optimum.
+    assert result.certificate.lower_bound >= result.relaxation.lower_bound * (1 - 1e-9)
+
+
+def test_only_certificates_say_optimal() -> None:
+    for refine in ("none", "refit", "polish"):
+        assert "optimal" not in str(run(refine).certificate)
+    stopped = run("exact", time_limit=1e-9)
+    if stopped.certificate.relative_gap > 1e-4:
+        assert "optimal" not in str(stopped.certificate)
+    assert stopped.certificate.lower_bound >= stopped.relaxation.lower_bound * (1 - 1e-9)
+
+
+def test_resampling_repeats_the_refinement_but_not_the_optimum() -> None:
+    polished = run("polish").resample(100, 1)
+    assert polished.refine == "polish"
+    assert polished.certificate.objective < run("none").resample(100, 1).certificate.objective
+    drawn = run("exact").resample(100, 1)
+    assert (drawn.refine, drawn.exact, drawn.network.n_neurons) == ("none", None, 100)
+    assert "refine" not in drawn.timings
+    refitted = drawn.resample(100, 1, refine="refit")
+    assert refitted.refine == "refit"
+    assert refitted.certificate.objective < drawn.certificate.objective
+    with pytest.raises(InvalidInputError, match="refine must be one of 'none', 'polish', 'refit'"):
+        drawn.resample(100, refine="exact")
+
+
+def test_the_same_seed_gives_the_same_network() -> None:
+    for refine in ("refit", "polish", "exact"):
+        first, second = run(refine).network, run(refine).network
+        assert np.array_equal(first.U, second.U)
+        assert np.array_equal(first.alpha, second.alpha)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"refine": "polished"}, "refine must be one of .*did you mean 'polish'"),
+        ({"refine": "polish", "time_limit": 0}, "time_limit must be a finite number > 0; got 0"),
+        ({"refine": "exact", "time_limit": -1.0}, "time_limit must be a finite number > 0; got -1.0"),
+        ({"refine": "exact", "time_limit": float("nan")}, "time_limit must be a finite number > 0; got nan"),
+        ({"refine": "exact", "beta": 0.0}, "beta must be > 0 for refine='exact'"),
+    ],
+)
+def test_bad_input_is_refused_before_any_work(
+    options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(*_: object, **__: object) -> None:
+        raise AssertionError("a solve started")
+
+    for name, backend in BACKENDS.items():
+        monkeypatch.setitem(BACKENDS, name, dataclasses.replace(backend, solve=explode))
+    with pytest.raises(InvalidInputError, match=message):
+        run(**options)
+
+
+def test_estimators_refine() -> None:
+    plain = QuantizedNetworkRegressor(50, random_state=0).fit(X, Y)
+    exact = QuantizedNetworkRegressor(50, refine="exact", random_state=0).fit(X, Y)
+    assert exact.certificate_.kind == "exact"
+    assert exact.certificate_.relative_gap <= 1e-6
+    assert exact.score(X, Y) > plain.score(X, Y)
+    polished = QuantizedNetworkClassifier(50, refine="polish", loss="cross_entropy", random_state=0).fit(X, CLASSES)
+    assert polished.network_.shared_alpha
+    assert polished.resample(80, 1).network_.n_neurons == 80
+
+
+def test_quantize_refines() -> None:
+    S = np.diag([1.0, -1.0, 0.5, 0.0])
+    errors = [qsdp.quantize(S, X, 50, refine=refine, random_state=0).relative_error for refine in ("none", "refit")]
+    assert errors[1] < 0.5 * errors[0]
