@@ -25,6 +25,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.polynomial import QUADRATIC, PolynomialNetwork
 from qsdp.pricing import BilinearOracle, PolynomialOracle, Price, PriceTree
 from qsdp.problem import TrainingProblem
+from qsdp.refinement._threads import few_threads
 from qsdp.refinement.generation import Clock, Offer, Outcome, Proven, Round, generate
 from qsdp.refinement.master import Atoms, Master
 from qsdp.refinement.refit import network_of
@@ -192,8 +193,8 @@ def column_generation(
     parts = []
     for k in range(problem.n_outputs) if apart else [None]:
         one = problem if k is None else problem.output(k)
-        limit = clock.left
-        own = Clock(None if limit is None else limit / (problem.n_outputs - (k or 0)))
+        shares = 1 if k is None else problem.n_outputs - k
+        own = Clock(None if clock.left is None else clock.left / shares)
         parts.append(_bilinear(one, k, relaxation, start, tol, own, rng, report(k)))
         if parts[-1].status == "interrupted":
             clock.stop()
@@ -294,10 +295,11 @@ def _bilinear(
     if seeds:
         worth = floor.nu if floor is not None else _slope(problem, k, seeds[0])
         master.add(pricing.seeds(worth, seeds))
-    outcome = generate(
-        master, pricing, tol=tol, clock=clock, floor=0.0 if floor is None else floor.value, report=report
-    )
-    atoms, weights = master.support(_accuracy(outcome))
+    with few_threads(small=master.small):
+        outcome = generate(
+            master, pricing, tol=tol, clock=clock, floor=0.0 if floor is None else floor.value, report=report
+        )
+        atoms, weights = master.support(_accuracy(outcome))
     M = np.int8(problem.levels - 1)
     U, V = atoms.U.copy(), atoms.V.copy()
     U[:, : problem.n_features] *= M
@@ -506,8 +508,9 @@ def _polynomial(
             _atoms_of([price], problem.size), price.value, price.upper, (price.upper,), price.trees, price.exact
         )
 
-    outcome = generate(master, pricing, tol=tol, clock=clock, report=report(None))
-    atoms, weights = master.support(_accuracy(outcome))
+    with few_threads(small=master.small):
+        outcome = generate(master, pricing, tol=tol, clock=clock, report=report(None))
+        atoms, weights = master.support(_accuracy(outcome))
     network = _polynomial_network(problem, atoms, weights)
     certificate = Certificate(
         lower_bound=_polynomial_bound(problem, master.instance, outcome.proven) if outcome.proven else 0.0,

@@ -17,7 +17,8 @@ from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._enumeration import enumerate_best
 from qsdp.refinement._exchange import exchange, greedy_network, random_network
-from qsdp.refinement.polish import Run, better, deadline_of, few_threads, perturbed
+from qsdp.refinement._threads import few_threads
+from qsdp.refinement.polish import Run, better, deadline_of, is_small, perturbed
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.sampling import MAX_NEURONS, allot, sample_network
 from qsdp.shaping import shape_covariance
@@ -163,7 +164,7 @@ def best_of_size(
     deadline = deadline_of(time_limit)
     C = problem.n_outputs
     owners = np.repeat(np.arange(C), allot(m, [1.0] * C)).tolist() if m >= C else list(range(m))
-    with few_threads(problem):
+    with few_threads(small=is_small(problem)):
         candidates = _starts(problem, owners, given, restarts, relaxation, rng)
         network, objective, polished = _search(problem, owners, candidates, restarts, shared, deadline, rng)
     return FixedSizeResult(network, objective, relaxation.lower_bound, polished, optimal=False)

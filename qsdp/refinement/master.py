@@ -19,6 +19,9 @@ __all__ = ["Atoms", "Master"]
 #: Sides of the Gram matrix up to which its eigendecomposition is cheap beside the rounds it saves.
 _LARGEST_GRAM = 2500
 
+#: Rows, and entries of the data, up to which one thread is as fast as several, and undisturbed by others' work.
+_FEW_ROWS, _SMALL_DATA = 600, 2**20
+
 #: Weights below this share of the largest one are left of the barrier, no neurons.
 _NEGLIGIBLE = 1e-9
 
@@ -119,6 +122,12 @@ class Master:
         working = self._working
         self._dual = -working.loss.gradient(np.zeros_like(working.target), working.target)
         self.nu = self._lifted(self._dual)
+
+    @property
+    def small(self) -> bool:
+        """Whether all products are too small for several threads."""
+        n_entries = len(self.instance.target) * self.instance.size
+        return len(self._working.target) <= _FEW_ROWS and n_entries <= _SMALL_DATA
 
     @property
     def n_neurons(self) -> int:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from qsdp._validation import check_integer, check_random_state, check_real, warn
 from qsdp.certificate import check_fits
@@ -19,6 +16,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import Descent
 from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revive, reweight
+from qsdp.refinement._threads import few_threads
 
 __all__ = ["polish"]
 
@@ -121,7 +119,7 @@ def polish(
     count = 0
     run = Run(problem, network, deadline, rng)
     try:
-        with few_threads(problem):
+        with few_threads(small=is_small(problem)):
             for start in range(starts):
                 if start:
                     if time.monotonic() >= deadline:
@@ -267,18 +265,9 @@ def perturbed(network: BilinearNetwork, rng: np.random.Generator) -> BilinearNet
     return BilinearNetwork(sides[0], sides[1], network.alpha, network.levels, network.activation)
 
 
-@functools.cache
-def _controller() -> ThreadpoolController:
-    # Finding the libraries takes longer than a small polish.
-    return ThreadpoolController()
-
-
-def few_threads(problem: TrainingProblem) -> AbstractContextManager[object]:
-    """Return a context of one thread where products are so small that several only wait for one another."""
-    if problem.n_samples * problem.size > _SMALL_DATA:
-        return nullcontext()
-    limited: AbstractContextManager[object] = _controller().limit(limits=1)
-    return limited
+def is_small(problem: TrainingProblem) -> bool:
+    """Return whether the products of a sweep are too small for several threads."""
+    return problem.n_samples * problem.size <= _SMALL_DATA
 
 
 def deadline_of(time_limit: float | None) -> float:

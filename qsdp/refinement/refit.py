@@ -10,6 +10,7 @@ from qsdp.certificate import check_fits
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
+from qsdp.refinement._threads import few_threads
 from qsdp.refinement.generation import Clock, Offer, generate
 from qsdp.refinement.master import Atoms, Master
 from qsdp.refinement.restricted import solve_restricted
@@ -122,10 +123,11 @@ def _support(network: BilinearNetwork, problem: TrainingProblem, tol: float) -> 
             offers = offers + Atoms.of(network.U[best], network.V[best], np.where(prices[best] < 0.0, -1, 1), output)
         return Offer(offers, max(uppers), max(uppers))
 
-    outcome = generate(master, pricing, tol=tol, clock=Clock(None))
-    if outcome.status == "interrupted":
-        raise KeyboardInterrupt
-    return master.support()
+    with few_threads(small=master.small):
+        outcome = generate(master, pricing, tol=tol, clock=Clock(None))
+        if outcome.status == "interrupted":
+            raise KeyboardInterrupt
+        return master.support()
 
 
 def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:

@@ -132,7 +132,7 @@ def _solve_quadratic(F: FloatArray, loss: Loss, y: FloatArray, prices: FloatArra
         return np.concatenate([F.T @ nu, *(sigma * nu for sigma in diagonals)])
 
     best = _Best(F, loss, y, prices)
-    x, nu, s = _start(F, y, c, k)
+    x, nu, s = _start(F, y, c, k, best.objective)
     for iteration in range(_MAX_ITERATIONS):
         mu = float(x @ s) / len(x)
         if best.update(x[:k], nu, iteration, mu) <= tol or best.stalled:
@@ -184,13 +184,17 @@ def _solve_compressed(F: FloatArray, loss: Loss, y: FloatArray, prices: FloatArr
     )
 
 
-def _start(F: FloatArray, y: FloatArray, c: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _start(
+    F: FloatArray, y: FloatArray, c: FloatArray, k: int, value: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     size = float(np.abs(y).max(initial=0.0)) or 1.0
     row = float(np.abs(F).sum()) / max(1, len(F)) or 1.0
     x = np.full(len(c), size)
     x[:k] = size / row
     typical = float(c[:k].mean())
     s = np.maximum(c, 0.1 * typical)
+    # Far from feasible, products that are small beside the value at zero would allow tiny steps only.
+    s[:k] = np.maximum(s[:k], 0.1 * value / len(c) / x[:k])
     # Zero-cost slacks must not start on the boundary.
     s[k:] = np.maximum(c[k:], 0.1)
     return x, np.zeros_like(y), s
