@@ -229,6 +229,28 @@ def test_units_of_data_and_targets(unit: float) -> None:
     assert result.objective == pytest.approx(unit**2 * solve(problem).objective, rel=1e-7)
 
 
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "hinge", "squared_hinge"])
+def test_data_of_heavy_tails(loss: str) -> None:
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_t(1.5, size=(25, 4)), rng.choice([-1.0, 1.0], size=25)
+        problem = TrainingProblem(X, y, beta=0.05, loss=loss)
+        result = column_generation(problem)
+        check_valid(result, problem)
+        assert (result.status, result.certificate.kind) == ("optimal", "exact")
+        assert result.relative_gap <= 1e-6
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "hinge"])
+def test_weights_that_cost_next_to_nothing(loss: str) -> None:
+    for seed, n in enumerate([12, 30, 60]):
+        problem = random_problem(seed + 1, 3, n, loss, beta=1e-7)
+        result = column_generation(problem)
+        check_valid(result, problem)
+        assert (result.status, result.certificate.kind) == ("optimal", "exact")
+        assert result.relative_gap <= 1e-6
+
+
 # -- known and larger problems -------------------------------------------------------------------------
 
 

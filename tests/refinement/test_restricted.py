@@ -72,7 +72,7 @@ def draw(loss: str | Loss, n: int, k: int, kind: str = "normal", seed: int = 0, 
     elif kind == "one direction":
         F = np.outer(F[:, 0], F[0])
     elif kind == "scaled":
-        F *= 10.0 ** rng.uniform(-2.0, 2.0, size=k)
+        F *= 10.0 ** rng.uniform(-3.0, 3.0, size=k)
     elif kind == "high":
         prices *= 1e3
     elif kind == "low":
