@@ -110,10 +110,10 @@ class Certificate(Gap):
         )
 
 
-def check_fits(network: Any, problem: Any) -> None:
+def check_fits(network: Any, problem: Any, name: str = "network") -> None:
     """Raise `InvalidInputError` unless `network` is a bilinear network for the inputs and outputs of `problem`."""
     if not isinstance(network, BilinearNetwork):
-        raise InvalidTypeError(f"network must be a BilinearNetwork; got {type(network).__name__}")
+        raise InvalidTypeError(f"{name} must be a BilinearNetwork; got {type(network).__name__}")
     if not isinstance(problem, TrainingProblem):
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
     for what in ("n_inputs", "n_outputs", "vector", "levels", "activation"):
@@ -121,7 +121,7 @@ def check_fits(network: Any, problem: Any) -> None:
         theirs = getattr(network, what)
         if theirs != ours:
             named = "vector outputs" if what == "vector" else what
-            raise InvalidInputError(f"network must have {named} {ours}, as the problem has; got {theirs}")
+            raise InvalidInputError(f"{name} must have {named} {ours}, as the problem has; got {theirs}")
 
 
 def certificate_of(

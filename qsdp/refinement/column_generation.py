@@ -227,7 +227,7 @@ def _check(
         if relaxation.problem != problem:
             raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
     if start is not None:
-        check_fits(start, problem)
+        check_fits(start, problem, "start")
     if neurons == "polynomial" and (relaxation is not None or start is not None or problem.vector):
         what = "a scalar target" if problem.vector else "no relaxation and no start, which are bilinear,"
         raise InvalidInputError(f"problem must have {what} for neurons='polynomial'")

@@ -93,7 +93,7 @@ class Proven:
 
 @dataclass(frozen=True)
 class Round:
-    """What is known after a round; objective and bound are those of the whole problem so far."""
+    """What is known after a round; objective and bound are those of one output where outputs are trained apart."""
 
     number: int
     objective: float
