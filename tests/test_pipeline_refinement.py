@@ -22,9 +22,7 @@ CLASSES = (np.digitize(Y, np.quantile(Y, [0.33, 0.66]))).astype(float)
 
 
 def run(refine: str, target: Any = Y, **options: Any) -> QSDPResult:
-    return solve_and_sample(
-        X, target, **{"n_neurons": 60, "beta": 0.1, "random_state": 0, "refine": refine, **options}
-    )
+    return solve_and_sample(X, target, **{"n_neurons": 60, "beta": 0.1, "random_state": 0, "refine": refine, **options})
 
 
 def target_for(loss: str) -> np.ndarray:
