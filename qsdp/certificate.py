@@ -229,7 +229,9 @@ def certify(
     kind : {"sdp", "exact"}, default="sdp"
         "sdp" takes the relaxation's bound. "exact" computes :math:`\max_{u,v} |u^T M_\nu v|` exactly, for the
         relaxation's dual vector and for minus the gradient of the loss at the network's own predictions, which
-        proves an optimal network optimal; the best bound of all is kept.
+        proves an optimal network optimal if the loss is smooth; the best bound of all is kept. At the kinks of the
+        hinge or the absolute loss the gradient is no such proof: take ``column_generation(problem,
+        start=network).certificate``.
     arithmetic : {"float", "verified"}, default="float"
         "verified" guards the bound against all rounding, see `qsdp.verification`.
     time_limit : float, optional

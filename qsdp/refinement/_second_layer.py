@@ -23,6 +23,9 @@ _DOUBLINGS = 40
 #: Rounds of sign alternation for a neuron without weight, and shortenings of a step of the second layer.
 _ROUNDS, _SHORTENINGS = 10, 4
 
+#: Price of a weight where beta is 0 or next to it, as a share of that from which on zero is optimal.
+_LEAST_PRICE = 1e-7
+
 #: Entries of the columns of a convex problem at most, multiplications an iteration, and share of the objective
 #: that is worth another sweep.
 _MOST_ENTRIES, _MOST_WORK, _GAIN = 2**22, 2e9, 1e-9
@@ -160,7 +163,10 @@ def resolve(descent: Descent) -> bool:
         return False
     images = descent.images()
     columns = np.hstack([images, -images])
-    prices = np.full(columns.shape[1], max(descent.price, np.finfo(np.float64).tiny))
+    # Without a price, weights of neurons that cancel have no bound.
+    slope = descent.loss.gradient(np.zeros_like(descent.y), descent.y)
+    least = _LEAST_PRICE * float(np.abs(images.T @ slope).max(initial=0.0))
+    prices = np.full(columns.shape[1], max(descent.price, least, np.finfo(np.float64).tiny))
     if descent.loss.coupled:
         which = np.repeat(np.arange(outputs), columns.shape[1])
         both = np.tile(columns, outputs)

@@ -131,8 +131,8 @@ class Master:
 
     @property
     def n_neurons(self) -> int:
-        """Number of atoms whose weight is more than what a barrier leaves."""
-        return int((self.weights > 1e-6 * self.weights.max(initial=0.0)).sum())
+        """Number of atoms whose weight is more than what a barrier leaves, about."""
+        return int((self.weights > 1e-3 * self.weights.max(initial=0.0)).sum())
 
     def add(self, atoms: Atoms) -> int:
         """Take in the atoms that are new and return their number."""
