@@ -48,7 +48,7 @@ CASES = (
     *(("vehicle", "squared", 1.0, k) for k in range(4)),
     ("ionosphere", "squared", 10.0, None),
     *(("breast-cancer", loss, 1.0, None) for loss in ("absolute", "huber", "logistic", "hinge", "squared_hinge")),
-    *(("credit-approval", loss, 1.0, None) for loss in ("logistic", "hinge", "squared_hinge")),
+    *(("credit-approval", loss, 1.0, None) for loss in ("absolute", "huber", "logistic", "hinge", "squared_hinge")),
 )
 CHECKED = (1, 2, 4, 8, 11, 12)
 QUICK = (1, 12)
