@@ -1,0 +1,194 @@
+"""Objectives and dual values of candidates, through the data or through their Gram matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from qsdp._validation import FloatArray
+from qsdp.relaxation.bounds import best_scale, dual_value
+from qsdp.relaxation.instance import Instance
+
+__all__ = ["DirectEvaluation", "Evaluation", "GramEvaluation", "Ray", "symmetric_basis", "to_matrices", "to_vectors"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Ray:
+    """Values along a ray, for each of K independent parts of a problem.
+
+    Attributes
+    ----------
+    values : callable
+        From scales of shape (K,) to values of shape (K,).
+    best : callable
+        From numbers of shape (K,), what a unit of the scale costs (points) or the largest scale that is
+        feasible (duals), to the best scales of shape (K,).
+    """
+
+    values: Callable[[FloatArray], FloatArray]
+    best: Callable[[FloatArray], FloatArray]
+
+
+class Evaluation(Protocol):
+    """What certifying candidates of a (normalised) instance takes.
+
+    A point is given by ``T = 2 Z`` of shape (C, N, N), whose predictions are ``<X_i, T_k>``. What a dual vector
+    is given by depends on the implementation. K is C where the loss adds up over the outputs, else 1.
+    """
+
+    instance: Instance
+
+    def point(self, T: FloatArray) -> Ray:
+        """Return the losses along the ray through T."""
+
+    def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
+        r"""Return :math:`M_\nu` of shape (C, N, N) and the dual values along the ray through a dual vector."""
+
+    def nu(self, candidate: FloatArray) -> FloatArray:
+        """Return the dual vector, in the shape of the target."""
+
+
+class DirectEvaluation:
+    """Evaluation through the data; a dual vector is given by itself, in the shape of the target."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self._separable = instance.target.ndim == 2 and not instance.loss.coupled
+        self._parts = _columns(instance.target) if self._separable else [instance.target]
+
+    def point(self, T: FloatArray) -> Ray:
+        """Return the losses along the ray through T."""
+        loss, target = self.instance.loss, self.instance.target
+        prediction = 0.5 * self.instance.predictions(T)
+        parts = _columns(prediction) if self._separable else [prediction]
+        if loss.name == "squared":
+            return _squared_point(
+                np.array([y @ y for y in self._parts]),
+                np.array([p @ y for p, y in zip(parts, self._parts, strict=True)]),
+                np.array([p @ p for p in parts]),
+            )
+        assert prediction.shape == target.shape
+
+        def values(scales: FloatArray) -> FloatArray:
+            return np.array([loss.value(s * p, y) for s, p, y in zip(scales, parts, self._parts, strict=True)])
+
+        return Ray(values, lambda costs: np.ones(len(parts)))
+
+    def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
+        r"""Return :math:`M_\nu` and the dual values along the ray."""
+        nu = self.nu(candidate)
+        parts = _columns(nu) if self._separable else [nu]
+        instances = [_part(self.instance, y) for y in self._parts]
+
+        def values(scales: FloatArray) -> FloatArray:
+            return np.array([dual_value(i, s * v) for i, s, v in zip(instances, scales, parts, strict=True)])
+
+        def best(largest: FloatArray) -> FloatArray:
+            return np.array([best_scale(i, v, t) for i, v, t in zip(instances, parts, largest, strict=True)])
+
+        return self.instance.adjoints(nu), Ray(values, best)
+
+    def nu(self, candidate: FloatArray) -> FloatArray:
+        """Return the candidate, moved into the domain of the conjugate."""
+        return -self.instance.loss.project_dual(-candidate, self.instance.target)
+
+
+class GramEvaluation:
+    r"""Evaluation of a squared loss through the Gram matrix of the data, without a pass over the samples.
+
+    A dual vector :math:`\nu = 2 (y - \mathcal{A} T)` is given by T.
+
+    Parameters
+    ----------
+    instance : Instance
+        Normalised, with squared loss.
+    gram : ndarray of shape (p, p)
+        In the orthonormal basis of symmetric matrices, p = N(N + 1)/2, see `symmetric_basis`.
+    products : ndarray of shape (p, C)
+        Products of the same rows with the targets.
+    """
+
+    def __init__(self, instance: Instance, gram: FloatArray, products: FloatArray) -> None:
+        self.instance, self.gram, self.products = instance, gram, products
+        self.squares = np.array([y @ y for y in _columns(instance.target)])
+
+    def point(self, T: FloatArray) -> Ray:
+        """Return the losses along the ray through T."""
+        t = to_vectors(T)
+        return _squared_point(
+            self.squares, np.einsum("pk,pk->k", t, self.products), np.einsum("pk,pk->k", t, self.gram @ t)
+        )
+
+    def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
+        r"""Return :math:`M_\nu` and the dual values along the ray."""
+        t = to_vectors(candidate)
+        image = self.gram @ t
+        linear = 2.0 * (self.squares - np.einsum("pk,pk->k", t, self.products))
+        curved = (
+            self.squares
+            - 2.0 * np.einsum("pk,pk->k", t, self.products)
+            + np.maximum(np.einsum("pk,pk->k", t, image), 0.0)
+        )
+        M = to_matrices(2.0 * (self.products - image), self.instance.size)
+
+        def values(scales: FloatArray) -> FloatArray:
+            raw = scales * linear - scales**2 * curved
+            return raw - _EPS * len(self.instance.target) * (np.abs(raw) + self.squares)
+
+        def best(largest: FloatArray) -> FloatArray:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                peak = np.where(curved > 0.0, 0.5 * linear / curved, 0.0)
+            return np.clip(peak, 0.0, largest)
+
+        return M, Ray(values, best)
+
+    def nu(self, candidate: FloatArray) -> FloatArray:
+        """Return the dual vector in the shape of the target."""
+        return 2.0 * (self.instance.target - 0.5 * self.instance.predictions(candidate))
+
+
+def symmetric_basis(size: int) -> tuple[np.ndarray, np.ndarray, FloatArray]:
+    """Return rows, columns and factors of an orthonormal basis of symmetric matrices, p of each."""
+    first, second = np.triu_indices(size)
+    return first, second, np.where(first == second, 1.0, np.sqrt(2.0))
+
+
+def to_vectors(T: FloatArray) -> FloatArray:
+    """Return coordinates of shape (p, C) of symmetric matrices of shape (C, N, N)."""
+    first, second, factors = symmetric_basis(T.shape[-1])
+    vectors: FloatArray = (T[:, first, second] * factors).T
+    return vectors
+
+
+def to_matrices(t: FloatArray, size: int) -> FloatArray:
+    """Return the symmetric matrices of shape (C, N, N) of coordinates of shape (p, C)."""
+    first, second, factors = symmetric_basis(size)
+    T = np.empty((t.shape[1], size, size))
+    T[:, first, second] = t.T / factors
+    T[:, second, first] = T[:, first, second]
+    return T
+
+
+def _squared_point(squares: FloatArray, linear: FloatArray, curved: FloatArray) -> Ray:
+    def values(scales: FloatArray) -> FloatArray:
+        return squares - 2.0 * scales * linear + scales**2 * curved
+
+    def best(costs: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            peak = np.where(curved > 0.0, (linear - 0.5 * costs) / curved, 0.0)
+        return np.maximum(peak, 0.0)
+
+    return Ray(values, best)
+
+
+def _part(instance: Instance, target: FloatArray) -> Instance:
+    return Instance(instance.map, instance.loss, target, instance.weight)
+
+
+def _columns(array: FloatArray) -> list[FloatArray]:
+    return list(np.ascontiguousarray(array.T)) if array.ndim == 2 else [array]

@@ -1,0 +1,193 @@
+"""The best certified pair of an iterative method, and when the method may stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from qsdp._gap import Gap, relative
+from qsdp._validation import FloatArray
+from qsdp.relaxation.evaluation import Evaluation
+from qsdp.relaxation.solution import RawSolution
+
+__all__ = ["Incumbent", "Limits", "Progress"]
+
+#: What is added to the weights z, as a share of their mean.
+_FLOOR = 1e-6
+
+
+@dataclass(frozen=True, repr=False)
+class Progress(Gap):
+    """What a callback is told.
+
+    Attributes
+    ----------
+    iteration : int
+    objective, lower_bound : float
+        The best so far, of a feasible point and proven, in the problem's units.
+    elapsed : float
+        Seconds since the start.
+    """
+
+    iteration: int
+    objective: float
+    lower_bound: float
+    elapsed: float
+
+    def __repr__(self) -> str:
+        return (
+            f"Progress(iteration={self.iteration}, objective={self.objective:.6g}, "
+            f"lower_bound={self.lower_bound:.6g}, relative_gap={self.relative_gap:.2g}, elapsed={self.elapsed:.3g})"
+        )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When an iterative method stops.
+
+    Attributes
+    ----------
+    tol : float
+        Relative certified gap of every output.
+    max_iter : int
+    time_limit : float or None
+        Seconds.
+    callback : callable or None
+        Told a `Progress` at every check; True stops.
+    """
+
+    tol: float
+    max_iter: int
+    time_limit: float | None = None
+    callback: Callable[[Progress], object] | None = None
+
+
+class Incumbent:
+    """The best feasible point and the best bound that candidates gave, each evaluated from the data.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Of the (normalised) instance.
+    limits : Limits
+    """
+
+    def __init__(self, evaluation: Evaluation, limits: Limits) -> None:
+        self._evaluation, self._limits = evaluation, limits
+        self._instance = instance = evaluation.instance
+        self._start = time.perf_counter()
+        shape = (instance.n_blocks, instance.size, instance.size)
+        self.T, self.S = np.zeros(shape), np.zeros(shape)
+        at_zero = evaluation.point(self.T)
+        #: Number of parts that do not interact: one an output, or one.
+        self.n_parts = 1 if instance.loss.coupled else instance.n_blocks
+        self.objectives = at_zero.values(np.zeros(self.n_parts))
+        self.bounds = np.zeros(self.n_parts)
+        self._duals: list[FloatArray | None] = [None] * self.n_parts
+        self.z = np.ones((instance.n_blocks, instance.size))
+        self.iteration = 0
+
+    # -- candidates ----------------------------------------------------------------------------------
+
+    def offer_point(self, A: FloatArray, B: FloatArray) -> None:
+        r"""Take a point given by positive semidefinite A, B of shape (C, N, N); ``T = A - B``, ``S = A + B``."""
+        T, S = A - B, A + B
+        if not (np.all(np.isfinite(T)) and np.all(np.isfinite(S))):
+            return
+        radii = np.diagonal(S, axis1=1, axis2=2).max(axis=1)
+        costs = self._by_part(self._instance.capacity * radii)
+        ray = self._evaluation.point(T)
+        ones = np.ones(self.n_parts)
+        for scales in (ones, ray.best(costs)):
+            objectives = ray.values(scales) + scales * costs
+            for part in np.flatnonzero(objectives < self.objectives):
+                blocks = self._blocks(part)
+                self.objectives[part] = objectives[part]
+                self.T[blocks], self.S[blocks] = scales[part] * T[blocks], scales[part] * S[blocks]
+
+    def offer_dual(self, candidate: FloatArray, z: FloatArray) -> None:
+        r"""Take a dual vector, as the evaluation knows it, and weights z of shape (C, N), signs and scale free."""
+        if not (np.all(np.isfinite(candidate)) and np.all(np.isfinite(z))):
+            return
+        M, ray = self._evaluation.dual(candidate)
+        weights = np.maximum(z, 0.0)
+        weights += _FLOOR * weights.mean(axis=1, keepdims=True)
+        weights[~np.any(weights > 0.0, axis=1)] = 1.0
+        taus = np.array([_dominating(matrix, w) * w.sum() for matrix, w in zip(M, weights, strict=True)])
+        worst = np.array([taus[self._blocks(part)].max() for part in range(self.n_parts)])
+        with np.errstate(divide="ignore"):
+            scales = ray.best(np.where(worst > 0.0, self._instance.capacity / worst, np.inf))
+        values = ray.values(scales)
+        for part in np.flatnonzero(values > self.bounds):
+            blocks = self._blocks(part)
+            self.bounds[part], self.z[blocks] = values[part], weights[blocks]
+            self._duals[part] = candidate
+
+    # -- what is known -------------------------------------------------------------------------------
+
+    @property
+    def gaps(self) -> FloatArray:
+        """Relative gaps of the parts."""
+        return np.array([relative(u - v, u) for u, v in zip(self.objectives, self.bounds, strict=True)])
+
+    @property
+    def progress(self) -> Progress:
+        """Where the method stands."""
+        return Progress(self.iteration, float(self.objectives.sum()), float(self.bounds.sum()), self.elapsed)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._start
+
+    def stop(self, iteration: int) -> str | None:
+        """Return why the method has to stop, or None."""
+        self.iteration = iteration
+        limits = self._limits
+        if limits.callback is not None and limits.callback(self.progress) is True:
+            return "stopped by the callback"
+        if np.all(self.gaps <= limits.tol):
+            return "optimal"
+        if iteration >= limits.max_iter:
+            return "iteration limit"
+        if limits.time_limit is not None and self.elapsed >= limits.time_limit:
+            return "time limit"
+        return None
+
+    def solution(self, status: str) -> RawSolution:
+        """Return the best pair."""
+        V, Z = 0.5 * self.S, 0.5 * self.T
+        return RawSolution(
+            Z=Z, V=V, W=V, nu=self._nu(), z=self.z, status=status, iterations=self.iteration,
+            timings={"solve": self.elapsed},
+        )  # fmt: skip
+
+    def _nu(self) -> FloatArray | None:
+        if self._instance.target.ndim == 1 or self.n_parts == 1:
+            dual = self._duals[0]
+            return None if dual is None else self._evaluation.nu(dual)
+        nu = np.zeros_like(self._instance.target)
+        known: dict[int, FloatArray] = {}
+        for part, dual in enumerate(self._duals):
+            if dual is not None:
+                if id(dual) not in known:
+                    known[id(dual)] = self._evaluation.nu(dual)
+                nu[:, part] = known[id(dual)][:, part]
+        return nu
+
+    def _blocks(self, part: int) -> slice:
+        return slice(None) if self.n_parts == 1 else slice(part, part + 1)
+
+    def _by_part(self, values: FloatArray) -> FloatArray:
+        return np.array([values[self._blocks(part)].sum() for part in range(self.n_parts)])
+
+
+def _dominating(M: FloatArray, z: FloatArray) -> float:
+    root = 1.0 / np.sqrt(z)
+    scaled = M * (root * root[:, None])
+    values = scipy.linalg.eigvalsh(scaled, check_finite=False)
+    return float(max(-values[0], values[-1]))
