@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg
 
 from qsdp._validation import FloatArray
+from qsdp._work import blocks, in_threads
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -18,6 +21,9 @@ __all__ = ["QuadraticMap", "append_constant", "quadratic_values"]
 
 #: Floats of a block of lifted rows held at once.
 _CHUNK_FLOATS = 2**22
+
+#: Columns from which on a triangular product, of half the operations, is the faster one.
+_MANY_COLUMNS = 64
 
 
 def append_constant(X: FloatArray) -> FloatArray:
@@ -29,10 +35,25 @@ def append_constant(X: FloatArray) -> FloatArray:
     return np.hstack([X, np.ones((X.shape[0], 1))])
 
 
-def quadratic_values(X: FloatArray, S: FloatArray) -> FloatArray:
-    r"""Return :math:`(x_i^T S x_i)_i` of shape (n,) without forming an n x d x d array."""
-    values: FloatArray = np.einsum("ij,ij->i", X @ S, X)
+def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArray:
+    r"""Return :math:`(x_i^T S x_i)_i` of shape (n,), for blocks of rows that `n_jobs` threads share."""
+    values = np.empty(len(X))
+    times = _right_factor(S)
+
+    def evaluate(rows: slice) -> None:
+        values[rows] = np.einsum("ij,ij->i", times(X[rows]), X[rows])
+
+    in_threads(evaluate, blocks(len(X), X.shape[1]), n_jobs)
     return values
+
+
+def _right_factor(S: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Return the map from rows x to rows x' T for a T with the quadratic form of S."""
+    if len(S) < _MANY_COLUMNS:
+        return lambda X: X @ S
+    lower = np.tril(S) + np.tril(S.T, -1)
+    # As columns, the way the library for triangular matrices keeps them, nothing is copied but the result.
+    return lambda X: scipy.linalg.blas.dtrmm(1.0, lower.T, X.T, side=0, lower=0).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +93,11 @@ class QuadraticMap:
         """Side N of the matrices: d, or d + 1 if lifted."""
         return int(self.X.shape[1]) + self.lifted
 
-    def forward(self, S: FloatArray) -> FloatArray:
+    def forward(self, S: FloatArray, n_jobs: int = 1) -> FloatArray:
         """Return the values of shape (n,) for a matrix of shape (N, N), symmetric or not."""
         a, b, c = self.coefficients
         d = self.X.shape[1]
-        values = a * quadratic_values(self.X, S[:d, :d])
+        values = a * quadratic_values(self.X, S[:d, :d], n_jobs)
         if self.lifted:
             values += self.X @ (0.5 * b * (S[:d, d] + S[d, :d])) + c * S[d, d]
         return values
@@ -87,16 +108,29 @@ class QuadraticMap:
         a, b, c = self.coefficients
         d = self.X.shape[1]
         left, right = self.X @ U[:, :d].T, self.X @ V[:, :d].T
-        values: FloatArray = a * left * right
+        values: FloatArray = a * left
+        values *= right
         if self.lifted:
             s, t = U[:, d], V[:, d]
             values += 0.5 * b * (left * t + right * s) + c * (s * t)
         return values
 
+    def combinations(self, U: FloatArray, V: FloatArray, alpha: FloatArray, n_jobs: int = 1) -> FloatArray:
+        r"""Return :math:`\sum_j \alpha_{jk}\, u_j^T \mathcal{X}_i v_j` of shape (n, C) for alpha of shape (m, C)."""
+        values = np.empty((self.n_rows, alpha.shape[1]))
+
+        def evaluate(rows: slice) -> None:
+            values[rows] = replace(self, X=self.X[rows]).products(U, V) @ alpha
+
+        in_threads(evaluate, blocks(self.n_rows, max(self.X.shape[1], len(U))), n_jobs)
+        return values
+
     def adjoint(self, nu: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i \nu_i \mathcal{X}_i`, symmetric of shape (N, N)."""
         a, b, c = self.coefficients
-        M = (a * self.X.T * nu) @ self.X
+        M = np.zeros((self.X.shape[1],) * 2)
+        for rows in blocks(self.n_rows, self.X.shape[1]):
+            M += (a * self.X[rows].T * nu[rows]) @ self.X[rows]
         if self.lifted:
             edge = 0.5 * b * (nu @ self.X)
             M = np.block([[M, edge[:, None]], [edge[None, :], np.array([[c * nu.sum()]])]])
@@ -118,7 +152,9 @@ class QuadraticMap:
         r"""Return bounds of shape (n,) on the norms of :math:`Z^{-1/2} |\mathcal{X}_i| Z^{-1/2}`, Z = Diag(z)."""
         a, b, c = (abs(value) for value in self.coefficients)
         d = self.X.shape[1]
-        squares = np.square(self.X) @ (1.0 / z[:d])
+        squares = np.empty(self.n_rows)
+        for rows in blocks(self.n_rows, d):
+            squares[rows] = np.square(self.X[rows]) @ (1.0 / z[:d])
         if not self.lifted:
             return a * squares
         bounds: FloatArray = a * squares + b * np.sqrt(squares / z[d]) + c / z[d]
@@ -129,7 +165,7 @@ class QuadraticMap:
         largest = max(abs(value) for value in self.coefficients)
         # Divided first: squares of the coefficients of huge data would overflow.
         a, b, c = (value / largest for value in self.coefficients)
-        squares = np.square(self.X).sum(axis=1)
+        squares = np.einsum("ij,ij->i", self.X, self.X)
         if not self.lifted:
             return largest * float(np.sqrt(np.mean(squares**2)))
         return largest * float(np.sqrt(np.mean((a * squares) ** 2 + 0.5 * b * b * squares + c * c)))

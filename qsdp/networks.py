@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, read_only
+from qsdp._work import blocks, count_jobs
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.polynomial import KIND as POLYNOMIAL_KIND
@@ -146,26 +147,48 @@ class BilinearNetwork(ReadOnlyArrays):
         D = self.U.shape[1]
         columns = self.alpha.reshape(self.n_neurons, -1).T
         S = np.zeros((len(columns), D, D))
-        step = max(1, 2**22 // D)
         for k, column in enumerate(columns):
             served = np.flatnonzero(column)
-            for start in range(0, len(served), step):
-                rows = served[start : start + step]
+            for some in blocks(len(served), D):
+                rows = served[some]
                 S[k] += (self.U[rows].T * column[rows]) @ self.V[rows].astype(np.float64)
         S = 0.5 * (S + S.transpose(0, 2, 1))
         return read_only(S if self.alpha.ndim == 2 else S[0])
 
-    def predict(self, X: Any) -> FloatArray:
-        """Return the outputs of shape (n,) or (n, C) for data of shape (n, n_inputs).
+    def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return the outputs of the network.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_inputs)
+        n_jobs : int, optional
+            Threads, as in joblib; None is one. The outputs are the same for any number.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, C)
 
         Notes
         -----
-        Evaluated through `quadratic_form`, which costs ``n D^2`` an output whatever the number of neurons.
+        Evaluated through `quadratic_form`, which costs ``n D^2`` an output whatever the number of neurons, or neuron
+        by neuron where they are so few that this is less. Besides X, the outputs and the larger of `quadratic_form`
+        and those few neurons as floats, about 32 MiB a thread are taken, whatever n and m.
         """
         data = quadratic_map(check_matrix("X", X, n_columns=self.n_inputs), self.activation)
+        jobs = count_jobs(n_jobs)
+        if self._few:
+            U, V = self.U.astype(np.float64), self.V.astype(np.float64)
+            values = data.combinations(U, V, self.alpha.reshape(self.n_neurons, -1), jobs)
+            return values if self.alpha.ndim == 2 else values[:, 0]
         if self.alpha.ndim == 1:
-            return data.forward(self.quadratic_form)
-        return np.stack([data.forward(S) for S in self.quadratic_form], axis=1)
+            return data.forward(self.quadratic_form, jobs)
+        return np.stack([data.forward(S, jobs) for S in self.quadratic_form], axis=1)
+
+    @property
+    def _few(self) -> bool:
+        """Whether the neurons take fewer operations a sample than the quadratic forms."""
+        D = int(self.U.shape[1])
+        return self.n_neurons * (4 * D + 2 * self.n_outputs) < self.n_outputs * D**2
 
     def objective(self, problem: TrainingProblem) -> float:
         """Return the objective (24) or (57) of this network on `problem`."""
@@ -267,7 +290,7 @@ def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> Polynomi
     """
     check_choice("method", method, ["auto", "3m", "2m"])
     activation = network.activation or QUADRATIC
-    U, V = network.U.astype(np.int16), network.V.astype(np.int16)
+    U, V = network.U, network.V
     alpha = network.alpha
     if network.lifted:
         if method == "2m":
@@ -276,12 +299,18 @@ def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> Polynomi
         U, V = U[:, :-1] * signs_u, V[:, :-1] * signs_v
         alpha = alpha * (signs_u * signs_v).reshape((-1,) + (1,) * (alpha.ndim - 1))
     if method == "3m" or network.lifted:
-        Q = np.concatenate([(U + V) // 2, U, V])
+        Q = np.concatenate([_half_sum(U, V), U, V])
         full = np.concatenate([2.0 * alpha, -0.5 * alpha, -0.5 * alpha])
     else:
-        Q = np.concatenate([(U + V) // 2, (U - V) // 2])
+        Q = np.concatenate([_half_sum(U, V), (U >> 1) - (V >> 1)])
         full = np.concatenate([alpha, -alpha])
-    return merged_network(Q.astype(np.int8), full, activation)
+    return merged_network(Q, full, activation)
+
+
+def _half_sum(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    """Return (U + V) / 2 of weights of one parity, whose sum may exceed eight bits."""
+    halves: npt.NDArray[np.int8] = (U >> 1) + (V >> 1) + (U & V & 1)
+    return halves
 
 
 def from_polynomial(network: PolynomialNetwork) -> BilinearNetwork:

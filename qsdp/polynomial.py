@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, read_only
+from qsdp._work import blocks
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.problem import TrainingProblem
@@ -128,15 +129,19 @@ class PolynomialNetwork(ReadOnlyArrays):
     def _form(self) -> QuadraticForm:
         a, b, c = self.activation.coefficients
         columns = self.alpha.reshape(self.n_neurons, -1).T
-        Q = self.Q.astype(np.float64)
-        S = np.stack([a * (Q.T * column) @ Q for column in columns])
-        s = b * columns @ Q
+        S, s = np.zeros((self.n_outputs, self.n_inputs, self.n_inputs)), np.zeros((self.n_outputs, self.n_inputs))
+        for rows in blocks(self.n_neurons, self.n_inputs):
+            Q = self.Q[rows].astype(np.float64)
+            for k, column in enumerate(columns[:, rows]):
+                served = np.flatnonzero(column)
+                S[k] += a * (Q[served].T * column[served]) @ Q[served]
+            s += b * columns[:, rows] @ Q
         s0 = c * columns.sum(axis=1) + self.bias
         return QuadraticForm(S, s, s0) if self.alpha.ndim == 2 else QuadraticForm(S[0], s[0], s0[0])
 
-    def predict(self, X: Any) -> FloatArray:
-        """Return the outputs of shape (n,) or (n, C) for data of shape (n, d)."""
-        return self._form.predict(X)
+    def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return the outputs of shape (n,) or (n, C) for data of shape (n, d), by `n_jobs` threads as in joblib."""
+        return self._form.predict(X, n_jobs=n_jobs)
 
     def objective(self, problem: TrainingProblem) -> float:
         r"""Return the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, M that of the problem."""

@@ -282,7 +282,7 @@ def check_levels(levels: Any) -> int:
 
 
 def _check_magnitude(name: str, array: FloatArray, remedy: str) -> None:
-    largest = float(np.abs(array).max())
+    largest = float(max(array.max(), -array.min()))
     if largest and not _SMALLEST <= largest <= _LARGEST:
         raise InvalidInputError(
             f"{name} must be zero or have its largest magnitude within {_SMALLEST:g} .. {_LARGEST:g}, "

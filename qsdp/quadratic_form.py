@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._validation import FloatArray, ReadOnlyArrays, check_integer, check_matrix, check_numbers, check_real, own
+from qsdp._work import count_jobs
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import quadratic_values
@@ -76,13 +77,14 @@ class QuadraticForm(ReadOnlyArrays):
         """Whether there are several outputs."""
         return self.S.ndim == 3
 
-    def predict(self, X: Any) -> FloatArray:
-        """Return the values of shape (n,) or (n, C) for data of shape (n, d)."""
+    def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return the values of shape (n,) or (n, C) for data of shape (n, d), by `n_jobs` threads as in joblib."""
         X = check_matrix("X", X, n_columns=self.n_inputs)
+        jobs = count_jobs(n_jobs)
         if not self.vector:
-            scalar: FloatArray = quadratic_values(X, self.S) + X @ self.s + self.s0
+            scalar: FloatArray = quadratic_values(X, self.S, jobs) + X @ self.s + self.s0
             return scalar
-        columns = [quadratic_values(X, S) for S in self.S]
+        columns = [quadratic_values(X, S, jobs) for S in self.S]
         values: FloatArray = np.stack(columns, axis=1) + X @ self.s.T + self.s0
         return values
 

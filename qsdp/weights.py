@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._validation import FloatArray, check_matrix, check_targets, own, read_only
+from qsdp._work import blocks
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 
@@ -67,14 +68,19 @@ def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDA
         raise InvalidInputError(f"{name} must have at least one input; got shape {array.shape}")
     M = levels - 1
     main, last = (array[:, :-1], array[:, -1:]) if lifted else (array, array[:, :0])
-    for part, largest, allowed in ((main, M, _level_names(M)), (last, 1, "-1 and +1")):
-        wrong = (part < -largest) | (part > largest)
-        if part.dtype == np.int8:
-            wrong |= np.bitwise_and(part, 1) != (largest & 1)
-        else:
-            wrong |= (part != np.rint(part)) | ((part - largest) % 2 != 0)
-        if np.any(wrong):
-            raise InvalidInputError(f"{name} must have entries {allowed} only; found {part[wrong][0]:g}")
+    for whole, largest, allowed in ((main, M, _level_names(M)), (last, 1, "-1 and +1")):
+        for rows in blocks(len(whole), whole.shape[1]):
+            part = whole[rows]
+            wrong = (part < -largest) | (part > largest)
+            if part.dtype == np.int8:
+                wrong |= np.bitwise_and(part, 1) != (largest & 1)
+            else:
+                wrong |= (part != np.rint(part)) | ((part - largest) % 2 != 0)
+            if np.any(wrong):
+                raise InvalidInputError(f"{name} must have entries {allowed} only; found {part[wrong][0]:g}")
+    if array.dtype == np.int8 and array.base is None and not array.flags.writeable and array.flags.c_contiguous:
+        # Another network's weights, or ones given up by whoever made them: they cannot change.
+        return np.asarray(array, dtype=np.int8)
     return read_only(array.astype(np.int8, copy=True))
 
 

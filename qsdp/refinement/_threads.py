@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+from qsdp._work import blas_threads
 
 __all__ = ["few_threads"]
 
 
-@functools.cache
-def _controller() -> ThreadpoolController:
-    # Finding the libraries takes longer than a small polish.
-    return ThreadpoolController()
-
-
 def few_threads(*, small: bool) -> AbstractContextManager[object]:
     """Return a context of one thread where products are `small`, else one that changes nothing."""
-    if not small:
-        return nullcontext()
-    limited: AbstractContextManager[object] = _controller().limit(limits=1)
-    return limited
+    return blas_threads(1 if small else None)
