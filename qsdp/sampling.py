@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._validation import FloatArray, check_choice, check_integer, check_random_state
+from qsdp._validation import FloatArray, check_choice, check_integer, check_random_state, read_only
+from qsdp._work import count_jobs, in_threads
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.shaping import SignCovariance
@@ -19,8 +20,8 @@ __all__ = ["ALLOTMENTS", "allot", "sample_network"]
 #: Beyond this int8 neurons alone take gigabytes an input.
 MAX_NEURONS = 10**9
 
-#: Floats drawn at once: 32 MiB of them (their images take as much again), whatever the number of neurons.
-_CHUNK_FLOATS = 2**22
+#: Floats drawn at once: 8 MiB of them (their images take as much again), whatever the number of neurons.
+_CHUNK_FLOATS = 2**20
 
 
 ALLOTMENTS = ("equal", "proportional")
@@ -32,6 +33,7 @@ def sample_network(
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
     *,
     allotment: str = "equal",
+    n_jobs: int | None = None,
 ) -> BilinearNetwork:
     r"""Draw a network with :math:`[u_j; v_j] = \mathrm{sign}(\mathcal N(0, Q))` and one shared alpha.
 
@@ -53,11 +55,14 @@ def sample_network(
         How m is divided among outputs: equal shares, or in proportion to rho_k, which lowers the sampling
         noise where outputs differ. Every output gets one neuron at least; what is left after rounding down goes
         one each to the outputs with the largest remainders, earlier ones first.
+    n_jobs : int, optional
+        Threads, as in joblib; None is one. Random numbers are drawn in one order whatever their number, so the
+        neurons are the same. It pays for hundreds of inputs, where drawing takes a small part of the time.
 
     Returns
     -------
     BilinearNetwork
-        int8 weights; besides them it takes about 100 MiB at most, whatever m.
+        int8 weights; besides them and roots of the covariances it takes about 50 MiB a thread, whatever m.
 
     Notes
     -----
@@ -69,18 +74,26 @@ def sample_network(
     check_choice("allotment", allotment, ALLOTMENTS)
     if m < len(covariances):
         raise InvalidInputError(f"n_neurons must be at least {len(covariances)}, the number of outputs; got {m}")
+    jobs = count_jobs(n_jobs)
     rng = check_random_state(random_state)
     sizes = allot(m, [c.total_weight if allotment == "proportional" else 1.0 for c in covariances])
     d = covariances[0].dimension
     U, V = np.empty((m, d), dtype=np.int8), np.empty((m, d), dtype=np.int8)
+
+    def fill(chunk: _Chunk) -> None:
+        weights = _weights(chunk)
+        U[chunk.rows], V[chunk.rows] = weights[:, :d], weights[:, d:]
+
+    in_threads(fill, _chunks(covariances, sizes, rng), jobs)
     alpha = np.zeros((m, len(covariances)))
-    stop = 0
-    for k, (one, size) in enumerate(zip(covariances, sizes, strict=True)):
-        start, stop = stop, stop + size
-        _fill(one, U[start:stop], V[start:stop], rng)
-        alpha[start:stop, k] = one.total_weight / size
+    owners = np.repeat(np.arange(len(covariances)), sizes)
+    alpha[np.arange(m), owners] = np.array([c.total_weight / k for c, k in zip(covariances, sizes, strict=True)])[
+        owners
+    ]
     first = covariances[0]
-    return BilinearNetwork(U, V, alpha[:, 0] if scalar else alpha, levels=first.levels, activation=first.activation)
+    return BilinearNetwork(
+        read_only(U), read_only(V), alpha[:, 0] if scalar else alpha, levels=first.levels, activation=first.activation
+    )
 
 
 def allot(m: int, shares: Sequence[float]) -> list[int]:
@@ -102,33 +115,47 @@ def allot(m: int, shares: Sequence[float]) -> list[int]:
     return [int(size) for size in sizes]
 
 
-def _fill(
-    covariance: SignCovariance,
-    U: npt.NDArray[np.int8],
-    V: npt.NDArray[np.int8],
-    rng: np.random.Generator,
-) -> None:
-    """Draw neurons into the rows of U and V, a chunk at a time."""
-    m, d = U.shape
-    root = _root(covariance.mean_covariance)
-    M = int(covariance.replicas.max())
+class _Chunk(NamedTuple):
+    """Random numbers of some neurons of one output, and what makes weights of them."""
+
+    covariance: SignCovariance
+    root: FloatArray
+    noise: FloatArray
+    rows: slice
+
+
+def _chunks(covariances: Sequence[SignCovariance], sizes: Sequence[int], rng: np.random.Generator) -> Iterator[_Chunk]:
+    """Draw the random numbers of all neurons, a chunk at a time."""
+    first = 0
+    for covariance, size in zip(covariances, sizes, strict=True):
+        root = _root(covariance.mean_covariance)
+        M = int(covariance.replicas.max())
+        width = len(root) * (M + 1 if M > 1 else 1)
+        step = max(1, _CHUNK_FLOATS // width)
+        for start in range(0, size, step):
+            count = min(step, size - start)
+            rows = slice(first + start, first + start + count)
+            yield _Chunk(covariance, root, rng.standard_normal((count, width)), rows)
+        first += size
+
+
+def _weights(chunk: _Chunk) -> npt.NDArray[np.int8]:
+    """Return the weights [u; v] of a chunk's neurons, of shape (count, 2d)."""
+    covariance, root, noise, _ = chunk
+    side, M = len(root), int(covariance.replicas.max())
+    gaussian = noise[:, :side] @ root.T
+    if M == 1:
+        return _signs(gaussian)
     # Replicas of a coordinate deviate from their mean independently of all else.
     deviation = np.sqrt(np.maximum(1.0 - covariance.replica_correlation, 0.0))
-    step = max(1, _CHUNK_FLOATS // (2 * d * (M + (M > 1))))
-    for start in range(0, m, step):
-        rows = slice(start, min(start + step, m))
-        count = rows.stop - rows.start
-        noise = rng.standard_normal((count, 2 * d * (M + 1 if M > 1 else 1)))
-        gaussian = noise[:, : 2 * d] @ root.T
-        if M == 1:
-            weights = _signs(gaussian)
-        else:
-            apart = noise[:, 2 * d :].reshape(count, M, 2 * d)
-            apart -= apart.mean(axis=1, keepdims=True)
-            weights = _signs(gaussian[:, None, :] + deviation * apart).sum(axis=1, dtype=np.int8)
-            binary = covariance.replicas == 1
-            weights[:, binary] = _signs(gaussian[:, binary])
-        U[rows], V[rows] = weights[:, :d], weights[:, d:]
+    apart = noise[:, side:].reshape(len(noise), M, side)
+    apart -= apart.mean(axis=1, keepdims=True)
+    apart *= deviation
+    apart += gaussian[:, None, :]
+    weights: npt.NDArray[np.int8] = _signs(apart).sum(axis=1, dtype=np.int8)
+    binary = covariance.replicas == 1
+    weights[:, binary] = _signs(gaussian[:, binary])
+    return weights
 
 
 def _signs(gaussian: FloatArray) -> npt.NDArray[np.int8]:

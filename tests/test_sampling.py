@@ -7,6 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.linalg
 from brute_force import random_problem, random_vector_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -151,6 +152,31 @@ def test_chunks_do_not_change_the_sample(covariance, monkeypatch):
     np.testing.assert_array_equal(pieces.V, whole.V)
 
 
+@pytest.mark.parametrize("n_jobs", [2, 3, -1])
+def test_threads_do_not_change_the_sample(covariance, monkeypatch, n_jobs):
+    monkeypatch.setattr(sampling, "_CHUNK_FLOATS", 12 * 7)
+    alone = qsdp.sample_network([covariance, covariance], 300, random_state=5)
+    together = qsdp.sample_network([covariance, covariance], 300, random_state=5, n_jobs=n_jobs)
+    for name in ("U", "V", "alpha"):
+        np.testing.assert_array_equal(getattr(together, name), getattr(alone, name))
+
+
+@pytest.mark.parametrize("bad", [0, 1.5, "2", True])
+def test_bad_numbers_of_jobs_are_refused(covariance, bad):
+    with pytest.raises((InvalidInputError, InvalidTypeError), match="n_jobs must be None or an integer other than 0"):
+        qsdp.sample_network(covariance, 10, n_jobs=bad)
+
+
+def test_samples_are_the_signs_of_one_stream(covariance, monkeypatch):
+    # What a random_state gives must not change with chunks, threads or the version.
+    monkeypatch.setattr(sampling, "_CHUNK_FLOATS", 12 * 7)
+    network = qsdp.sample_network([covariance, covariance], 60, random_state=3, n_jobs=2)
+    eigenvalues, vectors = scipy.linalg.eigh(covariance.Q)
+    noise = np.random.default_rng(3).standard_normal((60, 12))
+    signs = np.where(noise @ (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))).T < 0.0, -1, 1)
+    np.testing.assert_array_equal(np.hstack([network.U, network.V]), signs)
+
+
 def test_memory_is_bounded_by_the_chunk_and_the_result(covariance, monkeypatch):
     monkeypatch.setattr(sampling, "_CHUNK_FLOATS", 2**16)
     m = 400_000
@@ -160,9 +186,9 @@ def test_memory_is_bounded_by_the_chunk_and_the_result(covariance, monkeypatch):
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # The int8 neurons, checked copies and alpha take 12 + 12 + 16 + a few bytes a neuron; the Gaussians of
-    # all neurons at once would take 12 * 8 = 96 and their product with the root as much again.
-    assert peak < 70 * m
+    # The int8 neurons, alpha, its checked copy and the owners take 12 + 8 + 8 + 16 bytes a neuron; the Gaussians
+    # of all neurons at once would take 12 * 8 = 96 and their product with the root as much again.
+    assert peak < 50 * m
 
 
 @pytest.mark.parametrize("bad", [0, -3, 2.5, "10", None, True, float("nan")])
