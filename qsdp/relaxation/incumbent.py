@@ -16,8 +16,9 @@ from qsdp.relaxation.solution import RawSolution
 
 __all__ = ["Incumbent", "Limits", "Progress"]
 
-#: What is added to the weights z, as a share of their mean.
-_FLOOR = 1e-6
+#: What is added to the weights z, as a share of their mean, is this share of the gap, between the limits: it loosens
+#: the bound by as much at most, and weights whose small entries are noise come with large gaps.
+_FLOOR_SHARE, _LEAST_FLOOR, _LARGEST_FLOOR = 1e-2, 1e-15, 1e-6
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,7 +116,8 @@ class Incumbent:
             return
         M, ray = self._evaluation.dual(candidate)
         weights = np.maximum(z, 0.0)
-        weights += _FLOOR * weights.mean(axis=1, keepdims=True)
+        floor = min(_LARGEST_FLOOR, max(_LEAST_FLOOR, _FLOOR_SHARE * float(self.gaps.max())))
+        weights += floor * weights.mean(axis=1, keepdims=True)
         weights[~np.any(weights > 0.0, axis=1)] = 1.0
         taus = np.array([_dominating(matrix, w) * w.sum() for matrix, w in zip(M, weights, strict=True)])
         worst = np.array([taus[self._blocks(part)].max() for part in range(self.n_parts)])

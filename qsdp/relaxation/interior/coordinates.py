@@ -1,0 +1,249 @@
+r"""The two coordinate systems in which the multiplier of the predictions is sought.
+
+A coordinate system is a linear map F of symmetric matrices, with its adjoint, and what the Newton system
+needs of it for a symmetric matrix W: the kernel :math:`F (W \otimes W) F^T`, whose entries are
+:math:`\langle \mathcal{X}_i, W \mathcal{X}_j W \rangle`, and the border :math:`F(W e_k e_k^T W)`. `SampleCoordinates`
+are the n samples (F is the data map), `MatrixCoordinates` the p = N(N + 1)/2 entries of the matrix itself (F
+is the identity in an orthonormal basis), in which the data enter through their Gram matrix only.
+
+For the lifted map :math:`\mathcal{X} = a x x^T + \mathrm{sym}(e, b x + c e)`, with e the last unit vector and x padded
+by a zero. With :math:`k_{ij} = x_i^T W x_j`, :math:`s_i = x_i^T W e` and :math:`\omega = e^T W e`,
+
+.. math::
+
+    \langle \mathcal{X}_i, W \mathcal{X}_j W \rangle = a^2 k_{ij}^2 + k_{ij} (a b (s_i + s_j) + \tfrac12 b^2 \omega)
+        + a c (s_i^2 + s_j^2) + b c\, \omega (s_i + s_j) + \tfrac12 b^2 s_i s_j + c^2 \omega^2 .
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+from scipy.linalg.lapack import dpstrf
+
+from qsdp._validation import FloatArray
+from qsdp.lifting import QuadraticMap
+from qsdp.relaxation.evaluation import symmetric_basis
+
+__all__ = ["Coordinates", "FactorCoordinates", "MatrixCoordinates", "SampleCoordinates"]
+
+#: Entries of a block of rows of the kernel that is worked on while it is in the cache.
+_BLOCK = 2**16
+
+
+class Coordinates(Protocol):
+    """A linear map F of symmetric N x N matrices to `length` numbers."""
+
+    length: int
+    size: int
+
+    def forward(self, T: FloatArray) -> FloatArray:
+        """Return F T of shape (length,)."""
+
+    def adjoint(self, q: FloatArray) -> FloatArray:
+        """Return F' q of shape (N, N)."""
+
+    def kernel(self, W: FloatArray, out: FloatArray) -> None:
+        r"""Write :math:`\\sum_s F (W_s \\otimes W_s) F'` to `out`, at least its lower triangle, for W (2, N, N)."""
+
+    def border(self, W: FloatArray) -> FloatArray:
+        r"""Return the columns :math:`F(W_0 e_k e_k' W_0 - W_1 e_k e_k' W_1)`, shape (length, N)."""
+
+
+class SampleCoordinates:
+    """The samples: F is the data map.
+
+    Parameters
+    ----------
+    data : QuadraticMap
+    """
+
+    def __init__(self, data: QuadraticMap) -> None:
+        self._map = data
+        self.length, self.size = data.n_rows, data.size
+        self._a, self._b, self._c = data.coefficients
+        self._X = np.ascontiguousarray(data.X)
+
+    def forward(self, T: FloatArray) -> FloatArray:
+        """Return the values of the data map."""
+        return self._map.forward(T)
+
+    def adjoint(self, q: FloatArray) -> FloatArray:
+        """Return the adjoint of the data map."""
+        return self._map.adjoint(q)
+
+    def kernel(self, W: FloatArray, out: FloatArray) -> None:
+        """Write the sum of both kernels; it is positive semidefinite up to rounding."""
+        X, d = self._X, self._X.shape[1]
+        for s in range(2):
+            kernel = (X @ W[s, :d, :d]) @ X.T
+            if self._map.lifted:
+                kernel = self._lifted(kernel, X @ W[s, :d, d], float(W[s, d, d]))
+            else:
+                np.multiply(kernel, kernel, out=kernel)
+                kernel *= self._a * self._a
+            if s == 0:
+                out[...] = kernel
+            else:
+                out += kernel
+
+    def _lifted(self, k: FloatArray, s: FloatArray, omega: float) -> FloatArray:
+        a, b, c = self._a, self._b, self._c
+        alone = a * c * s * s + b * c * omega * s + 0.5 * c * c * omega * omega
+        lifted = (a * a) * k
+        lifted += (0.25 * b * b * omega + a * b * s)[:, None]
+        lifted += 0.25 * b * b * omega + a * b * s
+        lifted *= k
+        lifted += alone[:, None]
+        lifted += alone
+        lifted += np.outer(0.5 * b * b * s, s)
+        return lifted
+
+    def border(self, W: FloatArray) -> FloatArray:
+        r"""Return :math:`a q_k^2 + t_k (b q_k + c t_k)` with q = W x and t = W e, the difference of both matrices."""
+        a, b, c = self._a, self._b, self._c
+        d = self._X.shape[1]
+        q = self._X @ W[:, :d, :]
+        values = a * q
+        if self._map.lifted:
+            t = W[:, d, None, :]
+            values += b * t
+            values *= q
+            values += c * t * t
+        else:
+            values *= q
+        border: FloatArray = values[0] - values[1]
+        return border
+
+
+class MatrixCoordinates:
+    """The entries of the matrix: F is the identity, in the orthonormal basis of symmetric matrices.
+
+    Parameters
+    ----------
+    size : int
+        N.
+    order : ndarray of shape (p,), optional
+        Of the entries of the upper triangle, row by row if None.
+    """
+
+    def __init__(self, size: int, order: npt.NDArray[np.intp] | None = None) -> None:
+        self.size = size
+        self._order = slice(None) if order is None else order
+        self._first, self._second, self._factors = (array[self._order] for array in symmetric_basis(size))
+        self.length = len(self._first)
+        place = np.empty((size, size), dtype=np.intp)
+        place[self._first, self._second] = place[self._second, self._first] = np.arange(self.length)
+        self._place = place
+        self._upper = self._first * size + self._second
+        self._inverse = np.where(np.eye(size) > 0.0, 1.0, np.sqrt(0.5))
+        self._columns: npt.NDArray[np.float64] = self._factors[:, None]
+
+    def reorder(self, t: FloatArray) -> FloatArray:
+        """Return coordinates in the order of this object."""
+        return t[self._order]
+
+    def forward(self, T: FloatArray) -> FloatArray:
+        """Return the coordinates of a matrix."""
+        values: FloatArray = T.ravel()[self._upper] * self._factors
+        return values
+
+    def adjoint(self, q: FloatArray) -> FloatArray:
+        """Return the matrix of coordinates."""
+        matrix: FloatArray = q[self._place] * self._inverse
+        return matrix
+
+    def kernel(self, W: FloatArray, out: FloatArray) -> None:
+        """Write the sum of both symmetric Kronecker products, by blocks of rows."""
+        step = max(1, _BLOCK // self.length)
+        for start in range(0, self.length, step):
+            rows = slice(start, min(start + step, self.length))
+            first, second = self._first[rows], self._second[rows]
+            block = _products(W[0], first, second, self._first, self._second)
+            block += _products(W[1], first, second, self._first, self._second)
+            block *= 0.5 * self._columns[rows]
+            block *= self._factors
+            out[rows] = block
+
+    def border(self, W: FloatArray) -> FloatArray:
+        """Return products of two rows of W, the difference of both matrices."""
+        values: FloatArray = W[0, self._first] * W[0, self._second]
+        values -= W[1, self._first] * W[1, self._second]
+        values *= self._columns
+        return values
+
+
+class FactorCoordinates:
+    r"""Rows R of a factored Gram matrix, :math:`G = R^T R`: as many as its rank, which is p at most.
+
+    A Cholesky factorisation with pivots finds the rank; G is singular where columns of the data are binary
+    (:math:`x_i^2` is constant) or dependent. With targets :math:`R^{-T} h` the squared loss is that of the data up
+    to a constant.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (p, p)
+        In the orthonormal basis.
+    size : int
+        N.
+    """
+
+    def __init__(self, gram: FloatArray, size: int) -> None:
+        self.size = size
+        scale = 1.0 / np.sqrt(np.maximum(gram.diagonal(), np.finfo(np.float64).tiny))
+        factor, pivots, rank, _ = dpstrf(
+            gram * scale * scale[:, None], lower=1, tol=len(gram) * np.finfo(np.float64).eps
+        )
+        order = pivots - 1
+        self.length = int(rank)
+        self._factor = np.asfortranarray(np.tril(factor)[:, :rank] / scale[order, None])
+        self._leading = self._factor[:rank]
+        self._entries = MatrixCoordinates(size, order)
+        self._full = np.empty((len(gram), len(gram)), order="F")
+
+    def forward(self, T: FloatArray) -> FloatArray:
+        """Return R t."""
+        values: FloatArray = self._entries.forward(T) @ self._factor
+        return values
+
+    def adjoint(self, q: FloatArray) -> FloatArray:
+        """Return the matrix of coordinates R' q."""
+        return self._entries.adjoint(self._factor @ q)
+
+    def kernel(self, W: FloatArray, out: FloatArray) -> None:
+        """Write R K R' for the kernel K of the entries."""
+        self._entries.kernel(W, self._full)
+        out[...] = self._factor.T @ (self._full @ self._factor)
+
+    def border(self, W: FloatArray) -> FloatArray:
+        """Return R times the border of the entries."""
+        border: FloatArray = self._factor.T @ self._entries.border(W)
+        return border
+
+    def targets(self, products: FloatArray) -> FloatArray:
+        """Return targets that with the rows have the given products, as far as there are any."""
+        return np.asarray(
+            scipy.linalg.solve_triangular(
+                self._leading, self._entries.reorder(products)[: self.length], lower=True, check_finite=False
+            )
+        )
+
+    def preimage(self, values: FloatArray) -> FloatArray:
+        """Return a matrix that the map takes to `values`."""
+        t = np.zeros(len(self._factor))
+        t[: self.length] = scipy.linalg.solve_triangular(self._leading, values, lower=True, trans=1, check_finite=False)
+        return self._entries.adjoint(t)
+
+
+def _products(W: FloatArray, i: np.ndarray, j: np.ndarray, k: np.ndarray, m: np.ndarray) -> FloatArray:
+    """Return ``W[i, k] W[j, m] + W[i, m] W[j, k]`` for all pairs of a row (i, j) and a column (k, m)."""
+    at_k, at_m = W[:, k], W[:, m]
+    products: FloatArray = at_k[i]
+    products *= at_m[j]
+    other = at_m[i]
+    other *= at_k[j]
+    products += other
+    return products
