@@ -105,7 +105,7 @@ class Incumbent:
         ones = np.ones(self.n_parts)
         for scales in (ones, ray.best(costs)):
             objectives = ray.values(scales) + scales * costs
-            for part in np.flatnonzero(objectives < self.objectives):
+            for part in np.flatnonzero(objectives < self.objectives).tolist():
                 blocks = self._blocks(part)
                 self.objectives[part] = objectives[part]
                 self.T[blocks], self.S[blocks] = scales[part] * T[blocks], scales[part] * S[blocks]
@@ -124,7 +124,7 @@ class Incumbent:
         with np.errstate(divide="ignore"):
             scales = ray.best(np.where(worst > 0.0, self._instance.capacity / worst, np.inf))
         values = ray.values(scales)
-        for part in np.flatnonzero(values > self.bounds):
+        for part in np.flatnonzero(values > self.bounds).tolist():
             blocks = self._blocks(part)
             self.bounds[part], self.z[blocks] = values[part], weights[blocks]
             self._duals[part] = candidate

@@ -25,18 +25,19 @@ def reference(problem: qsdp.TrainingProblem) -> Relaxation:
 def standardised(name: str) -> tuple[np.ndarray, np.ndarray]:
     data = qsdp.datasets.load_uci(name)
     X, y = data.data, data.target
-    if name == "ionosphere":
-        X = np.delete(X, 1, axis=1)
     train = np.random.default_rng(0).permutation(len(X))[: int(0.8 * len(X))]
     X, y = X[train], y[train]
     return (X - X.mean(axis=0)) / X.std(axis=0), y
 
 
 @pytest.mark.usefixtures("uci_available")
-def test_reference_values_of_the_relaxation():
-    X, y = standardised("ionosphere")
-    relaxation = solved(qsdp.TrainingProblem(X, y, beta=10.0))
-    assert relaxation.objective == pytest.approx(56.2728, abs=1e-4)
+@pytest.mark.parametrize(
+    ("name", "constant", "optimum"), [("ionosphere", False, 56.2728), ("breast-cancer", True, 136.975)]
+)
+def test_reference_values_of_the_relaxation(name, constant, optimum):
+    X, y = standardised(name)
+    relaxation = solved(qsdp.TrainingProblem(append_constant(X) if constant else X, y, beta=10.0))
+    assert relaxation.objective == pytest.approx(optimum, abs=5e-4)
     assert relaxation.relative_gap < 2e-6
 
 
