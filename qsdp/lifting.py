@@ -173,6 +173,8 @@ class QuadraticMap:
     def in_units(self, row: float) -> QuadraticMap:
         """Return the same map written for the data divided by `row`."""
         a, b, c = self.coefficients
+        if row == 1.0:
+            return self
         return replace(self, X=self.X / row, coefficients=(a * row * row, b * row, c))
 
     def scaled(self, factor: float) -> QuadraticMap:

@@ -176,19 +176,13 @@ class BilinearNetwork(ReadOnlyArrays):
         """
         data = quadratic_map(check_matrix("X", X, n_columns=self.n_inputs), self.activation)
         jobs = count_jobs(n_jobs)
-        if self._few:
+        if is_narrow(self):
             U, V = self.U.astype(np.float64), self.V.astype(np.float64)
             values = data.combinations(U, V, self.alpha.reshape(self.n_neurons, -1), jobs)
             return values if self.alpha.ndim == 2 else values[:, 0]
         if self.alpha.ndim == 1:
             return data.forward(self.quadratic_form, jobs)
         return np.stack([data.forward(S, jobs) for S in self.quadratic_form], axis=1)
-
-    @property
-    def _few(self) -> bool:
-        """Whether the neurons take fewer operations a sample than the quadratic forms."""
-        D = int(self.U.shape[1])
-        return self.n_neurons * (4 * D + 2 * self.n_outputs) < self.n_outputs * D**2
 
     def objective(self, problem: TrainingProblem) -> float:
         """Return the objective (24) or (57) of this network on `problem`."""
@@ -222,6 +216,12 @@ class BilinearNetwork(ReadOnlyArrays):
             f"BilinearNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, {outputs}{levels}"
             f"{activation}n_bits={self.n_bits}, {alpha})"
         )
+
+
+def is_narrow(network: BilinearNetwork) -> bool:
+    """Return whether the neurons take fewer operations a sample than the quadratic forms of the outputs."""
+    D = int(network.U.shape[1])
+    return network.n_neurons * (4 * D + 2 * network.n_outputs) < network.n_outputs * D**2
 
 
 def load_network(path: str | os.PathLike[str]) -> Any:

@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._validation import FloatArray
+from qsdp._work import blocks
 from qsdp.lifting import power_of_two
-from qsdp.networks import BilinearNetwork
+from qsdp.networks import BilinearNetwork, is_narrow
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._curvature import TERMS, curvature_floor, sampled_curvature
+from qsdp.refinement._joint import compatible, cross_changes
 
-__all__ = ["Descent"]
+__all__ = ["Descent", "Samples"]
 
 IntArray = npt.NDArray[np.int8]
 
@@ -25,11 +27,64 @@ ROUNDING = 1e-12
 #: Neurons of a batch at most: they share one gradient, so small networks get small batches.
 _LARGEST_BATCH, _SHARE_OF_NETWORK = 64, 8
 
-#: Floats of one array of a batch, 16 MiB.
-_BATCH_FLOATS = 2**21
+#: Floats of one array of a batch, neurons by samples: 32 MiB. About ten of them are held at a time.
+_BATCH_FLOATS = 2**22
 
 #: Share of the predicted fall at which the moves of a batch are accepted together.
 _AGREEMENT = 0.5
+
+#: Share of the entries of a side that are moved at once, at most, and shares of the sides of a batch for which that was
+#: better than one move: with fewer (more) of them the number of moves is halved (doubled).
+_SHARE_OF_SIDE, _FEW_BETTER, _MANY_BETTER = 0.125, 0.25, 0.75
+
+
+class Samples:
+    """The data of a descent, divided by powers of two: descents for several outputs of one problem share them.
+
+    Attributes
+    ----------
+    map : QuadraticMap
+        In units in which no entry of the data or coefficient is large.
+    unit : float
+        What the predictions were divided by.
+    large : bool
+        Whether squares and transpose are not kept: copies of large data.
+    width : float
+        Root mean square of the data's entries.
+    """
+
+    def __init__(self, problem: TrainingProblem) -> None:
+        map_ = problem.weight_map.in_units(power_of_two(float(max(problem.X.max(), -problem.X.min()))))
+        self.unit = power_of_two(max(abs(value) for value in map_.coefficients))
+        self.map = map_.scaled(1.0 / self.unit)
+        self.X = np.ascontiguousarray(self.map.X)
+        self.blocks = list(blocks(*self.X.shape))
+        self.large = len(self.blocks) > 1
+        self.width = float(np.sqrt(np.einsum("ij,ij->", self.X, self.X) / self.X.size))
+        if not self.large:
+            self._squares = np.square(self.X)
+            # Rows are the features of all samples; the last entry of a lift has the feature one.
+            self._features = np.vstack([self.X.T, np.ones((int(problem.lifted), len(self.X)))])
+
+    def features(self, entries: npt.NDArray[np.intp]) -> FloatArray:
+        """Return the features of some entries of a side, of shape (k, n)."""
+        if not self.large:
+            return self._features[entries]
+        d = self.X.shape[1]
+        features = np.ones((len(entries), len(self.X)))
+        inner = np.flatnonzero(entries < d)
+        for rows in self.blocks:
+            features[inner, rows] = self.X[rows, entries[inner]].T
+        return features
+
+    def square_products(self, weights: FloatArray) -> FloatArray:
+        """Return the product of `weights` (B, n) with the squares of the data."""
+        if not self.large:
+            return weights @ self._squares
+        products = np.zeros((len(weights), self.X.shape[1]))
+        for rows in self.blocks:
+            products += weights[:, rows] @ np.square(self.X[rows])
+        return products
 
 
 class Descent:
@@ -49,6 +104,8 @@ class Descent:
         One of the problem's kind.
     deadline : float
         Value of `time.monotonic` at which sweeps break off.
+    samples : Samples, optional
+        Those of the problem, where they are known.
 
     Attributes
     ----------
@@ -63,23 +120,26 @@ class Descent:
     Notes
     -----
     Data and lift are divided by powers of two so that squares of huge data cannot overflow; the second layer
-    takes up the factor. No n x m array is formed.
+    takes up the factor. No n x m array is formed, and no copy of large data. On those a cheap sweep moves several
+    entries of a side at once, as many as a quadratic model of all of them finds better than the best one alone, and
+    sides that go together in that model: evaluating the loss and the products with the data are what takes the time.
     """
 
-    def __init__(self, problem: TrainingProblem, network: BilinearNetwork, deadline: float = math.inf) -> None:
+    def __init__(
+        self,
+        problem: TrainingProblem,
+        network: BilinearNetwork,
+        deadline: float = math.inf,
+        samples: Samples | None = None,
+    ) -> None:
         self.problem, self.loss, self.deadline = problem, problem.loss, deadline
-        map_ = problem.weight_map.in_units(power_of_two(float(np.abs(problem.X).max())))
-        self.unit = power_of_two(max(abs(value) for value in map_.coefficients))
-        self.map = map_.scaled(1.0 / self.unit)
+        self.samples = Samples(problem) if samples is None else samples
+        self.map, self.unit, self.X = self.samples.map, self.samples.unit, self.samples.X
         self.price = problem.beta * problem.dimension / self.unit
         self.y = problem.y if problem.vector else problem.y[:, None]
-        self.X = np.ascontiguousarray(self.map.X)
-        self.squares = np.square(self.X)
-        # Rows are the features of all samples; the last entry of a lift has the feature one.
-        self.features = np.vstack([self.X.T, np.ones((int(problem.lifted), len(self.X)))])
         self.largest = np.full(problem.size, problem.levels - 1)
         self.largest[problem.n_features :] = 1
-        self.width = float(np.sqrt(np.mean(self.squares)))
+        self.n_moves = 2 if self.samples.large else 1
         self.U, self.V = network.U.copy(), network.V.copy()
         self.alpha = network.alpha.reshape(network.n_neurons, -1) * self.unit
         self.refresh()
@@ -100,9 +160,9 @@ class Descent:
 
     def predictions(self, alpha: FloatArray) -> FloatArray:
         """Return the predictions of shape (n, C) for another second layer."""
-        if len(self.U) <= 2 * self.problem.size:
-            return self.images() @ alpha
         network = BilinearNetwork(self.U, self.V, alpha, self.problem.levels, self.problem.activation)
+        if is_narrow(network):
+            return self.map.combinations(self.U.astype(np.float64), self.V.astype(np.float64), alpha)
         return np.stack([self.map.forward(S) for S in network.quadratic_form], axis=1)
 
     def images(self, rows: slice = slice(None)) -> FloatArray:
@@ -139,7 +199,9 @@ class Descent:
     def batches(self) -> Iterator[slice]:
         """Yield slices of neurons until the time is over."""
         m = len(self.U)
-        size = min(max(1, m // _SHARE_OF_NETWORK), _LARGEST_BATCH, max(1, _BATCH_FLOATS // self.f.size))
+        # On large data a model says which moves of a batch go together, and few neurons leave the processor idle.
+        share = 2 if self.samples.large else _SHARE_OF_NETWORK
+        size = min(max(1, m // share), _LARGEST_BATCH, max(1, _BATCH_FLOATS // len(self.f)))
         for start in range(0, m, size):
             if self.expired:
                 return
@@ -178,41 +240,82 @@ class Descent:
         if not np.any(downhill):
             return 0
         squares = (np.square(P), None if Q is None else np.square(Q))
-        typical = 2.0 * float(np.sqrt(np.mean(np.square(alpha))) * np.sqrt(np.mean(squares[0]))) * self.width
+        typical = 2.0 * float(np.sqrt(np.mean(np.square(alpha))) * np.sqrt(np.mean(squares[0]))) * self.samples.width
         curvature = sampled_curvature(self.loss, self.f, self.y, gradient, alpha, typical)
-        change = 2.0 * (_products(self.squares, *squares, curvature) - np.abs(slopes))
+        change = 2.0 * (self._square_products(*squares, curvature) - np.abs(slopes))
         change[~downhill] = math.inf
         if thorough:
             floor = curvature_floor(self.loss, self.f, self.y, gradient, alpha, curvature, self._reach(alpha, P, Q))
-            least = 2.0 * (_products(self.squares, *squares, floor) - np.abs(slopes))
+            least = 2.0 * (self._square_products(*squares, floor) - np.abs(slopes))
             candidates = downhill & (least < -self.tolerance)
             return sum(
                 self._try_all(moving, rows.start + j, P[j], None if Q is None else Q[j], steps[j], change[j], found)
                 for j, found in enumerate(candidates)
                 if np.any(found)
             )
-        best = np.argmin(change, axis=1)
-        predicted = change[np.arange(len(best)), best]
+        entries = np.argmin(change, axis=1)
+        predicted = change[np.arange(len(entries)), entries]
         chosen = np.flatnonzero(predicted < -self.tolerance)
         if not len(chosen):
             return 0
-        chosen = chosen[np.argsort(predicted[chosen], kind="stable")]
-        entries = best[chosen]
-        moves = self.features[entries] * P[chosen]
+        entries, alpha, predicted = entries[chosen], alpha[chosen], predicted[chosen]
+        delta = np.zeros((len(chosen), len(self.largest)))
+        delta[np.arange(len(chosen)), entries] = steps[chosen, entries]
+        sides = P[chosen], None if Q is None else Q[chosen]
+        moves = self.samples.features(entries) * sides[0]
+        if sides[1] is not None:
+            moves[entries == self.X.shape[1]] = sides[1][entries == self.X.shape[1]]
+        moves *= steps[chosen, entries][:, None]
+        if self.samples.large:
+            several = self._several(change[chosen], steps[chosen])
+            self._replace(delta, moves, predicted, several, slopes[chosen], curvature[chosen], *sides)
+        order = np.argsort(predicted, kind="stable")
+        if self.samples.large:
+            cross = cross_changes(moves, curvature[chosen], alpha)
+            order = order[compatible(predicted[order], cross[np.ix_(order, order)])]
+        taken = order[self._take(moves[order], alpha[order], predicted[order])]
+        moving[rows.start + chosen[taken]] += delta[taken].astype(np.int8)
+        return len(taken)
+
+    def _several(self, change: FloatArray, steps: npt.NDArray[np.int64]) -> FloatArray:
+        """Return the moves (B, N) of the entries of each side that promise most."""
+        count = min(self.n_moves, change.shape[1])
+        best = np.argpartition(change, count - 1, axis=1)[:, :count]
+        promised = np.take_along_axis(change, best, axis=1) < -self.tolerance
+        moves = np.zeros(change.shape)
+        np.put_along_axis(moves, best, promised * np.take_along_axis(steps, best, axis=1), axis=1)
+        return moves
+
+    def _replace(
+        self,
+        delta: FloatArray,
+        moves: FloatArray,
+        predicted: FloatArray,
+        several: FloatArray,
+        slopes: FloatArray,
+        curvature: FloatArray,
+        P: FloatArray,
+        Q: FloatArray | None,
+    ) -> None:
+        """Make several moves of a side in place of one where the model of all of them together is better."""
+        d = self.X.shape[1]
+        images = (several[:, :d] @ self.X.T) * P
         if Q is not None:
-            last = entries == self.X.shape[1]
-            moves[last] = Q[chosen[last]]
-        step = steps[chosen, entries]
-        moves *= step[:, None]
-        taken = self._take(moves, alpha[chosen], predicted[chosen])
-        moving[rows.start + chosen[taken], entries[taken]] += step[taken].astype(np.int8)
-        return int(taken.sum())
+            images += several[:, d:] * Q
+        change = np.einsum("ij,ij->i", slopes, several) + 0.5 * np.einsum("ij,ij,ij->i", curvature, images, images)
+        better = change < predicted
+        delta[better], moves[better], predicted[better] = several[better], images[better], change[better]
+        share = float(np.mean(better))
+        if share < _FEW_BETTER:
+            self.n_moves = max(2, self.n_moves // 2)
+        elif share > _MANY_BETTER:
+            self.n_moves = min(2 * self.n_moves, max(2, int(_SHARE_OF_SIDE * len(self.largest))))
 
     def _take(self, moves: FloatArray, alpha: FloatArray, predicted: FloatArray) -> npt.NDArray[np.bool_]:
         """Accept moves (B, n) together where the loss falls nearly as predicted; else halves of them."""
         taken = np.zeros(len(moves), dtype=bool)
         pending = [(0, len(moves))]
-        while pending:
+        while pending and not self.expired:
             start, stop = pending.pop()
             f = self.f + moves[start:stop].T @ alpha[start:stop]
             value = self.loss.value(f, self.y)
@@ -243,6 +346,8 @@ class Descent:
         if type(self.loss) in TERMS and self.f.shape[1] == 1:
             entries = entries[self._falls(j, p, q, steps, entries) > 0.5 * self.tolerance]
         for k in entries.tolist():
+            if self.expired:
+                break
             # The other side stands still: the image of a move is right whatever was accepted before.
             f = self.f + np.multiply.outer(steps[k] * self._image(p, q, k), self.alpha[j])
             value = self.loss.value(f, self.y)
@@ -253,7 +358,7 @@ class Descent:
         return accepted
 
     def _image(self, p: FloatArray, q: FloatArray | None, k: int) -> FloatArray:
-        return q if q is not None and k == self.X.shape[1] else self.features[k] * p
+        return q if q is not None and k == self.X.shape[1] else self.X[:, k] * p
 
     def _falls(
         self, j: int, p: FloatArray, q: FloatArray | None, steps: npt.NDArray[np.int64], entries: npt.NDArray[np.intp]
@@ -264,17 +369,24 @@ class Descent:
         before = terms(self.loss, self.f.T, self.y.T)
         chunk = max(1, _BATCH_FLOATS // len(p))
         for start in range(0, len(entries), chunk):
+            if self.expired:
+                return np.zeros(len(entries))
             some = entries[start : start + chunk]
-            moves = self.features[some] * p
+            moves = self.samples.features(some) * p
             if q is not None:
                 moves[some == self.X.shape[1]] = q
             moves *= (steps[some] * self.alpha[j, 0])[:, None]
             falls[start : start + chunk] = (before - terms(self.loss, self.f.T + moves, self.y.T)).sum(axis=1)
         return falls
 
+    def _square_products(self, P: FloatArray, Q: FloatArray | None, weights: FloatArray) -> FloatArray:
+        """Return the sums over samples of weights times squared images, (B, N); P and Q are squares."""
+        main = self.samples.square_products(P * weights)
+        return main if Q is None else np.hstack([main, np.einsum("ij,ij->i", Q, weights)[:, None]])
+
     def _reach(self, alpha: FloatArray, P: FloatArray, Q: FloatArray | None) -> float:
         """Return what no move of a batch can change a prediction by."""
-        image = float(np.abs(P).max() * np.abs(self.X).max())
+        image = float(np.abs(P).max() * max(self.X.max(), -self.X.min()))
         if Q is not None:
             image = max(image, float(np.abs(Q).max()))
         return 2.0 * image * float(np.abs(alpha).max())

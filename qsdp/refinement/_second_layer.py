@@ -9,6 +9,7 @@ from qsdp._validation import FloatArray
 from qsdp.losses import Loss
 from qsdp.refinement._curvature import sampled_curvature
 from qsdp.refinement._descent import Descent
+from qsdp.refinement._joint import block_minimum, cross_curvatures
 from qsdp.refinement.restricted import solve_restricted
 
 __all__ = ["alternate", "line_minimum", "random_sides", "rescale", "resolve", "revive", "reweight"]
@@ -22,6 +23,10 @@ _DOUBLINGS = 40
 
 #: Rounds of sign alternation for a neuron without weight, and shortenings of a step of the second layer.
 _ROUNDS, _SHORTENINGS = 10, 4
+
+#: Factor of the curvatures of single weights in the model of a batch: where its neurons nearly depend on one another,
+#: and curvatures of one output on those of others, it would promise too much.
+_STIFFER = 1.05
 
 #: Price of a weight where beta is 0 or next to it, as a share of that from which on zero is optimal.
 _LEAST_PRICE = 1e-7
@@ -81,7 +86,7 @@ def reweight(descent: Descent) -> None:
     r"""Lower the objective over the second-layer weights of one neuron after the other.
 
     A step minimises the quadratic model of the loss plus :math:`\beta D \|\alpha_j\|_1`, a soft threshold, and
-    is shortened until the objective itself falls.
+    is shortened until the objective itself falls. On large data the neurons of a batch step together.
     """
     typical = float(np.mean(np.abs(descent.alpha)))
     for rows in descent.batches():
@@ -89,9 +94,41 @@ def reweight(descent: Descent) -> None:
         gradient = descent.loss.gradient(descent.f, descent.y)
         eye = np.eye(descent.alpha.shape[1])
         scale = typical * float(np.sqrt(np.mean(np.square(images))))
-        curvatures = np.square(images) @ sampled_curvature(descent.loss, descent.f, descent.y, gradient, eye, scale).T
+        curvature = sampled_curvature(descent.loss, descent.f, descent.y, gradient, eye, scale)
+        if descent.samples.large:
+            _block_step(descent, rows, images, gradient, curvature, typical)
+            continue
+        curvatures = np.square(images) @ curvature.T
         for j, image in enumerate(images, start=rows.start):
+            if descent.expired:
+                return
             gradient = _step(descent, j, image, gradient, curvatures[j - rows.start], typical)
+
+
+def _block_step(
+    descent: Descent, rows: slice, images: FloatArray, gradient: FloatArray, curvature: FloatArray, typical: float
+) -> None:
+    """Move the second-layer weights of a batch of neurons to the minimum of one quadratic model."""
+    alpha, slopes = descent.alpha[rows], images @ gradient
+    cross = cross_curvatures(images, curvature)
+    # As for single neurons: steps are held to a few typical weights where there is no curvature.
+    reach = 4.0 * np.maximum(np.abs(alpha), typical if typical > 0.0 else 1.0)
+    diagonals = np.einsum("cjj->jc", cross)
+    diagonals = np.maximum(_STIFFER * diagonals, (np.abs(slopes) + descent.price) / reach)
+    if not np.all(diagonals > 0.0):
+        return
+    which = np.arange(len(alpha))
+    cross[:, which, which] = diagonals.T
+    step = block_minimum(slopes, cross, alpha, descent.price)
+    for _ in range(_SHORTENINGS):
+        f = descent.f + images.T @ step
+        value = descent.loss.value(f, descent.y)
+        penalty = descent.price * float(np.sum(np.abs(alpha + step) - np.abs(alpha)))
+        if descent.value - value - penalty > descent.tolerance:
+            descent.alpha[rows] = alpha + step
+            descent.accept(f, value)
+            return
+        step = 0.25 * step
 
 
 def _step(

@@ -1,5 +1,7 @@
 """Polishing: optimal with respect to single moves (by brute force), monotone, at equal storage."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from brute_force import ACTIVATIONS, random_neurons, random_problem, random_vector_problem
@@ -7,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
+from qsdp import _work
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
+from qsdp.refinement._descent import Descent, Samples
+from qsdp.refinement._joint import block_minimum, compatible, cross_changes, cross_curvatures
 from qsdp.refinement.polish import polish
 
 
@@ -261,8 +266,6 @@ def test_interrupt_returns_what_was_gained():
 
 
 def test_memory_is_bounded_by_the_width_of_a_batch():
-    import tracemalloc
-
     problem = random_problem(1, 10, 2000)
     network = random_network(problem, 20_000, 0)
     tracemalloc.start()
@@ -290,6 +293,8 @@ def test_other_second_derivatives():
         ({"time_limit": float("nan")}, "time_limit"),
         ({"random_state": "seed"}, "random_state"),
         ({"callback": 3}, "callback"),
+        ({"n_jobs": 0}, "n_jobs"),
+        ({"n_jobs": 1.5}, "n_jobs"),
     ],
 )
 def test_bad_settings(options, name):
@@ -314,3 +319,129 @@ def test_networks_of_other_problems():
         polish(network.to_polynomial(), problem)
     with pytest.raises(InvalidTypeError, match="problem must be a TrainingProblem"):
         polish(network, None)
+
+
+# -- large data: several moves at once, nothing copied ------------------------------------------------------
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Make the data of small problems count as large."""
+    monkeypatch.setattr(_work, "WORK_FLOATS", 64)
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("loss", SCALAR_LOSSES)
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_no_single_move_helps_on_large_data(loss, free, activation, large):
+    problem = random_problem(5, 16, 40, loss, beta=0.02, activation=activation)
+    check_locally_optimal(random_network(problem, 10, 1, free=free), problem)
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("loss", ["cross_entropy", "squared", "hinge"])
+def test_no_single_move_helps_on_large_data_of_several_outputs(loss, free, large):
+    problem = random_vector_problem(3, 17, 30, 3, loss, beta=0.02, levels=3)
+    check_locally_optimal(random_network(problem, 9, 2, free=free), problem)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("beta", [0.0, 3.0])
+def test_every_sweep_lowers_the_objective_on_large_data(loss, free, beta, large):
+    problem = random_vector_problem(2, 20, 30, 3, loss, beta=beta)
+    network = random_network(problem, 12, 0, free=free)
+    values = [problem.objective(network)]
+    polish(network, problem, max_sweeps=6, random_state=0, callback=lambda _, value: values.append(value))
+    assert np.all(np.diff(values) <= 1e-9 * values[0])
+
+
+def test_huge_and_tiny_large_data(large):
+    problem = random_problem(5, 8, 30)
+    network = random_network(problem, 10, 0)
+    expected = problem.objective(polish(network, problem))
+    for scale in (2.0**140, 2.0**-140):
+        scaled = qsdp.TrainingProblem(problem.X * scale, problem.y, beta=problem.beta * scale**2)
+        start = qsdp.BilinearNetwork(network.U, network.V, network.alpha / scale**2)
+        assert scaled.objective(polish(start, scaled)) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_large_samples_are_the_small_ones(activation, monkeypatch):
+    problem = random_problem(1, 7, 30, activation=activation)
+    network = random_network(problem, 5, 0)
+    small = Descent(problem, network)
+    monkeypatch.setattr(_work, "WORK_FLOATS", 64)
+    large = Descent(problem, network)
+    assert large.samples.large > small.samples.large
+    entries = np.array([3, problem.size - 1, 0, 3])
+    np.testing.assert_array_equal(large.samples.features(entries), small.samples.features(entries))
+    weights = np.random.default_rng(0).standard_normal((4, 30))
+    np.testing.assert_allclose(large.samples.square_products(weights), small.samples.square_products(weights))
+    np.testing.assert_allclose(large.f, small.f)
+
+
+@pytest.mark.parametrize("n_jobs", [2, -1])
+def test_threads_do_not_change_the_network(n_jobs):
+    problem = random_vector_problem(8, 5, 30, 3)
+    network = random_network(problem, 12, 0)
+    alone = polish(network, problem, restarts=1, random_state=0)
+    together = polish(network, problem, restarts=1, random_state=0, n_jobs=n_jobs)
+    for name in ("U", "V", "alpha"):
+        np.testing.assert_array_equal(getattr(together, name), getattr(alone, name))
+
+
+@pytest.mark.parametrize(("loss", "free"), [("squared", False), ("cross_entropy", True)])
+def test_memory_on_large_data(loss, free, monkeypatch):
+    monkeypatch.setattr(_work, "WORK_FLOATS", 2**14)
+    monkeypatch.setattr("qsdp.refinement._descent._BATCH_FLOATS", 2**16)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(20_000, 100))
+    classes = np.argmax(np.stack([X[:, 0] * X[:, 1], X[:, 2] * X[:, 3], X[:, 4] ** 2], axis=1), axis=1)
+    y = classes if loss == "cross_entropy" else np.eye(3)[classes]
+    problem = qsdp.TrainingProblem(X, y, beta=1e-3, loss=loss)
+    network = random_network(problem, 30, 0, free=free)
+    tracemalloc.start()
+    try:
+        polish(network, problem, max_sweeps=1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # The data take 16 MB: no copy of them, none an output, and no n x m array of 4.8 MB for all neurons.
+    assert peak < 12e6
+
+
+def test_nothing_is_evaluated_when_time_is_over(large):
+    problem = random_problem(3, 6, 40)
+    descent = Descent(problem, random_network(problem, 8, 0), deadline=0.0)
+    before = descent.U.copy(), descent.V.copy(), descent.f
+    for thorough in (False, True):
+        assert descent._move(descent.U, descent.V, slice(0, 4), thorough) == 0
+    np.testing.assert_array_equal(descent.U, before[0])
+    assert descent.f is before[2]
+
+
+def test_descents_share_their_samples():
+    problem = random_vector_problem(8, 5, 30, 3)
+    samples = Samples(problem)
+    assert Descent(problem.output(1), random_network(problem.output(1), 4, 0), samples=samples).X is samples.X
+
+
+def test_models_of_several_moves():
+    rng = np.random.default_rng(0)
+    images, weights, alpha = rng.standard_normal((6, 30)), rng.uniform(size=(1, 30)), rng.standard_normal((6, 1))
+    exact = np.einsum("ji,li,i,jc,lc->jl", images, images, weights[0], alpha, alpha)
+    np.testing.assert_allclose(cross_changes(images, np.square(alpha) @ weights, alpha), exact, atol=1e-12)
+    cross = cross_curvatures(images, weights)
+    np.testing.assert_allclose(cross[0] * np.outer(alpha, alpha), exact, atol=1e-12)
+    # One after the other lowers the model, and leaves out what the first ones have done already.
+    twice = np.ones((2, 2))
+    np.testing.assert_array_equal(compatible(np.array([-1.0, -0.9]), twice), [0])
+    np.testing.assert_array_equal(compatible(np.array([-1.0, -0.9]), -twice), [0, 1])
+    slopes, price = rng.standard_normal((6, 1)), 0.3
+    step = block_minimum(slopes, cross, alpha, price)
+    slope = slopes + cross[0] @ step
+    weights_after = alpha + step
+    zero = weights_after == 0.0
+    np.testing.assert_allclose(slope[~zero], -price * np.sign(weights_after[~zero]), atol=1e-2)
+    assert np.all(np.abs(slope[zero]) <= price + 1e-2)
