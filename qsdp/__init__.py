@@ -5,6 +5,7 @@ from qsdp.activations import PolynomialActivation
 from qsdp.certificate import Certificate, certify, load_certificate
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.exceptions import QSDPError, QSDPWarning
+from qsdp.inner_problem import grothendieck_bound, maxcut_bound
 from qsdp.networks import BilinearNetwork, from_polynomial, load_network, to_polynomial
 from qsdp.pipeline import QSDPResult, solve_and_sample
 from qsdp.polynomial import PolynomialNetwork
@@ -64,8 +65,10 @@ __all__ = [
     "column_generation",
     "datasets",
     "from_polynomial",
+    "grothendieck_bound",
     "load_certificate",
     "load_network",
+    "maxcut_bound",
     "polish",
     "quantize",
     "refit",

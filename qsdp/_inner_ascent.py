@@ -1,0 +1,229 @@
+r"""Trust-region Newton steps for :math:`\max \mathrm{tr}(Y^T B Y)` over factors Y with rows of unit length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
+
+from qsdp._inner_form import Form
+from qsdp._validation import FloatArray
+
+__all__ = ["Ascent"]
+
+#: Most products a step; a step ends early once the residual has fallen to this share, or to the relative
+#: gradient to this power, which is what makes the last steps superlinear.
+_PRODUCTS, _SHARE, _POWER = 100, 0.2, 0.25
+
+#: Smallest weight of a row, relative to the norm of the matrix's row.
+_WEIGHT = 0.3
+
+#: No weight is smaller, so that quotients by them are finite; the largest entry of the matrix is about one.
+_TINY = 1e-200
+
+#: Below this relative gradient, columns whose weight is below a share of the largest are dropped.
+_NEAR, _COLUMN = 3e-2, 1e-3
+
+#: Changes of the value below this, relative to it, are rounding.
+_NOISE = 1e-14
+
+#: Length of what is added to a row by new columns, at most or about.
+_LENGTH = 0.1
+
+
+class Ascent:
+    r"""A factor Y and the steps that improve it.
+
+    Parameters
+    ----------
+    form : Form
+    Y : ndarray of shape (N, p)
+        Start, of any row lengths.
+    split : int
+        Columns of Y that meet the matrix with the positive sign.
+
+    Attributes
+    ----------
+    Y, split, G
+        The current factor, and B Y.
+    weights : ndarray of shape (N,)
+        Metric of the rows: the multipliers, where they are not small.
+    z : ndarray of shape (N,)
+        :math:`\langle y_i, (B Y)_i \rangle`, the multipliers where Y is stationary; they sum to the value.
+    gradient : float
+        Norm of the gradient relative to the multipliers, in the metric of the weights.
+    multiplications : float
+        Work done so far.
+
+    Notes
+    -----
+    Steihaug's truncated conjugate gradients with the diagonal of multipliers as preconditioner and metric. As the
+    iterates near an optimum, whose rank is about a third of what avoids spurious stationary points (Barvinok, Pataki;
+    Boumal, Voroninski, Bandeira), the columns that vanish are dropped: products get cheaper and the
+    Hessian regular.
+    """
+
+    Y: FloatArray
+    split: int
+    G: FloatArray
+    z: FloatArray
+    weights: FloatArray
+    gradient: float
+
+    def __init__(self, form: Form, Y: FloatArray, split: int) -> None:
+        self.form, self.shrinking = form, True
+        self.least = np.maximum(_WEIGHT * form.row_norms(), _TINY)
+        self.multiplications = 0.0
+        self.radius = 0.0
+        self._move(_unit(Y), split)
+        self.radius = 0.5 * float(np.sqrt(self.weights.sum()))
+
+    @property
+    def value(self) -> float:
+        """The value of Y."""
+        return float(self.z.sum())
+
+    def step(self, interrupted: Callable[[], bool]) -> bool:
+        """Take a step; return whether any progress is to be expected of another.
+
+        `interrupted` is polled between products; the step then ends with what it has.
+        """
+        if self.shrinking and self.gradient < _NEAR:
+            self._shrink()
+        direction, decrease = self._direction(interrupted)
+        if decrease <= 0.0:
+            return False
+        before = (self.Y, self.split, self.G, self.z, self.weights, self.gradient)
+        value, gradient = self.value, self.gradient
+        self._move(_unit(self.Y + direction), self.split)
+        noise = _NOISE * float(np.abs(before[3]).sum())
+        ratio = (self.value - value + noise) / (decrease + noise)
+        length = float(np.sqrt(np.einsum("ij,ij->i", direction, direction) @ before[4]))
+        if ratio < 0.25:
+            self.radius = 0.25 * length
+        elif ratio > 0.75 and length > 0.99 * self.radius:
+            self.radius *= 2.0
+        settled = decrease <= noise
+        if ratio <= 0.05 or (settled and self.gradient >= gradient):
+            self.Y, self.split, self.G, self.z, self.weights, self.gradient = before
+            return not settled and self.radius > 1e-12 * float(np.sqrt(self.weights.sum()))
+        return True
+
+    def enlarge(self, columns: int, random: np.random.Generator) -> None:
+        """Leave a point that is stationary but no optimum; no column is dropped any more.
+
+        Added are a column along which the value grows and, up to that many columns for each sign, random ones.
+        """
+        self.shrinking = False
+        signs = (1.0, -1.0) if self.form.paired else (1.0,)
+        _, growing, vector = min((_lowest(self.form, self.z, self.weights, sign) for sign in signs), key=lambda t: t[0])
+        parts = []
+        for sign, part in ((1.0, self.Y[:, : self.split]), (-1.0, self.Y[:, self.split :])):
+            added = [part]
+            if sign == growing:
+                added.append(_LENGTH / float(np.abs(vector).max()) * vector[:, None])
+            if sign in signs and (missing := columns - sum(block.shape[1] for block in added)) > 0:
+                added.append(_LENGTH / np.sqrt(missing) * random.standard_normal((len(part), missing)))
+            parts.append(np.hstack(added))
+        self._move(_unit(np.hstack(parts)), parts[0].shape[1])
+        self.radius = 0.5 * float(np.sqrt(self.weights.sum()))
+
+    def _move(self, Y: FloatArray, split: int) -> None:
+        G = self._times(Y, split)
+        z = np.einsum("ij,ij->i", Y, G)
+        weights = np.maximum(z, self.least)
+        R = G - z[:, None] * Y
+        relative = float(np.sqrt(np.einsum("ij,ij->i", R, R) @ (1.0 / weights) / weights.sum()))
+        self.Y, self.split, self.G, self.z, self.weights, self.gradient = Y, split, G, z, weights, relative
+
+    def _times(self, Y: FloatArray, split: int) -> FloatArray:
+        self.multiplications += (self.form.work + 4.0 * len(Y)) * Y.shape[1]
+        return self.form.times(Y, split)
+
+    def _shrink(self) -> None:
+        parts = [self.Y[:, : self.split], self.Y[:, self.split :]]
+        spectra = [np.linalg.eigh(part.T @ (self.weights[:, None] * part)) for part in parts]
+        largest = max(float(values[-1]) for values, _ in spectra if len(values))
+        kept = [vectors[:, values > _COLUMN * largest] for values, vectors in spectra]
+        count = sum(vectors.shape[1] for vectors in kept)
+        if count <= 0.9 * self.Y.shape[1]:
+            turned = [part @ vectors for part, vectors in zip(parts, kept, strict=True)]
+            self._move(_unit(np.hstack(turned)), turned[0].shape[1])
+
+    def _direction(self, interrupted: Callable[[], bool]) -> tuple[FloatArray, float]:
+        """Return a tangent step and what the quadratic model gains by it."""
+        Y, z, split = self.Y, self.z[:, None], self.split
+        inverse = 1.0 / self.weights[:, None]
+        residual = self.G - z * Y
+        step, image = np.zeros_like(Y), np.zeros_like(Y)
+        search = inverse * residual
+        size = float(np.vdot(residual, search))
+        if not size > 0.0:
+            return step, 0.0
+        target = size * min(_SHARE, self.gradient**_POWER) ** 2
+        # Squared lengths in the metric, and the inner product of the step and the search direction.
+        length, mixed, reach = 0.0, 0.0, size
+        edge = self.radius**2
+        first = residual
+        for _ in range(_PRODUCTS):
+            product = self._times(search, split)
+            product -= np.einsum("ij,ij->i", Y, product)[:, None] * Y
+            product = z * search - product
+            curvature = float(np.vdot(search, product))
+            t = size / curvature if curvature > 0.0 else np.inf
+            if curvature <= 0.0 or length + 2.0 * t * mixed + t * t * reach >= edge:
+                t = (np.sqrt(max(mixed * mixed + reach * (edge - length), 0.0)) - mixed) / reach
+                step += t * search
+                image += t * product
+                break
+            step += t * search
+            image += t * product
+            residual = residual - t * product
+            length += 2.0 * t * mixed + t * t * reach
+            scaled = inverse * residual
+            following = float(np.vdot(residual, scaled))
+            if following <= target or interrupted():
+                break
+            ratio = following / size
+            search = scaled + ratio * search
+            mixed = ratio * (mixed + t * reach)
+            reach = following + ratio * ratio * reach
+            size = following
+        return step, float(2.0 * np.vdot(first, step) - np.vdot(step, image))
+
+
+def _unit(Y: FloatArray) -> FloatArray:
+    """Return Y with rows of unit length; a row of zeros, as dropped columns may leave it, is the first axis."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", Y, Y))
+    if not lengths.all():
+        Y = Y.copy()
+        Y[lengths == 0.0, 0] = 1.0
+        lengths[lengths == 0.0] = 1.0
+    normalised: FloatArray = Y / lengths[:, None]
+    return normalised
+
+
+def _lowest(form: Form, z: FloatArray, weights: FloatArray, sign: float) -> tuple[float, float, FloatArray]:
+    """Return about the smallest eigenvalue of Diag(z) - sign * M in the metric, the sign, and a vector."""
+    root = 1.0 / np.sqrt(weights)
+    split = 1 if sign > 0.0 else 0
+
+    def apply(v: FloatArray) -> FloatArray:
+        scaled = root * v.ravel()
+        image: FloatArray = root * (z * scaled - form.times(scaled[:, None].copy(), split)[:, 0])
+        return image
+
+    N = form.size
+    if N <= 100:
+        dense = np.column_stack([apply(column) for column in np.eye(N)])
+        values, vectors = scipy.linalg.eigh(0.5 * (dense + dense.T), subset_by_index=[0, 0])
+    else:
+        operator = scipy.sparse.linalg.LinearOperator((N, N), matvec=apply, dtype=np.float64)
+        start = np.random.default_rng(0).standard_normal(N)
+        try:
+            values, vectors = scipy.sparse.linalg.eigsh(operator, k=1, which="SA", v0=start, tol=1e-4, maxiter=20 * N)
+        except scipy.sparse.linalg.ArpackNoConvergence:
+            values, vectors = np.zeros(1), start[:, None]
+    return float(values[0]), sign, root * vectors[:, 0]

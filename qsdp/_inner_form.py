@@ -1,0 +1,202 @@
+r"""The matrix of the inner problem in moderate units: its products with factors, and what must be semidefinite.
+
+The problem is :math:`\max \mathrm{tr}(B K)` over positive semidefinite K of unit diagonal, :math:`K = Y Y^T`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from qsdp._validation import FloatArray, check_matrix, check_numbers
+from qsdp.exceptions import InvalidInputError
+
+__all__ = ["Form", "is_sparse", "paired_form", "read_matrix", "rectangular_form", "scaled", "symmetric_form"]
+
+#: Share of nonzero entries up to which sparse products are faster.
+_SPARSE = 0.12
+
+_EPS = float(np.finfo(np.float64).eps)
+
+#: A dense array or a csr_array; the latter's stubs cannot say what its products with arrays are.
+Matrix = Any
+
+
+def is_sparse(matrix: Any) -> bool:
+    """Return whether a matrix is sparse."""
+    return bool(scipy.sparse.issparse(matrix))
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    r"""A symmetric B without its zero rows, as products that use its structure.
+
+    A factor Y has rows :math:`y_i` of unit length. Its first columns, up to `split`, meet `matrix` and the others
+    ``-matrix`` (only a paired form has the latter): with P and Q these parts of Y, the value is
+    :math:`\mathrm{tr}(P^T M P) - \mathrm{tr}(Q^T M Q)`.
+
+    Attributes
+    ----------
+    matrix : ndarray or csr_array
+        Symmetric of shape (N, N); the upper right block of B if `bipartite`. No diagonal unless `paired`.
+    paired : bool
+        Whether both signs of the matrix occur.
+    bipartite : bool
+    """
+
+    matrix: Matrix
+    paired: bool = False
+    bipartite: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of rows of a factor."""
+        return int(sum(self.matrix.shape)) if self.bipartite else int(self.matrix.shape[0])
+
+    @property
+    def work(self) -> float:
+        """Multiplications of a product with one column."""
+        entries = self.matrix.nnz if is_sparse(self.matrix) else self.matrix.size
+        return float(entries) * (2.0 if self.bipartite else 1.0)
+
+    def times(self, Y: FloatArray, split: int) -> FloatArray:
+        """Return half the gradient at Y, or the same linear map of a direction."""
+        if self.bipartite:
+            rows = len(self.matrix)
+            return np.concatenate([self.matrix @ Y[rows:], self.matrix.T @ Y[:rows]])
+        product: FloatArray = self.matrix @ Y
+        if self.paired:
+            product[:, split:] *= -1.0
+        return product
+
+    def row_sums(self) -> FloatArray:
+        """Return the sums of magnitudes of the rows of B, which dominate it on the diagonal."""
+        magnitudes = abs(self.matrix)
+        rows, columns = (np.asarray(magnitudes.sum(axis=axis)).ravel() for axis in (1, 0))
+        return np.concatenate([rows, columns]) if self.bipartite else rows
+
+    def row_norms(self) -> FloatArray:
+        """Return the Euclidean norms of the rows of B, without underflow of small ones."""
+        magnitudes = abs(self.matrix)
+        sides = []
+        for axis in (1, 0) if self.bipartite else (1,):
+            largest = magnitudes.max(axis=axis)
+            largest = largest.toarray().ravel() if is_sparse(largest) else np.asarray(largest)
+            # Powers of two, so that the quotients are near one and nothing is rounded.
+            unit = np.frexp(largest)[1]
+            if is_sparse(magnitudes):
+                quotients = magnitudes.tocoo()
+                values = np.ldexp(quotients.data, -unit[quotients.coords[0]])
+                squares = np.bincount(quotients.coords[0], values * values, len(unit))
+            else:
+                shape = (-1, 1) if axis == 1 else (1, -1)
+                squares = np.square(np.ldexp(magnitudes, -unit.reshape(shape))).sum(axis=axis)
+            sides.append(np.ldexp(np.sqrt(squares), unit))
+        return np.concatenate(sides)
+
+    def members(self) -> list[FloatArray]:
+        """Return the dense matrices that Diag(z) must dominate."""
+        if self.bipartite:
+            rows = len(self.matrix)
+            whole = np.zeros((self.size, self.size))
+            whole[:rows, rows:], whole[rows:, :rows] = self.matrix, self.matrix.T
+            return [whole]
+        dense = self.matrix.toarray() if is_sparse(self.matrix) else self.matrix
+        return [dense, -dense] if self.paired else [dense]
+
+
+def read_matrix(M: Any, *, square: bool) -> Matrix:
+    """Return M as a finite float64 array, or a csr_array if it is sparse."""
+    if not is_sparse(M):
+        matrix: Matrix = check_matrix("M", M)
+    else:
+        if M.ndim != 2:
+            raise InvalidInputError(f"M must have two dimensions; got shape {M.shape}")
+        matrix = scipy.sparse.csr_array(M, copy=True)
+        matrix.sum_duplicates()
+        matrix = scipy.sparse.csr_array(
+            (check_numbers("M", matrix.data, "(n, n)" if square else "(m, n)"), matrix.indices, matrix.indptr),
+            shape=matrix.shape,
+        )
+        if 0 in matrix.shape:
+            raise InvalidInputError(f"M must have a row and a column at least; got shape {matrix.shape}")
+    if square and matrix.shape[0] != matrix.shape[1]:
+        raise InvalidInputError(f"M must be square, of shape (n, n); got {matrix.shape}")
+    return matrix
+
+
+def scaled(matrix: Matrix) -> tuple[Matrix, int]:
+    """Return the matrix divided by a power of two, magnitudes within 1, and its exponent."""
+    exponent = math.frexp(float(abs(matrix).max()))[1]
+
+    def divide(values: FloatArray) -> FloatArray:
+        # In two steps: the power itself may not be representable where the quotients are.
+        half = exponent // 2
+        quotients: FloatArray = np.ldexp(np.ldexp(values, -half), half - exponent)
+        return quotients
+
+    if is_sparse(matrix):
+        quotient = scipy.sparse.csr_array((divide(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
+        quotient.eliminate_zeros()
+        return quotient, exponent
+    return divide(matrix), exponent
+
+
+def symmetric_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArray, FloatArray]:
+    """Return the form of x' M x off the diagonal, its rows among those of M, the diagonal, and an allowance.
+
+    The allowance, one entry for each row of M, dominates what rounding took from the symmetric part.
+    """
+    diagonal = np.asarray(matrix.diagonal(), dtype=np.float64).copy()
+    half = 0.5 * (matrix + matrix.T)
+    if is_sparse(half):
+        half.setdiag(0.0)
+        half.eliminate_zeros()
+    else:
+        np.fill_diagonal(half, 0.0)
+    sums = np.asarray(abs(half).sum(axis=1)).ravel()
+    support = np.flatnonzero(sums)
+    return Form(_stored(_sub(half, support, support))), support, diagonal, _EPS * sums
+
+
+def paired_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArray]:
+    """Return the form of u' S v for the symmetric part S, its rows among those of M, and an allowance for the rest.
+
+    The allowance has an entry for each row of S: half the sums of magnitudes of the antisymmetric part.
+    """
+    half = 0.5 * (matrix + matrix.T)
+    rest = 0.5 * np.asarray(abs(matrix - half).sum(axis=1)).ravel()
+    sums = np.asarray(abs(half).sum(axis=1)).ravel()
+    support = np.flatnonzero(sums)
+    return Form(_stored(_sub(half, support, support)), paired=True), support, rest + _EPS * (rest + sums)
+
+
+def rectangular_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp]]:
+    """Return the form of ``[[0, M/2], [M'/2, 0]]`` and its rows among the rows and columns of M."""
+    magnitudes = abs(matrix)
+    rows, columns = (np.flatnonzero(np.asarray(magnitudes.sum(axis=axis)).ravel()) for axis in (1, 0))
+    block = _stored(0.5 * _sub(matrix, rows, columns))
+    support = np.concatenate([rows, matrix.shape[0] + columns])
+    if is_sparse(block):
+        return Form(scipy.sparse.csr_array(scipy.sparse.block_array([[None, block], [block.T, None]]))), support
+    return Form(block, bipartite=True), support
+
+
+def _sub(matrix: Matrix, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> Matrix:
+    if (len(rows), len(columns)) == matrix.shape:
+        return matrix
+    return matrix[rows][:, columns]
+
+
+def _stored(matrix: Matrix) -> Matrix:
+    """Return the matrix in the format of the faster products."""
+    size = matrix.shape[0] * matrix.shape[1]
+    entries = matrix.nnz if is_sparse(matrix) else int(np.count_nonzero(matrix))
+    if entries <= _SPARSE * size:
+        return scipy.sparse.csr_array(matrix)
+    return matrix.toarray() if is_sparse(matrix) else np.ascontiguousarray(matrix)

@@ -1,0 +1,77 @@
+"""Sign vectors from a factor: random hyperplanes, then flips of single signs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._inner_form import Matrix, is_sparse
+from qsdp._validation import FloatArray
+
+__all__ = ["Signs", "round_to_signs"]
+
+#: A flip must gain this share of the magnitudes of the matrix, so that rounding makes no cycles.
+_GAIN = 1e-13
+
+#: Entries of the table of candidates that are improved together.
+_CHUNK = 2**22
+
+
+class Signs(NamedTuple):
+    """A sign vector and its value.
+
+    Attributes
+    ----------
+    x : ndarray of shape (N,), int8
+    value : float
+        :math:`x^T B x`.
+    """
+
+    x: npt.NDArray[np.int8]
+    value: float
+
+
+def round_to_signs(B: Matrix, Y: FloatArray, n: int, random: np.random.Generator) -> Signs:
+    """Return the best of n sign vectors of random hyperplanes after flips, with its value.
+
+    Parameters
+    ----------
+    B : ndarray or csr_array of shape (N, N)
+        Symmetric.
+    Y : ndarray of shape (N, p)
+    n : int
+    random : Generator
+    """
+    best = Signs(np.ones(len(Y), dtype=np.int8), -np.inf)
+    step = max(1, _CHUNK // len(Y))
+    for begin in range(0, n, step):
+        normals = random.standard_normal((min(step, n - begin), Y.shape[1]))
+        X = np.where(normals @ Y.T < 0.0, -1.0, 1.0)
+        products = _flip(B, X)
+        values = np.einsum("ij,ij->i", X, products)
+        k = int(np.argmax(values))
+        value = float(X[k] @ (B @ X[k]))
+        if value > best.value:
+            best = Signs(X[k].astype(np.int8), value)
+    return best
+
+
+def _flip(B: Any, X: FloatArray) -> FloatArray:
+    """Improve the rows of X in place, by the best flip at a time, until none gains; return X B."""
+    products: FloatArray = np.ascontiguousarray((B @ X.T).T)
+    diagonal = B.diagonal()
+    least = _GAIN * float(abs(B).sum())
+    active = np.arange(len(X))
+    while len(active):
+        # Half of half of what a flip gains.
+        gains = diagonal - X[active] * products[active]
+        flips = np.argmax(gains, axis=1)
+        better = gains[np.arange(len(active)), flips] > least
+        active, flips = active[better], flips[better]
+        rows = B[flips]
+        rows = rows.toarray() if is_sparse(rows) else rows
+        products[active] -= 2.0 * X[active, flips][:, None] * rows
+        X[active, flips] *= -1.0
+    return products

@@ -1,0 +1,296 @@
+r"""Upper bounds of quadratic forms over sign vectors, by the semidefinite program over unit diagonals.
+
+.. math::
+
+    \max_{x \in \{\pm1\}^n} x^T M x \;\le\; \max_{K \succeq 0,\, K_{ii} = 1} \mathrm{tr}(M K)
+    \;=\; \min \Big\{ \sum_i z_i : \mathrm{Diag}(z) \succeq M \Big\}
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from qsdp._inner_form import Matrix, is_sparse, paired_form, read_matrix, rectangular_form, scaled, symmetric_form
+from qsdp._inner_search import Found, search
+from qsdp._inner_signs import Signs, round_to_signs
+from qsdp._validation import (
+    FloatArray,
+    ReadOnlyArrays,
+    check_integer,
+    check_random_state,
+    check_real,
+    read_only,
+)
+
+__all__ = ["InnerBound", "grothendieck_bound", "maxcut_bound"]
+
+RandomState = int | np.random.Generator | np.random.RandomState | None
+
+_EPS = float(np.finfo(np.float64).eps)
+
+#: Share of the magnitudes of a matrix that may be antisymmetric for it to be treated as symmetric.
+_ANTISYMMETRIC = 1e-13
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InnerBound(ReadOnlyArrays):
+    r"""An upper bound of a quadratic form over sign vectors, with what proves it.
+
+    In the following B is the symmetric part of M for `maxcut_bound`, and of shape (m + n, m + n),
+    ``[[0, M/2], [M'/2, 0]]``, for `grothendieck_bound`; N is its size.
+
+    Attributes
+    ----------
+    upper_bound : float
+        No sign vector x has a larger :math:`x^T B x`: the sum of `z`, rounded up; also ``float(bound)``.
+    value : float
+        :math:`\mathrm{tr}(Y^T B Y)`, in floats: no upper bound from this relaxation is smaller.
+    relative_gap : float
+        What the bound exceeds the value by, relative to the bound or, where that is larger in magnitude, to the
+        bound less the trace of B: a bound may be zero only because a diagonal was subtracted.
+    z : ndarray of shape (N,)
+        :math:`\mathrm{Diag}(z) - B` is positive semidefinite. An allowance for the rounding of the Cholesky
+        factorisation that proved it is included, of at most :math:`N (N + 12)` units of roundoff
+        (2.2e-16) relative to the bound less the trace of B.
+    Y : ndarray of shape (N, p)
+        Rows of unit length; :math:`K = Y Y^T`.
+    iterations : int
+        Steps of Newton's method.
+    status : {"optimal", "inaccurate", "time limit", "interrupted"}
+        "optimal" if the relative gap is at most `tol`; the bound is valid in any case.
+    solve_time : float
+        Seconds.
+    """
+
+    upper_bound: float
+    value: float
+    relative_gap: float
+    z: FloatArray
+    Y: FloatArray
+    iterations: int
+    status: str
+    solve_time: float
+    _matrix: Matrix
+    _bilinear: bool
+    _exponent: int
+
+    def __float__(self) -> float:
+        return self.upper_bound
+
+    def signs(self, n: int = 100, random_state: RandomState = 0) -> Signs:
+        """Return the best sign vector of `n` random hyperplanes, each improved by flips of single signs.
+
+        Parameters
+        ----------
+        n : int, default=100
+            Number of hyperplanes; the signs of the sides of the rows of Y are where the flips start.
+        random_state : int, Generator, RandomState or None, default=0
+
+        Returns
+        -------
+        Signs
+            With ``x`` of shape (N,) and ``value``, its :math:`x^T B x`. Of a bilinear form ``u, v = x[:m], x[m:]``.
+        """
+        n = check_integer("n", n, minimum=1)
+        x, value = round_to_signs(_whole(self._matrix, self._bilinear), self.Y, n, check_random_state(random_state))
+        return Signs(x, float(np.ldexp(value, self._exponent)))
+
+    def __repr__(self) -> str:
+        return (
+            f"InnerBound(upper_bound={self.upper_bound:.7g}, value={self.value:.7g}, "
+            f"relative_gap={self.relative_gap:.2g}, status={self.status!r}, iterations={self.iterations}, "
+            f"solve_time={self.solve_time:.3g})"
+        )
+
+
+def maxcut_bound(
+    M: Any,
+    *,
+    tol: float = 1e-6,
+    rank: int | None = None,
+    max_iter: int = 500,
+    time_limit: float | None = None,
+    random_state: RandomState = 0,
+) -> InnerBound:
+    r"""Return a safe upper bound of :math:`\max_{x \in \{\pm1\}^n} x^T M x`, the value of its semidefinite program.
+
+    For the largest cut of a graph pass a quarter of its Laplacian.
+
+    Parameters
+    ----------
+    M : array-like or scipy sparse matrix of shape (n, n)
+        Symmetric; of any other matrix the symmetric part counts, as in :math:`x^T M x`.
+    tol : float, default=1e-6
+        Stop once the relative gap between the proven bound and the value of a feasible point is below.
+    rank : int, optional
+        Columns of the factor at the start; :math:`\sqrt{2n} + 2` by default, which leaves no spurious optimum.
+    max_iter : int, default=500
+        Largest number of steps.
+    time_limit : float, optional
+        Seconds after which the best proven bound is returned; a last proof may come on top. So it is after Ctrl-C.
+    random_state : int, Generator, RandomState or None, default=0
+        Of the start.
+
+    Returns
+    -------
+    InnerBound
+
+    Notes
+    -----
+    Newton's method with a trust region on factors with rows of unit length; the multipliers
+    :math:`z_i = \langle y_i, (M Y)_i \rangle` of the diagonal are raised until a Cholesky factorisation proves that
+    they dominate M. One of n x n floats is needed, whether M is sparse or not.
+
+    Examples
+    --------
+    The cycle of five nodes has cuts of four edges:
+
+    >>> import numpy as np
+    >>> import qsdp
+    >>> ring = np.roll(np.eye(5), 1, axis=0)
+    >>> bound = qsdp.maxcut_bound((2.0 * np.eye(5) - ring - ring.T) / 4.0)
+    >>> print(f"{float(bound):.4f}", bound.signs().value)
+    4.5225 4.0
+    """
+    return _bound(M, False, tol, rank, max_iter, time_limit, random_state)
+
+
+def grothendieck_bound(
+    M: Any,
+    *,
+    tol: float = 1e-6,
+    rank: int | None = None,
+    max_iter: int = 500,
+    time_limit: float | None = None,
+    random_state: RandomState = 0,
+) -> InnerBound:
+    r"""Return a safe upper bound of :math:`\max_{u, v} u^T M v` over sign vectors, by its semidefinite program.
+
+    The bound exceeds the maximum by a factor of 1.7822 (Krivine) at most; the cut norm of M, its largest sum over
+    some rows and some columns in magnitude, is at most the maximum and at least a quarter of it.
+
+    Parameters
+    ----------
+    M : array-like or scipy sparse matrix of shape (m, n)
+        Where it is symmetric (up to rounding), two blocks of half the size are solved instead:
+        :math:`\min \sum z` such that :math:`\mathrm{Diag}(z) \pm M` are positive semidefinite.
+    tol, rank, max_iter, time_limit, random_state
+        See `maxcut_bound`.
+
+    Returns
+    -------
+    InnerBound
+        Of u and v stacked: ``z`` and the rows of ``Y`` are those of u, then those of v.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> bound = qsdp.grothendieck_bound([[1.0, 1.0], [1.0, -1.0]])
+    >>> print(f"{float(bound):.4f}", bound.signs().value)
+    2.8284 2.0
+    """
+    return _bound(M, True, tol, rank, max_iter, time_limit, random_state)
+
+
+def _bound(
+    M: Any,
+    bilinear: bool,
+    tol: object,
+    rank: object,
+    max_iter: object,
+    time_limit: object,
+    random_state: RandomState,
+) -> InnerBound:
+    start = time.perf_counter()
+    given = read_matrix(M, square=not bilinear)
+    tolerance = check_real("tol", tol, strict=True)
+    columns = None if rank is None else check_integer("rank", rank, minimum=1)
+    steps = check_integer("max_iter", max_iter, minimum=1)
+    seconds = None if time_limit is None else check_real("time_limit", time_limit, strict=True)
+    random = check_random_state(random_state)
+    matrix, exponent = scaled(given)
+    paired = bilinear and _is_symmetric(matrix)
+    # Zero rows and the diagonal are set aside: the form sees neither.
+    if paired:
+        form, support, allowance = paired_form(matrix)
+        diagonal = np.zeros(len(allowance))
+    elif bilinear:
+        form, support = rectangular_form(matrix)
+        diagonal = allowance = np.zeros(sum(matrix.shape))
+    else:
+        form, support, diagonal, allowance = symmetric_form(matrix)
+    trace = math.fsum(diagonal)
+    if len(support):
+        found = search(form, columns, trace, tolerance, steps, seconds, random)
+    else:
+        found = Found(np.empty((0, 1)), 1, 0.0, np.empty(0), 0, "optimal")
+    z, Y = np.zeros(len(diagonal)), np.zeros((len(diagonal), found.Y.shape[1]))
+    Y[:, 0] = 1.0
+    z[support], Y[support] = found.z, found.Y
+    z = _added(_added(z, diagonal), allowance)
+    if paired:
+        # Of [[0, M/2], [M/2, 0]]: u - v meets the columns of the other sign.
+        z = np.concatenate([0.5 * z, 0.5 * z])
+        Y = np.vstack([Y, np.hstack([Y[:, : found.split], -Y[:, found.split :]])])
+    value = found.value + trace
+    upper = _sum_up(z)
+    gap = max(0.0, upper - value)
+    relative_gap = gap / max(abs(upper), abs(upper - trace)) if gap else 0.0
+    status = found.status
+    if status in {"optimal", "inaccurate"}:
+        status = "optimal" if relative_gap <= tolerance else "inaccurate"
+    return InnerBound(
+        upper_bound=float(_outside(upper, exponent)),
+        value=float(np.ldexp(value, exponent)),
+        relative_gap=relative_gap,
+        z=read_only(_outside(z, exponent)),
+        Y=read_only(Y),
+        iterations=found.iterations,
+        status=status,
+        solve_time=time.perf_counter() - start,
+        _matrix=matrix,
+        _bilinear=bilinear,
+        _exponent=exponent,
+    )
+
+
+def _is_symmetric(matrix: Matrix) -> bool:
+    """Return whether a matrix, of any shape, is symmetric but for rounding."""
+    if matrix.shape[0] != matrix.shape[1]:
+        return False
+    return float(abs(matrix - matrix.T).sum()) <= _ANTISYMMETRIC * float(abs(matrix).sum())
+
+
+def _added(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Return the sum rounded up; exactly where an addend is zero."""
+    total = a + b
+    return np.where((a == 0.0) | (b == 0.0), total, np.nextafter(total, np.inf))
+
+
+def _sum_up(z: FloatArray) -> float:
+    """Return the sum, rounded up."""
+    total = math.fsum(z)
+    return math.nextafter(total, math.inf) if math.fsum([*z, -total]) > 0.0 else total
+
+
+def _outside(values: Any, exponent: int) -> Any:
+    """Return values in the given matrix's units, rounded up where floats are too small to hold them."""
+    scaled_back = np.ldexp(values, exponent)
+    return np.where(np.ldexp(scaled_back, -exponent) == values, scaled_back, np.nextafter(scaled_back, np.inf))
+
+
+def _whole(matrix: Matrix, bilinear: bool) -> Matrix:
+    """Return B, in the units of the matrix."""
+    if not bilinear:
+        return 0.5 * (matrix + matrix.T)
+    half = 0.5 * matrix
+    if is_sparse(half):
+        return scipy.sparse.csr_array(scipy.sparse.block_array([[None, half], [half.T, None]]))
+    m, n = half.shape
+    return np.block([[np.zeros((m, m)), half], [half.T, np.zeros((n, n))]])
