@@ -1,4 +1,4 @@
-r"""Mehrotra's predictor and corrector along the central path of one output.
+r"""Mehrotra's predictor and corrector along the central path.
 
 .. math::
 
@@ -22,9 +22,8 @@ import numpy as np
 from qsdp._validation import FloatArray
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.interior.cone import LinAlgError, centred, largest_steps, scaling
-from qsdp.relaxation.interior.coordinates import Coordinates
 from qsdp.relaxation.interior.fits import Fit
-from qsdp.relaxation.interior.system import BorderedSystem
+from qsdp.relaxation.interior.newton import Newton
 
 __all__ = ["State", "follow"]
 
@@ -32,7 +31,7 @@ __all__ = ["State", "follow"]
 _TO_BOUNDARY = 0.98
 
 #: Iterations without a better gap after which rounding has taken over, and the step that is none.
-_PATIENCE, _NO_STEP = 8, 1e-10
+_PATIENCE, _NO_STEP = 15, 1e-10
 
 #: Signs of the data's matrix in the dual matrices of A and B.
 _SIGNS = np.array([-1.0, 1.0])[:, None, None]
@@ -40,15 +39,15 @@ _SIGNS = np.array([-1.0, 1.0])[:, None, None]
 
 @dataclass
 class State:
-    """An iterate: Y = (A, B) of shape (2, N, N), r and z."""
+    """An iterate: Y = (A, B) of shape (C, 2, N, N), r of shape (C,) and z of shape (C, N)."""
 
     Y: FloatArray
-    r: float
+    r: FloatArray
     z: FloatArray
 
 
 def follow(
-    coordinates: Coordinates,
+    newton: Newton,
     fit: Fit,
     state: State,
     capacity: float,
@@ -59,85 +58,85 @@ def follow(
 
     Parameters
     ----------
-    coordinates : Coordinates
+    newton : Newton
     fit : Fit
-        With a multiplier for which ``Diag(z) +- F' q`` are positive definite.
+        With a multiplier for which all ``Diag(z) +- F' nu`` are positive definite.
     state : State
         With diagonals of A + B equal to r.
     capacity : float
         c, positive.
     incumbent : Incumbent
-        Of one output.
     candidate : callable
-        From the multiplier to a dual vector as the incumbent's evaluation takes it.
+        From the multiplier of shape (C, n) to a dual vector as the incumbent's evaluation takes it.
     """
-    system = BorderedSystem(coordinates)
     best, since, iteration = np.inf, 0, 0
     while True:
-        incumbent.offer_point(state.Y[:1], state.Y[1:])
-        incumbent.offer_dual(candidate(fit.multiplier), state.z[None])
+        incumbent.offer_point(state.Y[:, 0], state.Y[:, 1])
+        incumbent.offer_dual(candidate(fit.nu), state.z)
         reason = incumbent.stop(iteration)
         if reason is not None:
             return reason
-        gap = float(incumbent.gaps[0])
-        best, since = (gap, 0) if gap < 0.9 * best else (best, since + 1)
         try:
-            moved = _advance(coordinates, system, fit, state, capacity)
+            mu = _advance(newton, fit, state, capacity)
         except LinAlgError:
             return "stalled"
-        if not moved or since == _PATIENCE:
+        # The gap stands still at first where the optimum is near zero, and in the end mu where rounding rules.
+        progress = mu * float(incumbent.gaps.max())
+        best, since = (progress, 0) if progress < 0.9 * best else (best, since + 1)
+        if since == _PATIENCE:
             return "stalled"
         iteration += 1
 
 
-def _advance(coordinates: Coordinates, system: BorderedSystem, fit: Fit, state: State, capacity: float) -> bool:
-    """Make one step; return whether there was one to make.
+def _advance(newton: Newton, fit: Fit, state: State, capacity: float) -> float:
+    r"""Make one step; return :math:`\mu` before it.
 
     Raises
     ------
     LinAlgError
-        A matrix was not positive definite in floating point.
+        A matrix was not positive definite in floating point, or no step could be made.
     """
-    Y, z, size = state.Y, state.z, coordinates.size
-    dual = _dual_matrices(coordinates.adjoint(fit.multiplier), z)
+    Y, z = state.Y, state.z
+    dual = _dual_matrices(newton.adjoint(fit.nu), z)
     G, values = scaling(Y, dual)
     transposed = G.swapaxes(-1, -2)
-    system.factor(G, fit)
-    n_pairs = 2 * size + fit.n_pairs
+    newton.factor(G, fit.linearise(newton.forward(Y[:, 0] - Y[:, 1])))
+    n_pairs = values.size + fit.n_pairs
     mu = (float(np.vdot(values, values)) + fit.products()) / n_pairs
-    prediction = coordinates.forward(Y[0] - Y[1])
-    off, excess = (Y[0] + Y[1]).diagonal() - state.r, float(z.sum()) - capacity
+    off = np.diagonal(Y[:, 0] + Y[:, 1], axis1=1, axis2=2) - state.r[:, None]
+    excess = z.sum(axis=1) - capacity
 
-    def direction(R: FloatArray, aim: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    def direction(R: FloatArray, aim: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the scaled steps of Y and of the dual matrices, stacked, and those of z and r."""
-        dq, dz, dr = system.solve(R, error, off, excess)
+        dq, dz, dr = newton.solve(R, error, off, excess)
         fit.direct(dq)
-        change = transposed @ _dual_matrices(coordinates.adjoint(dq), dz) @ G
+        change = transposed @ _dual_matrices(newton.adjoint(dq), dz) @ G
         return np.stack([aim - change, change]), dz, dr
 
-    steps, _, _ = direction(-Y, _diagonals(-values), fit.error(prediction, 0.0, corrected=False))
-    reach = min(1.0, largest_steps(steps, values), fit.largest_step())
+    steps, _, _ = direction(-Y, _diagonals(-values), fit.error(0.0, corrected=False))
+    reach = min(1.0, largest_steps(steps, values), fit.reach())
     there = _diagonals(values) + reach * steps
-    predicted = (float(np.vdot(there[0], there[1])) + fit.trial_products(reach)) / n_pairs
-    centre = mu * min(1.0, max(predicted / mu, 0.0)) ** 3
+    predicted = (float(np.vdot(there[0], there[1])) + fit.products_after(reach)) / n_pairs
+    away = mu + fit.distance() / n_pairs
+    centre = away * min(1.0, max(predicted / mu, 0.0)) ** 3
     aim = centred(values, centre, steps[0], steps[1])
-    steps, dz, dr = direction(G @ aim @ transposed, aim, fit.error(prediction, centre, corrected=True))
-    step = min(1.0, _TO_BOUNDARY * min(largest_steps(steps, values), fit.largest_step()))
+    steps, dz, dr = direction(G @ aim @ transposed, aim, fit.error(centre, corrected=True))
+    step = min(1.0, _TO_BOUNDARY * min(largest_steps(steps, values), fit.reach()))
     if not step > _NO_STEP:
-        return False
+        raise LinAlgError("no step")
     moved = Y + step * (G @ steps[0] @ transposed)
     state.Y = 0.5 * (moved + moved.swapaxes(-1, -2))
-    state.r += step * dr
+    state.r = state.r + step * dr
     state.z = z + step * dz
     fit.move(step)
-    return True
+    return mu
 
 
 def _dual_matrices(M: FloatArray, z: FloatArray) -> FloatArray:
-    """Return ``Diag(z) - M`` and ``Diag(z) + M``, stacked."""
-    matrices: FloatArray = _SIGNS * M
-    diagonal = np.arange(len(z))
-    matrices[:, diagonal, diagonal] += z
+    """Return ``Diag(z) - M`` and ``Diag(z) + M``, stacked in shape (C, 2, N, N)."""
+    matrices: FloatArray = _SIGNS * M[:, None]
+    diagonal = np.arange(z.shape[1])
+    matrices[..., diagonal, diagonal] += z[:, None]
     return matrices
 
 

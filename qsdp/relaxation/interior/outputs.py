@@ -32,7 +32,7 @@ def solve_outputs(
     solve : callable
         Takes the number of an output, its instance and its limits.
     """
-    if instance.target.ndim == 1:
+    if instance.target.ndim == 1 or instance.loss.coupled:
         return solve(0, instance, limits)
     start = time.perf_counter()
     parts = [replace(instance, target=np.ascontiguousarray(column)) for column in instance.target.T]

@@ -12,19 +12,18 @@ from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, symmetric_basis
 from qsdp.relaxation.incumbent import Incumbent, Limits
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.interior.coordinates import Coordinates, FactorCoordinates, SampleCoordinates
-from qsdp.relaxation.interior.fits import SlackFit
+from qsdp.relaxation.interior.coordinates import FactorCoordinates, SampleCoordinates
+from qsdp.relaxation.interior.fits import fit_of
 from qsdp.relaxation.interior.method import State, follow
+from qsdp.relaxation.interior.newton import CoupledNewton, Newton, SingleNewton
 from qsdp.relaxation.interior.outputs import solve_outputs
+from qsdp.relaxation.interior.start import cold_start, zero_dual
 from qsdp.relaxation.solution import RawSolution
 
 __all__ = ["solve_interior"]
 
 #: The least capacity, as a share of what the dual vector of the zero point takes: with none there is no path.
 _LEAST_CAPACITY = 1e-9
-
-#: Of the way from zero to the dual vector of the zero point the path starts at.
-_START_SHARE = 0.5
 
 
 def solve_interior(instance: Instance, limits: Limits, start: RawSolution | None = None) -> RawSolution:
@@ -33,7 +32,7 @@ def solve_interior(instance: Instance, limits: Limits, start: RawSolution | None
     Parameters
     ----------
     instance : Instance
-        Normalised. All losses but the coupled ones.
+        Normalised.
     limits : Limits
     start : RawSolution, optional
         A solution of a similar instance, in this one's units.
@@ -50,7 +49,7 @@ def solve_interior(instance: Instance, limits: Limits, start: RawSolution | None
     small = instance if np.all(kept) else replace(instance, map=_restricted(instance.map, kept))
     shared = _Shared(small)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        raw = solve_outputs(small, limits, lambda k, part, own: _solve_output(shared, k, part, own))
+        raw = solve_outputs(small, limits, lambda k, part, own: _solve_part(shared, k, part, own))
     return raw if np.all(kept) else _expanded(raw, kept)
 
 
@@ -75,51 +74,52 @@ class _Shared:
     def setting(self, k: int, part: Instance) -> _Setting:
         """Return the setting of output k."""
         if self._factor is None:
-            return _Setting(self._samples, DirectEvaluation(part), part.target, lambda nu: nu)
+            if part.loss.coupled:
+                coupled = CoupledNewton(self._samples, part.n_blocks)
+                return _Setting(coupled, DirectEvaluation(part), part.target.T, lambda nu: nu.T)
+            single = SingleNewton(self._samples)
+            return _Setting(single, DirectEvaluation(part), part.target[None], lambda nu: nu[0])
         factor, products = self._factor, self._products[:, k]
         targets = factor.targets(products)
         evaluation = GramEvaluation(part, self._gram, products[:, None])
-        return _Setting(factor, evaluation, targets, lambda nu: factor.preimage(targets - 0.5 * nu)[None])
+        return _Setting(
+            SingleNewton(factor), evaluation, targets[None], lambda nu: factor.preimage(targets - 0.5 * nu[0])[None]
+        )
 
 
 @dataclass(frozen=True)
 class _Setting:
-    coordinates: Coordinates
+    newton: Newton
     evaluation: Evaluation
     targets: FloatArray
     candidate: Callable[[FloatArray], FloatArray]
 
 
-def _solve_output(shared: _Shared, k: int, part: Instance, limits: Limits) -> RawSolution:
+def _solve_part(shared: _Shared, k: int, part: Instance, limits: Limits) -> RawSolution:
     setting = shared.setting(k, part)
-    coordinates, targets = setting.coordinates, setting.targets
     incumbent = Incumbent(setting.evaluation, limits)
     try:
-        return incumbent.solution(_from_zero(part, setting, coordinates, targets, incumbent))
+        return incumbent.solution(_from_zero(part, setting, incumbent))
     except KeyboardInterrupt:
         return incumbent.solution("interrupted")
 
 
-def _from_zero(
-    part: Instance, setting: _Setting, coordinates: Coordinates, targets: FloatArray, incumbent: Incumbent
-) -> str:
-    nu = -part.loss.gradient(np.zeros_like(targets), targets)
-    M = coordinates.adjoint(nu)
-    largest = float(np.abs(np.linalg.eigvalsh(M)).max()) * coordinates.size
+def _from_zero(part: Instance, setting: _Setting, incumbent: Incumbent) -> str:
+    """Start at the zero point, where that is not optimal already."""
+    newton, targets = setting.newton, setting.targets
+    nu = zero_dual(part.loss, targets)
+    M = newton.adjoint(nu)
+    largest = part.size * float(np.abs(np.linalg.eigvalsh(M)).max())
     if largest <= part.capacity:
         # The zero point is optimal, and its own dual vector proves it.
-        incumbent.offer_dual(setting.candidate(nu), np.ones((1, coordinates.size)))
-        if (reason := incumbent.stop(0)) is not None:
-            return reason
+        incumbent.offer_dual(setting.candidate(nu), np.ones((part.n_blocks, part.size)))
+        return incumbent.stop(0) or "stalled"
     capacity = max(part.capacity, _LEAST_CAPACITY * largest)
-    if not 0.0 < capacity < np.inf:
+    if not (capacity > 0.0 and np.isfinite(largest)):
         return "stalled"
-    share = _START_SHARE * min(1.0, capacity / largest) if largest > 0.0 else _START_SHARE
-    fit = SlackFit(part.loss, targets, share * nu)
-    r = 0.25 * float(incumbent.objectives[0]) / capacity
-    Y = np.stack([np.eye(coordinates.size)] * 2) * (0.5 * r)
-    state = State(Y, r, np.full(coordinates.size, capacity / coordinates.size))
-    return follow(coordinates, fit, state, capacity, incumbent, setting.candidate)
+    start = cold_start(part.loss, targets, newton, nu, M, capacity, float(incumbent.objectives.sum()))
+    fit = fit_of(part.loss, targets, start.nu)
+    return follow(newton, fit, State(start.Y, start.r, start.z), capacity, incumbent, setting.candidate)
 
 
 def _kept(data: QuadraticMap) -> np.ndarray:

@@ -21,14 +21,16 @@ with :math:`1^T dz = c - 1^T z`, which determines dr.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from qsdp._validation import FloatArray
 from qsdp.relaxation.interior.cone import LinAlgError
 from qsdp.relaxation.interior.coordinates import Coordinates
-from qsdp.relaxation.interior.fits import Fit
 
-__all__ = ["BorderedSystem"]
+__all__ = ["BorderedSystem", "factored"]
+
+#: What is added to the diagonal, as a share of it, one after the other: at the very end rounding takes definiteness.
+_SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
 
 
 class BorderedSystem:
@@ -44,10 +46,11 @@ class BorderedSystem:
         n, size = coordinates.length, coordinates.size
         self._n, self._size = n, size
         self._matrix = np.empty((n + size, n + size))
+        self._diagonal = np.arange(n)
         self._ends = np.zeros(n + size)
         self._ends[n:] = 1.0
 
-    def factor(self, G: FloatArray, fit: Fit) -> None:
+    def factor(self, G: FloatArray, compliance: FloatArray | float) -> None:
         """Factor the system for scaling factors G of shape (2, N, N).
 
         Raises
@@ -55,43 +58,71 @@ class BorderedSystem:
         LinAlgError
             The matrix is not positive definite in floating point.
         """
-        n, matrix = self._n, self._matrix
         W = G @ G.swapaxes(-1, -2)
-        kernel = matrix[:n, :n]
-        self._coordinates.kernel(W, kernel)
-        fit.add_compliance(kernel)
+        for shift in _SHIFTS:
+            self._assemble(W, compliance, shift)
+            try:
+                self._factor = factored(self._matrix)
+            except LinAlgError:
+                if shift == _SHIFTS[-1]:
+                    raise
+            else:
+                break
+        self._answer = self._solve(self._ends)
+        self._weight = float(self._answer[self._n :].sum())
+
+    def _assemble(self, W: FloatArray, compliance: FloatArray | float, shift: float) -> None:
+        n, matrix = self._n, self._matrix
+        self._coordinates.kernel(W, matrix[:n, :n])
+        matrix[self._diagonal, self._diagonal] += compliance
         np.negative(self._coordinates.border(W).T, out=matrix[n:, :n])
         np.add(W[0] * W[0], W[1] * W[1], out=matrix[n:, n:])
-        # The lower triangle in C order is the upper one in LAPACK's.
-        self._factor, info = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
-        if info != 0:
-            raise LinAlgError("the Newton system is not positive definite")
-        self._answer = self._solve(self._ends)
-        self._weight = float(self._answer[n:].sum())
+        if shift > 0.0:
+            diagonal = np.arange(len(matrix))
+            matrix[diagonal, diagonal] *= 1.0 + shift
 
     def _solve(self, rhs: FloatArray) -> FloatArray:
         solution: FloatArray = dpotrs(self._factor, rhs, lower=0)[0]
         return solution
 
-    def solve(
-        self, R: FloatArray, error: FloatArray, diagonal: FloatArray, excess: float
-    ) -> tuple[FloatArray, FloatArray, float]:
-        """Return dq, dz and dr.
-
-        Parameters
-        ----------
-        R : ndarray of shape (2, N, N)
-        error : ndarray of shape (length,)
-        diagonal : ndarray of shape (N,)
-            ``diag(A + B) - r``.
-        excess : float
-            ``sum(z) - c``.
-        """
+    def rhs(self, R: FloatArray, error: FloatArray, off: FloatArray) -> FloatArray:
+        """Return the right-hand side for R of shape (2, N, N), e, and ``off = diag(A + B) - r``."""
         n = self._n
         rhs = np.empty(n + self._size)
-        rhs[:n] = self._coordinates.forward(R[1] - R[0]) - error
-        rhs[n:] = (R[0] + R[1]).diagonal() + diagonal
+        rhs[:n] = self._coordinates.forward(R[1] - R[0])
+        rhs[:n] -= error
+        rhs[n:] = (R[0] + R[1]).diagonal()
+        rhs[n:] += off
+        return rhs
+
+    def solve(self, rhs: FloatArray, excess: float) -> tuple[FloatArray, FloatArray, float]:
+        """Return dq, dz and dr for ``excess = sum(z) - c``."""
+        n = self._n
         solution = self._solve(rhs)
         dr = (float(solution[n:].sum()) + excess) / self._weight
         solution -= dr * self._answer
         return solution[:n], solution[n:], dr
+
+    def response(self) -> FloatArray:
+        """Return the symmetric matrix that takes a change of the first n right-hand sides to that of dq."""
+        n = self._n
+        inverse = dpotri(self._factor, lower=0)[0].T
+        corner = np.tril(inverse[:n, :n])
+        response: FloatArray = corner + np.tril(corner, -1).T
+        answer = self._answer[:n]
+        response -= np.outer(answer / self._weight, answer)
+        return response
+
+
+def factored(matrix: FloatArray) -> FloatArray:
+    """Return the Cholesky factor of a matrix given by its lower triangle, for LAPACK the upper one; it is overwritten.
+
+    Raises
+    ------
+    LinAlgError
+        The matrix is not positive definite in floating point.
+    """
+    factor, info = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
+    if info != 0:
+        raise LinAlgError("the Newton system is not positive definite")
+    return np.asarray(factor)

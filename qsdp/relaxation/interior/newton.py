@@ -1,0 +1,110 @@
+"""Newton systems of all coupled outputs: several `BorderedSystem`, and what couples them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg.lapack import dpotrs
+
+from qsdp._validation import FloatArray
+from qsdp.relaxation.interior.coordinates import Coordinates
+from qsdp.relaxation.interior.system import BorderedSystem, factored
+
+__all__ = ["CoupledNewton", "Newton", "SingleNewton"]
+
+
+class Newton(Protocol):
+    """The system in the multipliers of shape (C, n), the weights of shape (C, N) and r of shape (C,)."""
+
+    def forward(self, T: FloatArray) -> FloatArray:
+        """Return the predictions of shape (C, n) of matrices of shape (C, N, N)."""
+
+    def adjoint(self, nu: FloatArray) -> FloatArray:
+        """Return the matrices of shape (C, N, N) of a multiplier of shape (C, n)."""
+
+    def factor(self, G: FloatArray, compliance: FloatArray) -> None:
+        """Factor for scaling factors of shape (C, 2, N, N) and a compliance of shape (C, n)."""
+
+    def solve(
+        self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the steps of the multipliers, of the weights and of r."""
+
+
+class SingleNewton:
+    """The system of one output.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    """
+
+    def __init__(self, coordinates: Coordinates) -> None:
+        self._coordinates = coordinates
+        self._system = BorderedSystem(coordinates)
+
+    def forward(self, T: FloatArray) -> FloatArray:
+        """Return the predictions."""
+        return self._coordinates.forward(T[0])[None]
+
+    def adjoint(self, nu: FloatArray) -> FloatArray:
+        """Return the matrix of the multiplier."""
+        return self._coordinates.adjoint(nu[0])[None]
+
+    def factor(self, G: FloatArray, compliance: FloatArray) -> None:
+        """Factor the system."""
+        self._system.factor(G[0], compliance[0])
+
+    def solve(
+        self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the steps."""
+        dq, dz, dr = self._system.solve(self._system.rhs(R[0], error[0], off[0]), float(excess[0]))
+        return dq[None], dz[None], np.array([dr])
+
+
+class CoupledNewton:
+    r"""Outputs coupled by :math:`\sum_k d\nu_k = 0` with a multiplier :math:`\eta` of n entries in all relations.
+
+    Every output has its own system; the sum of their responses determines :math:`d\eta`.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    n_outputs : int
+    """
+
+    def __init__(self, coordinates: Coordinates, n_outputs: int) -> None:
+        self._coordinates = coordinates
+        self._systems = [BorderedSystem(coordinates) for _ in range(n_outputs)]
+
+    def forward(self, T: FloatArray) -> FloatArray:
+        """Return the predictions."""
+        return np.stack([self._coordinates.forward(block) for block in T])
+
+    def adjoint(self, nu: FloatArray) -> FloatArray:
+        """Return the matrices of the multipliers."""
+        return np.stack([self._coordinates.adjoint(row) for row in nu])
+
+    def factor(self, G: FloatArray, compliance: FloatArray) -> None:
+        """Factor all systems and the sum of their responses."""
+        n = self._coordinates.length
+        total = np.zeros((n, n))
+        for system, scaling, diagonal in zip(self._systems, G, compliance, strict=True):
+            system.factor(scaling, diagonal)
+            total += system.response()
+        self._total = factored(total)
+
+    def solve(
+        self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the steps."""
+        n = self._coordinates.length
+        sides = [system.rhs(*given) for system, *given in zip(self._systems, R, error, off, strict=True)]
+        alone = [system.solve(side, float(e))[0] for system, side, e in zip(self._systems, sides, excess, strict=True)]
+        shift = dpotrs(self._total, -np.sum(alone, axis=0), lower=0)[0]
+        for side in sides:
+            side[:n] += shift
+        steps = [system.solve(side, float(e)) for system, side, e in zip(self._systems, sides, excess, strict=True)]
+        return np.stack([s[0] for s in steps]), np.stack([s[1] for s in steps]), np.array([s[2] for s in steps])

@@ -1,0 +1,73 @@
+r"""Where the central path is entered: from the zero point, or from the solution of a similar problem.
+
+At the zero point the dual vector is :math:`\nu_0 = -\nabla \ell(0)`. The cold start takes a share of it that lies well
+inside the feasible set, multiples of the identity for A and B, and equal weights. A warm start is a convex combination
+of the cold one and the given point: the cold part keeps it off the boundary, where no step would be long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qsdp._validation import FloatArray
+from qsdp.losses import Loss
+from qsdp.relaxation.interior.newton import Newton
+
+__all__ = ["Start", "cold_start", "zero_dual"]
+
+#: Of the way from zero to the dual vector at the zero point; where the capacity is the smaller share w of what that
+#: vector takes, w to this power of it. Only the squared loss does better with weights that add up to the capacity.
+_SHARE, _POWER = 0.5, {"squared": 1.0}
+
+#: The largest r in multiples of what explains the targets along the dual matrix.
+_REACH = {"squared": 3.0}
+
+
+@dataclass(frozen=True)
+class Start:
+    """A start: nu (C, n), Y (C, 2, N, N), r (C,), z (C, N), and the capacity of the path, see `cold_start`."""
+
+    nu: FloatArray
+    Y: FloatArray
+    r: FloatArray
+    z: FloatArray
+    capacity: float
+
+
+def zero_dual(loss: Loss, targets: FloatArray) -> FloatArray:
+    """Return minus the gradient at zero, for targets of shape (C, n)."""
+    # Coupled losses have the sample first.
+    return -loss.gradient(np.zeros_like(targets.T), targets.T).T
+
+
+def cold_start(
+    loss: Loss, targets: FloatArray, newton: Newton, nu: FloatArray, M: FloatArray, capacity: float, value: float
+) -> Start:
+    """Return the start from the zero point.
+
+    Parameters
+    ----------
+    loss : Loss
+    targets, nu : ndarray of shape (C, n)
+        Targets and `zero_dual`.
+    newton : Newton
+    M : ndarray of shape (C, N, N)
+        Of nu; not zero.
+    capacity : float
+        c, positive.
+    value : float
+        The loss at zero.
+    """
+    n_blocks, size = M.shape[:2]
+    largest = float(np.abs(np.linalg.eigvalsh(M)).max())
+    ratio = min(1.0, capacity / (size * largest))
+    share = _SHARE * ratio ** _POWER.get(loss.name, 0.5)
+    weight = 2.0 * share * largest * max(1.0, capacity / (size * largest))
+    explained = float(np.linalg.norm(targets)) / max(float(np.linalg.norm(newton.forward(M))), 1e-300) * largest
+    r = min(0.25 * value / capacity / n_blocks, _REACH.get(loss.name, 10.0) * explained)
+    Y = np.zeros((n_blocks, 2, size, size))
+    diagonal = np.arange(size)
+    Y[..., diagonal, diagonal] = 0.5 * r
+    return Start(share * nu, Y, np.full(n_blocks, r), np.full((n_blocks, size), weight), capacity)
