@@ -22,9 +22,12 @@ WORK_FLOATS = 2**20
 Item = TypeVar("Item")
 
 
-def blocks(count: int, floats: int) -> Iterator[slice]:
-    """Yield slices of ``range(count)`` whose items, of `floats` floats each, fit into one temporary array."""
-    step = max(1, WORK_FLOATS // max(1, floats))
+def blocks(count: int, floats: int, least: int = 1) -> Iterator[slice]:
+    """Yield slices of ``range(count)`` whose items, of `floats` floats each, fit into one temporary array.
+
+    They have `least` items or more, whatever those take, but for the last.
+    """
+    step = max(least, WORK_FLOATS // max(1, floats))
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
 

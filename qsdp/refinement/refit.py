@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._validation import FloatArray, check_choice, check_real
+from qsdp._work import blocks
 from qsdp.certificate import check_fits
 from qsdp.exceptions import InvalidInputError
+from qsdp.lifting import power_of_two
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._threads import few_threads
 from qsdp.refinement.generation import Clock, Offer, generate
 from qsdp.refinement.master import Atoms, Master
-from qsdp.refinement.restricted import solve_restricted
+from qsdp.refinement.restricted import solve_restricted, sparsify
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["SECOND_LAYERS", "refit"]
@@ -25,6 +29,12 @@ _LEAST_PRICE = 1e-7
 
 #: Neurons taken into the restricted problem at a time.
 _BATCH = 300
+
+#: Neurons up to which, with twice as many samples and large data, all enter the problem of the squared loss at once.
+_MOST_COMPRESSED = 2000
+
+#: Accuracy of the final weights, and the share of the largest one below which they are left of the barrier.
+_ACCURATE, _NEGLIGIBLE = 1e-12, 1e-9
 
 
 def refit(
@@ -61,8 +71,9 @@ def refit(
     Notes
     -----
     Neurons enter the convex problem as their prices :math:`|u_j^T M_\nu v_j|` exceed :math:`\beta D`, so its size is
-    that of the result: networks of any width can be refitted. With ``beta = 0`` weights cost a ten-millionth of
-    what would make zero optimal, which keeps them bounded.
+    that of the result: networks of any width can be refitted. For the squared loss and large data with more samples
+    than neurons all neurons enter at once, by the triangular factor of their values, and no n x m array is formed.
+    With ``beta = 0`` weights cost a ten-millionth of what would make zero optimal, which keeps them bounded.
 
     Examples
     --------
@@ -96,6 +107,8 @@ def _instance(problem: TrainingProblem) -> Instance:
 
 
 def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float) -> BilinearNetwork:
+    if _compressible(network, problem):
+        return network_of(problem, *_compressed(network, problem))
     if problem.vector and not problem.loss.coupled:
         parts = [_support(network, problem.output(k), tol) for k in range(problem.n_outputs)]
         atoms = Atoms.of(network.U[:0], network.V[:0])
@@ -107,16 +120,76 @@ def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float) -> Bil
     return network_of(problem, atoms, weights)
 
 
+def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
+    """Return whether all neurons on large data are few enough for one triangular factor."""
+    n, m = problem.n_samples, network.n_neurons
+    large = len(list(blocks(n, problem.size))) > 1
+    return large and problem.loss.name == "squared" and m <= _MOST_COMPRESSED and 2 * (m + problem.n_outputs) <= n
+
+
+def _compressed(network: BilinearNetwork, problem: TrainingProblem) -> tuple[Atoms, FloatArray]:
+    r"""Return the neurons and weights of optimal second layers for the squared loss.
+
+    With :math:`[F, Y] = Q [R_F, R_Y]` the loss :math:`\|F a - y\|^2` is :math:`\|R_F a - r_y\|^2`.
+    """
+    m = network.n_neurons
+    factor = _triangular_factor(network, problem)
+    columns, targets = factor[:, :m], factor[:, m:]
+    size = power_of_two(float(np.sqrt(np.mean(np.square(columns)))))
+    columns = columns / size
+    both = np.hstack([columns, -columns])
+    atoms, weights = Atoms.of(network.U[:0], network.V[:0]), [np.zeros(0)]
+    for k, target in enumerate(targets.T):
+        # In powers of two, as everywhere.
+        unit = power_of_two(float(np.sqrt(np.mean(np.square(target)))))
+        target = target / unit
+        price = problem.beta * problem.dimension / size / unit
+        if problem.beta == 0.0:
+            price = _LEAST_PRICE * (2.0 * float(np.abs(columns.T @ target).max()) or 1.0)
+        found = solve_restricted(both, problem.loss, target, np.full(2 * m, price), tol=_ACCURATE).weights
+        signed = found[:m] - found[m:]
+        used = np.flatnonzero(np.abs(signed) > _NEGLIGIBLE * np.abs(signed).max())
+        if not len(used):
+            continue
+        signs = np.where(signed[used] < 0.0, -1, 1)
+        kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), np.full(len(used), price))
+        few = kept > 0.0
+        atoms = atoms + Atoms.of(network.U[used[few]], network.V[used[few]], signs[few], output=k)
+        weights.append(kept[few] * unit / size)
+    return atoms, np.concatenate(weights)
+
+
+def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> FloatArray:
+    """Return R of the neurons' values on the data and the targets, [F, Y] = Q R, a block of samples after the other."""
+    U, V = network.U.astype(np.float64), network.V.astype(np.float64)
+    data, Y = problem.weight_map, problem.y.reshape(problem.n_samples, -1)
+    k = len(U) + Y.shape[1]
+    factor = np.zeros((0, k))
+    # Several times as many rows as the factor has: it is factored again with each block.
+    for rows in blocks(len(Y), max(k, problem.size), least=4 * k):
+        values = replace(data, X=data.X[rows]).products(U, V)
+        factor = np.asarray(np.linalg.qr(np.vstack([factor, np.hstack([values, Y[rows]])]), mode="r"))
+    return factor
+
+
+def _prices(network: BilinearNetwork, M: FloatArray) -> FloatArray:
+    """Return u' M v of all neurons."""
+    prices = np.empty(network.n_neurons)
+    for rows in blocks(len(prices), len(M)):
+        U, V = network.U[rows].astype(np.float64), network.V[rows].astype(np.float64)
+        prices[rows] = np.einsum("ij,ij->i", U @ M, V)
+    return prices
+
+
 def _support(network: BilinearNetwork, problem: TrainingProblem, tol: float) -> tuple[Atoms, FloatArray]:
     """Return the neurons that the optimal second layer of one output, or of coupled ones, uses."""
     master = Master(_instance(problem))
-    U, V = network.U.astype(np.float64), network.V.astype(np.float64)
     capacity = master.instance.capacity
 
     def pricing(master: Master, gap: float) -> Offer:
         offers, uppers = Atoms.of(network.U[:0], network.V[:0]), []
         for output, M in enumerate(master.instance.adjoints(master.nu)):
-            prices = np.einsum("ij,ij->i", U @ M, V)
+            prices = _prices(network, M)
             uppers.append(float(np.abs(prices).max()))
             best = np.argsort(-np.abs(prices))[: max(50, _BATCH // problem.n_outputs)]
             best = best[np.abs(prices[best]) > capacity]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import cvxpy as cp
@@ -13,10 +15,10 @@ from brute_force import ACTIVATIONS, random_neurons, random_problem, random_vect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp import BilinearNetwork, TrainingProblem, solve_and_sample
+from qsdp import BilinearNetwork, TrainingProblem, _work, solve_and_sample
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES
-from qsdp.refinement.refit import refit
+from qsdp.refinement.refit import _prices, refit
 
 FUZZ = settings(max_examples=40, deadline=None, derandomize=True)
 LIFTS: list[tuple[int, Any]] = [(2, None), (3, "relu"), (2, (0.7, 0.0, -0.4)), (3, None), (4, "quadratic")]
@@ -75,6 +77,72 @@ def _key(u: np.ndarray, v: np.ndarray) -> bytes:
     product = np.outer(u.astype(int), v.astype(int))
     form = product + product.T
     return min(form.tobytes(), (-form).tobytes())
+
+
+# -- large data of the squared loss ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outputs", [None, 1, 3])
+@pytest.mark.parametrize(("levels", "activation"), LIFTS)
+@pytest.mark.parametrize("beta", [0.0, 0.05, 5.0, 1e4])
+def test_one_triangular_factor_serves_as_all_samples(
+    outputs: int | None, levels: int, activation: Any, beta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"beta": beta, "levels": levels, "activation": activation}
+    problem = (
+        random_problem(4, 5, 90, **options)
+        if outputs is None
+        else random_vector_problem(4, 5, 90, outputs, "squared", **options)
+    )
+    network = draw(problem, 20)
+    # Equal neurons, and sides exchanged.
+    U, V = network.U.copy(), network.V.copy()
+    U[3], V[3], U[4], V[4] = V[5], U[5], U[5], V[5]
+    network = dataclasses.replace(network, U=U, V=V)
+    expected = problem.objective(refit(network, problem))
+    monkeypatch.setattr(_work, "WORK_FLOATS", 64)
+    refitted = refit(network, problem)
+    assert problem.objective(refitted) == pytest.approx(expected, rel=1e-9)
+    check_neurons(refitted, network, problem)
+    assert refitted.n_neurons <= 20
+
+
+def test_targets_and_data_of_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_work, "WORK_FLOATS", 64)
+    rng = np.random.default_rng(0)
+    for X, y in ((rng.standard_normal((50, 4)), np.zeros(50)), (np.zeros((50, 4)), rng.standard_normal(50))):
+        for beta in (0.0, 0.1):
+            problem = TrainingProblem(X, y, beta=beta)
+            refitted = refit(draw(problem, 6), problem)
+            assert problem.objective(refitted) == pytest.approx(at_zero(problem), abs=1e-12)
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_on_large_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_work, "WORK_FLOATS", 2**14)
+    X = np.random.default_rng(0).standard_normal((20_000, 60))
+    problem = TrainingProblem(X, X[:, 0] * X[:, 1], beta=0.1)
+    network = draw(problem, 40)
+    # The values of all neurons on the data take 6.4 MB.
+    assert peak_of(lambda: refit(network, problem)) < 4e6
+
+
+def test_memory_of_the_prices_of_wide_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_work, "WORK_FLOATS", 2**14)
+    network = draw(random_problem(0, 50, 10), 20_000)
+    M = np.random.default_rng(0).standard_normal((50, 50))
+    expected = [u @ M @ v for u, v in zip(network.U[:50], network.V[:50], strict=True)]
+    np.testing.assert_allclose(_prices(network, M)[:50], expected, rtol=1e-10, atol=1e-10)
+    # One side of all neurons takes 8 MB as floats.
+    assert peak_of(lambda: _prices(network, M)) < 1e6
 
 
 # -- free ----------------------------------------------------------------------------------------------
