@@ -118,7 +118,12 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         self.result_ = self.result_.resample(
-            n_neurons, random_state, levels=levels, allotment=self.allotment, time_limit=self.time_limit
+            n_neurons,
+            random_state,
+            levels=levels,
+            allotment=self.allotment,
+            time_limit=self.time_limit,
+            n_jobs=self.n_jobs,
         )
         self._expose()
         return self
@@ -126,7 +131,7 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
     def _output(self, X: Any) -> FloatArray:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        return self.network_.predict(self._inputs(X))
+        return self.network_.predict(self._inputs(X), n_jobs=self.n_jobs)
 
     def _inputs(self, X: FloatArray) -> FloatArray:
         activation = get_activation(self.activation)
@@ -167,7 +172,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     tol : float, default=1e-6
         Accuracy of the solver.
     n_jobs : int, optional
-        Processes for several outputs.
+        Processes for the relaxations of several outputs, threads for sampling, polish and prediction.
     random_state : int, Generator, RandomState or None
         Seed of the sampling.
 
@@ -269,7 +274,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     tol : float, default=1e-6
         Accuracy of the solver.
     n_jobs : int, optional
-        Processes for several outputs.
+        Processes for the relaxations of several outputs, threads for sampling, polish and prediction.
     random_state : int, Generator, RandomState or None
         Seed of the sampling.
 

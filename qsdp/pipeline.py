@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray, check_choice, check_integer, check_random_state, check_real
+from qsdp._validation import FloatArray, check_choice, check_integer, check_jobs, check_random_state, check_real
 from qsdp.activations import PolynomialActivation
 from qsdp.certificate import Certificate, certify
 from qsdp.exceptions import InvalidInputError
@@ -74,6 +74,7 @@ class QSDPResult:
         allotment: str = "equal",
         refine: str | None = None,
         time_limit: float | None = TIME_LIMIT,
+        n_jobs: int | None = None,
     ) -> QSDPResult:
         """Draw another network, of any size and number of levels, from the same solution: no solve.
 
@@ -93,6 +94,8 @@ class QSDPResult:
             global optimum does not depend on a sample.
         time_limit : float or None, default=60.0
             Seconds for a polish.
+        n_jobs : int, optional
+            Threads of sampling and polish; see `sample_network` and `polish`.
 
         Returns
         -------
@@ -105,6 +108,7 @@ class QSDPResult:
         refine = ("none" if self.refine == "exact" else self.refine) if refine is None else refine
         check_choice("refine", refine, [name for name in REFINEMENTS if name != "exact"])
         _check_time_limit(time_limit)
+        check_jobs(n_jobs)
         rng = check_random_state(random_state)
         if levels is not None and check_levels(levels) != self.problem.levels:
             with _timed(timings, "shape"):
@@ -113,11 +117,11 @@ class QSDPResult:
                 covariance = shape_covariance(relaxation, method=methods[0].method)
             result = replace(self, relaxation=relaxation, covariance=covariance, problem=relaxation.problem)
         with _timed(timings, "sample"):
-            network = sample_network(result.covariance, n_neurons, rng, allotment=allotment)
+            network = sample_network(result.covariance, n_neurons, rng, allotment=allotment, n_jobs=n_jobs)
         timings.pop("refine", None)
         if refine != "none":
             with _timed(timings, "refine"):
-                network = _refined(network, result.problem, refine, time_limit, rng)
+                network = _refined(network, result.problem, refine, time_limit, rng, n_jobs)
         with _timed(timings, "certify"):
             certificate = certify(network, result.problem, result.relaxation)
         return replace(result, network=network, certificate=certificate, timings=timings, refine=refine, exact=None)
@@ -188,7 +192,8 @@ def solve_and_sample(
     time_limit : float or None, default=60.0
         Seconds, > 0, that "polish" and "exact" may take.
     n_jobs : int, optional
-        Processes for several outputs; see `solve_relaxation`.
+        Processes for the relaxations of several outputs, threads for sampling and polish; see `solve_relaxation`,
+        `sample_network` and `polish`. None of the results depends on it, unless a time limit ends the polish.
     random_state : int, Generator, RandomState or None
         Seed of the sampling; the rest is deterministic.
 
@@ -231,7 +236,7 @@ def solve_and_sample(
     with _timed(timings, "shape"):
         covariance = shape_covariance(relaxation, method=shaping)
     with _timed(timings, "sample"):
-        network = sample_network(covariance, n_neurons, rng, allotment=allotment)
+        network = sample_network(covariance, n_neurons, rng, allotment=allotment, n_jobs=n_jobs)
     exact = None
     if refine == "exact":
         with _timed(timings, "refine"):
@@ -241,7 +246,7 @@ def solve_and_sample(
         network = exact.network
     elif refine != "none":
         with _timed(timings, "refine"):
-            network = _refined(network, problem, refine, time_limit, rng)
+            network = _refined(network, problem, refine, time_limit, rng, n_jobs)
     with _timed(timings, "certify"):
         certificate = exact.certificate if exact else certify(network, problem, relaxation)
     return QSDPResult(network, certificate, relaxation, covariance, problem, timings, refine, exact)
@@ -253,10 +258,11 @@ def _refined(
     refine: str,
     time_limit: float | None,
     rng: np.random.Generator,
+    n_jobs: int | None,
 ) -> BilinearNetwork:
     if refine == "refit":
         return refit(network, problem)
-    return polish(network, problem, time_limit=time_limit, random_state=rng)
+    return polish(network, problem, time_limit=time_limit, random_state=rng, n_jobs=n_jobs)
 
 
 def _check_time_limit(time_limit: float | None) -> None:

@@ -553,3 +553,11 @@ def test_extreme_scales_of_lifted_data(loss: str, scale: float) -> None:
 @pytest.mark.parametrize("coefficients", [(1e30, 0, 0), (1e-30, 0, 0), (1e30, 1.0, 1e-30), (1e-9, 1e9, 1.0)])
 def test_extreme_activations(coefficients: Any) -> None:
     check(quietly(X, Y, n_neurons=20, activation=coefficients, random_state=0, allow=QSDPWarning))
+
+
+def test_jobs_of_a_resample_change_nothing(result: QSDPResult) -> None:
+    for refine in ("none", "polish"):
+        alone, together = (result.resample(30, 1, refine=refine, n_jobs=n_jobs) for n_jobs in (None, 2))
+        np.testing.assert_array_equal(together.network.U, alone.network.U)
+        np.testing.assert_array_equal(together.network.V, alone.network.V)
+        assert together.certificate.objective == alone.certificate.objective

@@ -372,10 +372,13 @@ ENTRIES: dict[str, Entry] = {
         ("solver", "tol", "form", "regularization", "max_iter", "time_limit", "n_jobs"),
     ),
     "shape_covariance": (lambda p, r, kw: qsdp.shape_covariance(r.relaxation, **kw), ("method",)),
-    "sample_network": (lambda p, r, kw: sample_network(r.covariance, **kw), ("n_neurons", "random_state", "allotment")),
+    "sample_network": (
+        lambda p, r, kw: sample_network(r.covariance, **kw),
+        ("n_neurons", "random_state", "allotment", "n_jobs"),
+    ),
     "resample": (
         lambda p, r, kw: r.resample(**({"n_neurons": 3} | kw)),
-        ("n_neurons", "random_state", "allotment", "levels"),
+        ("n_neurons", "random_state", "allotment", "levels", "n_jobs"),
     ),
     "with_levels": (lambda p, r, kw: p.with_levels(**kw), ("levels",)),
     "transfer": (lambda p, r, kw: r.relaxation.with_levels(**kw), ("levels",)),
