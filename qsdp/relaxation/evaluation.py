@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -83,6 +84,11 @@ class DirectEvaluation:
         r"""Return :math:`M_\nu` and the dual values along the ray."""
         nu = self.nu(candidate)
         parts = _columns(nu) if self._separable else [nu]
+        if self.instance.loss.name == "squared":
+            linear = np.array([v @ y for v, y in zip(parts, self._parts, strict=True)])
+            curved = np.array([0.25 * (v @ v) for v in parts])
+            squares = np.array([y @ y for y in self._parts])
+            return self.instance.adjoints(nu), _squared_dual(linear, curved, squares, len(self._parts[0]))
         instances = [_part(self.instance, y) for y in self._parts]
 
         def values(scales: FloatArray) -> FloatArray:
@@ -135,27 +141,21 @@ class GramEvaluation:
             + np.maximum(np.einsum("pk,pk->k", t, image), 0.0)
         )
         M = to_matrices(2.0 * (self.products - image), self.instance.size)
-
-        def values(scales: FloatArray) -> FloatArray:
-            raw = scales * linear - scales**2 * curved
-            return raw - _EPS * len(self.instance.target) * (np.abs(raw) + self.squares)
-
-        def best(largest: FloatArray) -> FloatArray:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                peak = np.where(curved > 0.0, 0.5 * linear / curved, 0.0)
-            return np.clip(peak, 0.0, largest)
-
-        return M, Ray(values, best)
+        return M, _squared_dual(linear, curved, self.squares, len(self.instance.target))
 
     def nu(self, candidate: FloatArray) -> FloatArray:
         """Return the dual vector in the shape of the target."""
         return 2.0 * (self.instance.target - 0.5 * self.instance.predictions(candidate))
 
 
+@functools.lru_cache(maxsize=8)
 def symmetric_basis(size: int) -> tuple[np.ndarray, np.ndarray, FloatArray]:
-    """Return rows, columns and factors of an orthonormal basis of symmetric matrices, p of each."""
+    """Return rows, columns and factors of an orthonormal basis of symmetric matrices, p of each; not to be changed."""
     first, second = np.triu_indices(size)
-    return first, second, np.where(first == second, 1.0, np.sqrt(2.0))
+    basis = first, second, np.where(first == second, 1.0, np.sqrt(2.0))
+    for array in basis:
+        array.flags.writeable = False
+    return basis
 
 
 def to_vectors(T: FloatArray) -> FloatArray:
@@ -182,6 +182,19 @@ def _squared_point(squares: FloatArray, linear: FloatArray, curved: FloatArray) 
         with np.errstate(divide="ignore", invalid="ignore"):
             peak = np.where(curved > 0.0, (linear - 0.5 * costs) / curved, 0.0)
         return np.maximum(peak, 0.0)
+
+    return Ray(values, best)
+
+
+def _squared_dual(linear: FloatArray, curved: FloatArray, squares: FloatArray, n: int) -> Ray:
+    def values(scales: FloatArray) -> FloatArray:
+        raw = scales * linear - scales**2 * curved
+        return raw - _EPS * n * (np.abs(raw) + squares)
+
+    def best(largest: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            peak = np.where(curved > 0.0, 0.5 * linear / curved, 0.0)
+        return np.clip(peak, 0.0, largest)
 
     return Ray(values, best)
 

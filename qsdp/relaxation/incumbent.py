@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from qsdp._gap import Gap, relative
 from qsdp._validation import FloatArray
@@ -119,7 +118,7 @@ class Incumbent:
         floor = min(_LARGEST_FLOOR, max(_LEAST_FLOOR, _FLOOR_SHARE * float(self.gaps.max())))
         weights += floor * weights.mean(axis=1, keepdims=True)
         weights[~np.any(weights > 0.0, axis=1)] = 1.0
-        taus = np.array([_dominating(matrix, w) * w.sum() for matrix, w in zip(M, weights, strict=True)])
+        taus = _dominating(M, weights) * weights.sum(axis=1)
         worst = np.array([taus[self._blocks(part)].max() for part in range(self.n_parts)])
         with np.errstate(divide="ignore"):
             scales = ray.best(np.where(worst > 0.0, self._instance.capacity / worst, np.inf))
@@ -188,8 +187,9 @@ class Incumbent:
         return np.array([values[self._blocks(part)].sum() for part in range(self.n_parts)])
 
 
-def _dominating(M: FloatArray, z: FloatArray) -> float:
-    root = 1.0 / np.sqrt(z)
-    scaled = M * (root * root[:, None])
-    values = scipy.linalg.eigvalsh(scaled, check_finite=False)
-    return float(max(-values[0], values[-1]))
+def _dominating(M: FloatArray, z: FloatArray) -> FloatArray:
+    """Return the smallest t for which ``t Diag(z) +- M`` are positive semidefinite, for stacks of both."""
+    roots = 1.0 / np.sqrt(z)
+    values = np.linalg.eigvalsh(M * (roots[:, None, :] * roots[:, :, None]))
+    dominating: FloatArray = np.maximum(-values[:, 0], values[:, -1])
+    return dominating
