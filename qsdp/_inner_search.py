@@ -64,8 +64,10 @@ def search(
     random : Generator
     """
     N = form.size
+    # Of that many columns no landscape has a spurious optimum; most have none of half as many, which are faster.
     safe = min(N, math.isqrt(2 * N) + 2)
-    columns = safe if rank is None else min(N, rank)
+    usual = min(N, math.isqrt(2 * N) // 2 + 2)
+    columns = usual if rank is None else min(N, rank)
     deadline = math.inf if time_limit is None else time.monotonic() + time_limit
 
     def late() -> bool:
@@ -92,8 +94,8 @@ def search(
                 break
             if ascent.value > risen[0] + _RISE * allowed():
                 risen = (ascent.value, iterations)
-            # Of fewer columns than are safe, the landscape has saddles that are as good as flat.
-            wandering = columns < safe and escapes == 0 and iterations - risen[1] >= _PATIENCE
+            # Of too few columns, the landscape has saddles that are as good as flat.
+            wandering = columns < usual and escapes == 0 and iterations - risen[1] >= _PATIENCE
             stationary = not moving or wandering or ascent.gradient < _STATIONARY * tol
             spare = allowed() - (best[0] - ascent.value)
             excess = ascent.gradient * float(ascent.weights.sum())

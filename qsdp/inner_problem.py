@@ -129,7 +129,8 @@ def maxcut_bound(
     tol : float, default=1e-6
         Stop once the relative gap between the proven bound and the value of a feasible point is below.
     rank : int, optional
-        Columns of the factor at the start; :math:`\sqrt{2n} + 2` by default, which leaves no spurious optimum.
+        Columns of the factor at the start; by default half of :math:`\sqrt{2n}`, and two. They become
+        :math:`\sqrt{2n}`, which leaves no spurious optimum, if a stationary point cannot be proven optimal.
     max_iter : int, default=500
         Largest number of steps.
     time_limit : float, optional
