@@ -422,7 +422,7 @@ def test_time_limit():
 
 
 @pytest.mark.parametrize("function", [qsdp.maxcut_bound, qsdp.grothendieck_bound])
-@pytest.mark.parametrize("calls", [1, 5, 40, 60])
+@pytest.mark.parametrize("calls", [1, 5, 20, 40])
 def test_interrupted_it_keeps_what_it_has(function, calls, monkeypatch):
     M = symmetric(60, 13)
     count = iter(range(10**9))
@@ -436,7 +436,7 @@ def test_interrupted_it_keeps_what_it_has(function, calls, monkeypatch):
 
     exact = function(M)
     monkeypatch.setattr(_inner_search, "time", Clock)
-    bound = function(M, time_limit=1000.0)
+    bound = function(M, tol=1e-8, time_limit=1000.0)
     assert bound.status == "interrupted"
     assert bound.value <= exact.upper_bound <= bound.upper_bound * (1 + 2e-6)
     B = M if function is qsdp.maxcut_bound else block(M)
