@@ -36,7 +36,7 @@ from qsdp.cli._streams import stage
 from qsdp.datasets import list_datasets, load_dataset
 from qsdp.losses import get_loss
 from qsdp.pipeline import solve_and_sample
-from qsdp.relaxation.backends import choose_backend
+from qsdp.relaxation.backends import check_solver
 from qsdp.tabular import Target, encode_classes, network_inputs
 
 _Rows = tuple[FloatArray, Any]
@@ -69,7 +69,7 @@ def demo(
     sigma = parse_activation(activation)
     if tasks[dataset] == "regression":
         check_loss_of_numbers(loss, f"the target of {dataset}")
-    choose_backend("auto", get_loss(loss))
+    check_solver("auto", get_loss(loss))
     with stage(f"Loading {dataset}"):
         train, test, target = _standardised_split(dataset, seed)
         n_columns = train[0].shape[1]

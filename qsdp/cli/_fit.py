@@ -40,7 +40,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.pipeline import REFINEMENTS, TIME_LIMIT, QSDPResult, solve_and_sample
 from qsdp.refinement import column_generation
-from qsdp.relaxation.backends import choose_backend
+from qsdp.relaxation.backends import check_solver
 from qsdp.shaping import SHAPINGS
 from qsdp.tabular import TASKS, CategoricalColumn, NumericColumn, TabularModel, Training, prepare, read_table
 
@@ -87,7 +87,7 @@ def fit(
     check_real("--time-limit", time_limit, strict=True)
     if refine == "exact":
         check_real("--beta of --refine exact", beta, strict=True)
-    choose_backend(solver, get_loss(loss))
+    check_solver(solver, get_loss(loss))
     if task == "regression":
         check_loss_of_numbers(loss, f"target {target!r}")
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])

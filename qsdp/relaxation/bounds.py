@@ -88,9 +88,17 @@ def best_dual_bound(
 
 
 def instance_bound(
-    instance: Instance, duals: Iterable[FloatArray | None], weights: Iterable[FloatArray | None] = ()
+    instance: Instance,
+    duals: Iterable[FloatArray | None],
+    weights: Iterable[FloatArray | None] = (),
+    *,
+    exhaustive: bool = True,
 ) -> DualBound:
-    """Return `best_dual_bound` of an instance, in its units."""
+    """Return `best_dual_bound` of an instance, in its units.
+
+    Without `exhaustive` only the weights given are tried, nearly as they are: enough for those of a method that
+    has evaluated them already.
+    """
     shape = (instance.n_blocks, instance.size)
     usable = [np.reshape(z, shape) for z in weights if z is not None and _is_usable(np.atleast_2d(z), shape)]
     nothing = np.zeros_like(instance.target)
@@ -101,7 +109,7 @@ def instance_bound(
         nu = -instance.loss.project_dual(-candidate, instance.target)
         columns = nu.T if nu.ndim == 2 else nu[None, :]
         proofs = [
-            _tightest(instance, column, M, [z[k] for z in usable])
+            _tightest(instance, column, M, [z[k] for z in usable], exhaustive=exhaustive or not usable)
             for k, (column, M) in enumerate(zip(columns, instance.adjoints(nu), strict=True))
         ]
         tau = max(t * float(z.sum()) for t, z in proofs)
@@ -117,11 +125,14 @@ def _is_usable(candidate: FloatArray, shape: tuple[int, ...]) -> bool:
 
 
 def _tightest(
-    instance: Instance, nu: FloatArray, M: FloatArray, weights: Sequence[FloatArray]
+    instance: Instance, nu: FloatArray, M: FloatArray, weights: Sequence[FloatArray], *, exhaustive: bool = True
 ) -> tuple[float, FloatArray]:
     """Return t and z with the smallest ``t sum(z)`` such that ``Diag(t z)`` dominates M."""
-    choices = [np.ones(instance.size), *_raised(np.abs(M).sum(axis=1))]
-    choices += [raised for z in weights for raised in _raised(z)]
+    if exhaustive:
+        choices = [np.ones(instance.size), *_raised(np.abs(M).sum(axis=1))]
+        choices += [raised for z in weights for raised in _raised(z)]
+    else:
+        choices = [raised for z in weights for raised in _raised(z)[:1]] or [np.ones(instance.size)]
     pairs = [(spectral_bound(M, z) + _rounding(instance, nu, z), z) for z in choices]
     return min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
 
@@ -151,6 +162,9 @@ def best_scale(instance: Instance, nu: FloatArray, largest: float) -> float:
     upper = min(largest, 2.0)
     if upper == 0.0:
         return 0.0
+    if instance.loss.name == "squared":
+        size = float(np.vdot(nu, nu))
+        return min(max(0.0, 2.0 * float(np.vdot(nu, instance.target)) / size), largest) if size else 0.0
     search = scipy.optimize.minimize_scalar(
         lambda s: -_conjugate_value(instance, s * nu),
         bounds=(0.0, upper),

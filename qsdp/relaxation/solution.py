@@ -71,13 +71,14 @@ class Relaxation(Gap):
     dual : DualBound
         What proves the bound.
     status : {"optimal", "inaccurate", "failed"}
-        Judged by `relative_gap`, not by the solver: at most ``100 tol`` is optimal, and failed means that
-        the solver left no usable point.
+        Judged by `relative_gap`, not by the solver: at most `tol` (``100 tol`` for solvers whose `tol` is an
+        accuracy of their own) is optimal, and failed means that the solver left no usable point.
     solver, solver_status : str
         Back end and its own word.
     residuals : dict of str to float
         By how much the solver's point missed: "asymmetry" and "negative_eigenvalue" (relative to the
-        largest entry) and "diagonal" (its spread, relative). Empty when it left no point.
+        largest entry) and "diagonal" (its spread, relative). Empty when it left no point, and for solvers of
+        this package, whose points are feasible by construction.
     compile_time, solve_time : float
         Seconds, added over outputs that were solved apart.
     regularization : {"tight", "paper"}
@@ -178,6 +179,7 @@ def finish(
     tol: float,
     regularization: str = "tight",
     stretch: bool = True,
+    certified: bool = False,
 ) -> Relaxation:
     """Repair the solver's point for the normalised instance and recompute everything from the data.
 
@@ -189,12 +191,18 @@ def finish(
         Candidates in the units of ``Instance.of(problem, regularization).normalised()``.
     stretch : bool, default=True
         Whether the point may be rescaled, see `repair`.
+    certified : bool, default=False
+        Whether a method of this package returned the candidates as those whose gap it had certified: the gap is
+        recomputed all the same, further candidates are tried only where it is larger than `tol`.
     """
     instance, units = Instance.of(problem, regularization).normalised()
-    Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch)
-    minus_gradient = -instance.loss.gradient(instance.predictions(Z), instance.target)
-    dual = instance_bound(instance, [raw.nu, minus_gradient], [raw.z])
-    objective = instance.objective(Z, rho)
+    Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified)
+    prediction = instance.predictions(Z)
+    objective = instance.loss.value(prediction, instance.target) + instance.weight * float(rho.sum())
+    dual = instance_bound(instance, [raw.nu], [raw.z], exhaustive=False) if certified else None
+    if dual is None or relative(objective - dual.value, objective) > tol:
+        minus_gradient = -instance.loss.gradient(prediction, instance.target)
+        dual = instance_bound(instance, [raw.nu, minus_gradient], [raw.z])
     usable = raw.Z is not None and bool(np.any(rho > 0.0))
     blocks = (units.weight * Z, units.weight * V, units.weight * rho)
     return Relaxation(
@@ -207,11 +215,11 @@ def finish(
             dual.nu * (units.value / units.prediction),
             dual.z * (units.value / units.weight),
         ),
-        status=_verdict(relative(objective - dual.value, objective), tol, usable),
+        status=_verdict(relative(objective - dual.value, objective), tol if certified else 100.0 * tol, usable),
         solver=solver,
         solver_status=raw.status,
         iterations=raw.iterations,
-        residuals=_residuals(raw) if usable else {},
+        residuals=_residuals(raw) if usable and not certified else {},
         compile_time=float(raw.timings.get("compile", 0.0)),
         solve_time=float(raw.timings.get("solve", 0.0)),
         regularization=regularization,
@@ -219,7 +227,7 @@ def finish(
     )
 
 
-def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation]) -> Relaxation:
+def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation], *, certified: bool = False) -> Relaxation:
     """Return the relaxation of a vector problem whose outputs are independent, from one of each."""
     first = parts[0]
     objective = sum(part.objective for part in parts)
@@ -236,7 +244,7 @@ def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation]) -> Relax
         objective=objective,
         lower_bound=bound,
         dual=DualBound(bound, nu, np.stack([part.dual.z for part in parts])),
-        status=_verdict(relative(objective - bound, objective), first.tol, usable),
+        status=_verdict(relative(objective - bound, objective), first.tol if certified else 100.0 * first.tol, usable),
         solver=", ".join(sorted({part.solver for part in parts})),
         solver_status=", ".join(statuses),
         iterations=sum(iterations) if iterations else None,
@@ -248,8 +256,8 @@ def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation]) -> Relax
     )
 
 
-def _verdict(relative_gap: float, tol: float, usable: bool) -> str:
-    return "optimal" if relative_gap <= 100 * tol else "inaccurate" if usable else "failed"
+def _verdict(relative_gap: float, largest: float, usable: bool) -> str:
+    return "optimal" if relative_gap <= largest else "inaccurate" if usable else "failed"
 
 
 def _residuals(raw: RawSolution) -> dict[str, float]:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from joblib import Parallel, delayed
+from rich.console import Console
 
 from qsdp._validation import check_choice, check_integer, check_jobs, check_real, warn
-from qsdp.exceptions import InvalidTypeError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, Backend, Settings, choose_backend
 from qsdp.relaxation.formulations import FORMS
-from qsdp.relaxation.instance import GramReduction, Instance
+from qsdp.relaxation.incumbent import Progress
+from qsdp.relaxation.instance import GramReduction, Instance, Units
 from qsdp.relaxation.solution import ZERO_GAP, RawSolution, Relaxation, finish, join_outputs
 
 __all__ = ["solve_relaxation"]
 
-#: Factors on the tolerance of successive attempts.
+#: Factors on the tolerance of successive attempts: of solvers with an accuracy of their own, and of this package's.
 _TIGHTENINGS = (1.0, 1e-2, 1e-4)
+_MARGINS = (1.0, 0.3, 0.03)
 
 
 def solve_relaxation(
@@ -33,6 +37,9 @@ def solve_relaxation(
     time_limit: float | None = None,
     verbose: bool = False,
     n_jobs: int | None = None,
+    callback: Callable[[Progress], object] | None = None,
+    start: Relaxation | None = None,
+    device: str | None = None,
 ) -> Relaxation:
     r"""Solve the semidefinite relaxation of a training problem.
 
@@ -48,22 +55,34 @@ def solve_relaxation(
     Parameters
     ----------
     problem : TrainingProblem
-    solver : {"auto", "scs", "clarabel", "mosek", "cvxopt"}, default="auto"
-        "auto" takes the first usable one, SCS where it is installed.
+    solver : {"auto", "interior", "splitting", "scs", "clarabel", "mosek", "cvxopt"}, default="auto"
+        "interior" and "splitting" are this package's own; "auto" takes the one of them that needs fewer
+        operations: the interior-point method for moderate sizes, operator splitting beyond. The others go
+        through CVXPY.
     tol : float, default=1e-6
-        The solver's own accuracy, > 0. A solver that reports success with a certified relative gap above
-        ``100 tol`` is asked again at a hundredth of it, twice at most and while that halves the gap.
+        > 0. For this package's own solvers the relative certified gap, of every output, at which they stop. For
+        the others their own accuracy: one that reports success with a certified relative gap above ``100 tol``
+        is asked again at a hundredth of it, twice at most and while that halves the gap.
     regularization : {"tight", "paper"}, default="tight"
         "paper" halves the regulariser, as printed in (25): for reproduction, its bound is looser.
     form : {"two-block", "literal"}, default="two-block"
-        Equivalent programs; see `build_two_block` and `build_literal`.
+        Equivalent programs; see `build_two_block` and `build_literal`. For solvers through CVXPY.
     max_iter : int, optional
     time_limit : float, optional
         Seconds, > 0.
     verbose : bool, default=False
         Let the solver print.
     n_jobs : int, optional
-        Processes for the outputs of a vector problem whose loss adds up over them, as in joblib; None is one.
+        Processes for the outputs of a vector problem whose loss adds up over them, as in joblib; None is one. For
+        solvers through CVXPY; this package's own solve the outputs together.
+    callback : callable, optional
+        Called with a `Progress` (iteration, objective, lower_bound, relative_gap, elapsed) whenever one of this
+        package's own solvers has certified its best pair; returning True stops it.
+    start : Relaxation, optional
+        Solution of a problem with the same data, as for another beta, to start one of this package's own solvers
+        from.
+    device : str, optional
+        Where heavy products run, for solvers that take one.
 
     Returns
     -------
@@ -72,7 +91,7 @@ def solve_relaxation(
     Raises
     ------
     UnavailableSolverError, SolverError
-        The solver is not installed, has no licence, or cannot express the loss.
+        The solver is not installed, has no licence, cannot express the loss, or takes no such limit.
 
     Warns
     -----
@@ -84,6 +103,9 @@ def solve_relaxation(
     Equations (25) and (67) of Bartan and Pilanci with the factor of the regulariser corrected. The problem for
     M + 1 levels is the binary one on columns scaled by M. A squared loss with more than N(N + 1)/2 samples is
     reduced to that many rows first.
+
+    Stopped by a limit, the callback or the keyboard, this package's own solvers return the best certified pair;
+    `Relaxation.solver_status` says why.
 
     Examples
     --------
@@ -102,13 +124,21 @@ def solve_relaxation(
         max_iter=None if max_iter is None else check_integer("max_iter", max_iter, minimum=1, maximum=2**31 - 1),
         time_limit=None if time_limit is None else check_real("time_limit", time_limit, strict=True),
         verbose=bool(verbose),
+        callback=_check_callback(callback),
+        device=_check_device(device),
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
     check_jobs(n_jobs)
-    backend = choose_backend(solver, problem.loss, max_iter=settings.max_iter, time_limit=settings.time_limit)
+    _check_start(start, problem)
+    normal, units = Instance.of(problem, regularization).normalised()
+    if start is not None:
+        settings = replace(settings, start=_in_units(start, units))
+    backend = choose_backend(solver, normal, settings)
     if (trivial := _zero_if_optimal(problem, settings.tol, regularization)) is not None:
         return trivial
-    if problem.vector and not problem.loss.coupled:
+    if backend.certified:
+        relaxation = _solve_certified(problem, normal, units, backend, settings, regularization)
+    elif problem.vector and not problem.loss.coupled:
         relaxation = _solve_outputs(problem, backend, settings, regularization, n_jobs)
     else:
         relaxation = _solve_to_the_gap(problem, backend, settings, regularization)
@@ -119,6 +149,113 @@ def solve_relaxation(
             "or rescale the columns of X"
         )
     return relaxation
+
+
+# -- solvers of this package -----------------------------------------------------------------------------
+
+
+def _solve_certified(
+    problem: TrainingProblem,
+    normal: Instance,
+    units: Units,
+    backend: Backend,
+    settings: Settings,
+    regularization: str,
+) -> Relaxation:
+    """Solve; go on where the gap in the problem's own units, rounding accounted for, misses the tolerance."""
+    began = time.perf_counter()
+    settings = replace(settings, callback=_told_in_units(settings, units))
+    best: Relaxation | None = None
+    compiled = 0.0
+    for margin in _MARGINS:
+        left = None if settings.time_limit is None else settings.time_limit - (time.perf_counter() - began)
+        if left is not None and left <= 0.0:
+            break
+        raw = backend.solve(normal, replace(settings, tol=settings.tol * margin, time_limit=left))
+        compiled += float(raw.timings.get("compile", 0.0))
+        relaxation = _finish_outputs(problem, raw, units, backend.name, settings.tol, regularization)
+        if best is None or relaxation.relative_gap < best.relative_gap:
+            best = relaxation
+        if raw.status != "optimal" or best.status == "optimal":
+            break
+        settings = replace(settings, start=raw)
+    assert best is not None
+    return replace(best, compile_time=compiled, solve_time=time.perf_counter() - began - compiled)
+
+
+def _finish_outputs(
+    problem: TrainingProblem, raw: RawSolution, units: Units, solver: str, tol: float, regularization: str
+) -> Relaxation:
+    """Finish every output apart where they do not interact: bounds that share no scale are tighter."""
+    if not problem.vector or problem.loss.coupled:
+        return finish(problem, raw, solver=solver, tol=tol, regularization=regularization, certified=True)
+    assert raw.Z is not None
+    assert raw.V is not None
+    parts = []
+    for k in range(problem.n_outputs):
+        part = problem.output(k)
+        own = Instance.of(part, regularization).normalised()[1]
+        weight = units.weight / own.weight
+        dual = (units.value / units.prediction) / (own.value / own.prediction)
+        Z, V = weight * raw.Z[k : k + 1], weight * raw.V[k : k + 1]
+        nu = None if raw.nu is None else dual * raw.nu[:, k]
+        z = None if raw.z is None else raw.z[k : k + 1]
+        output = RawSolution(Z, V, V, nu, z, status=raw.status, iterations=raw.iterations)
+        parts.append(finish(part, output, solver=solver, tol=tol, regularization=regularization, certified=True))
+    return replace(join_outputs(problem, parts, certified=True), iterations=raw.iterations)
+
+
+def _told_in_units(settings: Settings, units: Units) -> Callable[[Progress], object] | None:
+    """Return the callback for normalised instances, which prints where that was asked for."""
+    told = settings.callback
+    if told is None and not settings.verbose:
+        return None
+    console = Console(highlight=False)
+
+    def callback(progress: Progress) -> object:
+        own = replace(
+            progress, objective=units.value * progress.objective, lower_bound=units.value * progress.lower_bound
+        )
+        if settings.verbose:
+            console.print(
+                f"{own.iteration:6d}  objective {own.objective:.8g}  bound {own.lower_bound:.8g}  "
+                f"gap {own.relative_gap:.1e}  {own.elapsed:.2f} s"
+            )
+        return told(own) if told is not None else None
+
+    return callback
+
+
+def _in_units(start: Relaxation, units: Units) -> RawSolution:
+    """Return a solution as the start of a normalised instance."""
+    Z, V = start.blocks[0] / units.weight, start.blocks[1] / units.weight
+    nu = start.dual.nu * (units.prediction / units.value)
+    return RawSolution(Z, V, V, nu, np.atleast_2d(start.dual.z), status="start")
+
+
+def _check_callback(callback: object) -> Callable[[Progress], object] | None:
+    if callback is not None and not callable(callback):
+        raise InvalidTypeError(f"callback must be callable or None; got {type(callback).__name__}")
+    return callback
+
+
+def _check_device(device: object) -> str | None:
+    if device is not None and not isinstance(device, str):
+        raise InvalidTypeError(f"device must be a string or None; got {type(device).__name__}")
+    return device
+
+
+def _check_start(start: object, problem: TrainingProblem) -> None:
+    if start is None:
+        return
+    if not isinstance(start, Relaxation):
+        raise InvalidTypeError(f"start must be a Relaxation or None; got {type(start).__name__}")
+    mine, other = (problem.size, problem.y.shape), (start.problem.size, start.problem.y.shape)
+    if mine != other:
+        raise InvalidInputError(f"start must be of size and targets {mine}, those of the problem; got {other}")
+
+
+# -- solvers through CVXPY -------------------------------------------------------------------------------
 
 
 def _solve_outputs(
@@ -192,6 +329,8 @@ def _zero_if_optimal(
 ) -> Relaxation | None:
     """Return the zero point where the data prove it optimal, as for all-zero data or a large beta."""
     start = time.perf_counter()
+    if _some_neuron_pays(problem, regularization):
+        return None
     raw = RawSolution(status="not needed")
     zero = finish(problem, raw, solver="none", tol=tol, regularization=regularization)
     if zero.relative_gap > ZERO_GAP:
@@ -201,3 +340,20 @@ def _zero_if_optimal(
         remedy = f"{empty[0]} is all zero" if empty else "choose a smaller beta to get one that predicts"
         warn(f"with beta={problem.beta:g} the zero network is globally optimal; {remedy}")
     return replace(zero, solve_time=time.perf_counter() - start)
+
+
+def _some_neuron_pays(problem: TrainingProblem, regularization: str) -> bool:
+    r"""Whether some :math:`u^T M_\nu v` is seen to exceed the capacity for minus the gradient at 0 as :math:`\nu`.
+
+    Cheap, and true of most problems: then the gradient does not prove the zero point optimal.
+    """
+    instance = Instance.of(problem, regularization)
+    nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for M in instance.adjoints(nu):
+            v = np.where(M.sum(axis=0) < 0.0, -1.0, 1.0)
+            for _ in range(3):
+                v = np.where(M @ v < 0.0, -1.0, 1.0)
+            if float(np.abs(M @ v).sum()) > (1.0 + 1e-6) * instance.capacity:
+                return True
+    return False

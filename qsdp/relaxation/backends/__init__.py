@@ -7,14 +7,23 @@ import importlib.util
 from qsdp._validation import check_choice
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.losses import Loss
-from qsdp.relaxation.backends import clarabel, cvxopt, mosek, scs
+from qsdp.relaxation.backends import clarabel, cvxopt, interior, mosek, scs, splitting
 from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.instance import Instance
 
-__all__ = ["BACKENDS", "Backend", "Settings", "available_solvers", "choose_backend"]
+__all__ = ["BACKENDS", "Backend", "Settings", "available_solvers", "check_solver", "choose_backend"]
 
-#: In the order in which "auto" tries them.
+#: In the order in which "auto" tries those that are not of this package.
 BACKENDS: dict[str, Backend] = {
-    backend.name: backend for backend in (scs.BACKEND, clarabel.BACKEND, mosek.BACKEND, cvxopt.BACKEND)
+    backend.name: backend
+    for backend in (
+        interior.BACKEND,
+        splitting.BACKEND,
+        scs.BACKEND,
+        clarabel.BACKEND,
+        mosek.BACKEND,
+        cvxopt.BACKEND,
+    )
 }
 
 
@@ -37,8 +46,8 @@ def available_solvers() -> dict[str, str | None]:
     return {name: missing(backend) for name, backend in BACKENDS.items()}
 
 
-def choose_backend(solver: str, loss: Loss, *, max_iter: int | None = None, time_limit: float | None = None) -> Backend:
-    """Return the back end of that name, or the first that can do it for "auto".
+def check_solver(solver: str, loss: Loss) -> None:
+    """Raise what `choose_backend` would, before there is a problem.
 
     Raises
     ------
@@ -47,31 +56,68 @@ def choose_backend(solver: str, loss: Loss, *, max_iter: int | None = None, time
     UnavailableSolverError
         Its package or licence is missing.
     SolverError
-        It cannot express the loss or does not take the limit.
+        It cannot express the loss.
     """
-    name = check_choice("solver", solver, [*BACKENDS, "auto"])
-    if name != "auto":
-        backend = BACKENDS[name]
-        if (refusal := _refusal(backend, loss, max_iter, time_limit)) is not None:
+    if check_choice("solver", solver, [*BACKENDS, "auto"]) == "auto":
+        return
+    if (refusal := _cannot(BACKENDS[solver], loss)) is not None:
+        raise SolverError(refusal)
+    if (reason := missing(BACKENDS[solver])) is not None:
+        raise UnavailableSolverError(reason)
+
+
+def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backend:
+    """Return the back end of that name, or for "auto" the one of this package that takes the fewest operations.
+
+    Where what was asked for is nothing that this package's own can do, "auto" takes the first that can.
+
+    Raises
+    ------
+    InvalidInputError, UnavailableSolverError
+        As `check_solver` does.
+    SolverError
+        The solver cannot express the loss or the form, or does not take a limit.
+    """
+    check_solver(solver, instance.loss)
+    if solver != "auto":
+        if (refusal := _refusal(BACKENDS[solver], instance.loss, settings)) is not None:
             raise SolverError(refusal)
-        if (reason := missing(backend)) is not None:
-            raise UnavailableSolverError(reason)
-        return backend
-    reasons = []
-    for backend in BACKENDS.values():
-        reason = _refusal(backend, loss, max_iter, time_limit) or missing(backend)
-        if reason is None:
-            return backend
-        reasons.append(reason)
-    raise UnavailableSolverError("no solver can be used: " + "; ".join(reasons))
+        return BACKENDS[solver]
+    reasons = {
+        name: _refusal(backend, instance.loss, settings) or missing(backend) for name, backend in BACKENDS.items()
+    }
+    able = [BACKENDS[name] for name, reason in reasons.items() if reason is None]
+    own = [backend for backend in able if backend.operations is not None]
+    if own:
+        return min(own, key=lambda backend: backend.operations(instance) if backend.operations else 0.0)
+    if able:
+        return able[0]
+    raise UnavailableSolverError("no solver can be used: " + "; ".join(str(reason) for reason in reasons.values()))
 
 
-def _refusal(backend: Backend, loss: Loss, max_iter: int | None, time_limit: float | None) -> str | None:
+def _cannot(backend: Backend, loss: Loss) -> str | None:
+    """Return why the back end cannot do the loss, or None."""
+    if backend.losses is not None and loss.name not in backend.losses:
+        return f"solver {backend.name!r} cannot do loss {loss.name!r}, only {', '.join(sorted(backend.losses))}"
     if lacking := sorted(loss.cones - backend.cones):
         able = ", ".join(repr(name) for name, other in BACKENDS.items() if loss.cones <= other.cones)
         return f"solver {backend.name!r} has no {lacking[0]} cone, which loss {loss.name!r} needs; use {able}"
-    if max_iter is not None and not backend.iteration_limit:
-        return f"solver {backend.name!r} takes no max_iter"
-    if time_limit is not None and not backend.time_limit:
-        return f"solver {backend.name!r} takes no time_limit; use max_iter"
+    return None
+
+
+def _refusal(backend: Backend, loss: Loss, settings: Settings) -> str | None:
+    if (reason := _cannot(backend, loss)) is not None:
+        return reason
+    given = {
+        "max_iter": settings.max_iter is not None and not backend.iteration_limit,
+        "time_limit": settings.time_limit is not None and not backend.time_limit,
+        "callback": settings.callback is not None and not backend.certified,
+        "start": settings.start is not None and not backend.certified,
+        "device": settings.device is not None and not backend.devices,
+    }
+    for name, refused in given.items():
+        if refused:
+            return f"solver {backend.name!r} takes no {name}" + ("; use max_iter" if name == "time_limit" else "")
+    if backend.certified and settings.form != "two-block":
+        return f"solver {backend.name!r} has the form 'two-block' only; got form={settings.form!r}"
     return None

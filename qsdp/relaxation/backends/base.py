@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution
 
@@ -25,6 +26,12 @@ class Settings:
         Seconds.
     verbose : bool
         Let the solver print its progress.
+    callback : callable or None
+        Told a `Progress` in the instance's units; True stops. For solvers of this package.
+    start : RawSolution or None
+        Solution of a neighbouring instance, in this one's units. For solvers of this package.
+    device : str or None
+        Where heavy products run, "cpu", "cuda" ...; None is NumPy. For solvers that take one.
     """
 
     tol: float
@@ -32,6 +39,13 @@ class Settings:
     max_iter: int | None
     time_limit: float | None
     verbose: bool
+    callback: Callable[[Progress], object] | None = None
+    start: RawSolution | None = None
+    device: str | None = None
+
+    def limits(self, max_iter: int) -> Limits:
+        """Return the limits of a method whose iterations end by themselves after `max_iter`."""
+        return Limits(self.tol, self.max_iter or max_iter, self.time_limit, self.callback)
 
 
 @dataclass(frozen=True)
@@ -53,6 +67,16 @@ class Backend:
         From a (normalised) instance and settings to candidates.
     licence : callable or None
         Returns None where the licence is in order, else one line that says what is missing.
+    certified : bool
+        Whether it is a method of this package: it stops at a relative certified gap, takes a callback and a start,
+        solves all outputs together, and returns points that are feasible by construction.
+    operations : callable or None
+        Returns about how many floating-point operations an instance takes, infinity where the memory would not do;
+        what "auto" goes by.
+    losses : frozenset of str or None
+        Names of the losses it can do; None leaves that to `cones`.
+    devices : bool
+        Whether it takes a device.
     """
 
     name: str
@@ -63,3 +87,7 @@ class Backend:
     time_limit: bool
     solve: Callable[[Instance, Settings], RawSolution]
     licence: Callable[[], str | None] | None = None
+    certified: bool = False
+    operations: Callable[[Instance], float] | None = None
+    losses: frozenset[str] | None = None
+    devices: bool = False

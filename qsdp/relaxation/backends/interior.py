@@ -1,0 +1,27 @@
+"""The interior-point method of this package: few iterations, for moderate sizes."""
+
+from __future__ import annotations
+
+from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.interior import operations, solve_interior
+from qsdp.relaxation.solution import RawSolution
+
+_MAX_ITER = 100
+
+
+def _solve(instance: Instance, settings: Settings) -> RawSolution:
+    return solve_interior(instance, settings.limits(_MAX_ITER), settings.start)
+
+
+BACKEND = Backend(
+    name="interior",
+    package="qsdp",
+    install="",
+    cones=frozenset({"quadratic", "exponential"}),
+    iteration_limit=True,
+    time_limit=True,
+    solve=_solve,
+    certified=True,
+    operations=operations,
+)

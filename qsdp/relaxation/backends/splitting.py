@@ -1,0 +1,27 @@
+"""Operator splitting, a first-order method of this package for many samples and columns."""
+
+from __future__ import annotations
+
+from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.splitting import operations, solve_splitting
+
+_MAX_ITER = 20_000
+
+
+def _solve(instance: Instance, settings: Settings) -> RawSolution:
+    return solve_splitting(instance, settings.limits(_MAX_ITER), settings.start)
+
+
+BACKEND = Backend(
+    name="splitting",
+    package="qsdp",
+    install="",
+    cones=frozenset({"quadratic", "exponential"}),
+    iteration_limit=True,
+    time_limit=True,
+    solve=_solve,
+    certified=True,
+    operations=operations,
+)
