@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 
 from qsdp._validation import FloatArray
 from qsdp._work import blocks, in_threads
@@ -22,8 +20,8 @@ __all__ = ["QuadraticMap", "append_constant", "quadratic_values"]
 #: Floats of a block of lifted rows held at once.
 _CHUNK_FLOATS = 2**22
 
-#: Columns from which on a triangular product, of half the operations, is the faster one.
-_MANY_COLUMNS = 64
+#: Columns of a strip of a triangular matrix at least, and strips at most: narrower products are slow.
+_STRIP, _MOST_STRIPS = 64, 8
 
 
 def append_constant(X: FloatArray) -> FloatArray:
@@ -38,22 +36,28 @@ def append_constant(X: FloatArray) -> FloatArray:
 def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArray:
     r"""Return :math:`(x_i^T S x_i)_i` of shape (n,), for blocks of rows that `n_jobs` threads share."""
     values = np.empty(len(X))
-    times = _right_factor(S)
+    strips = _strips(S)
 
     def evaluate(rows: slice) -> None:
-        values[rows] = np.einsum("ij,ij->i", times(X[rows]), X[rows])
+        x = X[rows]
+        values[rows] = sum(np.einsum("ij,ij->i", x[:, : len(T)] @ T, x[:, own]) for own, T in strips)
 
     in_threads(evaluate, blocks(len(X), X.shape[1]), n_jobs)
     return values
 
 
-def _right_factor(S: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Return the map from rows x to rows x' T for a T with the quadratic form of S."""
-    if len(S) < _MANY_COLUMNS:
-        return lambda X: X @ S
-    lower = np.tril(S) + np.tril(S.T, -1)
-    # As columns, the way the library for triangular matrices keeps them, nothing is copied but the result.
-    return lambda X: scipy.linalg.blas.dtrmm(1.0, lower.T, X.T, side=0, lower=0).T
+def _strips(S: FloatArray) -> list[tuple[slice, FloatArray]]:
+    """Return the columns of an upper triangular matrix with the quadratic form of S, down to the diagonal.
+
+    Nearly half the operations; the library's own triangular products would keep other threads waiting.
+    """
+    d = len(S)
+    if d < 2 * _STRIP:
+        return [(slice(0, d), S)]
+    upper = np.triu(S) + np.tril(S, -1).T
+    step = max(_STRIP, -(-d // _MOST_STRIPS))
+    columns = [slice(start, min(start + step, d)) for start in range(0, d, step)]
+    return [(own, np.ascontiguousarray(upper[: own.stop, own])) for own in columns]
 
 
 @dataclass(frozen=True, eq=False)

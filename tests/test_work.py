@@ -73,7 +73,7 @@ def test_errors_of_threads_are_passed_on():
 
 @pytest.mark.parametrize("outputs", [None, 1, 3])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize(("m", "d"), [(2, 30), (40, 6), (5, 70), (300, 66)])
+@pytest.mark.parametrize(("m", "d"), [(2, 30), (40, 6), (5, 140), (300, 130)])
 def test_predictions_do_not_depend_on_blocks_and_threads(m, d, outputs, activation, monkeypatch):
     net = network(m, d, outputs, activation)
     X = np.random.default_rng(1).standard_normal((41, d))
@@ -93,7 +93,7 @@ def test_predictions_do_not_depend_on_blocks_and_threads(m, d, outputs, activati
         np.testing.assert_array_equal(fresh.predict(X, n_jobs=-1), alone)
 
 
-@pytest.mark.parametrize("d", [5, 63, 64, 90])
+@pytest.mark.parametrize("d", [5, 127, 128, 129, 600])
 def test_quadratic_values_of_matrices_that_are_not_symmetric(d):
     rng = np.random.default_rng(2)
     X, S = rng.standard_normal((50, d)), rng.standard_normal((d, d))
