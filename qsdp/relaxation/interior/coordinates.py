@@ -22,6 +22,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
+from scipy.linalg.blas import dsyrk, dtrmm
 from scipy.linalg.lapack import dpstrf
 
 from qsdp._validation import FloatArray
@@ -33,12 +34,17 @@ __all__ = ["Coordinates", "FactorCoordinates", "MatrixCoordinates", "SampleCoord
 #: Entries of a block of rows of the kernel that is worked on while it is in the cache.
 _BLOCK = 2**16
 
+#: Entries of a block of rows of the data map.
+_CHUNK = 2**21
+
 
 class Coordinates(Protocol):
     """A linear map F of symmetric N x N matrices to `length` numbers."""
 
     length: int
     size: int
+    #: Floating point operations of a kernel and of the factorisation of the Newton system, about.
+    work: float
 
     def forward(self, T: FloatArray) -> FloatArray:
         """Return F T of shape (length,)."""
@@ -66,6 +72,7 @@ class SampleCoordinates:
         self.length, self.size = data.n_rows, data.size
         self._a, self._b, self._c = data.coefficients
         self._X = np.ascontiguousarray(data.X)
+        self.work = self.length**3 / 3.0 + 4.0 * self.length**2 * self.size
 
     def forward(self, T: FloatArray) -> FloatArray:
         """Return the values of the data map."""
@@ -102,6 +109,31 @@ class SampleCoordinates:
         lifted += np.outer(0.5 * b * b * s, s)
         return lifted
 
+    def weighted_gram(self, weights: FloatArray, Q: FloatArray) -> FloatArray:
+        r"""Return the upper triangle of the Gram matrix of the rows :math:`Q^T \mathcal{X}_i Q` with weights.
+
+        In the orthonormal basis of symmetric matrices, by blocks of samples.
+        """
+        first, second, factors = symmetric_basis(self.size)
+        d = self._X.shape[1]
+        gram = np.zeros((len(first), len(first)), order="F")
+        step = max(1, _CHUNK // len(first))
+        for start in range(0, self.length, step):
+            rows = slice(start, start + step)
+            X = self._X[rows] @ Q[:d]
+            block = X[:, first]
+            if self._map.lifted:
+                end = Q[d]
+                other = self._b * X + self._c * end
+                block *= self._a * X[:, second]
+                block += 0.5 * (end[first] * other[:, second] + end[second] * other[:, first])
+            else:
+                block *= self._a * X[:, second]
+            block *= factors
+            block *= np.sqrt(weights[rows])[:, None]
+            gram = dsyrk(1.0, block.T, beta=1.0, c=gram, overwrite_c=1)
+        return gram
+
     def border(self, W: FloatArray) -> FloatArray:
         r"""Return :math:`a q_k^2 + t_k (b q_k + c t_k)` with q = W x and t = W e, the difference of both matrices."""
         a, b, c = self._a, self._b, self._c
@@ -135,6 +167,7 @@ class MatrixCoordinates:
         self._order = slice(None) if order is None else order
         self._first, self._second, self._factors = (array[self._order] for array in symmetric_basis(size))
         self.length = len(self._first)
+        self.work = self.length**3 / 3.0
         place = np.empty((size, size), dtype=np.intp)
         place[self._first, self._second] = place[self._second, self._first] = np.arange(self.length)
         self._place = place
@@ -201,6 +234,7 @@ class FactorCoordinates:
         self.length = int(rank)
         self._factor = np.asfortranarray(np.tril(factor)[:, :rank] / scale[order, None])
         self._leading = self._factor[:rank]
+        self.work = 2.0 * self.length * len(gram) ** 2 + self.length**3 / 3.0
         self._entries = MatrixCoordinates(size, order)
         self._full = np.empty((len(gram), len(gram)), order="F")
 
@@ -216,7 +250,12 @@ class FactorCoordinates:
     def kernel(self, W: FloatArray, out: FloatArray) -> None:
         """Write R K R' for the kernel K of the entries."""
         self._entries.kernel(W, self._full)
-        out[...] = self._factor.T @ (self._full @ self._factor)
+        rank = self.length
+        if rank == len(self._full):
+            half = dtrmm(1.0, self._leading, self._full, side=1, lower=1)
+            out[...] = dtrmm(1.0, self._leading, half, side=0, lower=1, trans_a=1, overwrite_b=1)
+        else:
+            out[...] = self._factor.T @ (self._full @ self._factor)
 
     def border(self, W: FloatArray) -> FloatArray:
         """Return R times the border of the entries."""

@@ -57,6 +57,9 @@ class Fit(Protocol):
     def direct(self, step: FloatArray) -> None:
         """Take the step of the multiplier, which determines the others."""
 
+    def keep(self) -> None:
+        """Keep the last direction for `move`."""
+
     def reach(self) -> float:
         """Return how far the slacks and the multiplier may go along the last direction."""
 
@@ -64,7 +67,7 @@ class Fit(Protocol):
         """Return what `products` would be further along the last direction."""
 
     def move(self, length: float) -> None:
-        """Go along the last direction."""
+        """Go along the direction kept."""
 
 
 def fit_of(loss: Loss, target: FloatArray, nu: FloatArray) -> Fit:
@@ -140,6 +143,10 @@ class SlackFit:
             self._ds = -self._signs * step
             self._dx = self._aim - self._ratio * self._ds
 
+    def keep(self) -> None:
+        """Keep the last direction for `move`."""
+        self._kept = self._step, self._dx, self._ds
+
     def reach(self) -> float:
         """Return how far the slacks may go."""
         if not self.n_pairs:
@@ -154,11 +161,12 @@ class SlackFit:
         return float(np.vdot(self._x + length * self._dx, self._s + length * self._ds))
 
     def move(self, length: float) -> None:
-        """Go along the last direction."""
-        self.nu = self.nu + length * self._step
+        """Go along the direction kept."""
+        step, dx, ds = self._kept
+        self.nu = self.nu + length * step
         if self.n_pairs:
-            self._x = self._x + length * self._dx
-            self._s = self._s + length * self._ds
+            self._x = self._x + length * dx
+            self._s = self._s + length * ds
 
 
 class SmoothFit:
@@ -221,9 +229,13 @@ class SmoothFit:
         """Return zero."""
         return 0.0
 
+    def keep(self) -> None:
+        """Keep the step for `move`."""
+        self._kept = self._step
+
     def move(self, length: float) -> None:
-        """Go along the last direction."""
-        self.nu = self.nu + length * self._step
+        """Go along the direction kept."""
+        self.nu = self.nu + length * self._kept
 
 
 def _slope(own: FloatArray, p: FloatArray) -> FloatArray:

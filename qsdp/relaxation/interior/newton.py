@@ -17,6 +17,9 @@ __all__ = ["CoupledNewton", "Newton", "SingleNewton"]
 class Newton(Protocol):
     """The system in the multipliers of shape (C, n), the weights of shape (C, N) and r of shape (C,)."""
 
+    #: Floating point operations of a factorisation, about.
+    work: float
+
     def forward(self, T: FloatArray) -> FloatArray:
         """Return the predictions of shape (C, n) of matrices of shape (C, N, N)."""
 
@@ -43,6 +46,7 @@ class SingleNewton:
     def __init__(self, coordinates: Coordinates) -> None:
         self._coordinates = coordinates
         self._system = BorderedSystem(coordinates)
+        self.work = coordinates.work
 
     def forward(self, T: FloatArray) -> FloatArray:
         """Return the predictions."""
@@ -78,6 +82,7 @@ class CoupledNewton:
     def __init__(self, coordinates: Coordinates, n_outputs: int) -> None:
         self._coordinates = coordinates
         self._systems = [BorderedSystem(coordinates) for _ in range(n_outputs)]
+        self.work = coordinates.work + (n_outputs + 1) * float(coordinates.length) ** 3
 
     def forward(self, T: FloatArray) -> FloatArray:
         """Return the predictions."""

@@ -17,6 +17,7 @@ from qsdp.relaxation.interior.fits import fit_of
 from qsdp.relaxation.interior.method import State, follow
 from qsdp.relaxation.interior.newton import CoupledNewton, Newton, SingleNewton
 from qsdp.relaxation.interior.outputs import solve_outputs
+from qsdp.relaxation.interior.primal import PrimalNewton
 from qsdp.relaxation.interior.start import cold_start, zero_dual
 from qsdp.relaxation.solution import RawSolution
 
@@ -24,6 +25,9 @@ __all__ = ["solve_interior"]
 
 #: The least capacity, as a share of what the dual vector of the zero point takes: with none there is no path.
 _LEAST_CAPACITY = 1e-9
+
+#: The share of the work that the system in the matrix must save for losses with kinks, where it is less accurate.
+_KINKED_SHARE = 0.1
 
 
 def solve_interior(instance: Instance, limits: Limits, start: RawSolution | None = None) -> RawSolution:
@@ -77,8 +81,10 @@ class _Shared:
             if part.loss.coupled:
                 coupled = CoupledNewton(self._samples, part.n_blocks)
                 return _Setting(coupled, DirectEvaluation(part), part.target.T, lambda nu: nu.T)
-            single = SingleNewton(self._samples)
-            return _Setting(single, DirectEvaluation(part), part.target[None], lambda nu: nu[0])
+            primal = PrimalNewton(self._samples)
+            affordable = self._samples.work * (1.0 if part.loss.smooth else _KINKED_SHARE)
+            newton = primal if primal.work < affordable else SingleNewton(self._samples)
+            return _Setting(newton, DirectEvaluation(part), part.target[None], lambda nu: nu[0])
         factor, products = self._factor, self._products[:, k]
         targets = factor.targets(products)
         evaluation = GramEvaluation(part, self._gram, products[:, None])

@@ -19,10 +19,10 @@ __all__ = ["Start", "cold_start", "zero_dual"]
 
 #: Of the way from zero to the dual vector at the zero point; where the capacity is the smaller share w of what that
 #: vector takes, w to this power of it. Only the squared loss does better with weights that add up to the capacity.
-_SHARE, _POWER = 0.5, {"squared": 1.0}
+_SHARE, _POWER = {"squared": 0.8}, {"squared": 1.0}
 
 #: The largest r in multiples of what explains the targets along the dual matrix.
-_REACH = {"squared": 3.0}
+_REACH = {"squared": 4.0}
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ def cold_start(
     n_blocks, size = M.shape[:2]
     largest = float(np.abs(np.linalg.eigvalsh(M)).max())
     ratio = min(1.0, capacity / (size * largest))
-    share = _SHARE * ratio ** _POWER.get(loss.name, 0.5)
-    weight = 2.0 * share * largest * max(1.0, capacity / (size * largest))
+    share = _SHARE.get(loss.name, 0.5) * ratio ** _POWER.get(loss.name, 0.5)
+    weight = max(share / _SHARE.get(loss.name, 0.5) * largest, capacity / size)
     explained = float(np.linalg.norm(targets)) / max(float(np.linalg.norm(newton.forward(M))), 1e-300) * largest
     r = min(0.25 * value / capacity / n_blocks, _REACH.get(loss.name, 10.0) * explained)
     Y = np.zeros((n_blocks, 2, size, size))
