@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
-from qsdp._inner_form import Form
+from qsdp._inner_form import Form, Matrix, is_sparse
 from qsdp._validation import FloatArray
 
 __all__ = ["Certifier"]
@@ -52,6 +52,9 @@ class Certifier:
         self.z = _up(self.sums * (1.0 + (form.size + 2) * _EPS))
         #: Multiplications of a proof, in units of those of products.
         self.work = form.size**3 / 3.0 * (2.0 if form.paired else 1.0)
+        if form.bipartite:
+            short, long = sorted(form.matrix.shape)
+            self.work = short**2 * long + short**3 / 3.0
 
     @property
     def bound(self) -> float:
@@ -77,12 +80,15 @@ class Certifier:
 
     def _prove(self, z: FloatArray) -> bool:
         """Take in z if it is proven; return whether it was."""
-        spare = np.zeros(len(z))
-        for member in self.form.members():
-            allowed = _rounding(z, member)
-            if allowed is None:
-                return False
-            spare = np.maximum(spare, allowed)
+        if self.form.bipartite:
+            spare = _bipartite_rounding(z, self.form.matrix)
+        else:
+            spare = _rounding(z, self.form.matrix)
+            if self.form.paired and spare is not None:
+                other = _rounding(z, -self.form.matrix)
+                spare = None if other is None else np.maximum(spare, other)
+        if spare is None:
+            return False
         proven = _up(z + spare)
         if float(proven.sum()) < self.bound:
             self.z = proven
@@ -99,21 +105,59 @@ def _up(z: FloatArray) -> FloatArray:
     return raised
 
 
-def _rounding(z: FloatArray, member: FloatArray) -> FloatArray | None:
-    """Return d such that Diag(z + d) - member is positive semidefinite for sure, or None."""
-    own = member.diagonal()
+def _rounding(z: FloatArray, matrix: Matrix) -> FloatArray | None:
+    """Return d such that Diag(z + d) - matrix is positive semidefinite for sure, or None."""
+    dense = matrix.toarray() if is_sparse(matrix) else matrix
+    own = dense.diagonal()
     diagonal = z - own
     if not float(diagonal.min()) > 0.0:
         return None
-    # Powers of two that bring the diagonal near one: nothing is rounded, and small rows do not underflow.
-    units = np.ldexp(1.0, -np.frexp(np.sqrt(diagonal))[1])
-    A = member * -units
+    units = _units(diagonal)
+    A = dense * -units
     A *= units[:, None]
     np.fill_diagonal(A, diagonal * units * units)
+    return _allowance(diagonal, np.abs(z) + np.abs(own)) if _factorises(A) else None
+
+
+def _bipartite_rounding(z: FloatArray, block: FloatArray) -> FloatArray | None:
+    """Return the same for the matrix with that upper right block.
+
+    Cholesky's factorisation eliminates the longer side first, whose part of the matrix is diagonal.
+    """
+    if not float(z.min()) > 0.0:
+        return None
+    rows = len(block)
+    units = _units(z)
+    pivots = z * units * units
+    first, second = pivots[:rows], pivots[rows:]
+    B = block * units[rows:]
+    B *= units[:rows, None]
+    if rows < len(second):
+        B, first, second = B.T, second, first
+    B = B / np.sqrt(first)[:, None]
+    A = B.T @ B
+    A *= -1.0
+    A[np.diag_indices(len(A))] += second
+    return _allowance(z, np.zeros(len(z))) if _factorises(A) else None
+
+
+def _units(diagonal: FloatArray) -> FloatArray:
+    """Return powers of two that bring a diagonal near one: nothing is rounded, and small rows do not underflow."""
+    units: FloatArray = np.ldexp(1.0, -np.frexp(np.sqrt(diagonal))[1])
+    return units
+
+
+def _factorises(A: FloatArray) -> bool:
+    """Return whether Cholesky's factorisation of A, which is overwritten, ends."""
+    if not float(A.diagonal().min()) > 0.0:
+        return False
     # The transpose lies in memory as LAPACK wants it.
     factor, info = dpotrf(A.T, lower=True, clean=False, overwrite_a=True)
-    if info != 0 or not np.all(np.isfinite(factor.diagonal())):
-        return None
+    return info == 0 and bool(np.all(np.isfinite(factor.diagonal())))
+
+
+def _allowance(diagonal: FloatArray, differences: FloatArray) -> FloatArray:
+    """Return what the rounding of a factorisation and of the diagonal, differences of such sizes, can hide."""
     roots = np.sqrt(diagonal)
-    rounding: FloatArray = (len(z) + 10) * _EPS * roots * float(roots.sum()) + 2.0 * _EPS * (np.abs(z) + np.abs(own))
-    return rounding
+    hidden: FloatArray = (len(roots) + 10) * _EPS * roots * float(roots.sum()) + 2.0 * _EPS * differences
+    return hidden

@@ -99,16 +99,6 @@ class Form:
             sides.append(np.ldexp(np.sqrt(squares), unit))
         return np.concatenate(sides)
 
-    def members(self) -> list[FloatArray]:
-        """Return the dense matrices that Diag(z) must dominate."""
-        if self.bipartite:
-            rows = len(self.matrix)
-            whole = np.zeros((self.size, self.size))
-            whole[:rows, rows:], whole[rows:, :rows] = self.matrix, self.matrix.T
-            return [whole]
-        dense = self.matrix.toarray() if is_sparse(self.matrix) else self.matrix
-        return [dense, -dense] if self.paired else [dense]
-
 
 def read_matrix(M: Any, *, square: bool) -> Matrix:
     """Return M as a finite float64 array, or a csr_array if it is sparse."""
