@@ -16,12 +16,11 @@ from qsdp._gap import Gap
 from qsdp._proof import Proof, check_proof, check_tree, output_columns, root_tree, scaled_tree, tree_bound
 from qsdp._validation import FloatArray, check_choice, check_flag, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.lifting import QuadraticMap
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, PriceTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.bounds import best_scale, dual_value
+from qsdp.relaxation.bounds import best_scale, dual_value, entry_rounding
 from qsdp.relaxation.instance import Instance
 from qsdp.verification import verified_scales
 
@@ -188,14 +187,7 @@ def _price(problem: TrainingProblem, nu: FloatArray, tree: PriceTree, known: flo
     r"""Return an upper bound of the price of `nu`, with an allowance for the rounding of :math:`M_\nu`."""
     check_tree(tree, problem.size)
     bound = tree_bound(problem.adjoint(nu), tree) if known is None else known
-    return bound + price_rounding(problem.map, nu)
-
-
-def price_rounding(data: QuadraticMap, nu: FloatArray) -> float:
-    r"""Return by how much the rounding of :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v."""
-    a, b, c = (abs(value) for value in data.coefficients)
-    sizes = QuadraticMap(np.abs(data.X), (a, b, c), data.lifted).adjoint(np.abs(nu))
-    return (data.n_rows + 5) * _EPS * float(sizes.sum())
+    return bound + entry_rounding(problem.map, nu)
 
 
 def _scaled(problem: TrainingProblem, nu: FloatArray, price: float) -> tuple[float, float]:

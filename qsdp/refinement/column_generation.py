@@ -19,7 +19,7 @@ from qsdp._validation import (
     check_real,
 )
 from qsdp.activations import PolynomialActivation
-from qsdp.certificate import Certificate, certificate_of, check_fits, price_rounding
+from qsdp.certificate import Certificate, certificate_of, check_fits
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.polynomial import QUADRATIC, PolynomialNetwork
@@ -30,7 +30,7 @@ from qsdp.refinement.generation import Clock, Offer, Outcome, Proven, Round, gen
 from qsdp.refinement.master import Atoms, Master
 from qsdp.refinement.refit import network_of
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.bounds import best_scale, dual_value, instance_bound
+from qsdp.relaxation.bounds import best_scale, dual_value, entry_rounding, instance_bound
 from qsdp.relaxation.instance import Instance
 from qsdp.sampling import sample_network
 from qsdp.shaping import shape_covariance
@@ -523,7 +523,7 @@ def _polynomial(
 def _polynomial_bound(problem: TrainingProblem, instance: Instance, proven: Proven) -> float:
     """Return the bound of a priced dual vector, recomputed from the data less what rounding may have added."""
     M = problem.levels - 1.0
-    rounding = price_rounding(problem.weight_map.with_levels(M), proven.nu)
+    rounding = entry_rounding(problem.weight_map.with_levels(M), proven.nu)
     price = proven.scale * proven.offer.upper + rounding
     scale = best_scale(instance, proven.nu, instance.capacity / price if price > 0.0 else np.inf)
     return max(0.0, dual_value(instance, scale * proven.nu))

@@ -12,9 +12,17 @@ import scipy.optimize
 from qsdp._validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.instance import Instance, LinearMap
 
-__all__ = ["DualBound", "best_dual_bound", "best_scale", "dual_value", "instance_bound", "spectral_bound"]
+__all__ = [
+    "DualBound",
+    "best_dual_bound",
+    "best_scale",
+    "dual_value",
+    "entry_rounding",
+    "instance_bound",
+    "spectral_bound",
+]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -133,16 +141,24 @@ def _tightest(
         choices += [raised for z in weights for raised in _raised(z)]
     else:
         choices = [raised for z in weights for raised in _raised(z)[:1]] or [np.ones(instance.size)]
-    pairs = [(spectral_bound(M, z) + _rounding(instance, nu, z), z) for z in choices]
+    rounding = entry_rounding(instance.map, nu)
+    # The eigenvalues of the scaled matrix carry a modest multiple of N eps, relative to the largest.
+    factor = 1.0 + 20.0 * _EPS * instance.size
+    pairs = [(factor * spectral_bound(M, z) + rounding / float(z.sum()), z) for z in choices]
     return min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
 
 
-def _rounding(instance: Instance, nu: FloatArray, z: FloatArray) -> float:
-    # Entrywise, M carries at most (n + 2) eps sum |nu_i| |X_i|; the eigenvalues add a modest multiple of
-    # N eps times the norm, which the sum of the rows' scaled norms bounds as well.
-    assert isinstance(instance.map, QuadraticMap)
-    total = float(np.abs(nu) @ instance.map.row_bounds(z))
-    return _EPS * (instance.map.n_rows + 10 * instance.size) * total
+def entry_rounding(data: LinearMap, nu: FloatArray) -> float:
+    r"""Return by how much the rounding of :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v.
+
+    Entry by entry M carries at most ``(n + 5) eps sum |nu_i| |X_i|``; the sum E of these bounds is what diagonal
+    dominance adds to the weights z, ``Diag(row sums of E)`` dominating every error.
+    """
+    assert isinstance(data, QuadraticMap)
+    a, b, c = (abs(value) for value in data.coefficients)
+    ones = np.ones((1, data.size))
+    sizes = QuadraticMap(np.abs(data.X), (a, b, c), data.lifted).products(ones, ones)[:, 0]
+    return _EPS * (data.n_rows + 5) * float(np.abs(nu) @ sizes)
 
 
 def _raised(z: FloatArray) -> list[FloatArray]:
