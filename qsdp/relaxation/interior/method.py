@@ -33,6 +33,9 @@ _TO_BOUNDARY = 0.98
 #: Iterations without a better gap after which rounding has taken over, and the step that is none.
 _PATIENCE, _NO_STEP = 15, 1e-10
 
+#: Of mu, what the next aim is at least: what a step short of the boundary leaves, so that no product falls far behind.
+_LEAST_CENTRING = 1e-3
+
 #: Signs of the data's matrix in the dual matrices of A and B.
 _SIGNS = np.array([-1.0, 1.0])[:, None, None]
 
@@ -118,7 +121,7 @@ def _advance(newton: Newton, fit: Fit, state: State, capacity: float) -> float:
     there = _diagonals(values) + reach * steps
     predicted = (float(np.vdot(there[0], there[1])) + fit.products_after(reach)) / n_pairs
     away = mu + fit.distance() / n_pairs
-    centre = away * min(1.0, max(predicted / mu, 0.0)) ** 2
+    centre = away * min(1.0, max(_LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
     best = _Direction(steps, z, state.r, 0.0)
     for _ in range(1 + _extra_corrections(newton, values)):
         aim = centred(values, centre, steps[0], steps[1])
@@ -151,7 +154,7 @@ class _Direction:
 def _extra_corrections(newton: Newton, values: FloatArray) -> int:
     """Return how often the corrector is corrected again: that saves iterations, and pays where they are dear."""
     ratio = newton.work / (150.0 * values.size * values.shape[-1] ** 2)
-    return 0 if ratio < 12.0 else 1 if ratio < 60.0 else 2
+    return 0 if ratio < 4.0 else 1 if ratio < 20.0 else 2
 
 
 def _dual_matrices(M: FloatArray, z: FloatArray) -> FloatArray:

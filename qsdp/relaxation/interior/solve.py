@@ -23,7 +23,7 @@ from qsdp.relaxation.solution import RawSolution
 
 __all__ = ["solve_interior"]
 
-#: The least capacity, as a share of what the dual vector of the zero point takes: with none there is no path.
+#: What stands for no capacity, as a share of what the dual vector of the zero point takes: with none there is no path.
 _LEAST_CAPACITY = 1e-9
 
 #: The share of the work that the system in the matrix must save for losses with kinks, where it is less accurate.
@@ -120,7 +120,7 @@ def _from_zero(part: Instance, setting: _Setting, incumbent: Incumbent) -> str:
         # The zero point is optimal, and its own dual vector proves it.
         incumbent.offer_dual(setting.candidate(nu), np.ones((part.n_blocks, part.size)))
         return incumbent.stop(0) or "stalled"
-    capacity = max(part.capacity, _LEAST_CAPACITY * largest)
+    capacity = part.capacity or _LEAST_CAPACITY * largest
     if not (capacity > 0.0 and np.isfinite(largest)):
         return "stalled"
     start = cold_start(part.loss, targets, newton, nu, M, capacity, float(incumbent.objectives.sum()))

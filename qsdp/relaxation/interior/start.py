@@ -24,6 +24,9 @@ _SHARE, _POWER = {"squared": 0.8}, {"squared": 1.0}
 #: The largest r in multiples of what explains the targets along the dual matrix.
 _REACH = {"squared": 4.0}
 
+#: The largest ratio of two rows of the dual matrix that counts as none.
+_EVEN = 100.0
+
 
 @dataclass(frozen=True)
 class Start:
@@ -66,7 +69,10 @@ def cold_start(
     share = _SHARE.get(loss.name, 0.5) * ratio ** _POWER.get(loss.name, 0.5)
     weight = max(share / _SHARE.get(loss.name, 0.5) * largest, capacity / size)
     explained = float(np.linalg.norm(targets)) / max(float(np.linalg.norm(newton.forward(M))), 1e-300) * largest
-    r = min(0.25 * value / capacity / n_blocks, _REACH.get(loss.name, 10.0) * explained)
+    rows = np.linalg.norm(M, axis=2)
+    # Along M only its largest rows explain anything; where others are far smaller, they may need a much larger r.
+    even = float(rows.max()) < _EVEN * float(rows.min())
+    r = min(0.25 * value / capacity / n_blocks, _REACH.get(loss.name, 10.0) * explained if even else np.inf)
     Y = np.zeros((n_blocks, 2, size, size))
     diagonal = np.arange(size)
     Y[..., diagonal, diagonal] = 0.5 * r

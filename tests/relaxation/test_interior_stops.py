@@ -1,0 +1,182 @@
+"""The interior-point method at every stop, and on data that degenerate."""
+
+import numpy as np
+import pytest
+from test_interior import data, raw_solution
+
+import qsdp
+from qsdp.losses import LOSSES
+from qsdp.relaxation.incumbent import Limits
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.interior import solve_interior
+from qsdp.relaxation.solution import finish
+
+STATUSES = {"optimal", "iteration limit", "time limit", "stopped by the callback", "stalled", "interrupted"}
+
+
+def problem_of(loss: str, n: int = 15, d: int = 3, **options) -> qsdp.TrainingProblem:
+    X, y = data(n, d, loss)
+    return qsdp.TrainingProblem(X, y, **{"beta": 0.3, "loss": loss, **options})
+
+
+def assert_certified(problem, raw) -> qsdp.Relaxation:
+    assert raw.status in STATUSES
+    relaxation = finish(problem, raw, solver="interior", tol=1e-6, stretch=False)
+    instance = Instance.of(problem).normalised()[0]
+    for Z, V in zip(np.atleast_3d(raw.Z), np.atleast_3d(raw.V), strict=True):
+        size = max(1e-300, np.abs(V).max())
+        assert np.linalg.eigvalsh(V + Z)[0] >= -1e-12 * size
+        assert np.linalg.eigvalsh(V - Z)[0] >= -1e-12 * size
+    zero = instance.loss.value(np.zeros_like(instance.target), instance.target)
+    objective = instance.objective(raw.Z, np.diagonal(raw.V, axis1=1, axis2=2).max(axis=1))
+    assert objective <= zero * (1.0 + 1e-9)
+    assert relaxation.lower_bound <= relaxation.objective * (1.0 + 1e-12)
+    return relaxation
+
+
+# -- stops ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_stop_leaves_a_valid_pair(loss):
+    problem = problem_of(loss)
+    optimum = finish(problem, raw_solution(problem, 1e-7)[0], solver="interior", tol=1e-7)
+    for k in range(optimum.iterations):
+        raw, told = raw_solution(problem, 1e-7, callback=lambda progress, k=k: progress.iteration == k)
+        assert raw.status == "stopped by the callback"
+        assert raw.iterations == k == told[-1].iteration
+        relaxation = assert_certified(problem, raw)
+        assert relaxation.lower_bound <= optimum.objective * (1.0 + 1e-12)
+        assert relaxation.objective >= optimum.lower_bound * (1.0 - 1e-12)
+
+
+def test_progress_only_gets_better():
+    for loss in LOSSES:
+        _, told = raw_solution(problem_of(loss), 1e-7)
+        assert [p.iteration for p in told] == list(range(len(told)))
+        assert np.all(np.diff([p.objective for p in told]) <= 0.0)
+        assert np.all(np.diff([p.lower_bound for p in told]) >= 0.0)
+
+
+def test_iteration_and_time_limits():
+    problem = problem_of("squared")
+    raw, _ = raw_solution(problem, 1e-9, max_iter=3)
+    assert (raw.status, raw.iterations) == ("iteration limit", 3)
+    assert_certified(problem, raw)
+    raw, _ = raw_solution(problem, 1e-9, time_limit=1e-9)
+    assert (raw.status, raw.iterations) == ("time limit", 0)
+    assert_certified(problem, raw)
+
+
+def test_interrupt_returns_the_best_pair():
+    def interrupt(progress):
+        if progress.iteration == 4:
+            raise KeyboardInterrupt
+
+    problem = problem_of("squared")
+    raw, _ = raw_solution(problem, 1e-9, callback=interrupt)
+    assert raw.status == "interrupted"
+    assert assert_certified(problem, raw).relative_gap < 0.9
+
+
+def test_limits_are_those_of_all_outputs():
+    X, y = data(12, 3, "squared")
+    problem = qsdp.TrainingProblem(X, np.stack([y, 2.0 * y, y**2], axis=1), beta=0.3)
+    whole, told = raw_solution(problem, 1e-8)
+    assert whole.status == "optimal"
+    assert [p.iteration for p in told] == sorted(p.iteration for p in told)
+    assert told[-1].objective == pytest.approx(
+        finish(problem, whole, solver="", tol=1.0).objective / Instance.of(problem).normalised()[1].value, rel=1e-9
+    )
+    raw, _ = raw_solution(problem, 1e-8, callback=lambda progress: progress.iteration == whole.iterations // 2)
+    assert raw.status == "stopped by the callback"
+    assert_certified(problem, raw)
+
+
+# -- degenerate data ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("beta", [0.0, 1e-12, 1e6, 1e300])
+def test_extreme_prices(loss, beta):
+    problem = problem_of(loss, beta=beta)
+    raw, told = raw_solution(problem, 1e-6)
+    relaxation = assert_certified(problem, raw)
+    if beta >= 1e6:
+        assert raw.status == "optimal"
+        assert not np.any(raw.Z)
+    if beta == 0.0:
+        # Nothing bounds the loss from below, and what can be explained is.
+        assert told[-1].objective < 0.6 * told[0].objective
+        assert relaxation.lower_bound < 1e-6 * told[0].objective + 1e-9
+
+
+DEGENERATE = {
+    "one sample": np.array([[1.0, -2.0, 0.5]]),
+    "one column": np.linspace(-1.0, 2.0, 9)[:, None],
+    "one number": np.array([[3.0]]),
+    "rank one": np.outer(np.linspace(-1.0, 2.0, 9), [1.0, -2.0, 0.5]),
+    "rank one, many samples": np.outer(np.linspace(-1.0, 2.0, 60), [1.0, -2.0, 0.5]),
+    "equal rows": np.repeat(np.array([[1.0, 2.0, -1.0], [0.5, 1.0, 1.0]]), 10, axis=0),
+    "equal columns": np.repeat(np.linspace(-1.0, 2.0, 20)[:, None], 3, axis=1),
+    "zero column": np.column_stack([np.zeros(9), np.linspace(-1.0, 2.0, 9), np.linspace(1.0, -3.0, 9) ** 2]),
+    "zero row": np.vstack([np.zeros(3), np.random.default_rng(0).standard_normal((8, 3))]),
+    "binary": np.sign(np.random.default_rng(0).standard_normal((40, 4))),
+    "all zero": np.zeros((5, 2)),
+    "columns of two sizes": np.random.default_rng(0).standard_normal((12, 4)) * [0.1, 1.0, 3.0, 10.0],
+    "columns of two sizes, many samples": np.random.default_rng(0).standard_normal((60, 4)) * [0.1, 1.0, 3.0, 10.0],
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+@pytest.mark.parametrize("loss", ["squared", "huber", "absolute"])
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_degenerate_data(name, loss, activation):
+    X = DEGENERATE[name]
+    y = np.random.default_rng(1).standard_normal(len(X))
+    problem = qsdp.TrainingProblem(X, y, beta=0.1, loss=loss, activation=activation)
+    raw, told = raw_solution(problem, 1e-6)
+    assert_certified(problem, raw)
+    assert told[-1].relative_gap <= 1e-5
+
+
+@pytest.mark.parametrize("loss", [name for name in LOSSES if not LOSSES[name].coupled])
+@pytest.mark.parametrize("n", [12, 60])
+def test_columns_of_all_sizes(loss, n):
+    # Predictions cancel to as many digits as the squares of the columns differ by.
+    X, y = data(n, 4, loss)
+    for sizes, gap in (([0.01, 1.0, 10.0, 100.0], 1e-6), ([1e-6, 1.0, 1e3, 1e6], 1.0), ([1e-90, 1.0, 1.0, 1e90], 1.0)):
+        problem = qsdp.TrainingProblem(X * sizes, y, beta=0.1, loss=loss)
+        raw, told = raw_solution(problem, 1e-6)
+        assert_certified(problem, raw)
+        assert told[-1].relative_gap <= (gap if loss == "squared" else 1.0)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "absolute"])
+def test_zero_targets(loss):
+    X, y = data(9, 3, loss)
+    problem = qsdp.TrainingProblem(X, 0.0 * y, beta=0.1, loss=loss)
+    raw, told = raw_solution(problem)
+    assert raw.status == "optimal"
+    assert told[-1].objective == 0.0
+
+
+@pytest.mark.parametrize("coefficients", [(0.0, 0.0, 1.0), (0.0, 1.0, 0.0), (1.0, 0.0, 0.0)])
+@pytest.mark.parametrize("n", [5, 30])
+def test_activations_that_ignore_parts_of_the_data(coefficients, n):
+    X, y = data(n, 3, "squared")
+    problem = qsdp.TrainingProblem(X, y + 1.0, beta=0.1, activation=coefficients)
+    raw, told = raw_solution(problem, 1e-7)
+    assert_certified(problem, raw)
+    assert told[-1].relative_gap <= 1e-7
+    assert raw.Z.shape == (1, problem.size, problem.size)
+
+
+def test_warm_start_from_a_neighbouring_price():
+    X, y = data(30, 6, "squared")
+    here = Instance.of(qsdp.TrainingProblem(X, y, beta=1.0)).normalised()[0]
+    there = solve_interior(here, Limits(1e-8, 100))
+    cold = solve_interior(here, Limits(1e-6, 100))
+    warm = solve_interior(here, Limits(1e-6, 100), there)
+    assert warm.status == "optimal"
+    assert warm.iterations <= cold.iterations
