@@ -1,5 +1,7 @@
 """The interior-point method at every stop, and on data that degenerate."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from test_interior import data, raw_solution
@@ -9,7 +11,7 @@ from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.interior import solve_interior
-from qsdp.relaxation.solution import finish
+from qsdp.relaxation.solution import RawSolution, finish
 
 STATUSES = {"optimal", "iteration limit", "time limit", "stopped by the callback", "stalled", "interrupted"}
 
@@ -172,11 +174,62 @@ def test_activations_that_ignore_parts_of_the_data(coefficients, n):
     assert raw.Z.shape == (1, problem.size, problem.size)
 
 
-def test_warm_start_from_a_neighbouring_price():
-    X, y = data(30, 6, "squared")
-    here = Instance.of(qsdp.TrainingProblem(X, y, beta=1.0)).normalised()[0]
-    there = solve_interior(here, Limits(1e-8, 100))
-    cold = solve_interior(here, Limits(1e-6, 100))
-    warm = solve_interior(here, Limits(1e-6, 100), there)
+# -- warm starts -------------------------------------------------------------------------------------------
+
+
+def in_units_of(problem: qsdp.TrainingProblem, other: qsdp.TrainingProblem, raw: RawSolution) -> RawSolution:
+    """Return a solution of the other problem's normalised instance in the units of this one's."""
+    ours, theirs = (Instance.of(p).normalised()[1] for p in (problem, other))
+    weight = theirs.weight / ours.weight
+    dual = (theirs.value / theirs.prediction) / (ours.value / ours.prediction)
+    return replace(raw, Z=weight * raw.Z, V=weight * raw.V, W=weight * raw.V, nu=dual * raw.nu)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("n", "d"), [(30, 6), (60, 4)])
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 1.2])
+def test_warm_start_from_a_neighbouring_price(loss, n, d, ratio):
+    problem, other = (problem_of(loss, n, d, beta=beta) for beta in (0.5, 0.5 * ratio))
+    instance = Instance.of(problem).normalised()[0]
+    given = in_units_of(problem, other, raw_solution(other, 1e-6)[0])
+    cold = solve_interior(instance, Limits(1e-6, 100))
+    warm = solve_interior(instance, Limits(1e-6, 100), given)
     assert warm.status == "optimal"
-    assert warm.iterations <= cold.iterations
+    assert warm.iterations <= cold.iterations + 10
+    assert_certified(problem, warm)
+    if ratio == 1.0:
+        assert warm.iterations <= 1
+
+
+def test_warm_start_of_several_outputs_with_a_zero_column():
+    X, y = data(30, 4, "squared")
+    X[:, 2] = 0.0
+    problem = qsdp.TrainingProblem(X, np.stack([y, y**2], axis=1), beta=0.5)
+    instance = Instance.of(problem).normalised()[0]
+    given = solve_interior(instance, Limits(1e-8, 100))
+    warm = solve_interior(instance, Limits(1e-6, 100), given)
+    assert warm.status == "optimal"
+    assert warm.iterations == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"Z": None},
+        {"nu": None},
+        {"z": None},
+        {"nu": np.full(15, np.nan)},
+        {"nu": np.ones(3)},
+        {"V": np.zeros((1, 3, 3))},
+        {"Z": np.zeros((1, 2, 2))},
+        {"z": -np.ones((1, 3))},
+        {"nu": 1e9 * np.ones(15)},
+    ],
+)
+def test_useless_starts_do_no_harm(changes):
+    problem = problem_of("squared")
+    instance = Instance.of(problem).normalised()[0]
+    given = replace(solve_interior(instance, Limits(1e-2, 100)), **changes)
+    raw = solve_interior(instance, Limits(1e-6, 100), given)
+    assert raw.status == "optimal"
+    assert_certified(problem, raw)

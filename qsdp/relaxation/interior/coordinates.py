@@ -264,11 +264,17 @@ class FactorCoordinates:
 
     def targets(self, products: FloatArray) -> FloatArray:
         """Return targets that with the rows have the given products, as far as there are any."""
-        return np.asarray(
-            scipy.linalg.solve_triangular(
-                self._leading, self._entries.reorder(products)[: self.length], lower=True, check_finite=False
-            )
+        return self._triangular(self._entries.reorder(products))
+
+    def coordinates_of(self, M: FloatArray) -> FloatArray:
+        """Return the multiplier whose adjoint is M, a matrix in the range of the adjoint."""
+        return self._triangular(self._entries.forward(M))
+
+    def _triangular(self, entries: FloatArray) -> FloatArray:
+        solution: FloatArray = scipy.linalg.solve_triangular(
+            self._leading, entries[: self.length], lower=True, check_finite=False
         )
+        return solution
 
     def preimage(self, values: FloatArray) -> FloatArray:
         """Return a matrix that the map takes to `values`."""

@@ -45,6 +45,9 @@ class Fit(Protocol):
     def products(self) -> float:
         """Return the sum of the products of complementary slacks."""
 
+    def centre(self, prediction: FloatArray, mu: float) -> None:
+        """Choose slacks that fit these predictions, with products near `mu`."""
+
     def distance(self) -> float:
         """Return how much multiplier and predictions miss of being each other's in value, after `linearise`."""
 
@@ -112,6 +115,12 @@ class SlackFit:
     def products(self) -> float:
         """Return the sum of the products of complementary slacks."""
         return float(np.vdot(self._x, self._s)) if self.n_pairs else 0.0
+
+    def centre(self, prediction: FloatArray, mu: float) -> None:
+        """Choose the parts of the residual as slacks, moved off the boundary."""
+        if self.n_pairs:
+            residual = self._target - prediction - self._inverse * self.nu
+            self._x = np.maximum(self._signs * residual, 0.0) + mu / self._s
 
     def distance(self) -> float:
         """Return zero: the relation is linear."""
@@ -190,6 +199,9 @@ class SmoothFit:
     def products(self) -> float:
         """Return zero: there are no slacks."""
         return 0.0
+
+    def centre(self, prediction: FloatArray, mu: float) -> None:
+        """Do nothing: there are no slacks."""
 
     def distance(self) -> float:
         """Return the relative entropy of the multiplier's probabilities and those of the predictions."""

@@ -72,7 +72,7 @@ def follow(
     candidate : callable
         From the multiplier of shape (C, n) to a dual vector as the incumbent's evaluation takes it.
     """
-    best, since, iteration = np.inf, 0, 0
+    best, since, iteration = np.inf, 0, incumbent.iteration
     while True:
         incumbent.offer_point(state.Y[:, 0], state.Y[:, 1])
         incumbent.offer_dual(candidate(fit.nu), state.z)

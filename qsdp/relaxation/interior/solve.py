@@ -1,33 +1,29 @@
-r"""The entry of the interior-point method: which coordinates, where to start, one output after the other."""
+"""The entry of the interior-point method: where to start, one output after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from qsdp._validation import FloatArray
 from qsdp.lifting import QuadraticMap
-from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, symmetric_basis
 from qsdp.relaxation.incumbent import Incumbent, Limits
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.interior.coordinates import FactorCoordinates, SampleCoordinates
+from qsdp.relaxation.interior.cone import LinAlgError
 from qsdp.relaxation.interior.fits import fit_of
 from qsdp.relaxation.interior.method import State, follow
-from qsdp.relaxation.interior.newton import CoupledNewton, Newton, SingleNewton
+from qsdp.relaxation.interior.newton import Newton
 from qsdp.relaxation.interior.outputs import solve_outputs
-from qsdp.relaxation.interior.primal import PrimalNewton
-from qsdp.relaxation.interior.start import cold_start, zero_dual
+from qsdp.relaxation.interior.setting import Setting, Shared
+from qsdp.relaxation.interior.start import Start, cold_start, warm_start, zero_dual
+from qsdp.relaxation.interior.support import expanded, given_part, reached, restricted
+from qsdp.relaxation.repair import repair
 from qsdp.relaxation.solution import RawSolution
 
 __all__ = ["solve_interior"]
 
 #: What stands for no capacity, as a share of what the dual vector of the zero point takes: with none there is no path.
 _LEAST_CAPACITY = 1e-9
-
-#: The share of the work that the system in the matrix must save for losses with kinks, where it is less accurate.
-_KINKED_SHARE = 0.1
 
 
 def solve_interior(instance: Instance, limits: Limits, start: RawSolution | None = None) -> RawSolution:
@@ -49,69 +45,30 @@ def solve_interior(instance: Instance, limits: Limits, start: RawSolution | None
         a keyboard interrupt ends the iteration and is not raised again.
     """
     assert isinstance(instance.map, QuadraticMap)
-    kept = _kept(instance.map)
-    small = instance if np.all(kept) else replace(instance, map=_restricted(instance.map, kept))
-    shared = _Shared(small)
+    kept = reached(instance.map)
+    small = instance if np.all(kept) else replace(instance, map=restricted(instance.map, kept))
+    shared = Shared(small)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        raw = solve_outputs(small, limits, lambda k, part, own: _solve_part(shared, k, part, own))
-    return raw if np.all(kept) else _expanded(raw, kept)
-
-
-class _Shared:
-    """What the outputs share: coordinates, and the Gram matrix where it pays."""
-
-    def __init__(self, instance: Instance) -> None:
-        data = instance.map
-        assert isinstance(data, QuadraticMap)
-        targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-        self._factor: FactorCoordinates | None = None
-        if instance.loss.name == "squared" and data.n_rows > data.size * (data.size + 1) // 2:
-            gram, products = data.gram(targets)
-            factors = symmetric_basis(data.size)[2]
-            # The Gram matrix counts entries of the upper triangle; off-diagonal ones stand in two places.
-            counts = np.where(factors == 1.0, 1.0, 2.0) / factors
-            self._gram, self._products = gram * counts * counts[:, None], products * counts[:, None]
-            self._factor = FactorCoordinates(self._gram, data.size)
-        else:
-            self._samples = SampleCoordinates(data)
-
-    def setting(self, k: int, part: Instance) -> _Setting:
-        """Return the setting of output k."""
-        if self._factor is None:
-            if part.loss.coupled:
-                coupled = CoupledNewton(self._samples, part.n_blocks)
-                return _Setting(coupled, DirectEvaluation(part), part.target.T, lambda nu: nu.T)
-            primal = PrimalNewton(self._samples)
-            affordable = self._samples.work * (1.0 if part.loss.smooth else _KINKED_SHARE)
-            newton = primal if primal.work < affordable else SingleNewton(self._samples)
-            return _Setting(newton, DirectEvaluation(part), part.target[None], lambda nu: nu[0])
-        factor, products = self._factor, self._products[:, k]
-        targets = factor.targets(products)
-        evaluation = GramEvaluation(part, self._gram, products[:, None])
-        return _Setting(
-            SingleNewton(factor), evaluation, targets[None], lambda nu: factor.preimage(targets - 0.5 * nu[0])[None]
+        raw = solve_outputs(
+            small, limits, lambda k, part, own: _solve_part(shared, k, part, own, given_part(start, instance, kept, k))
         )
+    return raw if np.all(kept) else expanded(raw, kept)
 
 
-@dataclass(frozen=True)
-class _Setting:
-    newton: Newton
-    evaluation: Evaluation
-    targets: FloatArray
-    candidate: Callable[[FloatArray], FloatArray]
-
-
-def _solve_part(shared: _Shared, k: int, part: Instance, limits: Limits) -> RawSolution:
+def _solve_part(shared: Shared, k: int, part: Instance, limits: Limits, given: RawSolution | None) -> RawSolution:
     setting = shared.setting(k, part)
     incumbent = Incumbent(setting.evaluation, limits)
     try:
-        return incumbent.solution(_from_zero(part, setting, incumbent))
+        return incumbent.solution(_follow(part, setting, incumbent, given))
     except KeyboardInterrupt:
         return incumbent.solution("interrupted")
+    except LinAlgError:
+        # Numbers at the ends of their range, where not even eigenvalues are found.
+        return incumbent.solution("stalled")
 
 
-def _from_zero(part: Instance, setting: _Setting, incumbent: Incumbent) -> str:
-    """Start at the zero point, where that is not optimal already."""
+def _follow(part: Instance, setting: Setting, incumbent: Incumbent, given: RawSolution | None) -> str:
+    """Start at the zero point, where that is not optimal already, or at what is given."""
     newton, targets = setting.newton, setting.targets
     nu = zero_dual(part.loss, targets)
     M = newton.adjoint(nu)
@@ -124,39 +81,33 @@ def _from_zero(part: Instance, setting: _Setting, incumbent: Incumbent) -> str:
     if not (capacity > 0.0 and np.isfinite(largest)):
         return "stalled"
     start = cold_start(part.loss, targets, newton, nu, M, capacity, float(incumbent.objectives.sum()))
+    if given is not None and (warm := _warm(part, setting, incumbent, start, given)) is not None:
+        fit = fit_of(part.loss, targets, warm.nu)
+        fit.centre(newton.forward(warm.Y[:, 0] - warm.Y[:, 1]), _mean_product(newton, warm))
+        reason = follow(newton, fit, State(warm.Y, warm.r, warm.z), capacity, incumbent, setting.candidate)
+        if reason != "stalled":
+            return reason
     fit = fit_of(part.loss, targets, start.nu)
     return follow(newton, fit, State(start.Y, start.r, start.z), capacity, incumbent, setting.candidate)
 
 
-def _kept(data: QuadraticMap) -> np.ndarray:
-    """Return which rows and columns of the matrices the data reach at all."""
-    kept = np.ones(data.size, dtype=bool)
-    a, b, c = data.coefficients
-    d = data.X.shape[1]
-    kept[:d] = np.any(data.X != 0.0, axis=0) & (a != 0.0 or (data.lifted and b != 0.0))
-    if data.lifted:
-        kept[d] = c != 0.0 or (b != 0.0 and bool(np.any(data.X)))
-    return kept
+def _warm(part: Instance, setting: Setting, incumbent: Incumbent, cold: Start, given: RawSolution) -> Start | None:
+    """Return the start near what is given, if that is complete and near a solution; the incumbent takes it as well."""
+    shape = (part.n_blocks, part.size, part.size)
+    if given.Z is None or given.V is None or given.nu is None or given.z is None:
+        return None
+    arrays = (given.Z, given.V, given.nu, given.z)
+    fits = given.Z.shape == given.V.shape == shape and given.z.shape == shape[:2]
+    if not (fits and given.nu.shape == part.target.shape and all(np.all(np.isfinite(array)) for array in arrays)):
+        return None
+    Z, V, _ = repair(part, given.Z, given.V, given.V)
+    nu = setting.multiplier(-part.loss.project_dual(-given.nu, part.target))
+    incumbent.offer_point(V + Z, V - Z)
+    incumbent.offer_dual(setting.candidate(nu), given.z)
+    return warm_start(cold, setting.newton, nu, np.stack([V + Z, V - Z], axis=1), given.z, float(incumbent.gaps.max()))
 
 
-def _restricted(data: QuadraticMap, kept: np.ndarray) -> QuadraticMap:
-    d = data.X.shape[1]
-    if not np.any(kept):
-        kept = np.arange(data.size) == 0
-    return replace(data, X=data.X[:, kept[:d]], lifted=data.lifted and bool(kept[d]))
-
-
-def _expanded(raw: RawSolution, kept: np.ndarray) -> RawSolution:
-    """Return the solution with the rows and columns that were left out: no coupling, the common diagonal."""
-    assert raw.Z is not None
-    assert raw.V is not None
-    assert raw.z is not None
-    if not np.any(kept):
-        kept = np.arange(len(kept)) == 0
-    shape = (len(raw.Z), len(kept), len(kept))
-    Z, V, z = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])
-    inner = np.ix_(np.arange(len(raw.Z)), kept, kept)
-    Z[inner], V[inner], z[:, kept] = raw.Z, raw.V, raw.z
-    outer = np.flatnonzero(~kept)
-    V[:, outer, outer] = np.diagonal(raw.V, axis1=1, axis2=2).max(axis=1, keepdims=True)
-    return replace(raw, Z=Z, V=V, W=V, z=z)
+def _mean_product(newton: Newton, start: Start) -> float:
+    M = newton.adjoint(start.nu)
+    own = np.vdot(np.diagonal(start.Y[:, 0] + start.Y[:, 1], axis1=1, axis2=2), start.z)
+    return float(own - np.vdot(start.Y[:, 0] - start.Y[:, 1], M)) / (2 * start.z.size)

@@ -15,7 +15,7 @@ from qsdp._validation import FloatArray
 from qsdp.losses import Loss
 from qsdp.relaxation.interior.newton import Newton
 
-__all__ = ["Start", "cold_start", "zero_dual"]
+__all__ = ["Start", "cold_start", "warm_start", "zero_dual"]
 
 #: Of the way from zero to the dual vector at the zero point; where the capacity is the smaller share w of what that
 #: vector takes, w to this power of it. Only the squared loss does better with weights that add up to the capacity.
@@ -26,6 +26,9 @@ _REACH = {"squared": 4.0}
 
 #: The largest ratio of two rows of the dual matrix that counts as none.
 _EVEN = 100.0
+
+#: The gap beyond which a pair is no better than none, and how much of the cold start is mixed in.
+_FAR, _LEAST_SHARE, _LARGEST_SHARE = 0.5, 1e-2, 0.3
 
 
 @dataclass(frozen=True)
@@ -77,3 +80,45 @@ def cold_start(
     diagonal = np.arange(size)
     Y[..., diagonal, diagonal] = 0.5 * r
     return Start(share * nu, Y, np.full(n_blocks, r), np.full((n_blocks, size), weight), capacity)
+
+
+def warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: FloatArray, gap: float) -> Start | None:
+    """Return the start near a given pair, or None where it is too far from a solution to help.
+
+    Parameters
+    ----------
+    cold : Start
+    newton : Newton
+    nu, Y, z : ndarray
+        The pair, in the shapes of `Start`; nu inside the closed domain of the conjugate, Y positive semidefinite with
+        diagonals of A + B that are equal. Of z only ratios matter.
+    gap : float
+        Certified relative gap of the pair.
+    """
+    r = np.diagonal(Y[:, 0] + Y[:, 1], axis1=1, axis2=2).max(axis=1)
+    if gap > _FAR or not np.all(r > 0.0):
+        return None
+    size, capacity = z.shape[1], cold.capacity
+    weights = np.maximum(z, 0.0)
+    weights += 1e-6 * weights.mean(axis=1, keepdims=True)
+    weights[~np.any(weights > 0.0, axis=1)] = 1.0
+    roots = 1.0 / np.sqrt(weights)
+    M = newton.adjoint(nu)
+    scaled = np.abs(np.linalg.eigvalsh(M * roots[:, :, None] * roots[:, None, :])).max(axis=1)
+    needed = scaled * weights.sum(axis=1)
+    share = min(1.0, capacity / float(needed.max()))
+    weights *= share * scaled[:, None]
+    weights += (capacity - weights.sum(axis=1, keepdims=True)) / size
+    # Off the boundary by more the less the pair is a solution.
+    mixed = min(_LARGEST_SHARE, max(_LEAST_SHARE, gap))
+    kept = 1.0 - mixed
+    even = np.zeros_like(Y)
+    diagonal = np.arange(size)
+    even[..., diagonal, diagonal] = 0.5 * r[:, None, None]
+    return Start(
+        kept * share * nu + mixed * min(1.0, capacity / float(cold.z.sum(axis=1).max())) * cold.nu,
+        kept * Y + mixed * even,
+        r,
+        kept * weights + mixed * capacity / size,
+        capacity,
+    )
