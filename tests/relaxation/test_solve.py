@@ -14,6 +14,7 @@ from qsdp.losses import SCALAR_LOSSES
 from qsdp.relaxation.backends import BACKENDS, choose_backend
 from qsdp.relaxation.backends.base import Settings
 from qsdp.relaxation.backends.mosek import mosek_parameters
+from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
@@ -241,16 +242,38 @@ def test_warning_names_the_gap_when_the_solver_stops_early():
         qsdp.solve_relaxation(random_problem(1, 6, 40, beta=0.01), max_iter=2)
 
 
+def choice(solver, problem, **settings_):
+    settings_ = {"tol": 1e-6, "form": "two-block", "max_iter": None, "time_limit": None, "verbose": False} | settings_
+    return choose_backend(solver, Instance.of(problem).normalised()[0], Settings(**settings_)).name
+
+
 class TestRegistry:
-    def test_auto_takes_the_first_that_can(self, monkeypatch):
-        loss = qsdp.TrainingProblem([[1.0]], [1.0], beta=1.0).loss
-        assert choose_backend("auto", loss).name == "scs"
+    def test_auto_takes_the_method_of_fewest_operations(self):
+        few, many = random_problem(0, 3, 10), qsdp.TrainingProblem(np.ones((20_000, 120)), np.ones(20_000), beta=1.0)
+        assert choice("auto", few) == "interior"
+        assert choice("auto", many) == "splitting"
+
+    def test_auto_takes_the_first_that_can_what_ours_cannot(self, monkeypatch):
+        problem, logistic = random_problem(0, 2, 4), random_problem(0, 2, 4, loss="logistic")
+        assert choice("auto", problem, form="literal") == "scs"
         unusable = {name: backend for name, backend in BACKENDS.items() if name == "cvxopt"}
         monkeypatch.setattr("qsdp.relaxation.backends.BACKENDS", unusable)
-        logistic = random_problem(0, 2, 4, loss="logistic").loss
-        assert choose_backend("auto", loss).name == "cvxopt"
+        assert choice("auto", problem) == "cvxopt"
         with pytest.raises(UnavailableSolverError, match="no exponential cone"):
-            choose_backend("auto", logistic)
+            choice("auto", logistic)
+
+    @pytest.mark.parametrize("solver", ["interior", "splitting"])
+    def test_own_solvers_have_one_form(self, solver):
+        with pytest.raises(SolverError, match="form 'two-block' only"):
+            qsdp.solve_relaxation(random_problem(0, 2, 4), solver=solver, form="literal")
+
+    @pytest.mark.parametrize(
+        ("settings_", "message"),
+        [({"callback": print}, "takes no callback"), ({"device": "cuda"}, "takes no device")],
+    )
+    def test_what_solvers_through_cvxpy_do_not_take(self, settings_, message):
+        with pytest.raises(SolverError, match=message):
+            qsdp.solve_relaxation(random_problem(0, 2, 4), solver="scs", **settings_)
 
     def test_missing_package_says_what_to_install(self, monkeypatch):
         from dataclasses import replace

@@ -28,7 +28,7 @@ __all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step",
 _MEMORY = 3 * 2**30
 
 #: Factorisations and iterations that a solve is expected to need.
-_FACTORISATIONS, _ITERATIONS, _PRODUCTS = 4, 100, 10
+_FACTORISATIONS, _ITERATIONS, _PRODUCTS = 4, 100, 60
 
 #: Of the preconditioned residual, what a conjugate-gradient solve leaves, and its iterations at most.
 _REDUCTION, _MOST_PRODUCTS = 0.02, 60
