@@ -52,8 +52,8 @@ class Coordinates(Protocol):
     def adjoint(self, q: FloatArray) -> FloatArray:
         """Return F' q of shape (N, N)."""
 
-    def kernel(self, W: FloatArray, out: FloatArray) -> None:
-        r"""Write :math:`\\sum_s F (W_s \\otimes W_s) F'` to `out`, at least its lower triangle, for W (2, N, N)."""
+    def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
+        r"""Write :math:`\\sum_s F (W_s \\otimes W_s) F'` to `out`, at least its lower triangle, for W = G G'."""
 
     def border(self, W: FloatArray) -> FloatArray:
         r"""Return the columns :math:`F(W_0 e_k e_k' W_0 - W_1 e_k e_k' W_1)`, shape (length, N)."""
@@ -72,6 +72,7 @@ class SampleCoordinates:
         self.length, self.size = data.n_rows, data.size
         self._a, self._b, self._c = data.coefficients
         self._X = np.ascontiguousarray(data.X)
+        self._scaled = self._X * np.sqrt(abs(self._a))
         self.work = self.length**3 / 3.0 + 4.0 * self.length**2 * self.size
 
     def forward(self, T: FloatArray) -> FloatArray:
@@ -82,16 +83,17 @@ class SampleCoordinates:
         """Return the adjoint of the data map."""
         return self._map.adjoint(q)
 
-    def kernel(self, W: FloatArray, out: FloatArray) -> None:
+    def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
         """Write the sum of both kernels; it is positive semidefinite up to rounding."""
         X, d = self._X, self._X.shape[1]
         for s in range(2):
-            kernel = (X @ W[s, :d, :d]) @ X.T
             if self._map.lifted:
-                kernel = self._lifted(kernel, X @ W[s, :d, d], float(W[s, d, d]))
+                kernel = self._lifted((X @ W[s, :d, :d]) @ X.T, X @ W[s, :d, d], float(W[s, d, d]))
             else:
+                # One triangle takes half the operations: LAPACK's upper one is the lower one here.
+                rows = self._scaled @ G[s]
+                kernel = dsyrk(1.0, rows.T, trans=1).T
                 np.multiply(kernel, kernel, out=kernel)
-                kernel *= self._a * self._a
             if s == 0:
                 out[...] = kernel
             else:
@@ -173,6 +175,7 @@ class MatrixCoordinates:
         self._place = place
         self._upper = self._first * size + self._second
         self._inverse = np.where(np.eye(size) > 0.0, 1.0, np.sqrt(0.5))
+        self.factors = self._factors
         self._columns: npt.NDArray[np.float64] = self._factors[:, None]
 
     def reorder(self, t: FloatArray) -> FloatArray:
@@ -189,17 +192,26 @@ class MatrixCoordinates:
         matrix: FloatArray = q[self._place] * self._inverse
         return matrix
 
-    def kernel(self, W: FloatArray, out: FloatArray) -> None:
-        """Write the sum of both symmetric Kronecker products, by blocks of rows."""
+    def plain_kernel(self, W: FloatArray, out: FloatArray) -> None:
+        r"""Write :math:`\sum_s (W_{ik} W_{jl} + W_{il} W_{jk})_s` for all pairs (i, j) and (k, l), by blocks of rows.
+
+        The kernel of the entries is half of that times the product of the factors of both pairs.
+        """
+        tables = [(M[:, self._first], M[:, self._second]) for M in W]
         step = max(1, _BLOCK // self.length)
         for start in range(0, self.length, step):
             rows = slice(start, min(start + step, self.length))
-            first, second = self._first[rows], self._second[rows]
-            block = _products(W[0], first, second, self._first, self._second)
-            block += _products(W[1], first, second, self._first, self._second)
-            block *= 0.5 * self._columns[rows]
-            block *= self._factors
-            out[rows] = block
+            first, second, block = self._first[rows], self._second[rows], out[rows]
+            for s, (left, right) in enumerate(tables):
+                products = left.take(first, axis=0)
+                products *= right.take(second, axis=0)
+                other = right.take(first, axis=0)
+                other *= left.take(second, axis=0)
+                if s == 0:
+                    np.add(products, other, out=block)
+                else:
+                    block += products
+                    block += other
 
     def border(self, W: FloatArray) -> FloatArray:
         """Return products of two rows of W, the difference of both matrices."""
@@ -236,7 +248,9 @@ class FactorCoordinates:
         self._leading = self._factor[:rank]
         self.work = 2.0 * self.length * len(gram) ** 2 + self.length**3 / 3.0
         self._entries = MatrixCoordinates(size, order)
-        self._full = np.empty((len(gram), len(gram)), order="F")
+        # Half of the products of the factors of the entries are moved into the rows, see `plain_kernel`.
+        self._scaled = np.asfortranarray(self._factor * (np.sqrt(0.5) * self._entries.factors[:, None]))
+        self._full = np.empty((len(gram), len(gram)))
 
     def forward(self, T: FloatArray) -> FloatArray:
         """Return R t."""
@@ -247,15 +261,15 @@ class FactorCoordinates:
         """Return the matrix of coordinates R' q."""
         return self._entries.adjoint(self._factor @ q)
 
-    def kernel(self, W: FloatArray, out: FloatArray) -> None:
+    def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
         """Write R K R' for the kernel K of the entries."""
-        self._entries.kernel(W, self._full)
-        rank = self.length
-        if rank == len(self._full):
-            half = dtrmm(1.0, self._leading, self._full, side=1, lower=1)
-            out[...] = dtrmm(1.0, self._leading, half, side=0, lower=1, trans_a=1, overwrite_b=1)
+        self._entries.plain_kernel(W, self._full)
+        if self.length == len(self._full):
+            # Symmetric: its transpose is what LAPACK takes without a copy.
+            half = dtrmm(1.0, self._scaled, self._full.T, side=1, lower=1)
+            out[...] = dtrmm(1.0, self._scaled, half, side=0, lower=1, trans_a=1, overwrite_b=1).T
         else:
-            out[...] = self._factor.T @ (self._full @ self._factor)
+            out[...] = self._scaled.T @ (self._full @ self._scaled)
 
     def border(self, W: FloatArray) -> FloatArray:
         """Return R times the border of the entries."""
@@ -281,14 +295,3 @@ class FactorCoordinates:
         t = np.zeros(len(self._factor))
         t[: self.length] = scipy.linalg.solve_triangular(self._leading, values, lower=True, trans=1, check_finite=False)
         return self._entries.adjoint(t)
-
-
-def _products(W: FloatArray, i: np.ndarray, j: np.ndarray, k: np.ndarray, m: np.ndarray) -> FloatArray:
-    """Return ``W[i, k] W[j, m] + W[i, m] W[j, k]`` for all pairs of a row (i, j) and a column (k, m)."""
-    at_k, at_m = W[:, k], W[:, m]
-    products: FloatArray = at_k[i]
-    products *= at_m[j]
-    other = at_m[i]
-    other *= at_k[j]
-    products += other
-    return products

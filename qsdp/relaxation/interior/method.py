@@ -154,7 +154,7 @@ class _Direction:
 def _extra_corrections(newton: Newton, values: FloatArray) -> int:
     """Return how often the corrector is corrected again: that saves iterations, and pays where they are dear."""
     ratio = newton.work / (150.0 * values.size * values.shape[-1] ** 2)
-    return 0 if ratio < 4.0 else 1 if ratio < 20.0 else 2
+    return 0 if ratio < 4.0 else 1 if ratio < 6.5 else 2
 
 
 def _dual_matrices(M: FloatArray, z: FloatArray) -> FloatArray:

@@ -60,7 +60,7 @@ class BorderedSystem:
         """
         W = G @ G.swapaxes(-1, -2)
         for shift in _SHIFTS:
-            self._assemble(W, compliance, shift)
+            self._assemble(G, W, compliance, shift)
             try:
                 self._factor = factored(self._matrix)
             except LinAlgError:
@@ -71,9 +71,9 @@ class BorderedSystem:
         self._answer = self._solve(self._ends)
         self._weight = float(self._answer[self._n :].sum())
 
-    def _assemble(self, W: FloatArray, compliance: FloatArray | float, shift: float) -> None:
+    def _assemble(self, G: FloatArray, W: FloatArray, compliance: FloatArray | float, shift: float) -> None:
         n, matrix = self._n, self._matrix
-        self._coordinates.kernel(W, matrix[:n, :n])
+        self._coordinates.kernel(G, W, matrix[:n, :n])
         matrix[self._diagonal, self._diagonal] += compliance
         np.negative(self._coordinates.border(W).T, out=matrix[n:, :n])
         np.add(W[0] * W[0], W[1] * W[1], out=matrix[n:, n:])
