@@ -214,13 +214,15 @@ class SmoothFit:
             at = self._target - p
             own = np.maximum(self._target - self.nu, 0.0)
             own /= own.sum(axis=0)
-            self._distance = float(rel_entr(own, p).sum())
+            self._distance = float(rel_entr(own, np.maximum(p, _LEAST_CURVATURE)).sum())
             compliance = _slope(self._target - self.nu, p)
         else:
             p, q = expit(-self._target * prediction), expit(self._target * prediction)
             at = self._target * p
             own = np.clip(self._target * self.nu, 0.0, 1.0)
-            self._distance = float(rel_entr(own, p).sum() + rel_entr(1.0 - own, q).sum())
+            self._distance = float(
+                sum(rel_entr(o, np.maximum(r, _LEAST_CURVATURE)).sum() for o, r in ((own, p), (1.0 - own, q)))
+            )
             compliance = _slope(self._target * self.nu, p) + _slope(1.0 - self._target * self.nu, q)
         self._error = compliance * (self.nu - at)
         return compliance

@@ -8,10 +8,14 @@ import numpy as np
 from scipy.linalg.lapack import dpotrs
 
 from qsdp._validation import FloatArray
+from qsdp.relaxation.interior.cone import LinAlgError
 from qsdp.relaxation.interior.coordinates import Coordinates
-from qsdp.relaxation.interior.system import BorderedSystem, factored
+from qsdp.relaxation.interior.system import SHIFTS, BorderedSystem, factored
 
 __all__ = ["CoupledNewton", "Newton", "SingleNewton"]
+
+#: What an entry counts as at least when it is raised: probabilities that small are zero for all purposes.
+_SMALLEST = 1e-14
 
 
 class Newton(Protocol):
@@ -99,7 +103,7 @@ class CoupledNewton:
         for system, scaling, diagonal in zip(self._systems, G, compliance, strict=True):
             system.factor(scaling, diagonal)
             total += system.response()
-        self._total = factored(total)
+        self._total = _factored_with_shift(total)
 
     def solve(
         self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
@@ -113,3 +117,17 @@ class CoupledNewton:
             side[:n] += shift
         steps = [system.solve(side, float(e)) for system, side, e in zip(self._systems, sides, excess, strict=True)]
         return np.stack([s[0] for s in steps]), np.stack([s[1] for s in steps]), np.array([s[2] for s in steps])
+
+
+def _factored_with_shift(matrix: FloatArray) -> FloatArray:
+    """Return the Cholesky factor, the diagonal raised a little where the differences that made it cost definiteness."""
+    diagonal = np.arange(len(matrix))
+    for shift in SHIFTS:
+        shifted = matrix.copy()
+        # Negative entries are noise as well.
+        shifted[diagonal, diagonal] = np.abs(matrix[diagonal, diagonal]) * (1.0 + shift) + shift * _SMALLEST
+        try:
+            return factored(shifted)
+        except LinAlgError:
+            continue
+    raise LinAlgError("the system that couples the outputs is not positive definite")

@@ -27,10 +27,10 @@ from qsdp._validation import FloatArray
 from qsdp.relaxation.interior.cone import LinAlgError
 from qsdp.relaxation.interior.coordinates import Coordinates
 
-__all__ = ["BorderedSystem", "factored"]
+__all__ = ["SHIFTS", "BorderedSystem", "factored"]
 
 #: What is added to the diagonal, as a share of it, one after the other: at the very end rounding takes definiteness.
-_SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
+SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
 
 
 class BorderedSystem:
@@ -59,12 +59,12 @@ class BorderedSystem:
             The matrix is not positive definite in floating point.
         """
         W = G @ G.swapaxes(-1, -2)
-        for shift in _SHIFTS:
+        for shift in SHIFTS:
             self._assemble(G, W, compliance, shift)
             try:
                 self._factor = factored(self._matrix)
             except LinAlgError:
-                if shift == _SHIFTS[-1]:
+                if shift == SHIFTS[-1]:
                     raise
             else:
                 break
