@@ -1,10 +1,10 @@
-r"""The two coordinate systems in which the multiplier of the predictions is sought.
+r"""The coordinate systems in which the multiplier of the predictions is sought.
 
 A coordinate system is a linear map F of symmetric matrices, with its adjoint, and what the Newton system
 needs of it for a symmetric matrix W: the kernel :math:`F (W \otimes W) F^T`, whose entries are
 :math:`\langle \mathcal{X}_i, W \mathcal{X}_j W \rangle`, and the border :math:`F(W e_k e_k^T W)`. `SampleCoordinates`
-are the n samples (F is the data map), `MatrixCoordinates` the p = N(N + 1)/2 entries of the matrix itself (F
-is the identity in an orthonormal basis), in which the data enter through their Gram matrix only.
+are the n samples (F is the data map), `FactorCoordinates` the rows of a factor of the Gram matrix of the data, in which
+a squared loss of many samples enters. `MatrixCoordinates` are the p = N(N + 1)/2 entries of the matrix themselves.
 
 For the lifted map :math:`\mathcal{X} = a x x^T + \mathrm{sym}(e, b x + c e)`, with e the last unit vector and x padded
 by a zero. With :math:`k_{ij} = x_i^T W x_j`, :math:`s_i = x_i^T W e` and :math:`\omega = e^T W e`,
@@ -53,7 +53,7 @@ class Coordinates(Protocol):
         """Return F' q of shape (N, N)."""
 
     def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
-        r"""Write :math:`\\sum_s F (W_s \\otimes W_s) F'` to `out`, at least its lower triangle, for W = G G'."""
+        r"""Write :math:`\sum_s F (W_s \otimes W_s) F'` to `out`, at least its lower triangle, for W = G G' (2, N, N)."""
 
     def border(self, W: FloatArray) -> FloatArray:
         r"""Return the columns :math:`F(W_0 e_k e_k' W_0 - W_1 e_k e_k' W_1)`, shape (length, N)."""
