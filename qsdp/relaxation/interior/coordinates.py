@@ -53,7 +53,7 @@ class Coordinates(Protocol):
         """Return F' q of shape (N, N)."""
 
     def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
-        """Write the sum over both s of ``F (W_s kron W_s) F'`` to `out`, its lower triangle at least; W = G G' (2, N, N)."""
+        """Write ``F (W_0 kron W_0 + W_1 kron W_1) F'``, its lower triangle at least; W = G G' of shape (2, N, N)."""
 
     def border(self, W: FloatArray) -> FloatArray:
         r"""Return the columns :math:`F(W_0 e_k e_k' W_0 - W_1 e_k e_k' W_1)`, shape (length, N)."""
