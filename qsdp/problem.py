@@ -190,6 +190,10 @@ class TrainingProblem(ReadOnlyArrays):
         """Return the same problem for another number of levels; the arrays are shared."""
         return self._replaced(levels=check_levels(levels))
 
+    def with_beta(self, beta: float) -> TrainingProblem:
+        """Return the same problem for another beta; the arrays are shared."""
+        return self._replaced(beta=check_real("beta", beta))
+
     def output(self, k: int) -> TrainingProblem:
         """Return the scalar problem of output `k` of a vector problem; the data are shared."""
         if not self.vector or not 0 <= k < self.n_outputs:

@@ -14,6 +14,7 @@ from qsdp._validation import FloatArray
 from qsdp.lifting import QuadraticMap, power_of_two
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
+from qsdp.relaxation.reductions import Reductions, gram_of
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -161,13 +162,15 @@ class GramReduction:
         The normalised instance of one output.
     targets : ndarray of shape (n, C)
         Targets of all outputs, in the problem's units.
+    reductions : Reductions, optional
+        Kept from solves with the same data.
     """
 
-    def __init__(self, normal: Instance, targets: FloatArray) -> None:
+    def __init__(self, normal: Instance, targets: FloatArray, reductions: Reductions | None = None) -> None:
         assert isinstance(normal.map, QuadraticMap)
         data = normal.map
         self._data = data
-        gram, products = data.gram(targets)
+        gram, products = gram_of(data, targets, reductions)
         # A symmetric matrix counts every off-diagonal entry twice.
         first, second = np.triu_indices(data.size)
         counts = np.where(first == second, 1.0, 2.0)

@@ -19,7 +19,7 @@ from qsdp.relaxation.incumbent import Progress
 from qsdp.relaxation.instance import GramReduction, Instance, Units
 from qsdp.relaxation.solution import ZERO_GAP, RawSolution, Relaxation, finish, join_outputs
 
-__all__ = ["solve_relaxation"]
+__all__ = ["solve_relaxation", "solve_with"]
 
 #: Factors on the tolerance of successive attempts: of solvers with an accuracy of their own, and of this package's.
 _TIGHTENINGS = (1.0, 1e-2, 1e-4)
@@ -130,25 +130,38 @@ def solve_relaxation(
     check_choice("regularization", regularization, REGULARIZATIONS)
     check_jobs(n_jobs)
     _check_start(start, problem)
-    normal, units = Instance.of(problem, regularization).normalised()
-    if start is not None:
-        settings = replace(settings, start=_in_units(start, units))
-    backend = choose_backend(solver, normal, settings)
-    if (trivial := _zero_if_optimal(problem, settings.tol, regularization)) is not None:
-        return trivial
-    if backend.certified:
-        relaxation = _solve_certified(problem, normal, units, backend, settings, regularization)
-    elif problem.vector and not problem.loss.coupled:
-        relaxation = _solve_outputs(problem, backend, settings, regularization, n_jobs)
-    else:
-        relaxation = _solve_to_the_gap(problem, backend, settings, regularization)
+    relaxation = solve_with(problem, solver, settings, regularization, n_jobs=n_jobs, start=start)
     if relaxation.status != "optimal":
         warn(
-            f"solver {backend.name!r} (its status: {relaxation.solver_status}) left a certified relative gap "
+            f"solver {relaxation.solver!r} (its status: {relaxation.solver_status}) left a certified relative gap "
             f"of {relaxation.relative_gap:.2g}; the bound is valid but loose: allow more iterations or time, "
             "or rescale the columns of X"
         )
     return relaxation
+
+
+def solve_with(
+    problem: TrainingProblem,
+    solver: str,
+    settings: Settings,
+    regularization: str,
+    *,
+    n_jobs: int | None = None,
+    start: Relaxation | None = None,
+    quiet: bool = False,
+) -> Relaxation:
+    """Solve as `solve_relaxation` does, for arguments that are checked; a gap is not warned of, nor zero if `quiet`."""
+    normal, units = Instance.of(problem, regularization).normalised()
+    if start is not None:
+        settings = replace(settings, start=_in_units(start, units))
+    backend = choose_backend(solver, normal, settings)
+    if (trivial := _zero_if_optimal(problem, settings.tol, regularization, quiet=quiet)) is not None:
+        return trivial
+    if backend.certified:
+        return _solve_certified(problem, normal, units, backend, settings, regularization)
+    if problem.vector and not problem.loss.coupled:
+        return _solve_outputs(problem, backend, settings, regularization, n_jobs)
+    return _solve_to_the_gap(problem, backend, settings, regularization)
 
 
 # -- solvers of this package -----------------------------------------------------------------------------
@@ -262,7 +275,9 @@ def _solve_outputs(
     problem: TrainingProblem, backend: Backend, settings: Settings, regularization: str, n_jobs: int | None
 ) -> Relaxation:
     """Solve the outputs of a separable vector problem apart, with one reduction of the data for all."""
-    reduction = _reduction(problem, regularization)
+    reduction = _reduction(problem, settings, regularization)
+    # Not to be sent to other processes: what it holds is in the reduction.
+    settings = replace(settings, reductions=None)
     parts = Parallel(n_jobs=n_jobs)(
         delayed(_solve_output)(problem.output(k), backend.name, settings, regularization, reduction, k)
         for k in range(problem.n_outputs)
@@ -283,12 +298,12 @@ def _solve_output(
     return trivial or _solve_to_the_gap(problem, BACKENDS[solver], settings, regularization, reduction, k)
 
 
-def _reduction(problem: TrainingProblem, regularization: str) -> GramReduction | None:
+def _reduction(problem: TrainingProblem, settings: Settings, regularization: str) -> GramReduction | None:
     if not GramReduction.pays(problem):
         return None
     scalar = problem.output(0) if problem.vector else problem
     targets = problem.y if problem.vector else problem.y[:, None]
-    return GramReduction(Instance.of(scalar, regularization).normalised()[0], targets)
+    return GramReduction(Instance.of(scalar, regularization).normalised()[0], targets, settings.reductions)
 
 
 def _solve_to_the_gap(
@@ -300,7 +315,7 @@ def _solve_to_the_gap(
     k: int = 0,
 ) -> Relaxation:
     """Solve; ask again for more accuracy where the solver claims success and the gap denies it."""
-    reduction = reduction or _reduction(problem, regularization)
+    reduction = reduction or _reduction(problem, settings, regularization)
     normal, units = Instance.of(problem, regularization).normalised()
     instance = reduction.reduced(normal, units, k) if reduction else normal
     best: Relaxation | None = None

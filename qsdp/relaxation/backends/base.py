@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.solution import RawSolution
 
 __all__ = ["Backend", "Settings"]
@@ -32,6 +33,8 @@ class Settings:
         Solution of a neighbouring instance, in this one's units. For solvers of this package.
     device : str or None
         Where heavy products run, "cpu", "cuda" ...; None is NumPy. For solvers that take one.
+    reductions : Reductions or None
+        What is kept from solves with the same data, those of one path.
     """
 
     tol: float
@@ -42,6 +45,7 @@ class Settings:
     callback: Callable[[Progress], object] | None = None
     start: RawSolution | None = None
     device: str | None = None
+    reductions: Reductions | None = None
 
     def limits(self, max_iter: int) -> Limits:
         """Return the limits of a method whose iterations end by themselves after `max_iter`."""

@@ -11,7 +11,7 @@ _MAX_ITER = 100
 
 
 def _solve(instance: Instance, settings: Settings) -> RawSolution:
-    return solve_interior(instance, settings.limits(_MAX_ITER), settings.start)
+    return solve_interior(instance, settings.limits(_MAX_ITER), settings.start, settings.reductions)
 
 
 BACKEND = Backend(

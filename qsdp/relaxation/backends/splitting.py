@@ -11,7 +11,7 @@ _MAX_ITER = 20_000
 
 
 def _solve(instance: Instance, settings: Settings) -> RawSolution:
-    return solve_splitting(instance, settings.limits(_MAX_ITER), settings.start)
+    return solve_splitting(instance, settings.limits(_MAX_ITER), settings.start, settings.reductions)
 
 
 BACKEND = Backend(

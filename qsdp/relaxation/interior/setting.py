@@ -14,6 +14,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.interior.coordinates import FactorCoordinates, SampleCoordinates
 from qsdp.relaxation.interior.newton import CoupledNewton, Newton, SingleNewton
 from qsdp.relaxation.interior.primal import PrimalNewton
+from qsdp.relaxation.reductions import Reductions, gram_of
 
 __all__ = ["Setting", "Shared"]
 
@@ -36,13 +37,13 @@ class Setting:
 class Shared:
     """What the outputs share: coordinates, and the Gram matrix where it pays."""
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, reductions: Reductions | None) -> None:
         data = instance.map
         assert isinstance(data, QuadraticMap)
         targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
         self._factor: FactorCoordinates | None = None
         if instance.loss.name == "squared" and data.n_rows > data.size * (data.size + 1) // 2:
-            gram, products = data.gram(targets)
+            gram, products = gram_of(data, targets, reductions)
             factors = symmetric_basis(data.size)[2]
             # The Gram matrix counts entries of the upper triangle; off-diagonal ones stand in two places.
             counts = np.where(factors == 1.0, 1.0, 2.0) / factors

@@ -17,6 +17,7 @@ from qsdp.relaxation.interior.outputs import solve_outputs
 from qsdp.relaxation.interior.setting import Setting, Shared
 from qsdp.relaxation.interior.start import Start, cold_start, warm_start, zero_dual
 from qsdp.relaxation.interior.support import expanded, given_part, reached, restricted
+from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.solution import RawSolution
 
@@ -26,7 +27,9 @@ __all__ = ["solve_interior"]
 _LEAST_CAPACITY = 1e-9
 
 
-def solve_interior(instance: Instance, limits: Limits, start: RawSolution | None = None) -> RawSolution:
+def solve_interior(
+    instance: Instance, limits: Limits, start: RawSolution | None = None, reductions: Reductions | None = None
+) -> RawSolution:
     """Solve the relaxation by a primal-dual interior-point method.
 
     Parameters
@@ -36,6 +39,8 @@ def solve_interior(instance: Instance, limits: Limits, start: RawSolution | None
     limits : Limits
     start : RawSolution, optional
         A solution of a similar instance, in this one's units.
+    reductions : Reductions, optional
+        Kept from solves with the same data.
 
     Returns
     -------
@@ -47,7 +52,7 @@ def solve_interior(instance: Instance, limits: Limits, start: RawSolution | None
     assert isinstance(instance.map, QuadraticMap)
     kept = reached(instance.map)
     small = instance if np.all(kept) else replace(instance, map=restricted(instance.map, kept))
-    shared = Shared(small)
+    shared = Shared(small, reductions)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         raw = solve_outputs(
             small, limits, lambda k, part, own: _solve_part(shared, k, part, own, given_part(start, instance, kept, k))

@@ -21,6 +21,7 @@ from qsdp._validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import symmetric_basis, to_matrices, to_vectors
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.reductions import Reductions, gram_of
 
 __all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step", "gram_in_basis", "operations"]
 
@@ -203,9 +204,11 @@ def adjoint(data: QuadraticMap, nu: FloatArray) -> FloatArray:
     return np.stack([data.adjoint(column) for column in nu.T])
 
 
-def gram_in_basis(data: QuadraticMap, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+def gram_in_basis(
+    data: QuadraticMap, targets: FloatArray, reductions: Reductions | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Return the Gram matrix and the products with targets in the basis of `symmetric_basis`."""
-    gram, products = data.gram(targets)
+    gram, products = gram_of(data, targets, reductions)
     _, _, factors = symmetric_basis(data.size)
     gram *= factors
     gram *= factors[:, None]

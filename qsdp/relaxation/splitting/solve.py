@@ -34,6 +34,7 @@ from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.incumbent import Incumbent, Limits
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.solution import RawSolution
 from qsdp.relaxation.splitting.data_step import (
     DataStep,
@@ -60,7 +61,12 @@ _WORTHWHILE = 1.1
 
 
 def solve_splitting(
-    instance: Instance, limits: Limits, start: RawSolution | None = None, *, step: str = "auto"
+    instance: Instance,
+    limits: Limits,
+    start: RawSolution | None = None,
+    reductions: Reductions | None = None,
+    *,
+    step: str = "auto",
 ) -> RawSolution:
     """Minimise the relaxation's objective; stop at a certified relative gap.
 
@@ -71,6 +77,8 @@ def solve_splitting(
     limits : Limits
     start : RawSolution, optional
         Solution of a neighbouring instance, in this instance's units.
+    reductions : Reductions, optional
+        Kept from solves with the same data.
     step : {"auto", "kernel", "gram", "iterative"}, default="auto"
         See `data_step`.
 
@@ -82,7 +90,7 @@ def solve_splitting(
     data = instance.map
     assert isinstance(data, QuadraticMap)
     began = time.perf_counter()
-    data_step, evaluation = _ways(instance, choose_step(instance) if step == "auto" else step)
+    data_step, evaluation = _ways(instance, choose_step(instance) if step == "auto" else step, reductions)
     iteration = _Iteration(instance, data_step, evaluation, start)
     spent = time.perf_counter() - began
     if limits.time_limit is not None:
@@ -109,7 +117,7 @@ def _check_distance(k: int) -> int:
     return 5 if k < 100 else 10 if k < 500 else 25
 
 
-def _ways(instance: Instance, step: str) -> tuple[DataStep, Evaluation]:
+def _ways(instance: Instance, step: str, reductions: Reductions | None) -> tuple[DataStep, Evaluation]:
     data = instance.map
     assert isinstance(data, QuadraticMap)
     if step == "kernel":
@@ -117,7 +125,7 @@ def _ways(instance: Instance, step: str) -> tuple[DataStep, Evaluation]:
     if step == "iterative":
         return IterativeStep(data), DirectEvaluation(instance)
     targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-    gram, products = gram_in_basis(data, targets)
+    gram, products = gram_in_basis(data, targets, reductions)
     if instance.loss.name != "squared":
         return GramStep(data, gram), DirectEvaluation(instance)
     return GramStep(data, gram, products), GramEvaluation(instance, gram, products)

@@ -1,0 +1,75 @@
+"""What the solves of one path share: the Gram matrix of the data, in the units of any of its instances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qsdp._validation import FloatArray
+from qsdp.lifting import QuadraticMap
+
+__all__ = ["Reductions", "gram_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    data: QuadraticMap
+    targets: FloatArray
+    gram: FloatArray
+    products: FloatArray
+
+
+class Reductions:
+    r"""The last Gram matrix that was computed, handed out again where the data are the same up to units.
+
+    Problems that differ in beta have normalised instances whose maps and targets differ by powers of two, so that
+    their Gram matrices and products are those of the first one, scaled without rounding. Data are compared entry by
+    entry, which takes nothing beside the :math:`n p^2` operations of a Gram matrix: a wrong one is never handed out.
+    """
+
+    def __init__(self) -> None:
+        self._known: _Known | None = None
+
+    @classmethod
+    def of(cls, data: QuadraticMap, targets: FloatArray, gram: FloatArray, products: FloatArray) -> Reductions:
+        """Return reductions that know the Gram matrix and the products of these data and targets already."""
+        reductions = cls()
+        reductions._known = _Known(data, targets, gram, products)
+        return reductions
+
+    def gram(self, data: QuadraticMap, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``data.gram(targets)``, computed or scaled; the arrays are the caller's own."""
+        known = self._known
+        if known is not None:
+            factor, unit = _map_ratio(data, known.data), _ratio(targets, known.targets)
+            if factor is not None and unit is not None:
+                return factor**2 * known.gram, (factor * unit) * known.products
+        gram, products = data.gram(targets)
+        self._known = _Known(data, targets, gram.copy(), products.copy())
+        return gram, products
+
+
+def gram_of(data: QuadraticMap, targets: FloatArray, reductions: Reductions | None) -> tuple[FloatArray, FloatArray]:
+    """Return ``data.gram(targets)``, from the reductions where there are any: a single solve keeps nothing."""
+    return data.gram(targets) if reductions is None else reductions.gram(data, targets)
+
+
+def _map_ratio(data: QuadraticMap, known: QuadraticMap) -> float | None:
+    """Return the number that makes the rows of one map those of the other, or None where there is none."""
+    if data.lifted != known.lifted or (scale := _ratio(data.X, known.X)) is None:
+        return None
+    a, b, c = data.coefficients
+    own = np.array([a * scale * scale, b * scale, c])
+    return _ratio(own, np.array(known.coefficients))
+
+
+def _ratio(array: FloatArray, known: FloatArray) -> float | None:
+    """Return the number that multiplies `known` to `array`, exactly."""
+    if array.shape != known.shape:
+        return None
+    place = np.unravel_index(int(np.abs(known).argmax()), known.shape)
+    if known[place] == 0.0:
+        return None if np.any(array) else 1.0
+    ratio = float(array[place] / known[place])
+    return ratio if np.isfinite(ratio) and ratio != 0.0 and np.array_equal(array, ratio * known) else None
