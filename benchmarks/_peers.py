@@ -1,0 +1,255 @@
+"""Solvers that `solvers.py` compares, brought to one level of the certified relative gap, recomputed alike for all.
+
+A peer knows its own accuracy only, so a ladder of tolerances is climbed until the gap is at most the level. Time is
+that of the whole call, compilation included; the recomputation of the gap is counted for this package's solvers only,
+which do it themselves.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse
+
+import qsdp
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.solution import RawSolution, Relaxation, finish
+
+OWN = ("auto", "interior", "splitting", "low-rank")
+
+#: Tolerances from coarse to fine. First-order methods pay for every digit, interior-point methods hardly.
+_FIRST_ORDER = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
+_SECOND_ORDER = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+LADDERS = {"scs": _FIRST_ORDER, "clarabel": _SECOND_ORDER, "cvxopt": _SECOND_ORDER, "sdpa": _SECOND_ORDER}
+#: On the two graphs of SDPLIB and on G1: what reaches, or nearly reaches, 1e-4 first.
+INNER_LADDERS = {"mcp100": _FIRST_ORDER[2:], "mcp124-1": _FIRST_ORDER[4:], "G1": _FIRST_ORDER[2:]}
+
+
+def missing(solver):
+    """Return None where a solver can be used here, else why not."""
+    if solver == "auto":
+        return None
+    if solver == "sdpa":
+        return None if importlib.util.find_spec("sdpap") else "not installed"
+    reasons = qsdp.available_solvers()
+    if solver not in reasons:
+        return "not registered"
+    return "not installed" if reasons[solver] is not None else None
+
+
+@dataclass
+class Answer:
+    """One solve: seconds, of which compilation, what was found and what the solver said."""
+
+    seconds: float
+    compiling: float
+    relaxation: Relaxation | None
+    status: str
+
+
+def solve(problem, solver, tolerance, time_limit=None):
+    """Solve once; tolerance None is the solver's default."""
+    if solver in {"scs", "sdpa"}:
+        return _solve_literal(problem, solver, tolerance, time_limit)
+    start = time.perf_counter()
+    limit = None if solver == "cvxopt" else time_limit
+    relaxation = qsdp.solve_relaxation(problem, solver=solver, tol=tolerance, time_limit=limit)
+    seconds = time.perf_counter() - start
+    return Answer(seconds, relaxation.compile_time, relaxation, f"{relaxation.solver}: {relaxation.solver_status}")
+
+
+def _solve_literal(problem, solver, tolerance, time_limit):
+    """Solve the program (25) as printed, in the data's own units."""
+    options = {}
+    if solver == "scs":
+        options["max_iters"] = 10_000_000
+        if tolerance is not None:
+            options.update(eps_abs=tolerance, eps_rel=tolerance)
+        if time_limit is not None:
+            options["time_limit_secs"] = time_limit
+    elif tolerance is not None:
+        options.update(epsilonStar=tolerance, epsilonDash=tolerance)
+    start = time.perf_counter()
+    formulation = qsdp.build_literal(problem)
+    program = formulation.problem
+    program.get_problem_data(solver.upper(), solver_opts=options)
+    compiled = time.perf_counter()
+    try:
+        program.solve(solver=solver.upper(), **options)
+        status = program.status
+    except cp.SolverError as error:
+        status = f"failed: {str(error).splitlines()[0]}"
+    seconds = time.perf_counter() - start
+    (Z, V, W), (nu, z) = formulation.blocks(), formulation.duals()
+    if Z is None:
+        return Answer(seconds, compiled - start, None, status)
+    # To the units of the normalised instance, from which everything is recomputed.
+    _, units = Instance.of(problem, "tight").normalised()
+    Z, V, W = (block / units.weight for block in (Z, V, W))
+    nu = None if nu is None else nu * (units.prediction / units.value)
+    iterations = program.solver_stats.num_iters if program.solver_stats else None
+    raw = RawSolution(Z, V, W, nu, z, status=status, iterations=iterations)
+    return Answer(seconds, compiled - start, finish(problem, raw, solver=solver, tol=1e-6), status)
+
+
+def reach(problem, solver, level, budget, ladder=None):
+    """Return the coarsest tolerance whose gap is at most the level, its answer, and whether it is.
+
+    Within `budget` seconds; where no tolerance gets there, the one with the smallest gap.
+    """
+    if solver in OWN:
+        answer = solve(problem, solver, level, budget)
+        return level, answer, _gap(answer) <= level
+    best, left = (None, None), budget
+    for tolerance in LADDERS[solver] if ladder is None else ladder:
+        answer = solve(problem, solver, tolerance, left)
+        if best[1] is None or _gap(answer) < _gap(best[1]):
+            best = (tolerance, answer)
+        left -= answer.seconds
+        if _gap(answer) <= level or left <= 0.0:
+            break
+    return *best, _gap(best[1]) <= level
+
+
+def _gap(answer):
+    return np.inf if answer.relaxation is None else answer.relaxation.relative_gap
+
+
+def class_gaps(relaxation):
+    """Return the relative certified gaps of the outputs of a vector problem, recomputed for each alone."""
+    problem, gaps = relaxation.problem, []
+    for k in range(problem.n_outputs):
+        part = problem.output(k)
+        _, units = Instance.of(part, "tight").normalised()
+        Z, V = (block[k : k + 1] / units.weight for block in relaxation.blocks[:2])
+        nu = relaxation.dual.nu[:, k] * (units.prediction / units.value)
+        raw = RawSolution(Z, V, V, nu, relaxation.dual.z[k : k + 1], status="given")
+        gaps.append(finish(part, raw, solver="given", tol=relaxation.tol, certified=True).relative_gap)
+    return gaps
+
+
+# -- the inner problem -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Bound:
+    """A bound of the inner problem: seconds, value of a feasible point, upper bound."""
+
+    seconds: float
+    value: float
+    upper_bound: float
+
+    @property
+    def relative_gap(self):
+        """Relative to the bound."""
+        return (self.upper_bound - self.value) / abs(self.upper_bound)
+
+
+def inner(name, M, solver, tolerance, time_limit=None):
+    """Bound once; M may be sparse."""
+    if solver == "qsdp":
+        start = time.perf_counter()
+        bound = qsdp.maxcut_bound(M, tol=tolerance)
+        return Bound(time.perf_counter() - start, bound.value, bound.upper_bound)
+    dense = M.toarray() if scipy.sparse.issparse(M) else M
+    return {"scs": _inner_scs, "csdp": _inner_csdp}[solver](dense, tolerance, time_limit)
+
+
+def inner_missing(solver, cutnorm_python):
+    """Return None where a solver of the inner problem can be used here, else why not."""
+    if solver == "csdp":
+        return None if shutil.which("csdp") else "not installed"
+    if solver == "cutnorm":
+        found = subprocess.run([cutnorm_python, "-c", "import cutnorm"], capture_output=True, check=False)
+        return None if found.returncode == 0 else "not installed"
+    return None
+
+
+def _inner_scs(M, tolerance, time_limit):
+    start = time.perf_counter()
+    K = cp.Variable(M.shape, PSD=True)
+    unit = cp.diag(K) == 1
+    program = cp.Problem(cp.Maximize(cp.trace(M @ K)), [unit])
+    limit = {} if time_limit is None else {"time_limit_secs": time_limit}
+    program.solve(solver=cp.SCS, eps_abs=tolerance, eps_rel=tolerance, max_iters=10_000_000, **limit)
+    seconds = time.perf_counter() - start
+    # The sign of a multiplier is a convention.
+    upper = min(_safe_bound(M, unit.dual_value), _safe_bound(M, -unit.dual_value))
+    return Bound(seconds, _feasible_value(M, K.value), upper)
+
+
+def _inner_csdp(M, tolerance, time_limit):
+    """Run the program on a file; the time is that of the process, which reads it."""
+    n = len(M)
+    with tempfile.TemporaryDirectory() as home:
+        i, j = np.nonzero(np.triu(M))
+        lines = [f"{n}", "1", f"{n}", " ".join(["1.0"] * n)]
+        lines += [f"0 1 {a + 1} {b + 1} {M[a, b]:.17g}" for a, b in zip(i, j, strict=True)]
+        lines += [f"{k} 1 {k} {k} 1.0" for k in range(1, n + 1)]
+        Path(home, "problem").write_text("\n".join(lines) + "\n")
+        settings = {
+            "axtol": 1e-8, "atytol": 1e-8, "objtol": tolerance, "pinftol": 1e8, "dinftol": 1e8, "maxiter": 100,
+            "minstepfrac": 0.90, "maxstepfrac": 0.97, "minstepp": 1e-8, "minstepd": 1e-8, "usexzgap": 1, "tweakgap": 0,
+            "affine": 0, "printlevel": 0, "perturbobj": 0, "fastmode": 0,
+        }  # fmt: skip
+        Path(home, "param.csdp").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        start = time.perf_counter()
+        subprocess.run(["csdp", "problem", "answer"], cwd=home, capture_output=True, check=False, timeout=time_limit)
+        seconds = time.perf_counter() - start
+        first, *entries = Path(home, "answer").read_text().splitlines()
+    K = np.zeros((n, n))
+    for matrix, _, i, j, value in (line.split() for line in entries):
+        if matrix == "2":
+            K[int(i) - 1, int(j) - 1] = K[int(j) - 1, int(i) - 1] = float(value)
+    return Bound(seconds, _feasible_value(M, K), _safe_bound(M, np.array(first.split(), dtype=float)))
+
+
+def inner_cutnorm(M, level, python):
+    """Return the first of the tolerances of `_cutnorm.py` at which the gap is at most the level, or the smallest."""
+    dense = M.toarray() if scipy.sparse.issparse(M) else M
+    with tempfile.TemporaryDirectory() as home:
+        paths = [str(Path(home, name)) for name in ("matrix.npy", "answer.npz")]
+        np.save(paths[0], dense)
+        script = Path(__file__).with_name("_cutnorm.py")
+        subprocess.run([python, str(script), *paths], check=True, capture_output=True)
+        answer = dict(np.load(paths[1]))
+    bounds = []
+    for tolerance, seconds, Y in zip(answer["tolerances"], answer["seconds"], answer["points"], strict=True):
+        z = np.sum(Y * (dense @ Y), axis=1)
+        bounds.append((float(tolerance), Bound(float(seconds), float(z.sum()), _safe_bound(dense, z))))
+        if bounds[-1][1].relative_gap <= level:
+            return bounds[-1]
+    return min(bounds, key=lambda pair: pair[1].relative_gap)
+
+
+def _feasible_value(M, K):
+    """Return the value of the nearest factor with unit rows."""
+    values, vectors = np.linalg.eigh(0.5 * (K + K.T))
+    Y = vectors * np.sqrt(np.maximum(values, 0.0))
+    Y /= np.maximum(np.linalg.norm(Y, axis=1), 1e-300)[:, None]
+    return float(np.sum(Y * (M @ Y)))
+
+
+def _safe_bound(M, z):
+    """Return the sum of z raised until Diag(z) - M is positive semidefinite, with an allowance for rounding."""
+    values = np.linalg.eigvalsh(np.diag(z) - M)
+    n = len(z)
+    rounding = 10.0 * n * n * np.finfo(float).eps * float(np.abs(values).max())
+    return float(z.sum()) + n * max(0.0, -float(values[0])) + rounding
+
+
+def median_of(run, repeats, budget):
+    """Repeat a measurement until there are `repeats` or they have taken `budget` seconds; return seconds of each."""
+    seconds = []
+    while len(seconds) < repeats and sum(seconds) < budget:
+        seconds.append(run().seconds)
+    return seconds, statistics.median(seconds)

@@ -1,0 +1,260 @@
+"""The solvers of this package beside CVXPY + SCS and others, at equal certified gaps: times, memory, targets.
+
+    python benchmarks/solvers.py [--quick] [--only SECTION ...] [--repeats 5] [--large] [--json FILE]
+    python benchmarks/solvers.py --markdown
+
+Sections: uci (four UCI sets), planted (n = 1000 and 5000), mnist (30 components, ten classes at once), betas (50
+components, four values of beta), inner (bounds of quadratic forms over signs), scaling (against n and d, with a plot),
+and with --large pixels (all 784 of MNIST, to a network). All solvers are brought to the same relative certified gap,
+recomputed from the data by the same code, see `_peers.py`. Heavy cases run in a process of their own, whose peak memory
+is reported. The file is written after every row, so that an interrupted run keeps what it has, and a section that is
+run again replaces its rows. Exit status 1: the intervals [lower bound, objective] of two solvers do not meet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from _report import disjoint, markdown, plot, report
+
+HERE = Path(__file__).resolve().parent
+SECTIONS = ("uci", "planted", "mnist", "betas", "inner", "scaling", "pixels")
+LEVEL = 1e-4
+
+
+def main():
+    """Run sections, save, print."""
+    if sys.argv[1:2] == ["--worker"]:
+        from _worker import work
+
+        work(*sys.argv[2:])
+        return
+    options = parse()
+    if options.markdown:
+        print(markdown(json.loads(options.json.read_text(encoding="utf-8"))))
+        return
+    results = load(options.json)
+    failed, machine = False, call({"kind": "machine"}, options)
+    for section in options.only:
+        rows = []
+        print(f"section {section}", file=sys.stderr)
+        for row in RUNS[section](options):
+            rows.append(row)
+            print("  " + summary(row), file=sys.stderr, flush=True)
+            results[section] = {"quick": options.quick, "finished": False, "machine": machine, "rows": rows}
+            save(results, options.json)
+        results[section]["finished"] = True
+        save(results, options.json)
+        for complaint in disjoint(rows):
+            print(f"WRONG: {complaint}", file=sys.stderr)
+            failed = True
+    if "scaling" in options.only:
+        plot(results["scaling"]["rows"], options.json.with_suffix(".png"))
+    report({section: results[section] for section in options.only})
+    if failed:
+        sys.exit("some solver is wrong: intervals [lower bound, objective] of one problem do not meet")
+
+
+def parse():
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, once, in seconds")
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, metavar="SECTION", help=", ".join(SECTIONS))
+    parser.add_argument("--large", action="store_true", help="also the section pixels")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="results, updated; default benchmarks/results/solvers.json")
+    parser.add_argument("--markdown", action="store_true", help="print the tables of the file as markdown, run nothing")
+    parser.add_argument("--scs-time-limit", type=float, default=1800.0, help="seconds of a peer's ladder of tolerances")
+    parser.add_argument("--memory-limit", type=float, help="GiB of a process; default nine tenths of what is available")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every solver's BLAS")
+    parser.add_argument("--cutnorm-python", default=sys.executable, help="interpreter that has the package cutnorm")
+    parser.add_argument("--neurons", type=int, default=1000, help="sampled in the section pixels")
+    parser.add_argument("--polish-seconds", type=float, default=300.0, help="in the section pixels")
+    options = parser.parse_args()
+    if options.json is None:
+        if options.quick and not options.markdown:
+            options.json = Path(tempfile.mkdtemp()) / "solvers.json"
+        else:
+            options.json = HERE / "results" / "solvers.json"
+    if options.only is None:
+        options.only = [section for section in SECTIONS if section != "pixels" or options.large]
+    if options.quick:
+        options.repeats = 1
+    if options.memory_limit is None:
+        options.memory_limit = 0.9 * available_gib()
+    return options
+
+
+# -- sections: each yields rows --------------------------------------------------------------------------
+
+
+def run_uci(options):
+    """All solvers; those without peers' habits of hanging alternate in one process, others have one each."""
+    names = ("breast-cancer",) if options.quick else ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
+    limit = min(options.scs_time_limit, 30.0 if options.quick else 300.0)
+    others = ("clarabel",) if options.quick else ("clarabel", "cvxopt", "sdpa")
+    for name in names:
+        case = {"data": "uci", "name": name, "beta": 10.0}
+        groups = [("auto", "interior", "splitting", "scs"), *((other,) for other in others)]
+        memory = {} if options.quick else {solver: alone(case, solver, limit, options) for solver in ("auto", "scs")}
+        for group in groups:
+            for row in relaxations(case, group, options, limit=limit):
+                yield {**row, "peak_mib": memory.get(row["solver"], row["peak_mib"])}
+
+
+def alone(case, solver, limit, options):
+    """Return the peak memory of one solver in a process of its own."""
+    rows = relaxations(case, (solver,), options, limit=limit, repeats=1)
+    return rows[0].get("peak_mib")
+
+
+def run_planted(options):
+    """One size to the level; the other once by SCS at its default accuracy, then at what SCS reached."""
+    small = {"data": "planted", "n": 60 if options.quick else 1000, "d": 6 if options.quick else 60, "beta": 1.0}
+    solvers = ("auto", "interior", "splitting", "scs")
+    for group in (solvers,) if options.quick else ((solver,) for solver in solvers):
+        yield from relaxations(small, group, options)
+    if options.quick:
+        return
+    large = {"data": "planted", "n": 5000, "d": 100, "beta": 1.0}
+    (theirs,) = relaxations(large, ("scs",), options, ladder=[None], repeats=1)
+    yield theirs
+    reached = theirs.get("relative_gap")
+    if reached is not None and LEVEL < reached < 1.0:
+        yield from relaxations(large, ("auto",), options, level=reached)
+    for solver in ("auto", "interior", "splitting"):
+        yield from relaxations(large, (solver,), options)
+
+
+def run_mnist(options):
+    """Ten classes at once by this package; one class by SCS."""
+    case = {"data": "mnist", "n": 2000 if options.quick else 60_000, "components": 8 if options.quick else 30}
+    case["beta"] = 10.0
+    for solver in ("auto",) if options.quick else ("auto", "interior", "splitting"):
+        yield from relaxations(case, (solver,), options)
+    if not options.quick:
+        one = {**case, "digit": 3}
+        yield from relaxations(one, ("auto",), options)
+        yield from relaxations(one, ("scs",), options, ladder=[1e-3, 1e-4, 1e-5], repeats=1)
+
+
+def run_betas(options):
+    """Every class to the level, at weak and strong regularisation."""
+    for beta in (100.0,) if options.quick else (1.0, 10.0, 100.0, 1000.0):
+        case = {"data": "mnist", "n": 2000 if options.quick else 60_000, "components": 10 if options.quick else 50}
+        yield from relaxations({**case, "beta": beta}, ("auto",), options, repeats=1)
+
+
+def run_inner(options):
+    """Bounds of quadratic forms over sign vectors."""
+    for name in ("mcp100",) if options.quick else ("mcp100", "mcp124-1", "G1"):
+        for solver in ("qsdp", "scs", "csdp") if options.quick else ("qsdp", "scs", "csdp", "cutnorm"):
+            job = {"kind": "inner", "name": name, "solver": solver, "level": LEVEL, "repeats": options.repeats}
+            job |= {"limit": options.scs_time_limit, "cutnorm_python": options.cutnorm_python}
+            yield from checked(job, {"case": name, "solver": solver, "level": LEVEL}, options)
+
+
+def run_scaling(options):
+    """Measure times against n and d, with the share of the peak of a matrix product."""
+    solvers = ("interior", "splitting", "scs")
+    for group in (solvers,) if options.quick else ((solver,) for solver in solvers):
+        job = {"kind": "scaling", "solvers": group, "quick": options.quick, "level": LEVEL, "patience": 60.0}
+        yield from checked(job, {"case": "scaling", "solver": ", ".join(group)}, options)
+
+
+def run_pixels(options):
+    """All pixels of MNIST: ten relaxations, a network, its test accuracy."""
+    job = {"kind": "pixels", "quick": options.quick, "level": 1e-2, "beta": 10.0, "neurons": options.neurons}
+    job["polish"] = 10.0 if options.quick else options.polish_seconds
+    yield from checked(job, {"case": "MNIST, pixels", "solver": "low-rank"}, options)
+
+
+RUNS = {section: globals()[f"run_{section}"] for section in SECTIONS}
+
+
+def relaxations(case, solvers, options, *, level=LEVEL, ladder=None, limit=None, repeats=None):
+    """Return a row for each solver."""
+    job = {"kind": "relaxation", "case": case, "solvers": solvers, "level": level, "ladder": ladder}
+    job |= {"limit": limit or options.scs_time_limit, "repeats": repeats or options.repeats}
+    known = {"problem": case, "case": case.get("name", case["data"]), "solver": ", ".join(solvers), "level": level}
+    return checked(job, known, options)
+
+
+# -- processes -------------------------------------------------------------------------------------------
+
+
+def checked(job, known, options):
+    """Return the rows of a job, or one that says why there are none."""
+    answer = call(job, options)
+    if isinstance(answer, str):
+        return [{**known, "status": answer, "seconds": None, "peak_mib": None}]
+    return answer
+
+
+def call(job, options):
+    """Run a job in a process of its own; return what it wrote, or why it wrote nothing."""
+    threads = str(options.threads)
+    pools = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    environment = {**os.environ, **dict.fromkeys(pools, threads)}
+    # Solvers keep to the limit by themselves where they take one; others, and compilation, get twice that.
+    limit = 2.0 * job["limit"] + 300.0 if "limit" in job else None
+    with tempfile.TemporaryDirectory() as home:
+        answer = Path(home, "answer.json")
+        command = [sys.executable, str(HERE / "solvers.py"), "--worker", json.dumps(job), str(answer)]
+        start = time.perf_counter()
+        try:
+            ran = subprocess.run(
+                [*command, str(options.memory_limit)], env=environment, stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE, text=True, timeout=limit, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return f"failed: stopped after {time.perf_counter() - start:.0f} s"
+        if answer.is_file():
+            return json.loads(answer.read_text(encoding="utf-8"))
+    said = ran.stderr.strip().splitlines()[-1:] or [f"exit status {ran.returncode}"]
+    return f"failed after {time.perf_counter() - start:.0f} s ({options.memory_limit:.0f} GiB allowed): {said[0][:120]}"
+
+
+def available_gib():
+    """Return the memory that is free to be used."""
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable"):
+                return int(line.split()[1]) / 2**20
+    except OSError:
+        pass
+    return 1024.0
+
+
+# -- file ------------------------------------------------------------------------------------------------
+
+
+def load(path):
+    """Return what earlier runs left."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def save(results, path):
+    """Write all or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    os.replace(part, path)
+
+
+def summary(row):
+    """Return a line for whoever waits."""
+    seconds = "" if row.get("seconds") is None else f"{row['seconds']:.3g} s"
+    gap = "" if row.get("relative_gap") is None else f"gap {row['relative_gap']:.1e}"
+    return f"{row['case']:28} {row['solver']:12} {seconds:>10} {gap:12} {row['status']}"
+
+
+if __name__ == "__main__":
+    main()
