@@ -8,6 +8,7 @@ from qsdp.relaxation.formulations import (
     build_relaxation,
     build_two_block,
 )
+from qsdp.relaxation.path import RelaxationPath, largest_beta, relaxation_path
 from qsdp.relaxation.polynomial import PolynomialRelaxation, build_polynomial, solve_polynomial_relaxation
 from qsdp.relaxation.solution import RawSolution, Relaxation
 from qsdp.relaxation.solve import solve_relaxation
@@ -18,12 +19,15 @@ __all__ = [
     "PolynomialRelaxation",
     "RawSolution",
     "Relaxation",
+    "RelaxationPath",
     "available_solvers",
     "best_dual_bound",
     "build_literal",
     "build_polynomial",
     "build_relaxation",
     "build_two_block",
+    "largest_beta",
+    "relaxation_path",
     "solve_polynomial_relaxation",
     "solve_relaxation",
     "spectral_bound",

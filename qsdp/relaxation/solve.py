@@ -19,11 +19,14 @@ from qsdp.relaxation.incumbent import Progress
 from qsdp.relaxation.instance import GramReduction, Instance, Units
 from qsdp.relaxation.solution import ZERO_GAP, RawSolution, Relaxation, finish, join_outputs
 
-__all__ = ["solve_relaxation", "solve_with"]
+__all__ = ["check_callback", "solve_relaxation", "solve_with"]
 
 #: Factors on the tolerance of successive attempts: of solvers with an accuracy of their own, and of this package's.
 _TIGHTENINGS = (1.0, 1e-2, 1e-4)
 _MARGINS = (1.0, 0.3, 0.03)
+
+#: Multiple of the tolerance beyond which "auto" tries a second solver, and the iterations it gives that one.
+_FAR, _ANOTHER_TRY = 100.0, 3000
 
 
 def solve_relaxation(
@@ -124,7 +127,7 @@ def solve_relaxation(
         max_iter=None if max_iter is None else check_integer("max_iter", max_iter, minimum=1, maximum=2**31 - 1),
         time_limit=None if time_limit is None else check_real("time_limit", time_limit, strict=True),
         verbose=bool(verbose),
-        callback=_check_callback(callback),
+        callback=check_callback(callback),
         device=_check_device(device),
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
@@ -158,7 +161,10 @@ def solve_with(
     if (trivial := _zero_if_optimal(problem, settings.tol, regularization, quiet=quiet)) is not None:
         return trivial
     if backend.certified:
-        return _solve_certified(problem, normal, units, backend, settings, regularization)
+        relaxation = _solve_certified(problem, normal, units, backend, settings, regularization)
+        if solver == "auto" and _worth_another_try(relaxation, settings):
+            relaxation = _tried_again(relaxation, normal, units, settings, regularization)
+        return relaxation
     if problem.vector and not problem.loss.coupled:
         return _solve_outputs(problem, backend, settings, regularization, n_jobs)
     return _solve_to_the_gap(problem, backend, settings, regularization)
@@ -194,6 +200,26 @@ def _solve_certified(
         settings = replace(settings, start=raw)
     assert best is not None
     return replace(best, compile_time=compiled, solve_time=time.perf_counter() - began - compiled)
+
+
+def _worth_another_try(relaxation: Relaxation, settings: Settings) -> bool:
+    """Whether the interior-point method ran out of digits far from the tolerance, as on columns of all sizes."""
+    stalled = relaxation.solver == "interior" and relaxation.solver_status == "stalled"
+    return stalled and relaxation.problem.beta > 0.0 and relaxation.relative_gap > _FAR * settings.tol
+
+
+def _tried_again(
+    relaxation: Relaxation, normal: Instance, units: Units, settings: Settings, regularization: str
+) -> Relaxation:
+    """Solve by operator splitting, and return the better of the two."""
+    limited = replace(settings, max_iter=settings.max_iter or _ANOTHER_TRY, start=None)
+    if settings.time_limit is not None:
+        left = settings.time_limit - relaxation.solve_time - relaxation.compile_time
+        if left <= 0.0:
+            return relaxation
+        limited = replace(limited, time_limit=left)
+    other = _solve_certified(relaxation.problem, normal, units, BACKENDS["splitting"], limited, regularization)
+    return min(relaxation, other, key=lambda one: one.relative_gap)
 
 
 def _finish_outputs(
@@ -246,7 +272,8 @@ def _in_units(start: Relaxation, units: Units) -> RawSolution:
     return RawSolution(Z, V, V, nu, np.atleast_2d(start.dual.z), status="start")
 
 
-def _check_callback(callback: object) -> Callable[[Progress], object] | None:
+def check_callback(callback: object) -> Callable[[Progress], object] | None:
+    """Return the callback, if it is one or None."""
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable or None; got {type(callback).__name__}")
     return callback

@@ -1,0 +1,360 @@
+"""The relaxation for many betas, each solve started from the last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, overload
+
+import numpy as np
+from rich.console import Console
+
+from qsdp._validation import (
+    FloatArray,
+    ReadOnlyArrays,
+    check_choice,
+    check_integer,
+    check_jobs,
+    check_numbers,
+    check_real,
+    read_only,
+    warn,
+)
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.inner_problem import grothendieck_bound
+from qsdp.problem import REGULARIZATIONS, TrainingProblem
+from qsdp.relaxation.backends import BACKENDS, Settings, check_solver
+from qsdp.relaxation.incumbent import Progress
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.reductions import Reductions
+from qsdp.relaxation.solution import RawSolution, Relaxation, finish
+from qsdp.relaxation.solve import check_callback, solve_with
+
+__all__ = ["RelaxationPath", "check_betas", "largest_beta", "relaxation_path"]
+
+#: Of the largest beta, what the smallest of a grid is.
+FRACTION = 1e-3
+
+#: Betas of a path at most: a grid of more is a slip.
+_MOST_BETAS = 100_000
+
+#: Relative gap of the bound of the largest beta.
+_BOUND_GAP = 1e-9
+
+#: What solvers of this package say when they were told to stop.
+_STOPPED = frozenset({"time limit", "interrupted", "stopped by the callback"})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RelaxationPath(ReadOnlyArrays, Sequence[Relaxation]):
+    """Relaxations of problems that differ in beta: a sequence of `Relaxation`.
+
+    Attributes
+    ----------
+    betas : ndarray of shape (K,)
+        In the order in which they were given, those of a grid from large to small. Fewer than were asked for where
+        the path was stopped.
+    relaxations : tuple of K Relaxation
+    """
+
+    betas: FloatArray
+    relaxations: tuple[Relaxation, ...]
+
+    @property
+    def objective(self) -> FloatArray:
+        """Objectives of the relaxed points, shape (K,)."""
+        return np.array([relaxation.objective for relaxation in self.relaxations])
+
+    @property
+    def lower_bound(self) -> FloatArray:
+        """Lower bounds on the objective of every network, shape (K,)."""
+        return np.array([relaxation.lower_bound for relaxation in self.relaxations])
+
+    @property
+    def relative_gap(self) -> FloatArray:
+        """Gaps between the two as shares of the objectives, shape (K,)."""
+        return np.array([relaxation.relative_gap for relaxation in self.relaxations])
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the predictions of all relaxations, shape (K, n) or (K, n, C), for data (n, d)."""
+        return np.stack([relaxation.predict(X) for relaxation in self.relaxations])
+
+    def __len__(self) -> int:
+        return len(self.relaxations)
+
+    def __iter__(self) -> Iterator[Relaxation]:
+        return iter(self.relaxations)
+
+    @overload
+    def __getitem__(self, index: int) -> Relaxation: ...
+    @overload
+    def __getitem__(self, index: slice) -> RelaxationPath: ...
+    def __getitem__(self, index: int | slice) -> Relaxation | RelaxationPath:
+        if isinstance(index, slice):
+            return RelaxationPath(read_only(self.betas[index].copy()), self.relaxations[index])
+        return self.relaxations[index]
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "RelaxationPath(0 betas)"
+        ends = f"{self.betas[0]:g}" if len(self) == 1 else f"{self.betas[0]:g} .. {self.betas[-1]:g}"
+        return f"RelaxationPath({len(self)} betas, {ends}; largest relative gap {self.relative_gap.max():.2g})"
+
+
+def largest_beta(problem: TrainingProblem, *, regularization: str = "tight") -> float:
+    r"""Return the smallest beta for which zero solves the relaxation, and no larger one has another solution.
+
+    Zero is optimal if minus the gradient of the loss there, :math:`\nu_0`, is feasible in the dual, that is, if
+
+    .. math:: \beta D \ge \min \Big\{ \sum_j z_j : \mathrm{Diag}(z) \pm \sum_i \nu_{0i} \mathcal{X}_i \succeq 0 \Big\},
+
+    of every output. From that beta on zero is the best network, too; below it some network may still be none.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        Its beta does not matter.
+    regularization : {"tight", "paper"}, default="tight"
+
+    Returns
+    -------
+    float
+        Rounded up, to a relative 1e-9 as a rule: zero is proven optimal there. It is 0 where zero is always optimal.
+
+    Notes
+    -----
+    Where the loss has a kink at zero (the absolute loss of targets that are exactly 0), other subgradients may prove
+    zero optimal for a smaller beta; then the result is an upper bound.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> X = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]])
+    >>> problem = qsdp.TrainingProblem(X, [2.0, -0.5, 0.1], beta=1.0)
+    >>> beta = qsdp.largest_beta(problem)
+    >>> [bool(np.any(qsdp.solve_relaxation(problem.with_beta(share * beta)).Z)) for share in (0.99, 1.01)]
+    [True, False]
+    """
+    _check_problem(problem)
+    check_choice("regularization", regularization, REGULARIZATIONS)
+    return _zero(problem, regularization)[0]
+
+
+def relaxation_path(
+    problem: TrainingProblem,
+    betas: Any = 20,
+    *,
+    fraction: float = FRACTION,
+    solver: str = "auto",
+    tol: float = 1e-6,
+    regularization: str = "tight",
+    time_limit: float | None = None,
+    callback: Callable[[Progress], object] | None = None,
+    verbose: bool = False,
+    n_jobs: int | None = None,
+) -> RelaxationPath:
+    r"""Solve the relaxation for many betas, from large to small, each started from the last.
+
+    The optimal value :math:`d(\beta)` is nondecreasing and concave. What depends on the data alone, such as the Gram
+    matrix of a squared loss of many samples, is computed once.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        Its own beta does not matter.
+    betas : int or array-like of shape (K,), default=20
+        Positive, finite and distinct, in any order; zero is refused, since no bound depends on it continuously and
+        no path leads to it. Or their number, at least 2: those of a geometric grid from `largest_beta` down.
+    fraction : float, default=1e-3
+        Of the largest beta of a grid, what the smallest is; above 0 and below 1.
+    solver : str, default="auto"
+        See `solve_relaxation`. Only this package's own start from the last solution.
+    tol : float, default=1e-6
+    regularization : {"tight", "paper"}, default="tight"
+    time_limit : float, optional
+        Seconds, > 0, for all betas together.
+    callback : callable, optional
+        As of `solve_relaxation`, called in every solve; returning True ends the path.
+    verbose : bool, default=False
+    n_jobs : int, optional
+        Processes; see `solve_relaxation`.
+
+    Returns
+    -------
+    RelaxationPath
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        An argument is not allowed; the message names it, its value and what is allowed.
+
+    Warns
+    -----
+    QSDPWarning
+        The path was stopped, by the time limit, the callback or the keyboard: it holds the betas that were solved
+        before, and at least the first, whatever its gap. Or some certified gaps are larger than was asked for.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> X, y = qsdp.datasets.make_planted(n=60, d=5, n_neurons=3, random_state=0)
+    >>> path = qsdp.relaxation_path(qsdp.TrainingProblem(X, y, beta=1.0), 10)
+    >>> len(path), bool(np.all(np.diff(path.objective) < 0)), bool(np.any(path[0].Z)), bool(np.any(path[1].Z))
+    (10, True, False, True)
+    >>> path.predict(X).shape
+    (10, 60)
+    """
+    _check_problem(problem)
+    given = check_betas(betas)
+    share = check_fraction(fraction)
+    check_solver(solver, problem.loss)
+    settings = Settings(
+        tol=check_real("tol", tol, strict=True),
+        form="two-block",
+        max_iter=None,
+        time_limit=None if time_limit is None else check_real("time_limit", time_limit, strict=True),
+        verbose=bool(verbose),
+        callback=check_callback(callback),
+    )
+    check_choice("regularization", regularization, REGULARIZATIONS)
+    check_jobs(n_jobs)
+    return path_with(problem, given, share, solver, settings, regularization, n_jobs=n_jobs)
+
+
+def path_with(
+    problem: TrainingProblem,
+    betas: int | FloatArray,
+    fraction: float,
+    solver: str,
+    settings: Settings,
+    regularization: str,
+    *,
+    n_jobs: int | None = None,
+) -> RelaxationPath:
+    """Return `relaxation_path` of arguments that are checked, with the reductions of the settings if they have any."""
+    began = time.perf_counter()
+    settings = replace(settings, reductions=settings.reductions or Reductions())
+    largest, weights = _zero(problem, regularization)
+    grid = geometric(largest, fraction, betas) if isinstance(betas, int) else betas
+    console = Console(highlight=False)
+    warm = solver == "auto" or BACKENDS[solver].certified
+    solved: dict[int, Relaxation] = {}
+    last: Relaxation | None = None
+    stopped: str | None = None
+    for index in np.argsort(-grid, kind="stable").tolist():
+        left = None
+        if settings.time_limit is not None:
+            left = settings.time_limit - (time.perf_counter() - began)
+            if left <= 0.0 and solved:
+                stopped = "time limit"
+                break
+            left = max(left, 1e-3)
+        own = problem.with_beta(float(grid[index]))
+        if settings.verbose:
+            console.print(f"beta {own.beta:.6g}, {len(solved) + 1} of {len(grid)}")
+        try:
+            # Where zero is optimal iterations would only find out slowly.
+            relaxation = _zero_relaxation(own, weights, settings.tol, regularization) if own.beta >= largest else None
+            if relaxation is None:
+                limited = replace(settings, time_limit=left)
+                start = last if warm else None
+                relaxation = solve_with(own, solver, limited, regularization, n_jobs=n_jobs, start=start, quiet=True)
+        except KeyboardInterrupt:
+            if not solved:
+                raise
+            stopped = "interrupted"
+            break
+        reason = _why_stopped(relaxation, None if settings.time_limit is None else began + settings.time_limit)
+        if reason is None or relaxation.status == "optimal" or not solved:
+            solved[index] = relaxation
+        if reason is not None:
+            stopped = reason
+            break
+        # The zero point is no start: it has no scale.
+        last = relaxation if np.any(relaxation.blocks[2] > 0.0) else None
+    _warn_of_gaps(solved, grid, stopped)
+    kept = sorted(solved)
+    return RelaxationPath(read_only(grid[kept]), tuple(solved[index] for index in kept))
+
+
+def geometric(largest: float, fraction: float, number: int) -> FloatArray:
+    """Return betas from `largest` down to a fraction of it; from 1 where zero is optimal for all of them."""
+    betas: FloatArray = (largest or 1.0) * fraction ** (np.arange(number) / (number - 1))
+    return betas
+
+
+def check_betas(betas: Any) -> int | FloatArray:
+    """Return the number of betas, or those given as an array of its own."""
+    if isinstance(betas, Integral) and not isinstance(betas, bool):
+        return check_integer("betas", betas, minimum=2, maximum=_MOST_BETAS)
+    allowed = "an integer >= 2 or positive, finite and distinct numbers of shape (K,)"
+    if betas is None or isinstance(betas, (bool, str)):
+        raise InvalidTypeError(f"betas must be {allowed}; got {betas!r}")
+    array = np.array(check_numbers("betas", betas, "(K,)"))
+    if array.ndim != 1 or array.size == 0:
+        raise InvalidInputError(f"betas must be {allowed}; got shape {array.shape}")
+    if not np.all(array > 0.0):
+        why = ", for which the bound says nothing" if array.min() == 0.0 else ""
+        raise InvalidInputError(f"betas must be {allowed}; got {array.min():g}{why}")
+    values, counts = np.unique(array, return_counts=True)
+    if counts.max() > 1:
+        raise InvalidInputError(f"betas must be {allowed}; got {values[counts.argmax()]:g} {counts.max()} times")
+    return array
+
+
+def check_fraction(fraction: Any) -> float:
+    """Return a number above 0 and below 1."""
+    share = check_real("fraction", fraction, strict=True)
+    if share >= 1.0:
+        raise InvalidInputError(f"fraction must be > 0 and < 1; got {fraction!r}")
+    return share
+
+
+def _check_problem(problem: object) -> None:
+    if not isinstance(problem, TrainingProblem):
+        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+
+
+def _zero(problem: TrainingProblem, regularization: str) -> tuple[float, FloatArray]:
+    """Return `largest_beta` and the weights z of shape (C, N) that prove zero optimal there."""
+    instance, units = Instance.of(problem.with_beta(1.0), regularization).normalised()
+    nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
+    bounds = [grothendieck_bound(M, tol=_BOUND_GAP) for M in instance.adjoints(nu)]
+    # Of u and v stacked, which for a symmetric matrix are the same.
+    weights = np.stack([bound.z[: problem.size] for bound in bounds])
+    share = 0.5 * REGULARIZATIONS[regularization]
+    return max(float(bound) for bound in bounds) * (units.value / units.weight) / (share * problem.dimension), weights
+
+
+def _zero_relaxation(
+    problem: TrainingProblem, weights: FloatArray, tol: float, regularization: str
+) -> Relaxation | None:
+    """Return the zero point if it is proven optimal."""
+    raw = RawSolution(z=weights, status="not needed")
+    zero = finish(problem, raw, solver="none", tol=tol, regularization=regularization)
+    return zero if zero.relative_gap <= tol else None
+
+
+def _why_stopped(relaxation: Relaxation, deadline: float | None) -> str | None:
+    if relaxation.solver_status in _STOPPED:
+        return relaxation.solver_status
+    late = deadline is not None and time.perf_counter() >= deadline
+    return "time limit" if late and relaxation.status != "optimal" else None
+
+
+def _warn_of_gaps(solved: dict[int, Relaxation], grid: FloatArray, stopped: str | None) -> None:
+    if stopped is not None and len(solved) < len(grid):
+        warn(
+            f"the path was stopped ({stopped}) after {len(solved)} of {len(grid)} betas, at "
+            f"beta={min(grid[index] for index in solved):g}"
+        )
+    loose = {index: relaxation for index, relaxation in solved.items() if relaxation.status != "optimal"}
+    if loose:
+        worst = max(loose, key=lambda index: loose[index].relative_gap)
+        warn(
+            f"{len(loose)} of {len(solved)} betas have a certified relative gap larger than asked for, at most "
+            f"{loose[worst].relative_gap:.2g} at beta={grid[worst]:g} (status of solver {loose[worst].solver!r}: "
+            f"{loose[worst].solver_status}); their bounds are valid but loose"
+        )
