@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CrossEntropy"]
 
+#: Far more than the five to ten that the prox takes.
+_NEWTON_STEPS = 60
+
 
 @dataclass(frozen=True)
 class CrossEntropy(Loss):
@@ -68,21 +71,21 @@ class CrossEntropy(Loss):
         With q = point + step y, every :math:`t_k` solves :math:`t_k + e^{t_k + \lambda} = q_k`, where
         :math:`\lambda = \log \mathrm{step} - \log \sum e^{t}`, so that
         :math:`t_k = q_k - \omega(q_k + \lambda)` with Wright's omega function, and the sum of the omegas is
-        step. That sum increases in :math:`\lambda`; it is solved by bisection.
+        step. That sum is increasing and convex in :math:`\lambda` (:math:`\omega' = \omega / (1 + \omega)`), so
+        Newton's method descends to the root from any point above it.
         """
         from scipy.special import wrightomega
 
         q = point + step * target
-        top = q.max(axis=1, keepdims=True)
-        n_classes = q.shape[1]
-        # omega(x) <= step for every entry and the largest is at least step / C bracket the root.
-        high = step + math.log(step) - top
-        low = step / n_classes + math.log(step / n_classes) - top
-        for _ in range(200):
-            middle = 0.5 * (low + high)
-            small = wrightomega(q + middle).sum(axis=1, keepdims=True) < step
-            low, high = np.where(small, middle, low), np.where(small, high, middle)
-        omega = wrightomega(q + 0.5 * (low + high))
+        # omega(x) <= step for every entry and equality for the largest alone: the root is below.
+        shift = step + math.log(step) - q.max(axis=1, keepdims=True)
+        omega = wrightomega(q + shift)
+        for _ in range(_NEWTON_STEPS):
+            excess = omega.sum(axis=1, keepdims=True) - step
+            shift = shift - excess / (omega / (1.0 + omega)).sum(axis=1, keepdims=True)
+            omega = wrightomega(q + shift)
+            if np.all(excess <= 1e-14 * step):
+                break
         solution: FloatArray = q - omega * (step / omega.sum(axis=1, keepdims=True))
         return solution
 

@@ -10,6 +10,7 @@ import scipy.linalg
 import scipy.optimize
 
 from qsdp._validation import FloatArray
+from qsdp.inner_problem import grothendieck_bound
 from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.instance import Instance, LinearMap
@@ -28,6 +29,10 @@ _EPS = float(np.finfo(np.float64).eps)
 
 #: What is added to the weights z, as a share of their mean; each loosens the bound by that share at most.
 _FLOORS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+
+
+#: Side of the largest matrices for which weights are searched where no solver gave any, and how well.
+_LARGEST_SEARCH, _SEARCH_TOL = 1000, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +144,8 @@ def _tightest(
     if exhaustive:
         choices = [np.ones(instance.size), *_raised(np.abs(M).sum(axis=1))]
         choices += [raised for z in weights for raised in _raised(z)]
+        if not weights and instance.size <= _LARGEST_SEARCH and np.any(M):
+            choices.append(_raised(grothendieck_bound(M, tol=_SEARCH_TOL).z[: instance.size])[0])
     else:
         choices = [raised for z in weights for raised in _raised(z)[:1]] or [np.ones(instance.size)]
     rounding = entry_rounding(instance.map, nu)

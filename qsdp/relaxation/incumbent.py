@@ -10,7 +10,8 @@ import numpy as np
 
 from qsdp._gap import Gap, relative
 from qsdp._validation import FloatArray
-from qsdp.relaxation.evaluation import Evaluation
+from qsdp.inner_problem import grothendieck_bound
+from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.solution import RawSolution
 
 __all__ = ["Incumbent", "Limits", "Progress"]
@@ -18,6 +19,11 @@ __all__ = ["Incumbent", "Limits", "Progress"]
 #: What is added to the weights z, as a share of their mean, is this share of the gap, between the limits: it loosens
 #: the bound by as much at most, and weights whose small entries are noise come with large gaps.
 _FLOOR_SHARE, _LEAST_FLOOR, _LARGEST_FLOOR = 1e-2, 1e-15, 1e-6
+
+
+#: Offers of dual vectors from one search for weights to the next, the largest side of matrices for which there is one,
+#: and the share of the gap that it has to promise.
+_BETWEEN_SEARCHES, _LARGEST_SEARCH, _WORTH_A_SEARCH = 10, 400, 0.2
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,10 +80,13 @@ class Incumbent:
     evaluation : Evaluation
         Of the (normalised) instance.
     limits : Limits
+    search : bool, default=False
+        Whether to solve for the weights now and then, for methods whose own are rough.
     """
 
-    def __init__(self, evaluation: Evaluation, limits: Limits) -> None:
+    def __init__(self, evaluation: Evaluation, limits: Limits, *, search: bool = False) -> None:
         self._evaluation, self._limits = evaluation, limits
+        self._search = search and evaluation.instance.size <= _LARGEST_SEARCH
         self._instance = instance = evaluation.instance
         self._start = time.perf_counter()
         shape = (instance.n_blocks, instance.size, instance.size)
@@ -89,7 +98,7 @@ class Incumbent:
         self.bounds = np.zeros(self.n_parts)
         self._duals: list[FloatArray | None] = [None] * self.n_parts
         self.z = np.ones((instance.n_blocks, instance.size))
-        self.iteration = 0
+        self.iteration = self._offers = 0
 
     # -- candidates ----------------------------------------------------------------------------------
 
@@ -114,10 +123,16 @@ class Incumbent:
         if not (np.all(np.isfinite(candidate)) and np.all(np.isfinite(z))):
             return
         M, ray = self._evaluation.dual(candidate)
-        weights = np.maximum(z, 0.0)
         floor = min(_LARGEST_FLOOR, max(_LEAST_FLOOR, _FLOOR_SHARE * float(self.gaps.max())))
+        weights = np.maximum(z, 0.0)
         weights += floor * weights.mean(axis=1, keepdims=True)
         weights[~np.any(weights > 0.0, axis=1)] = 1.0
+        self._take_dual(candidate, M, ray, weights)
+        self._offers += 1
+        if self._search and self._offers % _BETWEEN_SEARCHES == 0:
+            self._search_weights(candidate, M, ray)
+
+    def _take_dual(self, candidate: FloatArray, M: FloatArray, ray: Ray, weights: FloatArray) -> None:
         taus = _dominating(M, weights) * weights.sum(axis=1)
         worst = np.array([taus[self._blocks(part)].max() for part in range(self.n_parts)])
         with np.errstate(divide="ignore"):
@@ -127,6 +142,26 @@ class Incumbent:
             blocks = self._blocks(part)
             self.bounds[part], self.z[blocks] = values[part], weights[blocks]
             self._duals[part] = candidate
+
+    def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray) -> None:
+        """Solve for the weights where the vector promises more than those at hand prove.
+
+        Where the optimal z vanishes, that of an iterate is noise, and a scaling of it proves little.
+        """
+        promised = ray.values(ray.best(np.full(self.n_parts, np.inf)))
+        gaps = self.objectives - self.bounds
+        open_parts = (self.gaps > self._limits.tol) & (promised > self.bounds + _WORTH_A_SEARCH * gaps)
+        if not np.any(open_parts):
+            return
+        weights = np.array(self.z)
+        for part in np.flatnonzero(open_parts).tolist():
+            blocks = range(self._instance.n_blocks)[self._blocks(part)]
+            tol = min(1e-3, max(1e-8, _FLOOR_SHARE * float(self.gaps[part])))
+            for block in blocks:
+                found = grothendieck_bound(M[block], tol=tol).z[: self._instance.size]
+                if np.any(found > 0.0):
+                    weights[block] = found + _LEAST_FLOOR * found.mean()
+        self._take_dual(candidate, M, ray, weights)
 
     # -- what is known -------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._validation import FloatArray
@@ -35,14 +36,20 @@ _FACTORISATIONS, _ITERATIONS, _PRODUCTS = 4, 100, 60
 _REDUCTION, _MOST_PRODUCTS = 0.02, 60
 
 
+Outputs = npt.NDArray[np.intp]
+
+
 class DataStep(Protocol):
     """A way to solve the step through the data."""
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Take the coordinates' scales of shape (N,) and the weight of the predictions."""
 
-    def solve(self, T0: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """Return T of shape (C, N, N), and its predictions of shape (n, C) where they come for nothing."""
+    def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
+        """Return T of shape (C, N, N), and its predictions of shape (n, C) where they come for nothing.
+
+        T0 and q are those of some `outputs` only, whose numbers among all are given.
+        """
 
 
 class KernelStep:
@@ -59,7 +66,7 @@ class KernelStep:
         K[np.diag_indices_from(K)] += 0.5 / w
         self._factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
 
-    def solve(self, T0: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+    def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
         """Return T and its predictions."""
         missing = q - forward(self._data, T0 / self._outer)
         a = scipy.linalg.cho_solve(self._factor, missing, check_finite=False)
@@ -93,9 +100,9 @@ class GramStep:
         G[np.diag_indices_from(G)] += self._ridge
         self._factor = scipy.linalg.cho_factor(G, lower=True, overwrite_a=True, check_finite=False)
 
-    def solve(self, T0: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+    def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
         """Return T, and no predictions: they would take a pass over the data."""
-        products = to_vectors(adjoint(self._data, q)) if self._products is None else self._products
+        products = to_vectors(adjoint(self._data, q)) if self._products is None else self._products[:, outputs]
         right = products * self._scale[:, None] + self._ridge * to_vectors(T0)
         t = scipy.linalg.cho_solve(self._factor, right, overwrite_b=True, check_finite=False)
         return to_matrices(t, T0.shape[-1]), None
@@ -128,13 +135,16 @@ class IterativeStep:
         self._spread = values / diagonal
         self._trace = n * values / (1.0 + n * float(values @ self._spread))
 
-    def solve(self, T0: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+    def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
         """Return T and its predictions, up to a residual that shrinks with the step."""
-        T = np.array(T0 if self._last is None or self._last.shape != T0.shape else self._last)
+        if self._last is None:
+            self._last = np.zeros((int(outputs.max()) + 1, *T0.shape[1:]))
+            self._last[outputs] = T0
+        T = self._last[outputs]
         predictions = forward(self._data, T / self._outer)
         for k in range(len(T)):
             T[k], predictions[:, k] = self._solve(T[k], predictions[:, k], T0[k], q[:, k])
-        self._last = T
+        self._last[outputs] = T
         return T, predictions
 
     def _solve(

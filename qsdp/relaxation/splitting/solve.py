@@ -27,6 +27,7 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._validation import FloatArray
@@ -41,6 +42,7 @@ from qsdp.relaxation.splitting.data_step import (
     GramStep,
     IterativeStep,
     KernelStep,
+    Outputs,
     choose_step,
     forward,
     gram_in_basis,
@@ -53,8 +55,12 @@ _RELAXATION = 1.7
 #: First iteration after which the metric is renewed, and how the distance to the next renewal grows.
 _FIRST, _GROWTH = 5, 0.5
 
-#: Smallest weight z, as a share of their mean, that shapes the metric.
-_SMALLEST_WEIGHT = 1e-2
+#: Smallest weight z, as a share of their mean, that shapes the metric: at first, and in the end; it falls by a decade
+#: at every renewal after the fourth. Early weights are noise, but where z vanishes the metric has to follow.
+_FIRST_FLOOR, _LAST_FLOOR, _STEADY = 1e-2, 1e-5, 4
+
+#: Iterations that all outputs do in a common metric.
+_TOGETHER = 150
 
 #: Changes of the metric below this factor are not worth a factorisation.
 _WORTHWHILE = 1.1
@@ -95,22 +101,46 @@ def solve_splitting(
     spent = time.perf_counter() - began
     if limits.time_limit is not None:
         limits = replace(limits, time_limit=max(0.0, limits.time_limit - spent))
-    incumbent = Incumbent(evaluation, limits)
-    status = incumbent.stop(0)
-    k = 0
+    incumbent = Incumbent(evaluation, limits, search=True)
     try:
-        while status is None:
-            k += 1
-            iteration.advance()
-            if k % _check_distance(k) == 0 or k == limits.max_iter:
-                iteration.offer(incumbent)
-                status = incumbent.stop(k)
-            if status is None and iteration.renewal_due(k):
-                iteration.renew()
+        status = _run(iteration, incumbent, limits)
     except KeyboardInterrupt:
         status = "interrupted"
-    solution = incumbent.solution(str(status))
+    solution = incumbent.solution(status)
     return replace(solution, timings={"compile": spent, **solution.timings})
+
+
+def _run(iteration: _Iteration, incumbent: Incumbent, limits: Limits) -> str:
+    """Iterate until a limit or the tolerance is reached, and return which.
+
+    All outputs go together at first, sharing a metric and its factorisations; those that it does not suit are started
+    again, each in a metric of its own.
+    """
+    if (status := incumbent.stop(0)) is not None:
+        return status
+    together = _TOGETHER if incumbent.n_parts > 1 else limits.max_iter
+    k, status = _iterate(iteration, incumbent, limits, 0, together)
+    while status is None:
+        slow = np.flatnonzero(incumbent.gaps > limits.tol)
+        iteration.restart(slow[:1])
+        k, status = _iterate(iteration, incumbent, limits, k, k + max(_TOGETHER, (limits.max_iter - k) // len(slow)))
+    return status
+
+
+def _iterate(iteration: _Iteration, incumbent: Incumbent, limits: Limits, k: int, last: int) -> tuple[int, str | None]:
+    """Do iterations k + 1 .. `last`, or until the active outputs are certified; return the number and why to stop."""
+    first = k
+    while k < last:
+        k += 1
+        iteration.advance()
+        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter:
+            iteration.offer(incumbent)
+            if (status := incumbent.stop(k)) is not None:
+                return k, status
+            if incumbent.n_parts > 1 and not iteration.keep(incumbent.gaps > limits.tol):
+                return k, None
+        iteration.renew_if_due()
+    return k, None
 
 
 def _check_distance(k: int) -> int:
@@ -149,7 +179,9 @@ class _Iteration:
         self._p = np.zeros_like(self._target)
         self._u = np.zeros_like(self._target)
         self._predictions: FloatArray | None = None
-        self._next, self._count = _FIRST, 0
+        # Outputs that are not certified yet; the others stand still.
+        self._active: Outputs = np.arange(instance.n_blocks)
+        self._count, self._next, self._renewals = 0, _FIRST, 0
         z, r, w = self._guess()
         if start is not None:
             z, r, w = self._start_from(start, z, r, w)
@@ -161,8 +193,9 @@ class _Iteration:
         """Return typical weights of the diagonals, a typical r, and the weight of the predictions."""
         instance = self._instance
         nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
+        own = self._active
         M = instance.adjoints(nu)
-        z = np.abs(M).sum(axis=(0, 2))
+        z = np.abs(M[own]).sum(axis=(0, 2))
         z *= instance.capacity / (float(z.sum()) or 1.0)
         radii = np.array([_radius(matrix) for matrix in M])
         ray = self._evaluation.point(M)
@@ -173,7 +206,8 @@ class _Iteration:
             trials = 4.0 ** np.arange(-20, 8)
             values = np.array([ray.values(np.full(len(costs), s)) + s * costs for s in trials])
             scales = trials[values.argmin(axis=0)]
-        r = float((scales * radius).sum()) / len(radii)
+        rs = scales * radii
+        r = float(rs[own].mean())
         # Half the second derivative for the squared loss; for others one that balances gradient and predictions.
         return z, r, 2.0 if self._squared else 0.25
 
@@ -209,36 +243,55 @@ class _Iteration:
     def advance(self) -> None:
         """Do one iteration."""
         self._count += 1
+        own = self._active
         squares = self._delta**2
-        A0, B0 = self.A - self._UA, self.B - self._UB
-        q = self._target if self._squared else self._p - self._u
-        T, self._predictions = self._step.solve(A0 - B0, q)
+        A, B, UA, UB = self.A[own], self.B[own], self._UA[own], self._UB[own]
+        A0, B0 = A - UA, B - UB
+        q = self._target[:, own] if self._squared else self._p[:, own] - self._u[:, own]
+        T, predictions = self._step.solve(A0 - B0, q, own)
         S = A0 + B0
         diagonals = np.diagonal(S, axis1=1, axis2=2)
         r = (diagonals @ squares - 2.0 * self._instance.capacity) / float(squares @ squares)
-        self._z = 0.5 * (diagonals - r[:, None] * squares) * squares
+        self._z[own] = 0.5 * (diagonals - r[:, None] * squares) * squares
         index = np.arange(len(squares))
         S[:, index, index] = r[:, None] * squares
         # Over-relaxation, folded into the multipliers.
         kept = 1.0 - _RELAXATION
         half = 0.5 * _RELAXATION
-        moved_A = half * (S + T) + kept * self.A + self._UA
-        moved_B = half * (S - T) + kept * self.B + self._UB
-        self.A, self._UA = _split(moved_A)
-        self.B, self._UB = _split(moved_B)
-        self._T = T
+        self.A[own], self._UA[own] = _split(half * (S + T) + kept * A + UA)
+        self.B[own], self._UB[own] = _split(half * (S - T) + kept * B + UB)
+        self._T[own] = T
+        if predictions is not None:
+            self._predictions = self._predictions if self._predictions is not None else np.zeros_like(self._target)
+            self._predictions[:, own] = predictions
         if not self._squared:
-            self._advance_predictions()
+            self._advance_predictions(predictions)
 
-    def _advance_predictions(self) -> None:
-        if self._predictions is None:
-            self._predictions = forward(self._data, self._T / self._outer)
-        moved = _RELAXATION * self._predictions + (1.0 - _RELAXATION) * self._p + self._u
-        shape = self._instance.target.shape
-        self._p = self._instance.loss.prox(moved.reshape(shape), self._instance.target, 1.0 / self._w).reshape(
-            moved.shape
-        )
-        self._u = moved - self._p
+    def keep(self, wanted: npt.NDArray[np.bool_]) -> bool:
+        """Go on with those of the active outputs only that are wanted, and return whether there are any."""
+        left = self._active[wanted[self._active]]
+        if 0 < len(left) < len(self._active):
+            self._active = left
+            self.renew()
+        return len(left) > 0
+
+    def restart(self, outputs: Outputs) -> None:
+        """Start these outputs again, from zero, and no others."""
+        for array in (self.A, self.B, self._UA, self._UB, self._T, self._z, self._p, self._u):
+            array[...] = 0.0
+        self._active = outputs
+        self._count, self._next, self._renewals = 0, _FIRST, 0
+        z, r, w = self._guess()
+        self._set_metric(_scales(z, r), w)
+
+    def _advance_predictions(self, predictions: FloatArray | None) -> None:
+        own, loss, target = self._active, self._instance.loss, self._instance.target
+        if predictions is None:
+            predictions = forward(self._data, self._T[own] / self._outer)
+        moved = _RELAXATION * predictions + (1.0 - _RELAXATION) * self._p[:, own] + self._u[:, own]
+        mine = target[:, own] if target.ndim == 2 else target
+        self._p[:, own] = loss.prox(moved.reshape(mine.shape), mine, 1.0 / self._w).reshape(moved.shape)
+        self._u[:, own] = moved - self._p[:, own]
 
     # -- what the iterates prove ---------------------------------------------------------------------
 
@@ -255,23 +308,26 @@ class _Iteration:
 
     # -- the metric ----------------------------------------------------------------------------------
 
-    def renewal_due(self, k: int) -> bool:
-        """Whether the metric is to be estimated again after iteration k."""
-        if k < self._next:
-            return False
-        self._next = k + max(_FIRST, int(_GROWTH * k))
-        return True
+    def renew_if_due(self) -> None:
+        """Estimate the metric again at iterations whose distance grows."""
+        if self._count >= self._next:
+            self._next = self._count + max(_FIRST, int(_GROWTH * self._count))
+            self.renew()
 
     def renew(self) -> None:
         """Estimate the metric from the iterates, and change it where that pays."""
-        level = _ratio((self._UA, self._UB), (self.A, self.B))
-        z = self._z.mean(axis=0)
+        own = self._active
+        level = _ratio((self._UA[own], self._UB[own]), (self.A[own], self.B[own]))
+        # The diagonals of the dual matrices estimate z and are never negative.
+        duals = np.diagonal(self._UA[own] + self._UB[own], axis1=1, axis2=2)
+        z = -0.5 * duals.mean(axis=0) * self._delta**2
         w = self._w
         if not self._squared:
-            w *= np.clip(_ratio(self._u, self._p) or 1.0, 1e-2, 1e2)
+            w *= np.clip(_ratio(self._u[:, own], self._p[:, own]) or 1.0, 1e-2, 1e2)
         if not level or not np.any(z > 0.0):
             return
-        shape = _shape(z)
+        self._renewals += 1
+        shape = _shape(z, max(_LAST_FLOOR, _FIRST_FLOOR * 0.1 ** max(0, self._renewals - _STEADY)))
         delta = shape * float(np.exp(np.log(self._delta).mean())) * level**0.25
         change = np.abs(np.log(delta / self._delta)).max()
         if max(change, 0.25 * abs(np.log(w / self._w))) < np.log(_WORTHWHILE):
@@ -309,12 +365,13 @@ def _scales(z: FloatArray, r: float) -> FloatArray:
     mean = float(np.maximum(z, 0.0).mean())
     if not (mean > 0.0 and r > 0.0):
         return np.ones_like(z)
-    delta: FloatArray = (2.0 * np.maximum(z, _SMALLEST_WEIGHT * mean) / r) ** 0.25
-    return delta
+    with np.errstate(over="ignore"):
+        delta: FloatArray = (2.0 * np.maximum(z, _FIRST_FLOOR * mean) / r) ** 0.25
+    return np.clip(delta, 1e-60, 1e60)
 
 
-def _shape(z: FloatArray) -> FloatArray:
-    logs = np.log(np.maximum(z, _SMALLEST_WEIGHT * float(np.maximum(z, 0.0).mean())))
+def _shape(z: FloatArray, floor: float) -> FloatArray:
+    logs = np.log(np.maximum(z, floor * float(np.maximum(z, 0.0).mean())))
     shape: FloatArray = np.exp(0.25 * (logs - logs.mean()))
     return shape
 
