@@ -64,8 +64,11 @@ class DirectEvaluation:
 
     def point(self, T: FloatArray) -> Ray:
         """Return the losses along the ray through T."""
+        return self.point_of(0.5 * self.instance.predictions(T))
+
+    def point_of(self, prediction: FloatArray) -> Ray:
+        """Return the losses along the ray through a point of these predictions."""
         loss, target = self.instance.loss, self.instance.target
-        prediction = 0.5 * self.instance.predictions(T)
         parts = _columns(prediction) if self._separable else [prediction]
         if loss.name == "squared":
             return _squared_point(
@@ -83,12 +86,16 @@ class DirectEvaluation:
     def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
         r"""Return :math:`M_\nu` and the dual values along the ray."""
         nu = self.nu(candidate)
+        return self.instance.adjoints(nu), self.dual_of(nu)
+
+    def dual_of(self, nu: FloatArray) -> Ray:
+        """Return the dual values along the ray through a vector in the conjugate's domain."""
         parts = _columns(nu) if self._separable else [nu]
         if self.instance.loss.name == "squared":
             linear = np.array([v @ y for v, y in zip(parts, self._parts, strict=True)])
             curved = np.array([0.25 * (v @ v) for v in parts])
             squares = np.array([y @ y for y in self._parts])
-            return self.instance.adjoints(nu), _squared_dual(linear, curved, squares, len(self._parts[0]))
+            return _squared_dual(linear, curved, squares, len(self._parts[0]))
         instances = [_part(self.instance, y) for y in self._parts]
 
         def values(scales: FloatArray) -> FloatArray:
@@ -97,7 +104,7 @@ class DirectEvaluation:
         def best(largest: FloatArray) -> FloatArray:
             return np.array([best_scale(i, v, t) for i, v, t in zip(instances, parts, largest, strict=True)])
 
-        return self.instance.adjoints(nu), Ray(values, best)
+        return Ray(values, best)
 
     def nu(self, candidate: FloatArray) -> FloatArray:
         """Return the candidate, moved into the domain of the conjugate."""
