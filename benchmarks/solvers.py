@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,19 +37,23 @@ def main():
 
         work(*sys.argv[2:])
         return
+    # Ended by a signal, take the process that runs along.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = parse()
     if options.markdown:
         print(markdown(json.loads(options.json.read_text(encoding="utf-8"))))
         return
     results = load(options.json)
-    failed, machine = False, call({"kind": "machine"}, options)
+    failed, machines = False, {}
     for section in options.only:
-        rows = []
+        rows, threads = [], threads_of(section, options)
+        if threads not in machines:
+            machines[threads] = call({"kind": "machine"}, options)
         print(f"section {section}", file=sys.stderr)
         for row in RUNS[section](options):
             rows.append(row)
             print("  " + summary(row), file=sys.stderr, flush=True)
-            results[section] = {"quick": options.quick, "finished": False, "machine": machine, "rows": rows}
+            results[section] = {"quick": options.quick, "finished": False, "machine": machines[threads], "rows": rows}
             save(results, options.json)
         results[section]["finished"] = True
         save(results, options.json)
@@ -62,6 +67,14 @@ def main():
         sys.exit("some solver is wrong: intervals [lower bound, objective] of one problem do not meet")
 
 
+def threads_of(section, options):
+    """Set and return the number of threads: problems of milliseconds only wait for further ones."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    own = 1 if section == "uci" or options.quick else available
+    options.section_threads = options.threads or own
+    return options.section_threads
+
+
 def parse():
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -73,7 +86,7 @@ def parse():
     parser.add_argument("--markdown", action="store_true", help="print the tables of the file as markdown, run nothing")
     parser.add_argument("--scs-time-limit", type=float, default=1800.0, help="seconds of a peer's ladder of tolerances")
     parser.add_argument("--memory-limit", type=float, help="GiB of a process; default nine tenths of what is available")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every solver's BLAS")
+    parser.add_argument("--threads", type=int, help="of every solver's BLAS; default all, for uci and --quick one")
     parser.add_argument("--cutnorm-python", default=sys.executable, help="interpreter that has the package cutnorm")
     parser.add_argument("--neurons", type=int, default=1000, help="sampled in the section pixels")
     parser.add_argument("--polish-seconds", type=float, default=300.0, help="in the section pixels")
@@ -157,7 +170,8 @@ def run_inner(options):
     for name in ("mcp100",) if options.quick else ("mcp100", "mcp124-1", "G1"):
         for solver in ("qsdp", "scs", "csdp") if options.quick else ("qsdp", "scs", "csdp", "cutnorm"):
             job = {"kind": "inner", "name": name, "solver": solver, "level": LEVEL, "repeats": options.repeats}
-            job |= {"limit": options.scs_time_limit, "cutnorm_python": options.cutnorm_python}
+            job |= {"limit": options.scs_time_limit, "stop": 1.5 * options.scs_time_limit + 600.0}
+            job |= {"cutnorm_python": options.cutnorm_python}
             yield from checked(job, {"case": name, "solver": solver, "level": LEVEL}, options)
 
 
@@ -183,6 +197,8 @@ def relaxations(case, solvers, options, *, level=LEVEL, ladder=None, limit=None,
     """Return a row for each solver."""
     job = {"kind": "relaxation", "case": case, "solvers": solvers, "level": level, "ladder": ladder}
     job |= {"limit": limit or options.scs_time_limit, "repeats": repeats or options.repeats}
+    # Solvers keep to the limit by themselves where they take one; others, and compilation, get more.
+    job["stop"] = 1.5 * job["limit"] + (60.0 if limit else 600.0)
     known = {"problem": case, "case": case.get("name", case["data"]), "solver": ", ".join(solvers), "level": level}
     return checked(job, known, options)
 
@@ -200,11 +216,11 @@ def checked(job, known, options):
 
 def call(job, options):
     """Run a job in a process of its own; return what it wrote, or why it wrote nothing."""
-    threads = str(options.threads)
+    threads = str(options.section_threads)
     pools = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     environment = {**os.environ, **dict.fromkeys(pools, threads)}
-    # Solvers keep to the limit by themselves where they take one; others, and compilation, get twice that.
-    limit = 2.0 * job["limit"] + 300.0 if "limit" in job else None
+    job, stop = dict(job), job.get("stop")
+    job.pop("stop", None)
     with tempfile.TemporaryDirectory() as home:
         answer = Path(home, "answer.json")
         command = [sys.executable, str(HERE / "solvers.py"), "--worker", json.dumps(job), str(answer)]
@@ -212,7 +228,7 @@ def call(job, options):
         try:
             ran = subprocess.run(
                 [*command, str(options.memory_limit)], env=environment, stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE, text=True, timeout=limit, check=False,
+                stderr=subprocess.PIPE, text=True, timeout=stop, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return f"failed: stopped after {time.perf_counter() - start:.0f} s"
