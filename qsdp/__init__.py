@@ -4,6 +4,7 @@ from qsdp import datasets
 from qsdp.activations import PolynomialActivation
 from qsdp.certificate import Certificate, certify, load_certificate
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp.estimators_cv import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
 from qsdp.exceptions import QSDPError, QSDPWarning
 from qsdp.inner_problem import grothendieck_bound, maxcut_bound
 from qsdp.networks import BilinearNetwork, from_polynomial, load_network, to_polynomial
@@ -54,7 +55,9 @@ __all__ = [
     "QuadraticForm",
     "QuantizedMatch",
     "QuantizedNetworkClassifier",
+    "QuantizedNetworkClassifierCV",
     "QuantizedNetworkRegressor",
+    "QuantizedNetworkRegressorCV",
     "Relaxation",
     "RelaxationPath",
     "SignCovariance",

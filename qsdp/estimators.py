@@ -75,9 +75,10 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
             raise InvalidInputError(f"X or y is not valid: {error}") from None
         return data, target
 
-    def _fit(self, X: FloatArray, target: FloatArray) -> None:
+    def _fit(self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any]) -> None:
+        """Fit to coded targets, those of y."""
         check_flag("constant_column", self.constant_column)
-        _warn_of_scales(X)
+        warn_of_scales(X)
         self.result_ = solve_and_sample(
             self._inputs(X),
             target,
@@ -220,7 +221,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         if loss.labels or loss.coupled:
             raise InvalidInputError(f"loss must be one of real targets for a regressor; got {self.loss!r}")
         X, y = self._validated(X, y, y_numeric=True, multi_output=True)
-        self._fit(X, check_targets("y", y, length=len(X)))
+        self._fit(X, check_targets("y", y, length=len(X)), y)
         return self
 
     def predict(self, X: Any) -> FloatArray:
@@ -320,7 +321,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
             raise InvalidInputError(
                 f"Classifier can't train when only one class is present; y holds only {self.classes_.tolist()[0]!r}."
             )
-        self._fit(X, encode_classes(codes, n_classes, loss))
+        self._fit(X, encode_classes(codes, n_classes, loss), y)
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -343,7 +344,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         return class_probabilities(self._output(X), get_loss(self.loss))
 
 
-def _warn_of_scales(X: FloatArray) -> None:
+def warn_of_scales(X: FloatArray) -> None:
+    """Warn where columns differ so much in scale that quantized weights cannot make up for it."""
     # Divided first, so that squares of extreme values stay finite; those are refused later, by name.
     largest = float(np.abs(X).max()) or 1.0
     varying = X.max(axis=0) > X.min(axis=0)

@@ -218,20 +218,55 @@ def solve_and_sample(
     >>> optimal.certificate.kind, optimal.certificate.relative_gap <= 1e-6
     ('exact', True)
     """
+    check_sampling(n_neurons, shaping, refine, allotment, time_limit)
+    rng = check_random_state(random_state)
+    problem = TrainingProblem(X, y, beta=beta, loss=loss, activation=activation, levels=levels)
+    check_size(n_neurons, problem)
+    if refine == "exact" and problem.beta == 0.0:
+        raise InvalidInputError("beta must be > 0 for refine='exact', which prices neurons against beta D; got 0")
+    relaxation = solve_relaxation(problem, solver=solver, tol=tol, n_jobs=n_jobs)
+    return sample_from(
+        relaxation,
+        n_neurons,
+        shaping=shaping,
+        refine=refine,
+        allotment=allotment,
+        time_limit=time_limit,
+        n_jobs=n_jobs,
+        rng=rng,
+    )
+
+
+def check_sampling(n_neurons: int, shaping: str, refine: str, allotment: str, time_limit: float | None) -> None:
+    """Raise unless the settings of what follows a relaxation are allowed."""
     check_integer("n_neurons", n_neurons, minimum=1, maximum=MAX_NEURONS)
     check_choice("shaping", shaping, SHAPINGS)
     check_choice("allotment", allotment, ALLOTMENTS)
     check_choice("refine", refine, REFINEMENTS)
     _check_time_limit(time_limit)
-    rng = check_random_state(random_state)
-    problem = TrainingProblem(X, y, beta=beta, loss=loss, activation=activation, levels=levels)
+
+
+def check_size(n_neurons: int, problem: TrainingProblem) -> None:
+    """Raise unless there is a neuron for every output."""
     if n_neurons < problem.n_outputs:
         raise InvalidInputError(
             f"n_neurons must be at least {problem.n_outputs}, the number of outputs; got {n_neurons}"
         )
-    if refine == "exact" and problem.beta == 0.0:
-        raise InvalidInputError("beta must be > 0 for refine='exact', which prices neurons against beta D; got 0")
-    relaxation = solve_relaxation(problem, solver=solver, tol=tol, n_jobs=n_jobs)
+
+
+def sample_from(
+    relaxation: Relaxation,
+    n_neurons: int,
+    *,
+    shaping: str,
+    refine: str,
+    allotment: str,
+    time_limit: float | None,
+    n_jobs: int | None,
+    rng: np.random.Generator,
+) -> QSDPResult:
+    """Do what follows a relaxation in `solve_and_sample`; the settings are checked."""
+    problem = relaxation.problem
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
     with _timed(timings, "shape"):
         covariance = shape_covariance(relaxation, method=shaping)

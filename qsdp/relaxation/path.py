@@ -220,7 +220,12 @@ def relaxation_path(
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
     check_jobs(n_jobs)
-    return path_with(problem, given, share, solver, settings, regularization, n_jobs=n_jobs)
+    path, stopped = path_with(problem, given, share, solver, settings, regularization, n_jobs=n_jobs)
+    if stopped is not None:
+        wanted = given if isinstance(given, int) else len(given)
+        warn(f"the path was stopped ({stopped}) after {len(path)} of {wanted} betas, at beta={path.betas.min():g}")
+    warn_of_gaps(path)
+    return path
 
 
 def path_with(
@@ -232,8 +237,11 @@ def path_with(
     regularization: str,
     *,
     n_jobs: int | None = None,
-) -> RelaxationPath:
-    """Return `relaxation_path` of arguments that are checked, with the reductions of the settings if they have any."""
+) -> tuple[RelaxationPath, str | None]:
+    """Return `relaxation_path` of arguments that are checked, without warnings, and why betas are missing, if any are.
+
+    Reductions that the settings have are used.
+    """
     began = time.perf_counter()
     settings = replace(settings, reductions=settings.reductions or Reductions())
     largest, weights = _zero(problem, regularization)
@@ -274,9 +282,9 @@ def path_with(
             break
         # The zero point is no start: it has no scale.
         last = relaxation if np.any(relaxation.blocks[2] > 0.0) else None
-    _warn_of_gaps(solved, grid, stopped)
     kept = sorted(solved)
-    return RelaxationPath(read_only(grid[kept]), tuple(solved[index] for index in kept))
+    path = RelaxationPath(read_only(grid[kept]), tuple(solved[index] for index in kept))
+    return path, stopped if len(path) < len(grid) else None
 
 
 def geometric(largest: float, fraction: float, number: int) -> FloatArray:
@@ -344,17 +352,13 @@ def _why_stopped(relaxation: Relaxation, deadline: float | None) -> str | None:
     return "time limit" if late and relaxation.status != "optimal" else None
 
 
-def _warn_of_gaps(solved: dict[int, Relaxation], grid: FloatArray, stopped: str | None) -> None:
-    if stopped is not None and len(solved) < len(grid):
-        warn(
-            f"the path was stopped ({stopped}) after {len(solved)} of {len(grid)} betas, at "
-            f"beta={min(grid[index] for index in solved):g}"
-        )
-    loose = {index: relaxation for index, relaxation in solved.items() if relaxation.status != "optimal"}
+def warn_of_gaps(path: RelaxationPath) -> None:
+    """Warn of gaps that are larger than was asked for."""
+    loose = [relaxation for relaxation in path if relaxation.status != "optimal"]
     if loose:
-        worst = max(loose, key=lambda index: loose[index].relative_gap)
+        worst = max(loose, key=lambda relaxation: relaxation.relative_gap)
         warn(
-            f"{len(loose)} of {len(solved)} betas have a certified relative gap larger than asked for, at most "
-            f"{loose[worst].relative_gap:.2g} at beta={grid[worst]:g} (status of solver {loose[worst].solver!r}: "
-            f"{loose[worst].solver_status}); their bounds are valid but loose"
+            f"{len(loose)} of {len(path)} betas have a certified relative gap larger than asked for, at most "
+            f"{worst.relative_gap:.2g} at beta={worst.problem.beta:g} (status of solver {worst.solver!r}: "
+            f"{worst.solver_status}); their bounds are valid but loose"
         )
