@@ -17,6 +17,7 @@ from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution, finish
 from qsdp.relaxation.splitting import solve_splitting
+from qsdp.relaxation.splitting.acceleration import Anderson
 from qsdp.relaxation.splitting.data_step import GramStep, IterativeStep, KernelStep, choose_step, gram_in_basis
 
 STEPS = ("kernel", "gram", "iterative")
@@ -312,3 +313,32 @@ def test_start_without_duals():
     cold, _ = raw_solution(problem, 1e-6)
     warm = solve_splitting(instance, Limits(1e-6, 5000), replace(cold, nu=None, z=None))
     assert warm.status == "optimal"
+
+
+# -- acceleration ----------------------------------------------------------------------------------------
+
+
+def iterate(accelerated: bool, steps: int, n: int = 12) -> float:
+    """Return the distance from the fixed point of a linear map after some steps."""
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    map_ = Q @ np.diag(np.linspace(0.2, 0.99, n)) @ Q.T
+    fixed = rng.standard_normal(n)
+    method, x = Anderson(), np.zeros(n)
+    for _ in range(steps):
+        image = fixed + map_ @ (x - fixed)
+        x = method.extrapolate(image, image - x) if accelerated else image
+    return float(np.linalg.norm(x - fixed))
+
+
+def test_acceleration_solves_linear_maps_as_krylov_methods_do():
+    assert iterate(True, 40) < 1e-5
+    assert iterate(False, 40) > 0.1
+
+
+def test_acceleration_forgets_what_misleads():
+    method = Anderson()
+    for size in (1.0, 0.5, 0.25):
+        method.extrapolate(np.array([size]), np.array([size]))
+    image = np.array([7.0])
+    np.testing.assert_array_equal(method.extrapolate(image, np.array([100.0])), image)
