@@ -189,7 +189,7 @@ def test_every_stop_leaves_a_valid_pair(loss):
     problem = problem_of(loss)
     optimum = qsdp.solve_relaxation(problem, solver="interior", tol=1e-6)
     for k in range(0, 60, 5):
-        raw, told = raw_solution(problem, 1e-9, callback=lambda progress, k=k: progress.iteration == k)
+        raw, told = raw_solution(problem, 1e-15, callback=lambda progress, k=k: progress.iteration == k)
         assert raw.status == "stopped by the callback"
         assert raw.iterations == k == told[-1].iteration
         relaxation = assert_certified(problem, raw)

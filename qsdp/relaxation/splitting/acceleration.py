@@ -9,10 +9,13 @@ from qsdp._validation import FloatArray
 
 __all__ = ["Anderson"]
 
-#: Residuals that are remembered, and what is added to the diagonal of their products, as a share of its mean.
-_MEMORY, _RIDGE = 8, 1e-8
+#: Floats of the steps that are remembered, and their number at least and at most.
+_FLOATS, _FEWEST, _MOST = 2**21, 5, 100
 
-#: Growth of the residual at which what is remembered misleads.
+#: What is added to the diagonal of the products of the steps, as a share of its mean.
+_RIDGE = 1e-10
+
+#: Growth over the smallest residual at which what is remembered misleads.
 _GROWTH = 2.0
 
 
@@ -25,26 +28,44 @@ class Anderson:
     """
 
     def __init__(self) -> None:
-        self._images: list[FloatArray] = []
-        self._residuals: list[FloatArray] = []
-        self._size = np.inf
+        self._smallest = np.inf
+        self._forget()
+
+    def _forget(self) -> None:
+        self._count = 0
+        self._last: tuple[FloatArray, FloatArray] | None = None
 
     def extrapolate(self, image: FloatArray, residual: FloatArray) -> FloatArray:
         """Return the next point, from the image and the residual of the last one (flat arrays)."""
         size = float(np.linalg.norm(residual))
-        if not size <= _GROWTH * self._size:
-            self._images, self._residuals = [], []
-        self._size = size
-        self._images = [*self._images[-_MEMORY:], image]
-        self._residuals = [*self._residuals[-_MEMORY:], residual]
-        if len(self._images) < 3 or size == 0.0:
+        if not size <= _GROWTH * self._smallest:
+            self._forget()
+            self._smallest = size
+        self._smallest = min(self._smallest, size)
+        if self._last is not None:
+            self._remember(image - self._last[0], residual - self._last[1])
+        self._last = image, residual
+        k = min(self._count, len(self._residuals)) if self._count else 0
+        if k < 2 or size == 0.0:
             return image
-        steps = np.diff(np.stack(self._residuals), axis=0)
-        products = steps @ steps.T
-        products[np.diag_indices_from(products)] += _RIDGE * float(np.trace(products)) / len(products)
+        products = self._products[:k, :k].copy()
+        products[np.diag_indices(k)] += _RIDGE * float(np.trace(products)) / k
         try:
-            weights = scipy.linalg.solve(products, steps @ residual, assume_a="pos", check_finite=False)
+            factor = scipy.linalg.cho_factor(products, check_finite=False)
         except scipy.linalg.LinAlgError:
             return image
-        point: FloatArray = image - np.diff(np.stack(self._images), axis=0).T @ weights
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights = scipy.linalg.cho_solve(factor, self._residuals[:k] @ residual, check_finite=False)
+            point: FloatArray = image - weights @ self._images[:k]
         return point if np.all(np.isfinite(point)) else image
+
+    def _remember(self, image: FloatArray, residual: FloatArray) -> None:
+        """Put a step in the place of the oldest one."""
+        if self._count == 0:
+            memory = min(max(_FLOATS // image.size, _FEWEST), _MOST)
+            self._images, self._residuals = np.zeros((memory, image.size)), np.zeros((memory, image.size))
+            self._products = np.zeros((memory, memory))
+        place = self._count % len(self._images)
+        self._images[place], self._residuals[place] = image, residual
+        self._products[place] = self._products[:, place] = self._residuals @ residual
+        self._count += 1
