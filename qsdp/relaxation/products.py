@@ -9,6 +9,7 @@ Without a device that is NumPy; with one, such as "cpu" or "cuda", torch, which 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -67,7 +68,7 @@ class _NumPy:
 class _Torch:
     def __init__(self, dtype: Any, device: str) -> None:
         try:
-            import torch
+            torch = importlib.import_module("torch")
         except ImportError as error:
             raise UnavailableSolverError(f"device={device!r} needs torch: pip install torch") from error
         self._torch = torch
@@ -177,11 +178,9 @@ class Products:
         a, b, c = self._data.coefficients
         spread = self.take(mixing.T)
         weighted = sum((self.take(nu) @ spread) * image.x for nu, image in terms)
-        inner = self._library.give(self._X.T @ weighted)
+        inner = a * self._library.give(self._X.T @ weighted)
         if not self._data.lifted:
-            inner *= a
             return inner
-        inner *= a
         last = 0.5 * b * self._library.give(self.take(np.ones(self._data.n_rows)) @ weighted)
         for nu, image in terms:
             entries = mixing * image.t[:, None]

@@ -17,8 +17,8 @@ __all__ = ["follow"]
 
 #: Radius of the first region, as a share of the norm of the factors.
 _FIRST_RADIUS = 0.3
-#: Products with the Hessian a step at most, and the least accuracy of its system.
-_MOST_PRODUCTS, _ACCURACY = 60, 0.1
+#: Products with the Hessian a step at most, at settled points and before, and the least accuracy of its system.
+_SETTLED_PRODUCTS, _MOST_PRODUCTS, _ACCURACY = 300, 60, 0.1
 #: Attempts at a step, each a quarter of the one before.
 _ATTEMPTS = 8
 #: Share of the predicted decrease that a step must reach, and those at which the region shrinks and grows.
@@ -30,7 +30,7 @@ _FIRST_PROMISE, _STEPS = 0.03, 8
 _AIM, _EARLIER = 0.1, 3.0
 #: A point is settled when steps promise less than this share of the gap. A proof there that lowers neither the gap to
 #: this share nor the objective by this share of the gap is idle; the method gives up after so many.
-_SETTLED, _LESS, _IMPROVEMENT, _IDLE_PROOFS = 0.1, 0.9, 0.05, 5
+_SETTLED, _LESS, _IMPROVEMENT, _IDLE_PROOFS = 0.1, 0.98, 0.05, 8
 #: New columns have entries of these shares of the root of r at most, the first at which the objective does not rise.
 _SIZES = (5e-2, 1e-2, 2e-3, 4e-4)
 #: Columns with squares below this share of the gap, relative to the largest, are dropped.
@@ -137,8 +137,9 @@ class _Iteration:
         point = self.point
         if self._radius is None:
             self._radius = _FIRST_RADIUS * point.metric_norm()
-        accuracy = min(_ACCURACY, math.sqrt(2.0 * self._promise))
-        step = newton_step(point, self._radius, accuracy, _MOST_PRODUCTS)
+        promise = self._promise
+        most = _SETTLED_PRODUCTS if promise < _SETTLED * self._gap else _MOST_PRODUCTS
+        step = newton_step(point, self._radius, min(_ACCURACY, math.sqrt(2.0 * promise)), most)
         rounding = _ROUNDING * abs(point.value)
         share = 1.0
         for _ in range(_ATTEMPTS):

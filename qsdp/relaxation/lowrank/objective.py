@@ -16,8 +16,8 @@ from qsdp.relaxation.products import Image, Products
 
 __all__ = ["Data", "Objective", "Point"]
 
-#: Entries beyond which single precision would overflow in products.
-_LARGEST_SINGLE = 1e9
+#: Entries beyond which single precision would overflow in products, and data of so few numbers that it saves no time.
+_LARGEST_SINGLE, _SMALL = 1e9, 2**20
 #: Factor by which a step along the rays from zero changes a matrix at most.
 _LARGEST_SCALE = 4.0
 
@@ -25,14 +25,15 @@ _LARGEST_SCALE = 4.0
 class Data:
     """The data and what is computed of them once: for all outputs, and all points.
 
-    Newton's systems are solved with products in single precision; values, gradients and proofs are of double.
+    Newton's systems of large data are solved in single precision; values, gradients and proofs are of double.
     """
 
     def __init__(self, data: QuadraticMap, device: str | None) -> None:
         self.map = data
         self.exact = Products(data, np.float64, device)
         largest = max(float(np.abs(data.X).max(initial=0.0)), *(abs(value) for value in data.coefficients))
-        self.quick = Products(data, np.float32, device) if largest < _LARGEST_SINGLE else self.exact
+        single = largest < _LARGEST_SINGLE and data.X.size > _SMALL
+        self.quick = Products(data, np.float32, device) if single else self.exact
 
     @cached_property
     def moments(self) -> FloatArray:
