@@ -180,6 +180,12 @@ class Incumbent:
         """Seconds since the start."""
         return time.perf_counter() - self._start
 
+    @property
+    def expired(self) -> bool:
+        """Whether the time limit has passed."""
+        limit = self._limits.time_limit
+        return limit is not None and self.elapsed >= limit
+
     def stop(self, iteration: int) -> str | None:
         """Return why the method has to stop, or None."""
         self.iteration = iteration
@@ -190,7 +196,7 @@ class Incumbent:
             return "optimal"
         if iteration >= limits.max_iter:
             return "iteration limit"
-        if limits.time_limit is not None and self.elapsed >= limits.time_limit:
+        if self.expired:
             return "time limit"
         return None
 

@@ -139,7 +139,8 @@ class _Iteration:
             self._radius = _FIRST_RADIUS * point.metric_norm()
         promise = self._promise
         most = _SETTLED_PRODUCTS if promise < _SETTLED * self._gap else _MOST_PRODUCTS
-        step = newton_step(point, self._radius, min(_ACCURACY, math.sqrt(2.0 * promise)), most)
+        accuracy = min(_ACCURACY, math.sqrt(2.0 * promise))
+        step = newton_step(point, self._radius, accuracy, most, lambda: self._incumbent.expired)
         rounding = _ROUNDING * abs(point.value)
         share = 1.0
         for _ in range(_ATTEMPTS):

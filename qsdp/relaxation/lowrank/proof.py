@@ -39,7 +39,7 @@ class KnownEvaluation(DirectEvaluation):
         self._M: FloatArray | None = None
 
     def know(self, prediction: FloatArray, M: FloatArray) -> None:
-        """Take predictions of the next point and the adjoint at the next dual vector; None ends that."""
+        """Take the predictions of the points and the adjoint at the dual vectors that come until the next call."""
         shape = self.instance.target.shape
         self._prediction, self._M = prediction.reshape(shape), M
 

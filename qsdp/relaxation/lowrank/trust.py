@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +43,9 @@ class Step:
         return -share * self.slope - 0.5 * share * share * self.curvature
 
 
-def newton_step(point: Point, radius: float, accuracy: float, most: int) -> Step:
+def newton_step(
+    point: Point, radius: float, accuracy: float, most: int, expired: Callable[[], bool] = lambda: False
+) -> Step:
     """Return an approximate minimiser of the quadratic model within the radius.
 
     Parameters
@@ -54,6 +57,8 @@ def newton_step(point: Point, radius: float, accuracy: float, most: int) -> Step
         Of the residual, relative to the gradient.
     most : int
         Products with the Hessian at most.
+    expired : callable
+        Asked after every product whether it has to be the last.
     """
     g = point.gradient
     x, Hx = np.zeros_like(g), np.zeros_like(g)
@@ -78,7 +83,7 @@ def newton_step(point: Point, radius: float, accuracy: float, most: int) -> Step
         r = r - share * Hp
         z = point.precondition(r)
         rz, before = float(np.vdot(r, z)), rz
-        if rz <= accuracy * accuracy * first:
+        if rz <= accuracy * accuracy * first or expired():
             break
         turn = rz / before
         xp, pp = turn * (xp + share * pp), rz + turn * turn * pp

@@ -1,0 +1,24 @@
+"""What the low-rank method costs."""
+
+from __future__ import annotations
+
+import math
+
+from qsdp.relaxation.instance import Instance
+
+__all__ = ["operations"]
+
+#: Products with the data of a solve, Newton steps times conjugate gradients, and the columns of its factors: typical of
+#: prices at which a network generalises. At small ones the rank is higher, and other methods are better.
+_PRODUCTS, _COLUMNS = 2000, 80
+
+#: Columns of the data below which other methods need no low rank.
+_FEWEST_COLUMNS = 150
+
+
+def operations(instance: Instance) -> float:
+    """Return about how many floating-point operations a solve takes; infinity where the method is not meant for it."""
+    if instance.size < _FEWEST_COLUMNS:
+        return math.inf
+    thin = 8.0 * instance.map.n_rows * instance.size * min(instance.size, _COLUMNS)
+    return _PRODUCTS * (thin + 30.0 * instance.size**2 * _COLUMNS) * instance.n_blocks
