@@ -58,10 +58,10 @@ def solve_relaxation(
     Parameters
     ----------
     problem : TrainingProblem
-    solver : {"auto", "interior", "splitting", "scs", "clarabel", "mosek", "cvxopt"}, default="auto"
-        "interior" and "splitting" are this package's own; "auto" takes the one of them that needs fewer
-        operations: the interior-point method for moderate sizes, operator splitting beyond. The others go
-        through CVXPY.
+    solver : {"auto", "interior", "splitting", "low-rank", "scs", "clarabel", "mosek", "cvxopt"}, default="auto"
+        The first three are this package's own; "auto" takes the one of them that needs the fewest operations: the
+        interior-point method for moderate sizes, operator splitting beyond, factors of low rank for hundreds of
+        columns. The others go through CVXPY.
     tol : float, default=1e-6
         > 0. For this package's own solvers the relative certified gap, of every output, at which they stop. For
         the others their own accuracy: one that reports success with a certified relative gap above ``100 tol``
@@ -85,7 +85,8 @@ def solve_relaxation(
         Solution of a problem with the same data, as for another beta, to start one of this package's own solvers
         from.
     device : str, optional
-        Where heavy products run, for solvers that take one.
+        Device of torch on which heavy products run, such as "cuda", for solvers that take one ("low-rank"); None is
+        NumPy on the processor.
 
     Returns
     -------

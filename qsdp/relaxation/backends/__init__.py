@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 
+import numpy as np
+
 from qsdp._validation import check_choice
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.losses import Loss
-from qsdp.relaxation.backends import clarabel, cvxopt, interior, mosek, scs, splitting
+from qsdp.relaxation.backends import clarabel, cvxopt, interior, low_rank, mosek, scs, splitting
 from qsdp.relaxation.backends.base import Backend, Settings
 from qsdp.relaxation.instance import Instance
 
@@ -19,12 +21,17 @@ BACKENDS: dict[str, Backend] = {
     for backend in (
         interior.BACKEND,
         splitting.BACKEND,
+        low_rank.BACKEND,
         scs.BACKEND,
         clarabel.BACKEND,
         mosek.BACKEND,
         cvxopt.BACKEND,
     )
 }
+
+
+#: Operations of a second or so: below that "auto" takes the interior-point method, which needs no luck.
+_NEGLIGIBLE = 1e11
 
 
 def missing(backend: Backend) -> str | None:
@@ -89,7 +96,7 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
     able = [BACKENDS[name] for name, reason in reasons.items() if reason is None]
     own = [backend for backend in able if backend.operations is not None]
     if own:
-        return min(own, key=lambda backend: backend.operations(instance) if backend.operations else 0.0)
+        return min(own, key=lambda one: max(one.operations(instance), _NEGLIGIBLE) if one.operations else np.inf)
     if able:
         return able[0]
     raise UnavailableSolverError("no solver can be used: " + "; ".join(str(reason) for reason in reasons.values()))

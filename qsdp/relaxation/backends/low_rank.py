@@ -1,0 +1,29 @@
+"""Factors of low rank, a second-order method of this package for hundreds of columns."""
+
+from __future__ import annotations
+
+from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.lowrank import operations, solve_low_rank
+from qsdp.relaxation.solution import RawSolution
+
+_MAX_ITER = 500
+
+
+def _solve(instance: Instance, settings: Settings) -> RawSolution:
+    return solve_low_rank(instance, settings.limits(_MAX_ITER), settings.start, settings.device)
+
+
+BACKEND = Backend(
+    name="low-rank",
+    package="qsdp",
+    install="",
+    cones=frozenset({"quadratic", "exponential"}),
+    iteration_limit=True,
+    time_limit=True,
+    solve=_solve,
+    certified=True,
+    operations=operations,
+    losses=frozenset({"squared", "huber", "squared_hinge", "logistic", "cross_entropy"}),
+    devices=True,
+)
