@@ -11,6 +11,7 @@ from joblib import Parallel, delayed
 from rich.console import Console
 
 from qsdp._validation import check_choice, check_integer, check_jobs, check_real, warn
+from qsdp._work import blas_threads
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, Backend, Settings, choose_backend
@@ -24,6 +25,9 @@ __all__ = ["check_callback", "solve_relaxation", "solve_with"]
 #: Factors on the tolerance of successive attempts: of solvers with an accuracy of their own, and of this package's.
 _TIGHTENINGS = (1.0, 1e-2, 1e-4)
 _MARGINS = (1.0, 0.3, 0.03)
+
+#: Floating-point operations of a solve up to which it has one thread.
+_SMALL = 3e9
 
 #: Multiple of the tolerance beyond which "auto" tries a second solver, and the iterations it gives that one.
 _FAR, _ANOTHER_TRY = 100.0, 3000
@@ -162,9 +166,12 @@ def solve_with(
     if (trivial := _zero_if_optimal(problem, settings.tol, regularization, quiet=quiet)) is not None:
         return trivial
     if backend.certified:
-        relaxation = _solve_certified(problem, normal, units, backend, settings, regularization)
-        if solver == "auto" and _worth_another_try(relaxation, settings):
-            relaxation = _tried_again(relaxation, normal, units, settings, regularization)
+        # Threads that share small matrices wait for one another: on a busy machine much longer than they work.
+        small = backend.operations is not None and backend.operations(normal) < _SMALL
+        with blas_threads(1 if small else None):
+            relaxation = _solve_certified(problem, normal, units, backend, settings, regularization)
+            if solver == "auto" and _worth_another_try(relaxation, settings):
+                relaxation = _tried_again(relaxation, normal, units, settings, regularization)
         return relaxation
     if problem.vector and not problem.loss.coupled:
         return _solve_outputs(problem, backend, settings, regularization, n_jobs)
