@@ -138,6 +138,13 @@ def test_products_in_torch(monkeypatch, activation):
     assert_certified(problem, raw)
 
 
+def test_a_coupled_output_that_hardly_counts():
+    # Its best multiple is zero at first, and it has to come back.
+    X, y = data(200, 6, "cross_entropy", seed=3)
+    y = np.where(np.arange(200) < 5, 3, y)
+    assert_agrees(qsdp.TrainingProblem(X, y, beta=3.0, loss="cross_entropy"), 1e-5)
+
+
 def test_bound_is_below_the_enumerated_optimum():
     X, y = data(12, 4, "squared")
     for beta in (0.1, 1.0, 5.0):

@@ -20,6 +20,8 @@ __all__ = ["Data", "Objective", "Point"]
 _LARGEST_SINGLE, _SMALL = 1e9, 2**20
 #: Factor by which a step along the rays from zero changes a matrix at most.
 _LARGEST_SCALE = 4.0
+#: An output that should vanish keeps a radius that costs this share of the objective: from zero none comes back.
+_LEAST_COST = 1e-9
 
 
 class Data:
@@ -78,6 +80,7 @@ class Objective:
         """Return the best multiples of the outputs' predictions, by Newton's method."""
         scales = np.ones(len(costs))
         value = self.fit.value(prediction) + float(costs.sum())
+        least = np.minimum(1.0, _LEAST_COST * abs(value) / np.maximum(costs, 1e-300))
         for _ in range(30):
             at = prediction * scales
             gradient = np.sum(self.fit.gradient(at) * prediction, axis=0) + costs
@@ -87,7 +90,7 @@ class Objective:
             step = -gradient / bend
             if not np.all(np.isfinite(step)) or -float(gradient @ step) <= 1e-13 * abs(value):
                 break
-            aim = np.clip(scales + step, scales / _LARGEST_SCALE, scales * _LARGEST_SCALE)
+            aim = np.clip(scales + step, np.maximum(scales / _LARGEST_SCALE, least), scales * _LARGEST_SCALE)
             for _ in range(30):
                 trial = self.fit.value(prediction * aim) + float(costs @ aim)
                 if trial < value:
