@@ -2,6 +2,8 @@
 
 import importlib.util
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -96,8 +98,8 @@ def test_blocks_change_nothing(monkeypatch):
     np.testing.assert_allclose(cut.adjoint(nu), whole.adjoint(nu), rtol=0, atol=1e-13)
 
 
-@pytest.mark.skipif(HAS_TORCH, reason="torch is installed")
-def test_a_device_without_torch():
+def test_a_device_without_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UnavailableSolverError, match="device='cuda' needs torch"):
         Products(quadratic_map((1.0, 0.0, 0.0), False), device="cuda")
 

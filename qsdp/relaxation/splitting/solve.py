@@ -210,6 +210,11 @@ class _Iteration:
             scales = trials[values.argmin(axis=0)]
         rs = scales * radii
         r = float(rs[own].mean())
+        at_zero = float(ray.values(np.zeros(len(costs)))[0 if instance.loss.coupled else own].sum())
+        along = float((ray.values(scales) + scales * costs)[0 if instance.loss.coupled else own].sum())
+        if not along < at_zero:
+            # The gradient leads nowhere. No objective is above that of zero: a tenth of what that allows is a guess.
+            r = 0.1 * at_zero / ((instance.capacity or 1.0) * len(own))
         # Half the second derivative for the squared loss; for others one that balances gradient and predictions.
         return z, r, 2.0 if self._squared else 0.25
 
