@@ -1,7 +1,6 @@
 """Products with dense matrices and with columns, against the map; in NumPy, and in torch where it is installed."""
 
 import importlib.util
-
 import sys
 
 import numpy as np
