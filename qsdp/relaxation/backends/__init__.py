@@ -90,13 +90,16 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
         if (refusal := _refusal(BACKENDS[solver], instance.loss, settings)) is not None:
             raise SolverError(refusal)
         return BACKENDS[solver]
-    reasons = {
-        name: _refusal(backend, instance.loss, settings) or missing(backend) for name, backend in BACKENDS.items()
-    }
-    able = [BACKENDS[name] for name, reason in reasons.items() if reason is None]
-    own = [backend for backend in able if backend.operations is not None]
+    own = [
+        backend
+        for backend in BACKENDS.values()
+        if backend.operations is not None and _refusal(backend, instance.loss, settings) is None
+    ]
     if own:
         return min(own, key=lambda one: max(one.operations(instance), _NEGLIGIBLE) if one.operations else np.inf)
+    # Looking for packages and licences takes longer than a small solve.
+    reasons = {name: _refusal(other, instance.loss, settings) or missing(other) for name, other in BACKENDS.items()}
+    able = [BACKENDS[name] for name, reason in reasons.items() if reason is None]
     if able:
         return able[0]
     raise UnavailableSolverError("no solver can be used: " + "; ".join(str(reason) for reason in reasons.values()))
