@@ -13,7 +13,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from qsdp._validation import check_jobs
 
-__all__ = ["blas_threads", "blocks", "count_jobs", "in_threads"]
+__all__ = ["blas_threads", "blocks", "count_jobs", "few_threads", "in_threads"]
 
 #: Floats of one temporary array, 8 MiB: large enough for the linear algebra to be at its speed (a thousand rows of 1000
 #: columns), small enough for what follows to find it in the cache. What is evaluated takes a few of them a thread.
@@ -65,6 +65,11 @@ def blas_threads(limit: int | None) -> AbstractContextManager[object]:
         return nullcontext()
     limited: AbstractContextManager[object] = _controller().limit(limits=limit)
     return limited
+
+
+def few_threads(*, small: bool) -> AbstractContextManager[object]:
+    """Return a context of one thread where products are `small`: several would only wait for one another."""
+    return blas_threads(1 if small else None)
 
 
 @functools.cache

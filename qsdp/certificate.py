@@ -35,8 +35,6 @@ _TIE = 1e-9
 #: Relative gap up to which a network with an exact bound is called globally optimal to that gap.
 _OPTIMAL = 1e-4
 
-_EPS = float(np.finfo(np.float64).eps)
-
 
 @dataclass(frozen=True)
 class Certificate(Gap):

@@ -49,6 +49,45 @@ class _CrossValidated:
 
     _plain: type[QuantizedNetworkClassifier] | type[QuantizedNetworkRegressor]
 
+    def __init__(
+        self: Any,
+        n_neurons: int = 1000,
+        *,
+        betas: Any = 20,
+        cv: Any = 5,
+        scoring: Any = None,
+        evaluate: str = "relaxation",
+        loss: str | Loss = "squared",
+        activation: str | Sequence[float] | PolynomialActivation | None = None,
+        levels: int = 2,
+        constant_column: bool = True,
+        solver: str = "auto",
+        shaping: str = "krivine",
+        refine: str = "none",
+        allotment: str = "equal",
+        time_limit: float | None = TIME_LIMIT,
+        tol: float = 1e-6,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_neurons = n_neurons
+        self.betas = betas
+        self.cv = cv
+        self.scoring = scoring
+        self.evaluate = evaluate
+        self.loss = loss
+        self.activation = activation
+        self.levels = levels
+        self.constant_column = constant_column
+        self.solver = solver
+        self.shaping = shaping
+        self.refine = refine
+        self.allotment = allotment
+        self.time_limit = time_limit
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
     def _fit(self: Any, X: FloatArray, target: FloatArray, y: npt.NDArray[Any]) -> None:
         betas = check_betas(self.betas)
         check_flag("constant_column", self.constant_column)
@@ -293,45 +332,6 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
 
     _plain = QuantizedNetworkClassifier
 
-    def __init__(
-        self,
-        n_neurons: int = 1000,
-        *,
-        betas: Any = 20,
-        cv: Any = 5,
-        scoring: Any = None,
-        evaluate: str = "relaxation",
-        loss: str | Loss = "squared",
-        activation: str | Sequence[float] | PolynomialActivation | None = None,
-        levels: int = 2,
-        constant_column: bool = True,
-        solver: str = "auto",
-        shaping: str = "krivine",
-        refine: str = "none",
-        allotment: str = "equal",
-        time_limit: float | None = TIME_LIMIT,
-        tol: float = 1e-6,
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_neurons = n_neurons
-        self.betas = betas
-        self.cv = cv
-        self.scoring = scoring
-        self.evaluate = evaluate
-        self.loss = loss
-        self.activation = activation
-        self.levels = levels
-        self.constant_column = constant_column
-        self.solver = solver
-        self.shaping = shaping
-        self.refine = refine
-        self.allotment = allotment
-        self.time_limit = time_limit
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
 
 class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
     r"""Regression by a network with quantized first-layer weights, of a beta chosen by cross-validation.
@@ -372,42 +372,3 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
     """
 
     _plain = QuantizedNetworkRegressor
-
-    def __init__(
-        self,
-        n_neurons: int = 1000,
-        *,
-        betas: Any = 20,
-        cv: Any = 5,
-        scoring: Any = None,
-        evaluate: str = "relaxation",
-        loss: str | Loss = "squared",
-        activation: str | Sequence[float] | PolynomialActivation | None = None,
-        levels: int = 2,
-        constant_column: bool = True,
-        solver: str = "auto",
-        shaping: str = "krivine",
-        refine: str = "none",
-        allotment: str = "equal",
-        time_limit: float | None = TIME_LIMIT,
-        tol: float = 1e-6,
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_neurons = n_neurons
-        self.betas = betas
-        self.cv = cv
-        self.scoring = scoring
-        self.evaluate = evaluate
-        self.loss = loss
-        self.activation = activation
-        self.levels = levels
-        self.constant_column = constant_column
-        self.solver = solver
-        self.shaping = shaping
-        self.refine = refine
-        self.allotment = allotment
-        self.time_limit = time_limit
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state

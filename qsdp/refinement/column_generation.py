@@ -18,6 +18,7 @@ from qsdp._validation import (
     check_random_state,
     check_real,
 )
+from qsdp._work import few_threads
 from qsdp.activations import PolynomialActivation
 from qsdp.certificate import Certificate, certificate_of, check_fits
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -25,7 +26,6 @@ from qsdp.networks import BilinearNetwork
 from qsdp.polynomial import QUADRATIC, PolynomialNetwork
 from qsdp.pricing import BilinearOracle, PolynomialOracle, Price, PriceTree
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._threads import few_threads
 from qsdp.refinement.generation import Clock, Offer, Outcome, Proven, Round, generate
 from qsdp.refinement.master import Atoms, Master
 from qsdp.refinement.refit import network_of

@@ -11,13 +11,13 @@ import numpy as np
 
 from qsdp._gap import Gap
 from qsdp._validation import check_choice, check_integer, check_random_state, check_real, warn
+from qsdp._work import few_threads
 from qsdp.certificate import check_fits
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._enumeration import enumerate_best
 from qsdp.refinement._exchange import exchange, greedy_network, random_network
-from qsdp.refinement._threads import few_threads
 from qsdp.refinement.polish import Run, better, deadline_of, is_small, perturbed
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.sampling import MAX_NEURONS, allot, sample_network

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from qsdp._validation import check_integer, check_random_state, check_real, warn
-from qsdp._work import count_jobs, in_threads
+from qsdp._work import count_jobs, few_threads, in_threads
 from qsdp.certificate import check_fits
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import Descent, Samples
 from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revive, reweight
-from qsdp.refinement._threads import few_threads
 
 __all__ = ["polish"]
 

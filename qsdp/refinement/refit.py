@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._validation import FloatArray, check_choice, check_real
-from qsdp._work import blocks
+from qsdp._work import blocks, few_threads
 from qsdp.certificate import check_fits
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import power_of_two
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._threads import few_threads
 from qsdp.refinement.generation import Clock, Offer, generate
 from qsdp.refinement.master import Atoms, Master
 from qsdp.refinement.restricted import solve_restricted, sparsify

@@ -11,7 +11,7 @@ from joblib import Parallel, delayed
 from rich.console import Console
 
 from qsdp._validation import check_choice, check_integer, check_jobs, check_real, warn
-from qsdp._work import blas_threads
+from qsdp._work import few_threads
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, Backend, Settings, choose_backend
@@ -168,7 +168,7 @@ def solve_with(
     if backend.certified:
         # Threads that share small matrices wait for one another: on a busy machine much longer than they work.
         small = backend.operations is not None and backend.operations(normal) < _SMALL
-        with blas_threads(1 if small else None):
+        with few_threads(small=small):
             relaxation = _solve_certified(problem, normal, units, backend, settings, regularization)
             if solver == "auto" and _worth_another_try(relaxation, settings):
                 relaxation = _tried_again(relaxation, normal, units, settings, regularization)
