@@ -201,9 +201,9 @@ def gram_in_basis(
     """
     gram, products = gram_of(data, targets, reductions)
     _, _, factors = symmetric_basis(data.size)
-    # Not the factors again: their squares miss two by a rounding error, which terms that cancel would show.
-    counts = np.where(factors == 1.0, 1.0, 2.0) / factors
-    return gram * counts * counts[:, None], products * counts[:, None]
+    gram *= factors
+    gram *= factors[:, None]
+    return gram, products * factors[:, None]
 
 
 def _squared_point(squares: FloatArray, linear: FloatArray, curved: FloatArray) -> Ray:
