@@ -10,21 +10,10 @@ from typing import Protocol
 import numpy as np
 
 from qsdp._validation import FloatArray
-from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.bounds import best_scale, dual_value
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.reductions import Reductions, gram_of
 
-__all__ = [
-    "DirectEvaluation",
-    "Evaluation",
-    "GramEvaluation",
-    "Ray",
-    "gram_in_basis",
-    "symmetric_basis",
-    "to_matrices",
-    "to_vectors",
-]
+__all__ = ["DirectEvaluation", "Evaluation", "GramEvaluation", "Ray", "symmetric_basis", "to_matrices", "to_vectors"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -190,20 +179,6 @@ def to_matrices(t: FloatArray, size: int) -> FloatArray:
     T[:, first, second] = t.T / factors
     T[:, second, first] = T[:, first, second]
     return T
-
-
-def gram_in_basis(
-    data: QuadraticMap, targets: FloatArray, reductions: Reductions | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Return the Gram matrix and the products with targets in the basis of `symmetric_basis`.
-
-    The Gram matrix of a map counts entries of the upper triangle; off-diagonal ones stand in two places.
-    """
-    gram, products = gram_of(data, targets, reductions)
-    _, _, factors = symmetric_basis(data.size)
-    gram *= factors
-    gram *= factors[:, None]
-    return gram, products * factors[:, None]
 
 
 def _squared_point(squares: FloatArray, linear: FloatArray, curved: FloatArray) -> Ray:

@@ -13,13 +13,12 @@ from test_interior_stops import DEGENERATE, assert_certified, problem_of
 import qsdp
 from qsdp.lifting import append_constant
 from qsdp.losses import LOSSES
-from qsdp.relaxation.evaluation import gram_in_basis
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution, finish
 from qsdp.relaxation.splitting import solve_splitting
 from qsdp.relaxation.splitting.acceleration import Anderson
-from qsdp.relaxation.splitting.data_step import GramStep, IterativeStep, KernelStep, choose_step
+from qsdp.relaxation.splitting.data_step import GramStep, IterativeStep, KernelStep, choose_step, gram_in_basis
 
 STEPS = ("kernel", "gram", "iterative")
 

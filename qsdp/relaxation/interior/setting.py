@@ -9,12 +9,12 @@ import numpy as np
 
 from qsdp._validation import FloatArray
 from qsdp.lifting import QuadraticMap
-from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, gram_in_basis
+from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, symmetric_basis
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.interior.coordinates import FactorCoordinates, SampleCoordinates
 from qsdp.relaxation.interior.newton import CoupledNewton, Newton, SingleNewton
 from qsdp.relaxation.interior.primal import PrimalNewton
-from qsdp.relaxation.reductions import Reductions
+from qsdp.relaxation.reductions import Reductions, gram_of
 
 __all__ = ["Setting", "Shared"]
 
@@ -43,7 +43,11 @@ class Shared:
         targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
         self._factor: FactorCoordinates | None = None
         if instance.loss.name == "squared" and data.n_rows > data.size * (data.size + 1) // 2:
-            self._gram, self._products = gram_in_basis(data, targets, reductions)
+            gram, products = gram_of(data, targets, reductions)
+            factors = symmetric_basis(data.size)[2]
+            # The Gram matrix counts entries of the upper triangle; off-diagonal ones stand in two places.
+            counts = np.where(factors == 1.0, 1.0, 2.0) / factors
+            self._gram, self._products = gram * counts * counts[:, None], products * counts[:, None]
             self._factor = FactorCoordinates(self._gram, data.size)
         else:
             self._samples = SampleCoordinates(data)

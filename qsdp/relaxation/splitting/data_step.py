@@ -22,8 +22,9 @@ from qsdp._validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import symmetric_basis, to_matrices, to_vectors
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.reductions import Reductions, gram_of
 
-__all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step", "operations"]
+__all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step", "gram_in_basis", "operations"]
 
 #: Bytes that a kernel or a Gram matrix may take, with its factor.
 _MEMORY = 3 * 2**30
@@ -211,6 +212,17 @@ def forward(data: QuadraticMap, T: FloatArray) -> FloatArray:
 def adjoint(data: QuadraticMap, nu: FloatArray) -> FloatArray:
     """Return matrices of shape (C, N, N) of vectors of shape (n, C)."""
     return np.stack([data.adjoint(column) for column in nu.T])
+
+
+def gram_in_basis(
+    data: QuadraticMap, targets: FloatArray, reductions: Reductions | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the Gram matrix and the products with targets in the basis of `symmetric_basis`."""
+    gram, products = gram_of(data, targets, reductions)
+    _, _, factors = symmetric_basis(data.size)
+    gram *= factors
+    gram *= factors[:, None]
+    return gram, products * factors[:, None]
 
 
 def second_moments(data: QuadraticMap) -> FloatArray:

@@ -33,7 +33,7 @@ import scipy.linalg
 
 from qsdp._validation import FloatArray
 from qsdp.lifting import QuadraticMap
-from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, gram_in_basis
+from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.incumbent import Incumbent, Limits
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
@@ -45,9 +45,9 @@ from qsdp.relaxation.splitting.data_step import (
     IterativeStep,
     KernelStep,
     Outputs,
-    adjoint,
     choose_step,
     forward,
+    gram_in_basis,
 )
 
 __all__ = ["solve_splitting"]
@@ -227,7 +227,7 @@ class _Iteration:
         if start.nu is not None and start.z is not None:
             nu = np.reshape(start.nu, self._target.shape)
             weights = start.z * (self._instance.capacity / np.maximum(start.z.sum(axis=1, keepdims=True), 1e-300))
-            M = adjoint(self._data, nu)
+            M = np.stack([self._data.adjoint(column) for column in nu.T])
             diagonal = np.stack([np.diag(row) for row in weights])
             self._UA, self._UB = M - diagonal, -M - diagonal
             z = weights.mean(axis=0)
