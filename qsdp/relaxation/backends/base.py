@@ -10,7 +10,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.solution import RawSolution
 
-__all__ = ["Backend", "Settings"]
+__all__ = ["Backend", "Settings", "own_backend"]
 
 
 @dataclass(frozen=True)
@@ -95,3 +95,27 @@ class Backend:
     operations: Callable[[Instance], float] | None = None
     losses: frozenset[str] | None = None
     devices: bool = False
+
+
+def own_backend(
+    name: str,
+    solve: Callable[[Instance, Settings], RawSolution],
+    operations: Callable[[Instance], float],
+    *,
+    losses: frozenset[str] | None = None,
+    devices: bool = False,
+) -> Backend:
+    """Return the back end of a method of this package, which takes every limit and needs no other package."""
+    return Backend(
+        name=name,
+        package="qsdp",
+        install="",
+        cones=frozenset({"quadratic", "exponential"}),
+        iteration_limit=True,
+        time_limit=True,
+        solve=solve,
+        certified=True,
+        operations=operations,
+        losses=losses,
+        devices=devices,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.backends.base import Settings, own_backend
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.lowrank import operations, solve_low_rank
 from qsdp.relaxation.solution import RawSolution
@@ -14,16 +14,10 @@ def _solve(instance: Instance, settings: Settings) -> RawSolution:
     return solve_low_rank(instance, settings.limits(_MAX_ITER), settings.start, settings.device)
 
 
-BACKEND = Backend(
-    name="low-rank",
-    package="qsdp",
-    install="",
-    cones=frozenset({"quadratic", "exponential"}),
-    iteration_limit=True,
-    time_limit=True,
-    solve=_solve,
-    certified=True,
-    operations=operations,
+BACKEND = own_backend(
+    "low-rank",
+    _solve,
+    operations,
     losses=frozenset({"squared", "huber", "squared_hinge", "logistic", "cross_entropy"}),
     devices=True,
 )

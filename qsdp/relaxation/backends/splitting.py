@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.backends.base import Settings, own_backend
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution
 from qsdp.relaxation.splitting import operations, solve_splitting
@@ -14,14 +14,4 @@ def _solve(instance: Instance, settings: Settings) -> RawSolution:
     return solve_splitting(instance, settings.limits(_MAX_ITER), settings.start, settings.reductions)
 
 
-BACKEND = Backend(
-    name="splitting",
-    package="qsdp",
-    install="",
-    cones=frozenset({"quadratic", "exponential"}),
-    iteration_limit=True,
-    time_limit=True,
-    solve=_solve,
-    certified=True,
-    operations=operations,
-)
+BACKEND = own_backend("splitting", _solve, operations)

@@ -13,13 +13,13 @@ from qsdp.relaxation.interior.cone import LinAlgError
 from qsdp.relaxation.interior.fits import fit_of
 from qsdp.relaxation.interior.method import State, follow
 from qsdp.relaxation.interior.newton import Newton
-from qsdp.relaxation.interior.outputs import solve_outputs
 from qsdp.relaxation.interior.setting import Setting, Shared
 from qsdp.relaxation.interior.start import Start, cold_start, warm_start, zero_dual
-from qsdp.relaxation.interior.support import expanded, given_part, reached, restricted
+from qsdp.relaxation.outputs import solve_outputs
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.support import expanded, given_part, reached, restricted
 
 __all__ = ["solve_interior"]
 

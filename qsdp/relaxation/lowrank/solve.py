@@ -11,14 +11,14 @@ from qsdp._validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.incumbent import Incumbent, Limits
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.interior.outputs import solve_outputs
-from qsdp.relaxation.interior.support import expanded, given_part, reached, restricted
 from qsdp.relaxation.lowrank.factors import Factors, cold_factors, factors_of
 from qsdp.relaxation.lowrank.fit import Fit
 from qsdp.relaxation.lowrank.method import follow
 from qsdp.relaxation.lowrank.objective import Data, Objective
 from qsdp.relaxation.lowrank.proof import KnownEvaluation
+from qsdp.relaxation.outputs import solve_outputs
 from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.support import expanded, given_part, reached, restricted
 
 __all__ = ["solve_low_rank"]
 
