@@ -14,7 +14,7 @@ import cvxpy as cp
 import numpy as np
 import scipy
 import scs
-from _cases import graph, label, mnist, problem_of
+from _cases import graph, label, mnist, one_against_rest, problem_of
 from _peers import (
     INNER_LADDERS,
     OWN,
@@ -164,7 +164,7 @@ def pixels(quick, level, beta, neurons, polish):
         X, labels = X[:2000], labels[:2000]
         X, X_test = (images.reshape(-1, 7, 4, 7, 4).mean(axis=(2, 4)).reshape(-1, 49) for images in (X, X_test))
     X, X_test = X / 255.0, X_test / 255.0
-    problem = qsdp.TrainingProblem(X, np.eye(10)[labels], beta=beta)
+    problem = qsdp.TrainingProblem(X, one_against_rest(labels), beta=beta)
     clock.append(time.perf_counter())
     parts = []
     for k in range(10):

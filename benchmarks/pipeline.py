@@ -3,7 +3,7 @@
     python benchmarks/pipeline.py [--repeats 5] [--json FILE]
 
 "literal" is what a reader of the paper would write: the 2D x 2D program (25) on the standardised data, solved
-through CVXPY by SCS at its default accuracy (1e-4), then the covariance program (27) the same way. "qsdp" is
+through CVXPY by SCS at CVXPY's default accuracy (1e-5), then the covariance program (27) the same way. "qsdp" is
 `solve_and_sample`: the two-block form in units that suit the solver, to 1e-6 and with a certified bound, and the
 closed-form covariance. Both solve the same program (tight regulariser, squared loss, beta = 10, a constant
 column) and draw 2500 neurons. Times are medians over the repeats, run alternately in this one process.

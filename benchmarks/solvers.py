@@ -186,7 +186,8 @@ def run_scaling(options):
 
 def run_pixels(options):
     """All pixels of MNIST: ten relaxations, a network, its test accuracy."""
-    job = {"kind": "pixels", "quick": options.quick, "level": 1e-2, "beta": 10.0, "neurons": options.neurons}
+    beta = 100.0 if options.quick else 3000.0
+    job = {"kind": "pixels", "quick": options.quick, "level": 1e-2, "beta": beta, "neurons": options.neurons}
     job["polish"] = 10.0 if options.quick else options.polish_seconds
     yield from checked(job, {"case": "MNIST, pixels", "solver": "low-rank"}, options)
 
