@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from qsdp._validation import FloatArray, check_choice, check_matrix, check_real, check_targets, own
 from qsdp.activations import PolynomialActivation, get_activation
@@ -175,7 +176,8 @@ def quantize(
     ----------
     model : QuadraticForm, network, DenseLayer, array-like of shape (d, d) or (C, d, d), or any object
         A matrix S stands for :math:`x^T S x`. Of other objects, ``to_quadratic_form()`` is used where they have it
-        (every network of this package, the quadratic neurons of the baselines), else ``predict(X)``.
+        (every network of this package, the quadratic neurons of the baselines), else ``decision_function(X)`` of a
+        classifier, else ``predict(X)``.
     X : array-like of shape (n, d)
         Data on which outputs are to agree; no targets are needed.
     n_neurons : int, default=1000
@@ -255,6 +257,8 @@ def _targets(model: Any, X: FloatArray, match: str) -> tuple[FloatArray, bool]:
         return (model.predict(X) if match == "model" else model.to_quadratic_form(X).predict(X)), True
     if hasattr(model, "to_quadratic_form"):
         form = model.to_quadratic_form()
+    elif is_classifier(model) and hasattr(model, "decision_function"):
+        return check_targets("the model's decision function", model.decision_function(X), length=len(X)), True
     elif hasattr(model, "predict"):
         return check_targets("the model's predictions", model.predict(X), length=len(X)), True
     else:

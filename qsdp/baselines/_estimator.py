@@ -1,0 +1,168 @@
+"""The common face of the training systems: scikit-learn estimators with a history, and a way to quantization."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from qsdp._validation import FloatArray, check_random_state, check_targets
+from qsdp.baselines._history import History
+from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
+from qsdp.classes import choose_classes, class_scores
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.quadratic_form import QuadraticForm
+
+__all__ = ["Baseline", "BaselineClassifier", "BaselineRegressor", "accuracy_of", "r2_of"]
+
+Self = TypeVar("Self", bound="Baseline")
+
+
+def accuracy_of(outputs: FloatArray, codes: npt.NDArray[np.intp]) -> float:
+    """Return the share of rows whose output stands for the class number in `codes`."""
+    return float(np.mean(choose_classes(outputs) == codes))
+
+
+def r2_of(outputs: FloatArray, targets: FloatArray) -> float:
+    """Return the coefficient of determination, averaged over outputs; nan for a single sample."""
+    return float(r2_score(targets, outputs)) if len(targets) > 1 else float("nan")
+
+
+def _is_one_layer(estimator: Baseline) -> bool:
+    check_is_fitted(estimator)
+    layers = estimator.layers_
+    if len(layers) != 1:
+        raise AttributeError(
+            f"{type(estimator).__name__} is no quadratic function: it is a chain of {len(layers)} layers; quantize() "
+            "matches it layer by layer, layers_ has the form of each"
+        )
+    return True
+
+
+class Baseline(BaseEstimator):  # type: ignore[misc]
+    """What all systems share: checked data, history, and the chain of layers that quantization takes.
+
+    A system defines `_train`, which sets `history_` and its parameters, `_outputs`, and the property `layers_`.
+    """
+
+    history_: History
+    n_features_in_: int
+
+    @abstractmethod
+    def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
+        """Check the parameters, then train on checked data; `history` is to be filled."""
+
+    @abstractmethod
+    def _outputs(self, X: FloatArray) -> FloatArray:
+        """Return the network's outputs: (n,), or (n, C)."""
+
+    @property
+    @abstractmethod
+    def layers_(self) -> Sequence[TrainedLayer]:
+        """The trained network as a chain of layers, from the inputs to the outputs or a monotone function of them."""
+
+    @available_if(_is_one_layer)  # type: ignore[untyped-decorator]
+    def to_quadratic_form(self) -> QuadraticForm:
+        """Return a network of one layer as the quadratic function of its pre-activations."""
+        return self.layers_[0].form
+
+    def quantize(self, X: Any, n_neurons: int | Sequence[int] = 1000, **options: Any) -> QuantizedChain:
+        """Match the trained network by quantized ones, layer by layer, on data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Data on which the networks are to agree.
+        n_neurons : int or sequence of int, default=1000
+            Of every layer's quantized network.
+        **options
+            Of `qsdp.quantize`, and ``random_state``.
+
+        Returns
+        -------
+        QuantizedChain
+        """
+        check_is_fitted(self)
+        return quantize_layers(self.layers_, self._checked(X), n_neurons, **options)
+
+    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[FloatArray, npt.NDArray[Any]]:
+        try:
+            data, target = validate_data(self, X, y, dtype=np.float64, **options)
+        except TypeError as error:
+            raise InvalidTypeError(f"X or y is not valid: {error}") from None
+        except (ValueError, OverflowError) as error:
+            raise InvalidInputError(f"X or y is not valid: {error}") from None
+        return data, target
+
+    def _checked(self, X: Any) -> FloatArray:
+        """Return data of prediction."""
+        check_is_fitted(self)
+        checked: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
+        return checked
+
+
+class BaselineRegressor(RegressorMixin, Baseline):  # type: ignore[misc]
+    """A training system as a regressor, of one target or several."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+    def fit(self: Self, X: Any, y: Any) -> Self:
+        """Train on data (n, d) and targets (n,) or (n, C)."""
+        X, y = self._validated(X, y, y_numeric=True, multi_output=True)
+        targets = check_targets("y", y, length=len(X))
+        self.history_ = History(measure="r2")
+        self._train(X, targets, self.history_, check_random_state(self.random_state))
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return predictions of shape (n,) or (n, C)."""
+        return self._outputs(self._checked(X))
+
+
+class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
+    """A training system as a classifier of two classes or more."""
+
+    classes_: npt.NDArray[Any]
+
+    def _encode(self, codes: npt.NDArray[np.intp], n_classes: int) -> FloatArray:
+        """Return the targets for class numbers; one-hot rows unless a system says otherwise."""
+        return np.eye(n_classes)[codes]
+
+    def fit(self: Self, X: Any, y: Any) -> Self:
+        """Train on data (n, d) and labels (n,), of any kind."""
+        X, y = self._validated(X, y)
+        try:
+            check_classification_targets(y)
+        except (ValueError, TypeError) as error:
+            raise InvalidInputError(f"y is not valid: {error}") from None
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InvalidInputError(
+                f"Classifier can't train when only one class is present; y holds only {self.classes_.tolist()[0]!r}."
+            )
+        self.history_ = History(measure="accuracy")
+        rng = check_random_state(self.random_state)
+        self._train(X, self._encode(codes, len(self.classes_)), self.history_, rng)
+        return self
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return scores: (n,) for two classes, positive ones meaning ``classes_[1]``; (n, C) for more."""
+        return class_scores(self._outputs(self._checked(X)))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the predicted labels of shape (n,)."""
+        labels: npt.NDArray[Any] = self.classes_[choose_classes(self._outputs(self._checked(X)))]
+        return labels

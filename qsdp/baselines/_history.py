@@ -1,0 +1,176 @@
+"""What training systems record, and the loop over epochs they share."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from qsdp._validation import warn
+from qsdp.exceptions import InvalidTypeError
+
+__all__ = ["Callback", "History", "train_epochs"]
+
+
+@dataclass
+class History:
+    """Course of a training: one entry of every list an epoch.
+
+    Attributes
+    ----------
+    loss : list of float
+        Training loss, as the system defines it.
+    score : list of float
+        On the training data: accuracy of a classifier, R² of a regressor.
+    seconds : list of float
+        Wall-clock seconds of the epoch's training; measuring loss and score is not counted.
+    extra : dict of list of float
+        What a system records besides, under names of its own.
+    measure : {"accuracy", "r2"}
+        What `score` is.
+    stopped : {"finished", "callback", "no improvement", "interrupted", "diverged"}
+        Why there are no more epochs.
+    diverged : int or None
+        Number, from 1, of the epoch whose loss was not finite; it has no entry.
+    """
+
+    loss: list[float] = field(default_factory=list)
+    score: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    extra: dict[str, list[float]] = field(default_factory=dict)
+    measure: str = "accuracy"
+    stopped: str = "finished"
+    diverged: int | None = None
+
+    @property
+    def n_epochs(self) -> int:
+        """Number of epochs recorded."""
+        return len(self.loss)
+
+    @property
+    def accuracy(self) -> list[float]:
+        """The scores of a classifier."""
+        if self.measure != "accuracy":
+            raise AttributeError("a regressor has no accuracy; score is its R²")
+        return self.score
+
+    def add(self, seconds: float, measured: Mapping[str, float]) -> None:
+        """Append an epoch: `measured` has "loss", "score" and any names of its own."""
+        self.seconds.append(float(seconds))
+        for name, value in measured.items():
+            place = getattr(self, name) if name in {"loss", "score"} else self.extra.setdefault(name, [])
+            place.append(float(value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as numbers, lists and text, for JSON."""
+        return {
+            "loss": list(self.loss),
+            "score": list(self.score),
+            "seconds": list(self.seconds),
+            **{name: list(values) for name, values in self.extra.items()},
+            "measure": self.measure,
+            "stopped": self.stopped,
+            "diverged": self.diverged,
+        }
+
+
+#: Called after every epoch; training stops when it returns True.
+Callback = Callable[[History], object]
+
+
+def train_epochs(
+    train: Callable[[int], object],
+    measure: Callable[[], Mapping[str, float]],
+    n_epochs: int,
+    *,
+    get_state: Callable[[], Any],
+    set_state: Callable[[Any], None],
+    history: History,
+    suggestion: str = "a smaller learning_rate",
+    callback: Callback | None = None,
+    verbose: bool = False,
+    name: str = "training",
+) -> History:
+    """Train epoch by epoch, and record; whatever ends it, the parameters are those of a whole, finite epoch.
+
+    Parameters
+    ----------
+    train : callable
+        Trains one epoch, given its number from 0; it returns True to say that there is nothing left to do.
+    measure : callable
+        Returns "loss", "score" and whatever else is to be recorded.
+    n_epochs : int
+    get_state, set_state : callable
+        A copy of the parameters; and back to it.
+    history : History
+        Filled in place and returned.
+    suggestion : str
+        What to try after a divergence.
+    callback : callable, optional
+        Called with the history after every epoch; training stops when it returns True.
+    verbose : bool, default=False
+        Show a progress bar.
+    name : str
+        Of the bar.
+
+    Notes
+    -----
+    A loss that is not finite ends the training with a `QSDPWarning` that names epoch and suggestion; an interrupt
+    from the keyboard ends it with one, too.
+    """
+    if callback is not None and not callable(callback):
+        raise InvalidTypeError(f"callback must be callable or None; got {callback!r}")
+    kept = get_state()
+    with _progress(name, n_epochs, verbose) as advance:
+        try:
+            for epoch in range(n_epochs):
+                start = time.perf_counter()
+                done = train(epoch)
+                seconds = time.perf_counter() - start
+                measured = measure()
+                if not math.isfinite(measured["loss"]):
+                    history.stopped, history.diverged = "diverged", epoch + 1
+                    set_state(kept)
+                    warn(
+                        f"training diverged in epoch {epoch + 1} (loss {measured['loss']}): the parameters are those "
+                        f"after {epoch} epochs; try {suggestion}"
+                    )
+                    break
+                kept = get_state()
+                history.add(seconds, measured)
+                advance(measured)
+                if done is True:
+                    history.stopped = "no improvement"
+                    break
+                if callback is not None and callback(history) is True:
+                    history.stopped = "callback"
+                    break
+        except KeyboardInterrupt:
+            set_state(kept)
+            history.stopped = "interrupted"
+            warn(f"training was interrupted: the parameters are those after {history.n_epochs} of {n_epochs} epochs")
+    return history
+
+
+@contextmanager
+def _progress(name: str, n_epochs: int, verbose: bool) -> Iterator[Callable[[Mapping[str, float]], None]]:
+    """Yield a function that advances a bar, or does nothing."""
+    if not verbose:
+        yield lambda measured: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, TextColumn("{task.fields[figures]}")) as bar:
+        task = bar.add_task(name, total=n_epochs, figures="")
+
+        def advance(measured: Mapping[str, float]) -> None:
+            figures = f"loss {measured['loss']:.4g}"
+            if "score" in measured:
+                figures += f", score {measured['score']:.4g}"
+            bar.update(task, advance=1, figures=figures)
+
+        yield advance

@@ -1,0 +1,46 @@
+"""PyTorch, imported only where a system needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from qsdp._validation import _show
+from qsdp.exceptions import InvalidInputError, UnavailableSolverError
+
+__all__ = ["check_device", "minibatches", "require_torch", "seeded"]
+
+
+def require_torch() -> Any:
+    """Return the module torch, or raise an error that says how to install it."""
+    try:
+        import torch
+    except ImportError:
+        raise UnavailableSolverError("this baseline needs PyTorch: pip install 'qsdp[baselines]'") from None
+    return torch
+
+
+def check_device(device: object) -> Any:
+    """Return the torch device of a name, None being the CPU."""
+    torch = require_torch()
+    try:
+        chosen = torch.device("cpu" if device is None else device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        first = str(error).splitlines()[0]
+        raise InvalidInputError(
+            f"device must be a torch device of this machine; got {_show(device)} ({first})"
+        ) from None
+    return chosen
+
+
+def seeded(rng: np.random.Generator) -> Any:
+    """Return a torch generator on the CPU with a seed drawn from `rng`."""
+    return require_torch().Generator().manual_seed(int(rng.integers(2**63 - 1)))
+
+
+def minibatches(n: int, size: int, generator: Any) -> Iterator[Any]:
+    """Yield index tensors of a random order of n samples, in batches of `size`; the last may be smaller."""
+    yield from require_torch().randperm(n, generator=generator).split(size)
