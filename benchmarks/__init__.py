@@ -1,0 +1,1 @@
+"""Measurements of this package: scripts, and experiments run by `python -m benchmarks`."""

@@ -1,0 +1,1 @@
+"""One file an experiment: see `python -m benchmarks list`."""

@@ -1,0 +1,20 @@
+"""Experiments: cases, their measurements kept in a file, tables and claims made from the file."""
+
+from __future__ import annotations
+
+from qsdp.bench._experiment import VERDICTS, Claim, Experiment, Record, Table
+from qsdp.bench._report import markdown_of, print_report
+from qsdp.bench._results import Results
+from qsdp.bench._runner import run_experiment
+
+__all__ = [
+    "VERDICTS",
+    "Claim",
+    "Experiment",
+    "Record",
+    "Results",
+    "Table",
+    "markdown_of",
+    "print_report",
+    "run_experiment",
+]

@@ -1,0 +1,136 @@
+"""The file of an experiment: every case measured so far, with the machine it was measured on."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qsdp._files import write_whole
+from qsdp.bench._experiment import Case, Record
+from qsdp.exceptions import StorageError
+
+__all__ = ["Results", "describe_machine", "key_of"]
+
+_FORMAT = 1
+_PACKAGES = ("qsdp", "numpy", "scipy", "scikit-learn", "cvxpy", "scs", "torch")
+
+
+def key_of(case: Case) -> str:
+    """Return what tells cases apart."""
+    return json.dumps(case, sort_keys=True, default=_plain)
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return what measurements depend on: processor, cores, versions, date."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), name)
+    except OSError:
+        pass
+    versions = {}
+    for package in _PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "processor": name,
+        "cores": cores,
+        "python": platform.python_version(),
+        "versions": versions,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+@dataclass
+class Results:
+    """Records of one version of an experiment, kept in a file.
+
+    Attributes
+    ----------
+    experiment : str
+    version : int
+    quick : bool
+    records : list of Record
+    machines : list of dict
+    """
+
+    experiment: str
+    version: int
+    quick: bool = False
+    records: list[Record] = field(default_factory=list)
+    machines: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, path: Path) -> Results:
+        """Read a file.
+
+        Raises
+        ------
+        StorageError
+            It is no such file, damaged, or of a later format.
+        """
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            if stored["format"] != _FORMAT:
+                raise StorageError(f"{path} has format {stored['format']!r}; this version reads format {_FORMAT}")
+            records = [Record(**record) for record in stored["records"]]
+            return cls(stored["experiment"], stored["version"], stored["quick"], records, stored["machines"])
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, StorageError):
+                raise
+            raise StorageError(f"{path} is no file of results, or damaged: {error!r}") from None
+
+    def save(self, path: Path) -> None:
+        """Write the whole file or nothing."""
+        stored = {
+            "format": _FORMAT,
+            "experiment": self.experiment,
+            "version": self.version,
+            "quick": self.quick,
+            "machines": self.machines,
+        }
+        head = json.dumps(stored, indent=1)[:-2]
+        lines = ",\n  ".join(json.dumps(vars(record), default=_plain) for record in self.records)
+        text = f'{head},\n "records": [\n  {lines}\n ]\n}}\n'
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text.encode())
+
+    def add_machine(self) -> int:
+        """Return the number of this machine, which is added if it is new; the date does not tell machines apart."""
+        here = describe_machine()
+        for number, machine in enumerate(self.machines):
+            if {**machine, "date": ""} == {**here, "date": ""}:
+                return number
+        self.machines.append(here)
+        return len(self.machines) - 1
+
+    def missing(self, cases: Sequence[Case]) -> list[Case]:
+        """Return the cases that have no record."""
+        known = {key_of(record.case) for record in self.records}
+        return [case for case in cases if key_of(case) not in known]
+
+    def of(self, cases: Sequence[Case]) -> list[Record]:
+        """Return the records of cases, in their order."""
+        known = {key_of(record.case): record for record in self.records}
+        return [known[key] for key in map(key_of, cases) if key in known]
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy's numbers and arrays as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"measurements must be numbers, text, lists or dictionaries; got {type(value).__name__}")

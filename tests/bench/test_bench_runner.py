@@ -1,0 +1,178 @@
+"""Experiments are resumable, keep what they measured, and report exactly that."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qsdp import QSDPWarning
+from qsdp.bench import Claim, Experiment, Record, Results, Table, markdown_of, run_experiment
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
+
+calls: list[dict[str, Any]] = []
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    return [{"n": n, "seed": seed} for n in (1, 2) for seed in range(1 if quick else 3)]
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    calls.append(case)
+    return {"square": np.int64(case["n"]) ** 2, "row": np.arange(2.0), "nothing": float("nan")}
+
+
+def run_fragile(case: dict[str, Any]) -> dict[str, Any]:
+    if case == {"n": 2, "seed": 1}:
+        raise ValueError("no root")
+    return run(case)
+
+
+def run_interrupted(case: dict[str, Any]) -> dict[str, Any]:
+    if len(calls) == 2:
+        raise KeyboardInterrupt
+    return run(case)
+
+
+def tables(records: list[Record]) -> list[Table]:
+    rows = [[str(record.case["n"]), str(record.measured["square"])] for record in records]
+    return [Table("squares", ["n", "n^2 | measured"], rows, note="exact")]
+
+
+def claims(records: list[Record]) -> list[Claim]:
+    right = all(record.measured["square"] == record.case["n"] ** 2 for record in records)
+    return [Claim("Euclid", "squares are squares", "reproduced" if right else "not", f"{len(records)}", "wrong")]
+
+
+def experiment(**changes: Any) -> Experiment:
+    given = {"name": "squares", "title": "Squares", "source": "Euclid", "cases": cases, "run": run, "tables": tables}
+    return Experiment(**{**given, "claims": claims, **changes})
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    calls.clear()
+
+
+def measure(path: Path, **options: Any) -> tuple[Results, list[Any]]:
+    changes = {key: options.pop(key) for key in ("run", "version", "cases") if key in options}
+    return run_experiment(experiment(**changes), path, verbose=False, **options)
+
+
+def test_all_cases_are_measured_once_and_stored(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "squares.json"
+    results, failures = measure(path)
+    assert failures == []
+    assert [record.case for record in results.records] == cases(False) == calls
+    assert [record.measured["square"] for record in results.records] == [1, 1, 1, 4, 4, 4]
+    stored = Results.load(path)
+    assert stored.records[3].measured["row"] == [0.0, 1.0]
+    assert np.isnan(stored.records[0].measured["nothing"])
+    assert stored.machines[0]["versions"]["numpy"] == np.__version__
+    measure(path)
+    assert len(calls) == 6
+
+
+def test_a_run_goes_on_where_one_was_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "squares.json"
+    results, _ = measure(path, limit=4)
+    assert len(results.records) == 4
+    results, _ = measure(path)
+    assert calls == cases(False)
+    assert [record.case for record in results.of(cases(False))] == cases(False)
+
+
+def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
+    path = tmp_path / "squares.json"
+    with pytest.warns(QSDPWarning, match="interrupted: 2 of 6 cases are in"):
+        measure(path, run=run_interrupted)
+    assert len(Results.load(path).records) == 2
+
+
+def test_a_failing_case_is_named_and_tried_again(tmp_path: Path) -> None:
+    path = tmp_path / "squares.json"
+    results, failures = measure(path, run=run_fragile)
+    assert failures == [({"n": 2, "seed": 1}, "ValueError: no root")]
+    assert len(results.records) == 5
+    calls.clear()
+    measure(path)
+    assert calls == [{"n": 2, "seed": 1}]
+
+
+def test_other_versions_and_quick_records_are_measured_again(tmp_path: Path) -> None:
+    path = tmp_path / "squares.json"
+    results, _ = measure(path, quick=True)
+    assert results.quick
+    assert len(results.records) == 2
+    measure(path)
+    results, _ = measure(path, version=2)
+    assert len(calls) == 2 + 6 + 6
+    assert (results.version, len(results.records)) == (2, 6)
+
+
+def test_cases_that_are_no_longer_asked_for_stay_but_are_not_reported(tmp_path: Path) -> None:
+    path = tmp_path / "squares.json"
+    measure(path)
+
+    def fewer(quick: bool) -> list[dict[str, Any]]:
+        return cases(True)
+
+    results, _ = measure(path, cases=fewer)
+    assert len(results.records) == 6
+    assert "2 of 2 cases" in markdown_of(experiment(cases=fewer), results)
+
+
+def test_threads_measure_the_same(tmp_path: Path) -> None:
+    one, _ = measure(tmp_path / "one.json")
+    two, _ = measure(tmp_path / "two.json", n_jobs=2, backend="threading")
+    squares = [[record.measured["square"] for record in results.of(cases(False))] for results in (one, two)]
+    assert squares[0] == squares[1]
+
+
+def test_files_of_others_and_damaged_ones_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "squares.json"
+    measure(path)
+    with pytest.raises(StorageError, match="holds results of 'squares', not of 'cubes'"):
+        run_experiment(experiment(name="cubes"), path, verbose=False)
+    path.write_text(path.read_text()[:-9])
+    with pytest.raises(StorageError, match="no file of results, or damaged"):
+        measure(path)
+    path.write_text(json.dumps({"format": 9}))
+    with pytest.raises(StorageError, match="format 9"):
+        measure(path)
+    assert path.read_text() == '{"format": 9}'
+
+
+@pytest.mark.parametrize(("jobs", "error"), [(0, InvalidInputError), (1.5, InvalidTypeError)])
+def test_jobs_are_checked_before_anything_runs(tmp_path: Path, jobs: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match="n_jobs"):
+        measure(tmp_path / "squares.json", n_jobs=jobs)
+    assert calls == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_measurements_json_cannot_hold_are_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="got set"):
+        measure(tmp_path / "squares.json", run=lambda case: {"bad": {1}})
+
+
+def test_markdown_has_tables_claims_and_machine(tmp_path: Path) -> None:
+    results, _ = measure(tmp_path / "squares.json")
+    text = markdown_of(experiment(), results, "squares.png")
+    assert "## Squares" in text
+    assert "![Squares](squares.png)" in text
+    assert "| n | n^2 \\| measured |\n|---|---|\n| 1 | 1 |" in text
+    assert "| Euclid | squares are squares | reproduced | 6 | wrong |" in text
+    assert results.machines[0]["processor"] in text
+
+
+def test_claims_and_tables_are_checked() -> None:
+    with pytest.raises(InvalidInputError, match="verdict must be one of"):
+        Claim("a", "b", "perhaps", "c")
+    with pytest.raises(InvalidInputError, match="must say why"):
+        Claim("a", "b", "not", "c")
+    with pytest.raises(InvalidInputError, match="must have 2 entries"):
+        Table("t", ["a", "b"], [["1"]])
