@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gzip
 import os
 from pathlib import Path
 
@@ -58,26 +57,10 @@ def folder(name):
     return path if "QSDP_DATA" in os.environ and path.is_dir() else None
 
 
-def mnist(part="train"):
-    """Return images of shape (n, 784), bytes, and labels."""
-    load = getattr(qsdp.datasets, "load_mnist", None)
-    if load is not None:
-        X, labels = load(part)
-        return np.reshape(X, (len(X), -1)), np.asarray(labels, dtype=int)
-    home, prefix = folder("mnist"), {"train": "train", "test": "t10k"}[part]
-    if home is None:
-        raise FileNotFoundError("set QSDP_DATA to a folder with mnist/train-images-idx3-ubyte.gz and the others")
-    images, labels = (
-        np.frombuffer(gzip.decompress((home / f"{prefix}-{kind}-ubyte.gz").read_bytes()), np.uint8, offset=offset)
-        for kind, offset in (("images-idx3", 16), ("labels-idx1", 8))
-    )
-    return images.reshape(-1, 784), labels.astype(int)
-
-
 @functools.lru_cache(maxsize=1)
 def mnist_components(n, components):
     """Return principal components of unit variance and a constant column, of the first n images, and labels."""
-    images, labels = mnist()
+    images, labels = qsdp.datasets.load_mnist()
     images, labels = images[:n], labels[:n]
     blocks = [slice(start, start + 4096) for start in range(0, n, 4096)]
     mean = images.mean(axis=0)

@@ -14,7 +14,7 @@ import cvxpy as cp
 import numpy as np
 import scipy
 import scs
-from _cases import graph, label, mnist, one_against_rest, problem_of
+from _cases import graph, label, one_against_rest, problem_of
 from _peers import (
     INNER_LADDERS,
     OWN,
@@ -158,7 +158,7 @@ def pixels(quick, level, beta, neurons, polish):
 
     solver = "low-rank" if missing("low-rank") is None else "auto"
     clock = [time.perf_counter()]
-    (X, labels), (X_test, labels_test) = mnist(), mnist("test")
+    (X, labels), (X_test, labels_test) = (qsdp.datasets.load_mnist(part) for part in ("train", "test"))
     if quick:
         # Few images, means of 4 x 4 pixels.
         X, labels = X[:2000], labels[:2000]

@@ -1,8 +1,9 @@
-"""Data sets: UCI files, scikit-learn's bundled sets, planted networks, and the paper's split."""
+"""Data sets: UCI, MNIST and Fashion-MNIST, scikit-learn's bundled ones, planted networks, and the paper's split."""
 
 from qsdp.datasets._bundled import load_bundled
 from qsdp.datasets._catalog import list_datasets, load_dataset
 from qsdp.datasets._dataset import Dataset, paper_split
+from qsdp.datasets._images import load_fashion_mnist, load_mnist
 from qsdp.datasets._planted import make_planted
 from qsdp.datasets._uci import load_uci
 
@@ -11,6 +12,8 @@ __all__ = [
     "list_datasets",
     "load_bundled",
     "load_dataset",
+    "load_fashion_mnist",
+    "load_mnist",
     "load_uci",
     "make_planted",
     "paper_split",

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from qsdp._validation import check_choice
-from qsdp.datasets import _bundled, _uci
+from qsdp.datasets import _bundled, _images, _uci
 from qsdp.datasets._dataset import Dataset, Task
-from qsdp.datasets._fetch import is_present
+from qsdp.datasets._fetch import RawFile, is_present
 
 
 @dataclass(frozen=True)
@@ -19,14 +19,12 @@ class DatasetInfo:
     n_samples: int
     n_features: int
     task: Task
-    source: Literal["scikit-learn", "UCI"]
+    source: Literal["scikit-learn", "UCI", "LeCun", "Zalando"]
     description: str
 
     def available(self) -> bool:
         """Tell whether the set can be loaded without a download; its files are not verified."""
-        if self.name not in _uci.SPECS:
-            return True
-        return all(is_present(file) for file in _uci.SPECS[self.name].files)
+        return all(is_present(file) for file in _files(self.name))
 
 
 def list_datasets() -> tuple[DatasetInfo, ...]:
@@ -35,8 +33,8 @@ def list_datasets() -> tuple[DatasetInfo, ...]:
     Returns
     -------
     tuple of DatasetInfo
-        With `name`, `n_samples`, `n_features`, `task`, `source` ("scikit-learn" or "UCI") and a
-        `description` of one line; `available()` tells whether loading would need no download.
+        With `name`, `n_samples`, `n_features`, `task`, `source` ("scikit-learn", "UCI", "LeCun" or "Zalando")
+        and a `description` of one line; `available()` tells whether loading would need no download.
 
     Examples
     --------
@@ -52,6 +50,8 @@ def list_datasets() -> tuple[DatasetInfo, ...]:
     ionosphere 351 33 UCI
     credit-approval 690 15 UCI
     vehicle 846 18 UCI
+    mnist 60000 784 LeCun
+    fashion-mnist 60000 784 Zalando
     """
     bundled = (
         DatasetInfo(name, spec.n_samples, spec.n_features, spec.task, "scikit-learn", spec.title)
@@ -61,7 +61,12 @@ def list_datasets() -> tuple[DatasetInfo, ...]:
         DatasetInfo(name, spec.n_samples, len(spec.features), spec.task, "UCI", spec.title)
         for name, spec in _uci.SPECS.items()
     )
-    return (*bundled, *uci)
+    images = (
+        DatasetInfo(name, n, n_rows * n_columns, "multiclass", spec.origin, spec.title)
+        for name, spec in _images.SPECS.items()
+        for n, n_rows, n_columns in (spec.parts["train"].shape,)
+    )
+    return (*bundled, *uci, *images)
 
 
 def load_dataset(name: str) -> Dataset:
@@ -75,7 +80,8 @@ def load_dataset(name: str) -> Dataset:
     Returns
     -------
     Dataset
-        As `load_bundled` or `load_uci` returns it.
+        As `load_bundled` or `load_uci` returns it; for "mnist" and "fashion-mnist" the 60000 training images in
+        float64 (359 MiB), where `load_mnist` and `load_fashion_mnist` give bytes, and the test part too.
 
     Examples
     --------
@@ -84,5 +90,13 @@ def load_dataset(name: str) -> Dataset:
     >>> X.shape
     (569, 30)
     """
-    check_choice("name", name, (*_bundled.SPECS, *_uci.SPECS))
+    check_choice("name", name, (*_bundled.SPECS, *_uci.SPECS, *_images.SPECS))
+    if name in _images.SPECS:
+        return _images.load_training_part(name)
     return _bundled.load_bundled(name) if name in _bundled.SPECS else _uci.load_uci(name)
+
+
+def _files(name: str) -> tuple[RawFile, ...]:
+    if name in _images.SPECS:
+        return tuple(file for part in _images.SPECS[name].parts.values() for file in (part.images, part.labels))
+    return _uci.SPECS[name].files if name in _uci.SPECS else ()

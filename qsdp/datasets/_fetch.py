@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import logging
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,16 +20,37 @@ UCI_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
 @dataclass(frozen=True)
 class RawFile:
-    """A file of the UCI archive: where it lies here, where it lies there, and its checksum."""
+    """A file of an archive: where it lies here, where it lies there, and its checksum.
+
+    Attributes
+    ----------
+    local : str
+        The path below ``QSDP_DATA`` and below the cache folder.
+    remote : str
+        The path below each of `mirrors`.
+    sha256 : str
+        The checksum of the file as the mirrors have it.
+    unpacked : str or None
+        For a gzip file, the checksum of what is in it: the same content can be packed in many ways.
+    mirrors : tuple of str
+        The addresses to try in order; empty for the UCI archive.
+    """
 
     local: str
     remote: str
     sha256: str
+    unpacked: str | None = None
+    mirrors: tuple[str, ...] = ()
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The addresses from which the file is downloaded, the first one that answers."""
+        return tuple(f"{mirror}/{self.remote}" for mirror in self.mirrors or (UCI_URL,))
 
     @property
     def url(self) -> str:
-        """The address from which the file is downloaded."""
-        return f"{UCI_URL}/{self.remote}"
+        """The first of `urls`."""
+        return self.urls[0]
 
 
 def read_raw(file: RawFile) -> tuple[Path, str]:
@@ -37,19 +60,43 @@ def read_raw(file: RawFile) -> tuple[Path, str]:
     as ``$QSDP_DATA/uci/<set>/<file>``, and nothing is downloaded. Otherwise it is taken from the
     user's cache folder, in the same layout, and downloaded into it when it is not there or damaged.
     """
+    path, content = _read(file)
+    _verify(file, path, content, file.sha256)
+    return path, content.decode("utf-8", errors="replace")
+
+
+def read_unpacked(file: RawFile) -> tuple[Path, bytes]:
+    """Return the path of the gzip file `file` and what is in it; found as by `read_raw`, its content verified."""
+    if file.unpacked is None:
+        raise ValueError(f"{file.local} declares no checksum of its content")
+    path, packed = _read(file)
+    try:
+        content = gzip.decompress(packed)
+    except (EOFError, OSError, zlib.error) as error:
+        raise DatasetError(f"{path} is damaged: {_reason(error)}; {_remedy(file)}") from None
+    _verify(file, path, content, file.unpacked, what="its unpacked sha256")
+    return path, content
+
+
+def _read(file: RawFile) -> tuple[Path, bytes]:
     folder = _data_folder()
     path = _download(file) if folder is None else _find(file, folder)
     try:
-        content = path.read_bytes()
+        return path, path.read_bytes()
     except OSError as error:
         raise DatasetError(f"cannot read {path}: {_reason(error)}") from None
+
+
+def _verify(file: RawFile, path: Path, content: bytes, expected: str, what: str = "its sha256") -> None:
     found = hashlib.sha256(content).hexdigest()
-    if found != file.sha256:
+    if found != expected:
         raise DatasetError(
-            f"{path} is damaged or another version: its sha256 is {found}, expected {file.sha256}; "
-            f"replace it by {file.url}, or unset {DATA_VARIABLE} to let qsdp download it"
+            f"{path} is damaged or another version: {what} is {found}, expected {expected}; {_remedy(file)}"
         )
-    return path, content.decode("utf-8", errors="replace")
+
+
+def _remedy(file: RawFile) -> str:
+    return f"replace it by {file.url}, or unset {DATA_VARIABLE} to let qsdp download it"
 
 
 def is_present(file: RawFile) -> bool:
@@ -81,17 +128,23 @@ def _download(file: RawFile) -> Path:
     import pooch
 
     path = _cache_folder() / file.local
-    try:
-        with _quiet(pooch.get_logger()):
-            # pooch writes to a temporary name, verifies, then moves: no half-written file is left.
-            pooch.retrieve(file.url, f"sha256:{file.sha256}", fname=path.name, path=path.parent)
-    except (OSError, ValueError) as error:  # requests' errors are OSErrors, a wrong checksum is a ValueError
-        raise DatasetError(
-            f"cannot download {file.url} to {path}: {_reason(error)}; to work without a download, get the "
-            f"file elsewhere and set the environment variable {DATA_VARIABLE} to a folder that holds it as "
-            f"{file.local}"
-        ) from None
-    return path
+    failures: list[tuple[str, Exception]] = []
+    for url in file.urls:
+        try:
+            with _quiet(pooch.get_logger()):
+                # pooch writes to a temporary name, verifies, then moves: no half-written file is left.
+                pooch.retrieve(url, f"sha256:{file.sha256}", fname=path.name, path=path.parent)
+        except (OSError, ValueError) as error:  # requests' errors are OSErrors, a wrong checksum is a ValueError
+            failures.append((url, error))
+        else:
+            return path
+    (first, error), *others = failures
+    also = "".join(f"; nor {url}: {_reason(failure)}" for url, failure in others)
+    raise DatasetError(
+        f"cannot download {first} to {path}: {_reason(error)}{also}; to work without a download, get the "
+        f"file elsewhere and set the environment variable {DATA_VARIABLE} to a folder that holds it as "
+        f"{file.local}"
+    )
 
 
 def _cache_folder() -> Path:
