@@ -138,10 +138,9 @@ def _download(file: RawFile) -> Path:
             failures.append((url, error))
         else:
             return path
-    (first, error), *others = failures
-    also = "".join(f"; nor {url}: {_reason(failure)}" for url, failure in others)
+    tried = "; nor ".join(f"{url} to {path}: {_reason(failure)}" for url, failure in failures)
     raise DatasetError(
-        f"cannot download {first} to {path}: {_reason(error)}{also}; to work without a download, get the "
+        f"cannot download {tried}; to work without a download, get the "
         f"file elsewhere and set the environment variable {DATA_VARIABLE} to a folder that holds it as "
         f"{file.local}"
     )
