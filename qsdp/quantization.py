@@ -257,7 +257,7 @@ def _targets(model: Any, X: FloatArray, match: str) -> tuple[FloatArray, bool]:
         return (model.predict(X) if match == "model" else model.to_quadratic_form(X).predict(X)), True
     if hasattr(model, "to_quadratic_form"):
         form = model.to_quadratic_form()
-    elif is_classifier(model) and hasattr(model, "decision_function"):
+    elif hasattr(model, "decision_function") and hasattr(model, "__sklearn_tags__") and is_classifier(model):
         return check_targets("the model's decision function", model.decision_function(X), length=len(X)), True
     elif hasattr(model, "predict"):
         return check_targets("the model's predictions", model.predict(X), length=len(X)), True

@@ -7,6 +7,6 @@ They hang off the networks: nothing of the core imports them. Systems that need 
 from __future__ import annotations
 
 from qsdp.baselines._history import History
-from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
+from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, quantize_layers
 
-__all__ = ["History", "QuantizedChain", "TrainedLayer", "quantize_layers"]
+__all__ = ["AffineForm", "History", "QuantizedChain", "TrainedLayer", "quantize_layers"]

@@ -73,7 +73,7 @@ class Baseline(BaseEstimator):  # type: ignore[misc]
     @available_if(_is_one_layer)  # type: ignore[untyped-decorator]
     def to_quadratic_form(self) -> QuadraticForm:
         """Return a network of one layer as the quadratic function of its pre-activations."""
-        return self.layers_[0].form
+        return self.layers_[0].form.to_quadratic_form()
 
     def quantize(self, X: Any, n_neurons: int | Sequence[int] = 1000, **options: Any) -> QuantizedChain:
         """Match the trained network by quantized ones, layer by layer, on data.

@@ -8,12 +8,77 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray, check_integer, check_matrix, check_random_state
+from qsdp._validation import (
+    FloatArray,
+    ReadOnlyArrays,
+    check_integer,
+    check_matrix,
+    check_numbers,
+    check_random_state,
+    own,
+)
 from qsdp.exceptions import InvalidInputError
 from qsdp.quadratic_form import QuadraticForm
 from qsdp.quantization import QuantizedMatch, quantize
 
-__all__ = ["QuantizedChain", "TrainedLayer", "quantize_layers"]
+__all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "quantize_layers"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AffineForm(ReadOnlyArrays):
+    r"""The function :math:`f(x) = s^T x + s_0`, or C of them: a `QuadraticForm` without its C times d² zeros.
+
+    Parameters
+    ----------
+    s : array-like of shape (d,) or (C, d)
+        One row an output.
+    s0 : float or array-like of shape (C,), optional
+
+    Examples
+    --------
+    >>> from qsdp.baselines import AffineForm
+    >>> form = AffineForm([[1.0, -2.0], [0.0, 1.0]], [3.0, 0.0])
+    >>> form.predict([[1.0, 1.0]])
+    array([[2., 1.]])
+    >>> form.to_quadratic_form().to_expression()
+    ['x1 - 2 x2 + 3', 'x2']
+    """
+
+    s: FloatArray
+    s0: FloatArray
+
+    def __init__(self, s: Any, s0: Any = 0.0) -> None:
+        linear = check_numbers("s", s, "(d,) or (C, d)")
+        if linear.ndim not in {1, 2} or linear.size == 0:
+            raise InvalidInputError(f"s must have shape (d,) or (C, d); got {linear.shape}")
+        constant = check_numbers("s0", s0, f"{linear.shape[:-1]}")
+        if constant.shape not in {(), linear.shape[:-1]}:
+            raise InvalidInputError(f"s0 must have shape {linear.shape[:-1]}; got {constant.shape}")
+        object.__setattr__(self, "s", own(linear))
+        object.__setattr__(self, "s0", own(np.broadcast_to(constant, linear.shape[:-1])))
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of variables d."""
+        return int(self.s.shape[-1])
+
+    @property
+    def vector(self) -> bool:
+        """Whether there are several outputs."""
+        return self.s.ndim == 2
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the values of shape (n,) or (n, C) for data of shape (n, d)."""
+        values: FloatArray = check_matrix("X", X, n_columns=self.n_inputs) @ self.s.T + self.s0
+        return values
+
+    def to_quadratic_form(self) -> QuadraticForm:
+        """Return the same function with its zeros: C times d² numbers."""
+        return QuadraticForm(np.zeros((*self.s.shape, self.n_inputs)), self.s, self.s0)
+
+    def __repr__(self) -> str:
+        outputs = f", n_outputs={len(self.s)}" if self.vector else ""
+        return f"AffineForm(n_inputs={self.n_inputs}{outputs})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,13 +87,13 @@ class TrainedLayer:
 
     Parameters
     ----------
-    form : QuadraticForm
+    form : QuadraticForm or AffineForm
         The pre-activations; `form.predict` has shape (n, C), or (n,) for one output.
     activation : callable or None
-        Elementwise function of the pre-activations; None is the identity.
+        Function of the pre-activations, row by row or elementwise; None is the identity.
     """
 
-    form: QuadraticForm
+    form: QuadraticForm | AffineForm
     activation: Callable[[FloatArray], FloatArray] | None = None
 
     def apply(self, preactivations: FloatArray) -> FloatArray:
@@ -98,10 +163,9 @@ def quantize_layers(
     QuantizedChain
     """
     layers = tuple(layers)
-    sizes = [n_neurons] * len(layers) if np.isscalar(n_neurons) else list(n_neurons)  # type: ignore[arg-type]
-    if not layers or len(sizes) != len(layers):
-        raise InvalidInputError(f"n_neurons must be one number or {len(layers)}, one a layer; got {n_neurons!r}")
-    sizes = [check_integer("n_neurons", size, minimum=1) for size in sizes]
+    if not layers:
+        raise InvalidInputError("layers must hold one layer at least; got none")
+    sizes = _sizes(n_neurons, len(layers))
     rng = check_random_state(random_state)
     exact = matched = check_matrix("X", X)
     matches = []
@@ -111,6 +175,15 @@ def quantize_layers(
         matches.append(match)
         exact, matched = (_columns(layer.apply(values)) for values in (target, match.predict(matched)))
     return QuantizedChain(tuple(matches), layers)
+
+
+def _sizes(n_neurons: object, n_layers: int) -> list[int]:
+    """Return one number of neurons a layer."""
+    if isinstance(n_neurons, (list, tuple, np.ndarray)):
+        if len(n_neurons) != n_layers:
+            raise InvalidInputError(f"n_neurons must be one number or {n_layers}, one a layer; got {n_neurons!r}")
+        return [check_integer("n_neurons", size, minimum=1) for size in n_neurons]
+    return [check_integer("n_neurons", n_neurons, minimum=1)] * n_layers
 
 
 @dataclass(frozen=True)

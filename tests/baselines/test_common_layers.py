@@ -1,0 +1,208 @@
+"""Chains of trained layers, and their quantization layer by layer."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from qsdp import QuadraticForm
+from qsdp.baselines import AffineForm, QuantizedChain, TrainedLayer, quantize_layers
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((80, 4))
+WEIGHTS, BIAS = RNG.standard_normal((3, 4)) / 2, RNG.standard_normal(3) / 2
+S = RNG.standard_normal((2, 3, 3))
+
+
+@pytest.fixture
+def affine() -> TrainedLayer:
+    return TrainedLayer(AffineForm(WEIGHTS, BIAS), np.tanh)
+
+
+@pytest.fixture
+def quadratic() -> TrainedLayer:
+    return TrainedLayer(QuadraticForm(S, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [0.5, -0.5]))
+
+
+def relative(approximate: np.ndarray, exact: np.ndarray) -> float:
+    return float(np.linalg.norm(approximate - exact) / np.linalg.norm(exact))
+
+
+# -- affine forms ------------------------------------------------------------------------------------
+
+
+def test_affine_form_is_its_quadratic_form() -> None:
+    form = AffineForm(WEIGHTS, BIAS)
+    expected = [[w @ x + b for w, b in zip(WEIGHTS, BIAS, strict=True)] for x in X]
+    np.testing.assert_allclose(form.predict(X), expected, atol=1e-14)
+    written = form.to_quadratic_form()
+    np.testing.assert_allclose(written.predict(X), expected, atol=1e-14)
+    assert written.S.shape == (3, 4, 4)
+    assert not np.any(written.S)
+    assert (form.n_inputs, form.vector, repr(form)) == (4, True, "AffineForm(n_inputs=4, n_outputs=3)")
+
+
+def test_affine_form_of_one_output() -> None:
+    form = AffineForm(WEIGHTS[0], 2.0)
+    np.testing.assert_allclose(form.predict(X), X @ WEIGHTS[0] + 2.0, atol=1e-14)
+    np.testing.assert_allclose(form.to_quadratic_form().predict(X), X @ WEIGHTS[0] + 2.0, atol=1e-14)
+    assert (form.vector, repr(form)) == (False, "AffineForm(n_inputs=4)")
+    assert AffineForm(WEIGHTS).s0.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_affine_form_holds_no_more_than_its_numbers() -> None:
+    # Of 784 inputs and 50 outputs, the zeros of a QuadraticForm would be 246 MB.
+    form = AffineForm(np.ones((50, 784)), np.ones(50))
+    assert sum(array.nbytes for array in vars(form).values()) == 8 * 50 * 785
+
+
+def test_affine_form_keeps_what_was_checked() -> None:
+    mutable = WEIGHTS.copy()
+    form = AffineForm(mutable, BIAS)
+    mutable[:] = 0.0
+    np.testing.assert_array_equal(form.s, WEIGHTS)
+    for kept in (form, pickle.loads(pickle.dumps(form))):
+        with pytest.raises(ValueError, match="read-only"):
+            kept.s[0, 0] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("s", "s0", "message"),
+    [
+        (1.0, 0.0, r"s must have shape \(d,\) or \(C, d\); got \(\)"),
+        (np.ones((2, 2, 2)), 0.0, r"s must have shape \(d,\) or \(C, d\); got \(2, 2, 2\)"),
+        (np.ones((0, 2)), 0.0, r"got \(0, 2\)"),
+        (np.ones((2, 3)), [1.0, 2.0, 3.0], r"s0 must have shape \(2,\); got \(3,\)"),
+        (np.ones(3), [1.0], r"s0 must have shape \(\); got \(1,\)"),
+        ([[np.nan]], 0.0, "s must be a numeric array"),
+        ([[1.0]], np.inf, "s0 must be a numeric array"),
+    ],
+)
+def test_bad_affine_forms_are_refused(s: object, s0: object, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        AffineForm(s, s0)
+
+
+def test_affine_form_refuses_other_columns() -> None:
+    with pytest.raises(InvalidInputError, match="X must have 4 columns"):
+        AffineForm(WEIGHTS).predict(X[:, :3])
+
+
+# -- layers ------------------------------------------------------------------------------------------
+
+
+def test_layer_is_activation_of_form(affine: TrainedLayer, quadratic: TrainedLayer) -> None:
+    np.testing.assert_array_equal(affine.predict(X), np.tanh(affine.form.predict(X)))
+    H = affine.predict(X)
+    expected = np.einsum("ni,kij,nj->nk", H, 0.5 * (S + S.transpose(0, 2, 1)), H) + H[:, :2] + [0.5, -0.5]
+    np.testing.assert_allclose(quadratic.predict(H), expected, atol=1e-12)
+
+
+# -- quantization ------------------------------------------------------------------------------------
+
+
+def test_one_layer_of_any_size(affine: TrainedLayer) -> None:
+    errors, bits = [], []
+    for size in (10, 300, 30_000):
+        chain = quantize_layers([affine], X, size, random_state=0)
+        assert isinstance(chain, QuantizedChain)
+        assert len(chain.matches) == 1
+        assert chain.predict(X).shape == (80, 3)
+        errors.append(relative(chain.matches[0].predict(X), affine.form.predict(X)))
+        assert errors[-1] == pytest.approx(chain.matches[0].relative_error, abs=1e-12)
+        bits.append(chain.n_bits)
+    # Sampling noise falls as 1 / sqrt(m): a factor 55 from 10 to 30000; half of it is asked for.
+    assert errors[2] < errors[1] < errors[0]
+    assert errors[2] < 2 * errors[0] / 55
+    assert bits == sorted(bits)
+
+
+def test_two_layers_agree_with_the_network(affine: TrainedLayer, quadratic: TrainedLayer) -> None:
+    exact = quadratic.predict(affine.predict(X))
+    errors = []
+    for size in (100, 10_000):
+        chain = quantize_layers([affine, quadratic], X, size, random_state=0)
+        errors.append(relative(chain.predict(X), exact))
+    assert errors[1] < 0.35 * errors[0]
+    assert errors[1] < 0.15
+
+
+def test_bits_add_up_over_layers(affine: TrainedLayer, quadratic: TrainedLayer) -> None:
+    chain = quantize_layers([affine, quadratic], X, (60, 20), random_state=0)
+    assert [match.network.n_neurons for match in chain.matches] == [60, 20]
+    assert chain.n_bits == chain.matches[0].network.n_bits + chain.matches[1].network.n_bits
+    assert chain.layers == (affine, quadratic)
+    # Signs of u and v of every neuron on the lifted inputs, at the least.
+    assert chain.n_bits >= 2 * (60 * 4 + 20 * 3)
+
+
+def test_later_layers_are_matched_on_what_the_quantized_ones_make(
+    affine: TrainedLayer, quadratic: TrainedLayer
+) -> None:
+    chain = quantize_layers([affine, quadratic], X, (50, 200), random_state=0)
+    first, second = chain.matches
+    made = np.tanh(first.predict(X))
+    np.testing.assert_array_equal(second.result.problem.y, quadratic.form.predict(affine.predict(X)))
+    np.testing.assert_array_equal(second.result.problem.X[:, :3], made)
+    np.testing.assert_allclose(chain.predict(X), second.predict(made), atol=1e-12)
+
+
+def test_certificates_of_every_layer_hold(affine: TrainedLayer, quadratic: TrainedLayer) -> None:
+    chain = quantize_layers([affine, quadratic], X, 40, beta=0.5, random_state=0)
+    for match in chain.matches:
+        assert match.certificate.lower_bound <= match.certificate.objective
+        mismatch = float(np.sum((match.network.predict(match.result.problem.X) - match.result.problem.y) ** 2))
+        assert mismatch <= match.certificate.objective
+
+
+def test_layers_of_one_output_feed_the_next() -> None:
+    scalar = TrainedLayer(AffineForm(WEIGHTS[0], 1.0), np.tanh)
+    last = TrainedLayer(AffineForm([2.0], -1.0))
+    chain = quantize_layers([scalar, last], X, 200_000, random_state=0)
+    exact = 2.0 * np.tanh(X @ WEIGHTS[0] + 1.0) - 1.0
+    assert chain.predict(X).shape == (80,)
+    assert relative(chain.predict(X), exact) < 0.1
+
+
+def test_same_seed_same_chain(affine: TrainedLayer, quadratic: TrainedLayer) -> None:
+    one, same, other = (quantize_layers([affine, quadratic], X, 30, random_state=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.predict(X), same.predict(X))
+    assert np.any(one.predict(X) != other.predict(X))
+
+
+def test_options_reach_every_layer(affine: TrainedLayer, quadratic: TrainedLayer) -> None:
+    chain = quantize_layers([affine, quadratic], X, 30, levels=4, beta=0.3, random_state=0)
+    assert [match.result.problem.beta for match in chain.matches] == [0.3, 0.3]
+    assert [match.network.levels for match in chain.matches] == [4, 4]
+
+
+@pytest.mark.parametrize("n_neurons", [(10,), (10, 10, 10), [], ()])
+def test_numbers_of_neurons_must_be_one_a_layer(
+    affine: TrainedLayer, quadratic: TrainedLayer, n_neurons: object
+) -> None:
+    with pytest.raises(InvalidInputError, match="n_neurons must be one number or 2, one a layer; got"):
+        quantize_layers([affine, quadratic], X, n_neurons)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n_neurons", [0, -3, (10, 0)])
+def test_numbers_of_neurons_must_be_positive(affine: TrainedLayer, quadratic: TrainedLayer, n_neurons: object) -> None:
+    with pytest.raises(InvalidInputError, match="n_neurons must be an integer >= 1; got"):
+        quantize_layers([affine, quadratic], X, n_neurons)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n_neurons", [2.5, True, (10, "5"), "20", None, {"a": 1, "b": 2}])
+def test_numbers_of_neurons_must_be_integers(affine: TrainedLayer, quadratic: TrainedLayer, n_neurons: object) -> None:
+    with pytest.raises(InvalidTypeError, match="n_neurons must be"):
+        quantize_layers([affine, quadratic], X, n_neurons)  # type: ignore[arg-type]
+
+
+def test_empty_chain_and_bad_data_are_refused(affine: TrainedLayer) -> None:
+    with pytest.raises(InvalidInputError, match="layers must hold one layer at least"):
+        quantize_layers([], X, 10)
+    with pytest.raises(InvalidInputError, match="X must have 4 columns"):
+        quantize_layers([affine], X[:, :2], 10)
+    with pytest.raises(InvalidInputError, match="random_state"):
+        quantize_layers([affine], X, 10, random_state=-1)
