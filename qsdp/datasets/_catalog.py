@@ -50,6 +50,16 @@ def list_datasets() -> tuple[DatasetInfo, ...]:
     ionosphere 351 33 UCI
     credit-approval 690 15 UCI
     vehicle 846 18 UCI
+    adult 48842 14 UCI
+    banknote 1372 4 UCI
+    heart 270 13 UCI
+    pima 768 8 UCI
+    spambase 4601 57 UCI
+    glass 214 9 UCI
+    letter 20000 16 UCI
+    wine-quality 6497 11 UCI
+    wine-quality-red 1599 11 UCI
+    wine-quality-white 4898 11 UCI
     mnist 60000 784 LeCun
     fashion-mnist 60000 784 Zalando
     """

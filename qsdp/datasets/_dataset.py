@@ -43,6 +43,9 @@ class Dataset:
         Source, citation, licence, encoding and missing values, in a few lines.
     network : BilinearNetwork or None
         The network behind `y`, for planted data only.
+    n_train : int or None
+        The number of first rows on which the literature trains, testing on the others; None where it has no
+        such split.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Dataset:
     task: Task
     description: str
     network: BilinearNetwork | None = None
+    n_train: int | None = None
 
     @property
     def data(self) -> FloatArray:
@@ -85,6 +89,24 @@ class Dataset:
             The first 80 percent of the permuted rows, and the others.
         """
         return paper_split(self, random_state=random_state)
+
+    def usual_split(self) -> Split:
+        """Return ``X_train, X_test, y_train, y_test`` as the literature splits this set: the first rows, the others.
+
+        Returns
+        -------
+        X_train, X_test, y_train, y_test : ndarray
+            Copies of the first `n_train` rows, and of the others.
+
+        Raises
+        ------
+        InvalidInputError
+            If the set has no usual split.
+        """
+        if self.n_train is None:
+            raise InvalidInputError(f"{self.name!r} has no usual split; use split(random_state)")
+        train, test = slice(self.n_train), slice(self.n_train, None)
+        return self.X[train].copy(), self.X[test].copy(), self.y[train].copy(), self.y[test].copy()
 
 
 def paper_split(X: Dataset | Any, y: Any = None, random_state: object = 0) -> Split:

@@ -38,7 +38,7 @@ def test_declared_sizes_uci(name):
 def test_list_is_complete_and_short():
     infos = list_datasets()
     assert isinstance(infos, tuple)
-    assert len(INFOS) == len(infos) == 11
+    assert len(INFOS) == len(infos) == 21
     assert all(info.description and "\n" not in info.description for info in infos)
 
 

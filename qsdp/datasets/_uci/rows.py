@@ -1,0 +1,53 @@
+"""The parser: from the text of files to columns of fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from qsdp.datasets._uci.spec import UCISpec
+from qsdp.exceptions import DatasetError
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The fields of all files, column by column, and where each row stands.
+
+    Attributes
+    ----------
+    columns : dict of str to list of str
+        The fields of each column; equal ones are one object.
+    starts : list of (int, Path, int)
+        For each file the number of its first row, its path, and the line of that row.
+    """
+
+    columns: dict[str, list[str]]
+    starts: list[tuple[int, Path, int]]
+
+    def where(self, index: int) -> str:
+        """Return file and line of a row, for errors."""
+        first, path, line = [start for start in self.starts if start[0] <= index][-1]
+        return f"{path}, line {line + index - first}"
+
+
+def parse_rows(spec: UCISpec, files: Iterable[tuple[Path, str]]) -> Rows:
+    """Split texts into rows with the columns of `spec`; only trailing blank lines are forgiven."""
+    columns: list[list[str]] = [[] for _ in spec.columns]
+    starts: list[tuple[int, Path, int]] = []
+    known: dict[str, str] = {}
+    for path, text in files:
+        lines = text.rstrip().split("\n")
+        skipped = int(lines[0].strip() in spec.first_lines)
+        if len(lines) == skipped:
+            raise DatasetError(f"{path}: no rows after the first line")
+        starts.append((len(columns[0]), path, 1 + skipped))
+        for number, line in enumerate(lines[skipped:], start=1 + skipped):
+            fields = [part.strip() for part in line.split(spec.separator)]
+            if len(fields) != len(columns):
+                raise DatasetError(f"{path}, line {number}: expected {len(columns)} fields, found {len(fields)}")
+            if "" in fields:
+                raise DatasetError(f"{path}, line {number}: {spec.columns[fields.index('')]} is empty")
+            for column, field in zip(columns, fields, strict=True):
+                column.append(known.setdefault(field, field))
+    return Rows(dict(zip(spec.columns, columns, strict=True)), starts)
