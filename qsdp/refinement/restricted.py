@@ -12,6 +12,7 @@ import scipy.optimize
 from scipy.special import expit, softmax
 
 from qsdp._validation import FloatArray
+from qsdp.exceptions import SolverError
 from qsdp.losses import Loss
 
 __all__ = ["RestrictedSolution", "solve_restricted", "sparsify"]
@@ -86,6 +87,11 @@ def solve_restricted(
     -------
     RestrictedSolution
 
+    Raises
+    ------
+    SolverError
+        The method has no equations for the loss, one from outside this package.
+
     Notes
     -----
     A primal-dual interior-point method with Mehrotra's corrector. Piecewise linear parts of a loss become columns
@@ -94,6 +100,10 @@ def solve_restricted(
     dense and of the smaller of the two sides, samples or columns. On the problems of column generation this
     is much faster than sparse solvers, whose factorisations do not see that nothing is sparse.
     """
+    if loss.name not in _SLACKS and loss.name not in _SMOOTH:
+        raise SolverError(
+            f"the second layer has no method for loss {loss.name!r}, only for {', '.join(sorted({*_SLACKS, *_SMOOTH}))}"
+        )
     # The last iterations divide by almost nothing; what overflows is not used.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if loss.name in _SLACKS:
@@ -111,6 +121,9 @@ _SLACKS: dict[str, Callable[[Loss, FloatArray], list[tuple[FloatArray, float]]]]
     "hinge": lambda loss, y: [(y, 1.0), (-y, 0.0)],
     "squared_hinge": lambda loss, y: [(-y, 0.0)],
 }
+
+#: Losses whose curvature `_solve_smooth` knows.
+_SMOOTH = frozenset({"logistic", "cross_entropy"})
 
 #: Half of the inverse curvature of the quadratic part, 0 where there is none.
 _QUADRATIC = {"squared": 0.5, "huber": 0.5, "squared_hinge": 0.5, "absolute": 0.0, "hinge": 0.0}

@@ -28,7 +28,7 @@ from scipy.special import expit, rel_entr, softmax
 from qsdp._validation import FloatArray
 from qsdp.losses import Loss
 
-__all__ = ["Fit", "SlackFit", "SmoothFit", "fit_of"]
+__all__ = ["LINEARISED", "Fit", "SlackFit", "SmoothFit", "fit_of"]
 
 #: Curvatures below count as that: the loss no longer depends on such a prediction.
 _LEAST_CURVATURE = 1e-14
@@ -86,6 +86,9 @@ _SLACKS: dict[str, Callable[[Loss, FloatArray], list[tuple[FloatArray, float]]]]
     "hinge": lambda loss, y: [(y, 1.0), (-y, 0.0)],
     "squared_hinge": lambda loss, y: [(-y, 0.0)],
 }
+
+#: Names of the losses with a fit; the smooth ones are written out in `SmoothFit`.
+LINEARISED = frozenset({*_SLACKS, "logistic", "cross_entropy"})
 
 #: The inverse curvature of the quadratic part, 0 where there is none.
 _INVERSE = {"squared": 0.5, "huber": 0.5, "squared_hinge": 0.5, "absolute": 0.0, "hinge": 0.0}
