@@ -1,0 +1,63 @@
+"""Networks of quadratic neurons, trained by vectorised back-propagation in NumPy.
+
+Quadratic logistic regression, full (QNN) and reduced (RPQNN) quadratic layers of M. M. Noel, V. Muthiah-Nakarajan and
+Y. D. Oswal, "Efficient vectorized backpropagation algorithms for training feedforward networks composed of quadratic
+neurons"; and the forward pass, gradients and conversion to quadratic forms of all families of F.-L. Fan, M. Li,
+F. Wang, R. Lai and G. Wang, "On Expressivity and Trainability of Quadratic Networks".
+"""
+
+from __future__ import annotations
+
+from qsdp.baselines.quadratic.activations import ACTIVATIONS
+from qsdp.baselines.quadratic.conics import classify_conic, classify_conics
+from qsdp.baselines.quadratic.constructions import ball_neurons, ellipsoid_neurons
+from qsdp.baselines.quadratic.counts import (
+    count_cached,
+    count_operations,
+    count_parameters,
+    printed_extra_memory,
+    printed_extra_operations,
+)
+from qsdp.baselines.quadratic.coupling import COUPLINGS
+from qsdp.baselines.quadratic.descent import Descent
+from qsdp.baselines.quadratic.estimators import QuadraticLogisticRegression, QuadraticNetworkClassifier
+from qsdp.baselines.quadratic.families import FAMILIES, Family, get_family
+from qsdp.baselines.quadratic.losses import LOSSES
+from qsdp.baselines.quadratic.maps import Operations
+from qsdp.baselines.quadratic.multistart import MultiStart, StartStatistics
+from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork
+from qsdp.baselines.quadratic.separability import Separation, separate
+from qsdp.baselines.quadratic.starting import starting_parameters
+from qsdp.baselines.quadratic.toys import make_nonlinear_clusters, make_xor, split_digits
+
+__all__ = [
+    "ACTIVATIONS",
+    "COUPLINGS",
+    "FAMILIES",
+    "LOSSES",
+    "Descent",
+    "Family",
+    "Layer",
+    "MultiStart",
+    "Operations",
+    "QuadraticLogisticRegression",
+    "QuadraticNetwork",
+    "QuadraticNetworkClassifier",
+    "Separation",
+    "StartStatistics",
+    "ball_neurons",
+    "classify_conic",
+    "classify_conics",
+    "count_cached",
+    "count_operations",
+    "count_parameters",
+    "ellipsoid_neurons",
+    "get_family",
+    "make_nonlinear_clusters",
+    "make_xor",
+    "printed_extra_memory",
+    "printed_extra_operations",
+    "separate",
+    "split_digits",
+    "starting_parameters",
+]

@@ -1,0 +1,198 @@
+"""What the estimators of quadratic neurons share: starts, epochs of descent, and read-outs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray, check_choice, check_flag, check_integer, check_real
+from qsdp.baselines._estimator import BaselineClassifier
+from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines.quadratic.coupling import COUPLINGS
+from qsdp.baselines.quadratic.descent import Descent, right
+from qsdp.baselines.quadratic.families import get_family
+from qsdp.baselines.quadratic.losses import check_loss
+from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork
+from qsdp.baselines.quadratic.starting import check_init, starting_parameters
+from qsdp.classes import class_probabilities
+from qsdp.losses import get_loss
+from qsdp.pipeline import RandomState
+
+__all__ = ["DescentClassifier", "Hidden", "codes_of", "sign_code"]
+
+#: Family, width and activation of a hidden layer.
+Hidden = tuple[str, int, str]
+
+
+class DescentClassifier(BaselineClassifier):
+    """What both estimators share: they differ by their layers."""
+
+    #: Networks trained side by side; `MultiStart` sets it.
+    _n_starts = 1
+
+    learning_rate: float
+    n_epochs: int
+    batch_size: int
+    loss: str
+    coupling: str
+    init: str
+    init_scale: float | None
+    shuffle: bool
+    patience: int | None
+    random_state: RandomState
+    verbose: bool
+    callback: Callback | None
+
+    def _hidden(self) -> list[Hidden]:
+        """Return the hidden layers, checked."""
+        return []
+
+    def _head(self) -> str:
+        """Return the family of the output layer."""
+        return "qnn"
+
+    # -- training --------------------------------------------------------------------------------------
+
+    def _encode(self, codes: npt.NDArray[np.intp], n_classes: int) -> FloatArray:
+        """Return 0 and 1 of shape (n, 1) for one sigmoid neuron, else one-hot rows."""
+        if n_classes == 2 and self.loss == "binary_cross_entropy":
+            return codes[:, None].astype(np.float64)
+        return np.eye(n_classes)[codes]
+
+    def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
+        rate = check_real("learning_rate", self.learning_rate, strict=True)
+        n_epochs = check_integer("n_epochs", self.n_epochs, minimum=1)
+        batch_size = check_integer("batch_size", self.batch_size, minimum=1)
+        loss = check_loss(self.loss)
+        check_choice("coupling", self.coupling, COUPLINGS)
+        check_flag("shuffle", self.shuffle)
+        check_flag("verbose", self.verbose)
+        if self.patience is not None:
+            check_integer("patience", self.patience, minimum=1)
+        stacked = self._start(X.shape[1], targets.shape[1], rng)
+        self._descent = Descent(stacked, X, targets, loss, rate, batch_size)
+        self._order_rng = rng
+        self._run(n_epochs, history)
+        if self._n_starts == 1:
+            # Holds the training data, which a fitted estimator has no business to keep.
+            self.network_ = self._descent.network.start(0)
+            del self._descent, self._order_rng
+
+    def _start(self, n: int, n_outputs: int, rng: np.random.Generator) -> QuadraticNetwork:
+        """Return as many networks as there are starts, with random weights."""
+        hidden = self._hidden()
+        names = [family for family, _, _ in hidden] + [self._head()]
+        families = [get_family(name, self.coupling) for name in names]
+        for family in families:
+            check_init(family, self.init, self.init_scale)
+        widths = [n] + [width for _, width, _ in hidden] + [n_outputs]
+        activations = [activation for _, _, activation in hidden] + ["identity"]
+        networks = [
+            QuadraticNetwork(
+                [
+                    Layer(
+                        family,
+                        starting_parameters(family, before, after, rng, init=self.init, scale=self.init_scale),
+                        activation,
+                    )
+                    for family, before, after, activation in zip(
+                        families, widths[:-1], widths[1:], activations, strict=True
+                    )
+                ]
+            )
+            for _ in range(self._n_starts)
+        ]
+        return QuadraticNetwork.stack(networks)
+
+    def _run(self, n_epochs: int, history: History) -> None:
+        """Train for some epochs more."""
+        descent, rng = self._descent, self._order_rng
+        samples = np.arange(len(descent.X))
+        figures: dict[str, float] = {}
+        waited = 0
+
+        def train(epoch: int) -> bool:
+            nonlocal waited
+            losses, accuracies = descent.epoch(rng.permutation(samples) if self.shuffle else samples)
+            finite = np.asarray(descent.network.finite()) & np.isfinite(losses)
+            self._note_starts(finite, history.n_epochs + 1)
+            if self._n_starts > 1 and finite.any():
+                figures.update(loss=float(losses[finite].mean()), score=float(accuracies[finite].mean()))
+            else:
+                figures.update(self._figures() if finite.any() else {"loss": float("nan"), "score": 0.0})
+            waited = waited + 1 if history.loss and not figures["loss"] < min(history.loss) else 0
+            return self.patience is not None and waited >= self.patience
+
+        train_epochs(
+            train,
+            lambda: dict(figures),
+            n_epochs,
+            get_state=descent.network.copy_parameters,
+            set_state=descent.network.set_parameters,
+            history=history,
+            suggestion="a smaller learning_rate, init='zero', or inputs scaled to [0, 1]",
+            callback=self.callback,
+            verbose=self.verbose,
+            name=type(self).__name__,
+        )
+
+    def _figures(self) -> dict[str, float]:
+        """Return loss and accuracy on the training data of the only network."""
+        descent = self._descent
+        with np.errstate(all="ignore"):
+            decisions = descent.network.decision(descent.X)[0]
+            loss = float(descent.loss.values(decisions, descent.Y).mean())
+        return {"loss": loss, "score": float(right(decisions, descent.Y).mean())}
+
+    def _note_starts(self, finite: npt.NDArray[np.bool_], epoch: int) -> None:
+        """Take notice of starts that have diverged."""
+
+    # -- read-outs -------------------------------------------------------------------------------------
+
+    def _outputs(self, X: FloatArray) -> FloatArray:
+        decisions = self.network_.decision(X)
+        return decisions[:, 0] if decisions.shape[1] == 1 else decisions
+
+    @property
+    def layers_(self) -> list[TrainedLayer]:
+        """The network as a chain of quadratic (or affine) functions; the last one is the decision function."""
+        return self.network_.to_layers()
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return probabilities of shape (n, C) in the order of ``classes_``.
+
+        Softmax of the decisions for the cross-entropy; else sigmoids, with more than two classes divided by their sum.
+        """
+        names = {"cross_entropy": "cross_entropy", "binary_cross_entropy": "logistic"}
+        outputs = self._outputs(self._checked(X))
+        return class_probabilities(outputs, get_loss(names[check_loss(self.loss).name]))
+
+    def sign_code(self, X: Any) -> npt.NDArray[np.intp]:
+        """Return the number of the class whose neuron alone is positive, -1 where none or several are; shape (n,).
+
+        Of one neuron for two classes the sign says which, always.
+        """
+        outputs = self._outputs(self._checked(X))
+        return sign_code(outputs[:, None] if outputs.ndim == 1 else outputs)
+
+    def code_score(self, X: Any, y: Any) -> float:
+        """Return the share of samples for which every neuron has the right sign."""
+        return float(np.mean(self.sign_code(X) == codes_of(self.classes_, y)))
+
+
+def sign_code(decisions: FloatArray) -> npt.NDArray[np.intp]:
+    """Return class numbers for decisions (..., n, C), -1 where not exactly one is positive; C = 1 is two classes."""
+    positive = decisions > 0.0
+    if decisions.shape[-1] == 1:
+        return positive[..., 0].astype(np.intp)
+    return np.where(positive.sum(axis=-1) == 1, positive.argmax(axis=-1), -1)
+
+
+def codes_of(classes: npt.NDArray[Any], y: Any) -> npt.NDArray[np.intp]:
+    """Return the class numbers of labels, -2 for labels that are none."""
+    labels = np.asarray(y)
+    places = np.clip(np.searchsorted(classes, labels), 0, len(classes) - 1)
+    return np.where(classes[places] == labels, places, -2)

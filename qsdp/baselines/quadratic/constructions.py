@@ -1,0 +1,154 @@
+r"""Networks written down, not trained: C clusters by one layer of C quadratic neurons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from qsdp._validation import FloatArray, check_choice, check_matrix, check_numbers, check_real
+from qsdp.baselines.quadratic.network import Layer
+from qsdp.exceptions import InvalidInputError
+
+__all__ = ["ball_neurons", "ellipsoid_neurons"]
+
+#: Families that have ellipsoids, the last two with axes along those of the inputs.
+_FAMILIES = ("qnn", "fan_compact", "fan")
+
+
+def ellipsoid_neurons(
+    X: Any, labels: Any, centres: Any, shapes: Any, *, confidence: float = 0.999, family: str = "qnn"
+) -> Layer:
+    r"""Return a layer of C neurons, each positive on its own cluster and negative on all others.
+
+    With :math:`q_k(x) = (x - c_k)^T P_k (x - c_k)`, at most :math:`r_k` on cluster k and at least :math:`R_k > r_k` on
+    the others, neuron k is :math:`z_k = s_k ((r_k + R_k)/2 - q_k(x))` with
+    :math:`s_k = 2 \ln((1 - \epsilon)/\epsilon) / (R_k - r_k)`: its sigmoid is at least :math:`1 - \epsilon` on its own
+    cluster and at most :math:`\epsilon` on the others, and the summed cross-entropy of a sample at most
+    :math:`-C \ln(1 - \epsilon)`.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    labels : array-like of shape (n,)
+        Class numbers 0 .. C - 1, each of which occurs.
+    centres : array-like of shape (C, d)
+    shapes : array-like of shape (C, d, d)
+        Positive definite; diagonal for the family "fan_compact".
+    confidence : float, default=0.999
+        1 - epsilon, between 1/2 and 1.
+    family : {"qnn", "fan_compact", "fan"}, default="qnn"
+
+    Returns
+    -------
+    Layer
+        With sigmoid activation.
+
+    Raises
+    ------
+    InvalidInputError
+        An ellipsoid does not separate its cluster, or is none; the paper's claim for all bounded clusters lacks this
+        hypothesis.
+
+    Notes
+    -----
+    Corrects section 6.1 of Noel, Muthiah-Nakarajan and Oswal. Ellipsoids are sufficient, not necessary; `separate`
+    decides whether any quadric will do.
+    """
+    check_choice("family", family, _FAMILIES)
+    confidence = _confidence(confidence)
+    X, centres = check_matrix("X", X), check_matrix("centres", centres)
+    C, d = centres.shape
+    labels = np.asarray(labels)
+    if labels.shape != (len(X),) or not np.array_equal(np.unique(labels), np.arange(C)):
+        raise InvalidInputError(f"labels must be {len(X)} class numbers, with each of 0 to {C - 1}")
+    P = _definite(shapes, C, d)
+    if family != "qnn" and np.any(P[:, ~np.eye(d, dtype=bool)]):
+        raise InvalidInputError(f"shapes must be diagonal for {family!r}: its neurons have no products of inputs")
+    inner, outer = np.empty(C), np.empty(C)
+    for k in range(C):
+        away = X - centres[k]
+        distances = np.einsum("si,ij,sj->s", away, P[k], away)
+        inner[k], outer[k] = distances[labels == k].max(), distances[labels != k].min(initial=np.inf)
+        if not inner[k] < outer[k]:
+            raise InvalidInputError(
+                f"the ellipsoid of cluster {k} does not separate it: the farthest of its points is at {inner[k]:.4g}, "
+                f"the nearest of another cluster at {outer[k]:.4g}"
+            )
+    return _layer(centres, P, inner, outer, confidence, family)
+
+
+def ball_neurons(centres: Any, radii: Any, *, confidence: float = 0.999, family: str = "qnn") -> Layer:
+    r"""Return such a layer for clusters inside disjoint balls, of which no points need be known.
+
+    `ellipsoid_neurons` with :math:`P_k = I`, :math:`r_k = \rho_k^2` and
+    :math:`R_k = \min_{j \ne k} (|c_j - c_k| - \rho_j)^2`.
+
+    Parameters
+    ----------
+    centres : array-like of shape (C, d), C >= 2
+    radii : array-like of shape (C,)
+    confidence, family
+        See `ellipsoid_neurons`.
+
+    Raises
+    ------
+    InvalidInputError
+        Two balls meet.
+    """
+    check_choice("family", family, _FAMILIES)
+    confidence, centres = _confidence(confidence), check_matrix("centres", centres)
+    C, d = centres.shape
+    radii = check_numbers("radii", radii, f"({C},)")
+    if radii.shape != (C,) or np.any(radii < 0.0) or C < 2:
+        raise InvalidInputError(f"radii must be {C} numbers >= 0, one for each of at least two centres; got {radii!r}")
+    apart = cdist(centres, centres) - radii[None, :] - radii[:, None]
+    np.fill_diagonal(apart, np.inf)
+    if not apart.min() > 0.0:
+        first, second = sorted(int(k) for k in np.unravel_index(apart.argmin(), apart.shape))
+        raise InvalidInputError(f"the balls {first} and {second} meet: clusters in them are not separated by balls")
+    nearest = cdist(centres, centres) - radii[None, :]
+    np.fill_diagonal(nearest, np.inf)
+    P = np.broadcast_to(np.eye(d), (C, d, d))
+    return _layer(centres, P, radii**2, nearest.min(axis=1) ** 2, confidence, family)
+
+
+def _layer(
+    centres: FloatArray, P: FloatArray, inner: FloatArray, outer: FloatArray, confidence: float, family: str
+) -> Layer:
+    strength = 2.0 * np.log(confidence / (1.0 - confidence))
+    # Of a single cluster any finite level will do.
+    outer = np.where(np.isfinite(outer), outer, inner + strength)
+    slopes, levels = strength / (outer - inner), 0.5 * (inner + outer)
+    Q = -slopes[:, None, None] * P
+    W = -2.0 * np.einsum("kij,kj->ki", Q, centres)
+    b = slopes * (levels - np.einsum("ki,kij,kj->k", centres, P, centres))
+    if family == "qnn":
+        return Layer("qnn", {"Q": Q, "W": W, "b": b}, "sigmoid")
+    powers = np.diagonal(Q, axis1=1, axis2=2)
+    if family == "fan_compact":
+        return Layer("fan_compact", {"Wr": W, "Wb": powers, "c": b}, "sigmoid")
+    linear = {"Wr": W, "br": b, "Wg": np.zeros_like(W), "bg": np.ones_like(b)}
+    return Layer("fan", linear | {"Wb": powers, "c": np.zeros_like(b)}, "sigmoid")
+
+
+def _confidence(confidence: float) -> float:
+    confidence = check_real("confidence", confidence)
+    if not 0.5 < confidence < 1.0:
+        raise InvalidInputError(f"confidence must be a number between 0.5 and 1; got {confidence!r}")
+    return confidence
+
+
+def _definite(shapes: Any, C: int, d: int) -> FloatArray:
+    P = check_numbers("shapes", shapes, f"({C}, {d}, {d})")
+    if P.shape != (C, d, d) or np.abs(P - np.swapaxes(P, 1, 2)).max() > 1e-10 * np.abs(P).max():
+        raise InvalidInputError(f"shapes must be symmetric, of shape {(C, d, d)}; got {P.shape}")
+    smallest = np.linalg.eigvalsh(P)[:, 0]
+    if not smallest.min() > 0.0:
+        raise InvalidInputError(
+            f"shapes must be positive definite; that of cluster {smallest.argmin()} has the eigenvalue "
+            f"{smallest.min():.4g}"
+        )
+    symmetric: FloatArray = 0.5 * (P + np.swapaxes(P, 1, 2))
+    return symmetric

@@ -1,0 +1,124 @@
+"""Stochastic gradient descent for networks of quadratic layers, all starts advancing together."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray
+from qsdp.baselines.quadratic.deferred import DeferredLayer
+from qsdp.baselines.quadratic.families import Evaluated
+from qsdp.baselines.quadratic.losses import OutputLoss
+from qsdp.baselines.quadratic.network import QuadraticNetwork
+from qsdp.exceptions import InvalidInputError
+
+__all__ = ["Descent", "right"]
+
+#: Samples of a block, at the end of which the input layer is updated.
+_BLOCK = 64
+
+
+def right(decisions: FloatArray, Y: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return which samples decisions (..., n, C) classify as targets (n, C) do: the largest, or a single sign."""
+    if Y.shape[-1] == 1:
+        signs: npt.NDArray[np.bool_] = (decisions[..., 0] > 0.0) == (Y[:, 0] > 0.5)
+        return signs
+    hits: npt.NDArray[np.bool_] = decisions.argmax(axis=-1) == Y.argmax(axis=-1)
+    return hits
+
+
+class Descent:
+    r"""Algorithms A0, A1 and A2 (batches of one sample), and mini-batches with the mean loss.
+
+    Every step subtracts rate times the gradient of the mean loss of the batch, all deltas computed before any weight
+    changes. The updates of the input layer are deferred to the end of a block, which changes nothing but rounding;
+    see `DeferredLayer`.
+
+    Parameters
+    ----------
+    network : QuadraticNetwork
+        With an axis of S starts; trained in place.
+    X : ndarray of shape (n, d)
+    Y : ndarray of shape (n, C)
+        Targets, 0 or 1.
+    loss : OutputLoss
+    learning_rate : float
+    batch_size : int, default=1
+
+    Notes
+    -----
+    All starts see the samples in the same order: they differ by their starting weights, the one source of variation
+    that the paper names.
+    """
+
+    def __init__(
+        self,
+        network: QuadraticNetwork,
+        X: FloatArray,
+        Y: FloatArray,
+        loss: OutputLoss,
+        learning_rate: float,
+        batch_size: int = 1,
+    ) -> None:
+        if network.n_starts is None:
+            raise InvalidInputError("network must have an axis of starts; QuadraticNetwork.stack makes one")
+        self.n_starts = network.n_starts
+        self.network, self.X, self.Y, self.loss = network, X, Y, loss
+        self.learning_rate, self.batch_size = learning_rate, batch_size
+
+    def epoch(self, order: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Visit the samples in an order.
+
+        Returns
+        -------
+        loss, accuracy : ndarray of shape (S,)
+            Means over the samples, each as it is before the step on its batch.
+        """
+        block = self.batch_size * max(1, _BLOCK // self.batch_size)
+        loss, hits = np.zeros((2, self.n_starts))
+        # A start that diverges must not stop the others, and its parameters tell.
+        with np.errstate(all="ignore"):
+            for start in range(0, len(order), block):
+                rows = order[start : start + block]
+                Y = self.Y[rows]
+                decisions = self._block(rows)
+                loss += self.loss.values(decisions, Y).sum(axis=-1)
+                hits += right(decisions, Y).sum(axis=-1)
+        return loss / len(order), hits / len(order)
+
+    def _block(self, rows: npt.NDArray[np.intp]) -> FloatArray:
+        """Train on some samples, and return the decisions (S, K, C) before each step."""
+        X, Y = self.X[rows], self.Y[rows]
+        first = self.network.layers[0]
+        deferred = DeferredLayer(first.family, first.parameters, X)
+        decisions = np.empty((self.n_starts, *Y.shape))
+        for start in range(0, len(rows), self.batch_size):
+            stop = min(start + self.batch_size, len(rows))
+            decisions[:, start:stop] = self._step(deferred, start, stop, Y[start:stop])
+        deferred.flush()
+        return decisions
+
+    def _step(self, deferred: DeferredLayer, start: int, stop: int, Y: FloatArray) -> FloatArray:
+        """Train on one batch of a block, and return its decisions before."""
+        first, *rest = self.network.layers
+        values = deferred.values(start, stop)
+        Z = first.family.combine(values)
+        passed: list[tuple[FloatArray, Evaluated]] = []
+        A = first.activate(Z) if rest else Z
+        for number, layer in enumerate(rest):
+            Z, evaluated = layer.family.forward(A, layer.parameters)
+            passed.append((A, evaluated))
+            if number < len(rest) - 1:
+                A = layer.activate(Z)
+        # Gradients are linear in the deltas: scaled once here, they are the steps.
+        D = self.loss.delta(Z, Y) * (-self.learning_rate / (stop - start))
+        for number in range(len(rest) - 1, -1, -1):
+            layer, (A, evaluated) = rest[number], passed[number]
+            E = layer.family.split(D, [value for value, _ in evaluated])
+            gA = layer.family.input_gradient(E, A, layer.parameters, evaluated)
+            for name, step in layer.family.gradients(E, A).items():
+                layer.parameters[name] += step
+            slope = self.network.layers[number].activation.slope
+            D = gA if slope is None else gA * slope(A)
+        deferred.record(start, stop, first.family.split(D, values))
+        return Z

@@ -1,0 +1,279 @@
+r"""The maps that quadratic layers are put together from: affine, power and quadratic-form maps of a layer's input.
+
+Every array may have leading axes, as of several starts trained at a time: inputs (..., B, n), weights (..., m, n),
+values (..., B, m). `E` is always the derivative of the loss by the map's values.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from qsdp._validation import FloatArray
+from qsdp.baselines.quadratic.coupling import COUPLINGS, step_weights
+
+__all__ = ["AffineMap", "FormMap", "Map", "Operations", "Parameters", "PowerMap"]
+
+#: Arrays of a layer by name.
+Parameters = dict[str, FloatArray]
+
+#: Canonical triple (Q, w, b) of a map; Q is None where it is zero.
+Triple = tuple[FloatArray | None, FloatArray, FloatArray]
+
+#: Numbers that a temporary array of a gradient may hold.
+_LARGEST = 2**21
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Multiplications for one sample.
+
+    Attributes
+    ----------
+    forward, delta, update : int
+        Of the forward pass, the recursion of deltas, and the update of parameters.
+    """
+
+    forward: int = 0
+    delta: int = 0
+    update: int = 0
+
+    @property
+    def total(self) -> int:
+        """All multiplications of one step of training."""
+        return self.forward + self.delta + self.update
+
+    def __add__(self, other: Operations) -> Operations:
+        return Operations(self.forward + other.forward, self.delta + other.delta, self.update + other.update)
+
+
+class Map(ABC):
+    """A map of n inputs to m values, linear in its parameters."""
+
+    weight: str
+    bias: str | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return (self.weight,) if self.bias is None else (self.weight, self.bias)
+
+    def shapes(self, n: int, m: int) -> dict[str, tuple[int, ...]]:
+        """Return the shape of every parameter."""
+        shapes: dict[str, tuple[int, ...]] = {self.weight: (m, n)}
+        return shapes if self.bias is None else shapes | {self.bias: (m,)}
+
+    @abstractmethod
+    def values(self, A: FloatArray, P: Parameters) -> tuple[FloatArray, FloatArray | None]:
+        """Return the values (..., B, m), and what `input_gradient` can reuse."""
+
+    @abstractmethod
+    def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
+        """Return the derivative by every parameter, for symmetric matrices as their coupling weighs it."""
+
+    @abstractmethod
+    def input_gradient(self, E: FloatArray, A: FloatArray, P: Parameters, cache: FloatArray | None) -> FloatArray:
+        """Return the derivative by the input, of shape (..., B, n)."""
+
+    @abstractmethod
+    def kernel(self, A: FloatArray) -> FloatArray:
+        r"""Return k(a_s, a_t) of shape (B, B): a step on sample t moves value s by -k times rate times E_t.
+
+        Values are linear in the parameters, :math:`\langle \theta, \phi(a) \rangle`, so k is the inner product of
+        :math:`\phi(a_s)` with the weighted :math:`\phi(a_t)`; see `DeferredLayer`.
+        """
+
+    @abstractmethod
+    def triple(self, P: Parameters) -> Triple:
+        r"""Return (Q, w, b) with values :math:`x^T Q x + w \cdot x + b`."""
+
+    @abstractmethod
+    def operations(self, n: int, m: int) -> Operations:
+        """Return the multiplications for one sample, the product with the rate done once a value."""
+
+    def n_cached(self, n: int, m: int) -> int:
+        """Return the numbers kept for the backward pass of one sample besides the values."""
+        return 0
+
+    def _add_bias(self, values: FloatArray, P: Parameters) -> FloatArray:
+        return values if self.bias is None else values + P[self.bias][..., None, :]
+
+    def _with_bias_gradient(self, gradient: FloatArray, E: FloatArray) -> Parameters:
+        if self.bias is None:
+            return {self.weight: gradient}
+        return {self.weight: gradient, self.bias: E[..., 0, :] if E.shape[-2] == 1 else E.sum(axis=-2)}
+
+    def _constant(self, P: Parameters) -> FloatArray:
+        return np.zeros(P[self.weight].shape[:-1]) if self.bias is None else P[self.bias]
+
+
+def outer(E: FloatArray, A: FloatArray) -> FloatArray:
+    """Return the sum over samples of the outer products, (..., m, n)."""
+    turned = np.swapaxes(E, -1, -2)
+    # A product of one column and one row is no work for BLAS.
+    product: FloatArray = turned * A if E.shape[-2] == 1 else turned @ A
+    return product
+
+
+@dataclass(frozen=True)
+class AffineMap(Map):
+    r"""The map :math:`w_k \cdot x + b_k`, plus a constant `shift`."""
+
+    weight: str = "W"
+    bias: str | None = "b"
+    shift: float = 0.0
+
+    def values(self, A: FloatArray, P: Parameters) -> tuple[FloatArray, FloatArray | None]:
+        """Return W x + b."""
+        values = self._add_bias(A @ np.swapaxes(P[self.weight], -1, -2), P)
+        return (values + self.shift if self.shift else values), None
+
+    def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
+        """Return E'A, and the sum of E."""
+        return self._with_bias_gradient(outer(E, A), E)
+
+    def input_gradient(self, E: FloatArray, A: FloatArray, P: Parameters, cache: FloatArray | None) -> FloatArray:
+        """Return E W."""
+        product: FloatArray = E @ P[self.weight]
+        return product
+
+    def kernel(self, A: FloatArray) -> FloatArray:
+        """Return x.x', plus one for a bias."""
+        return A @ A.T + float(self.bias is not None)
+
+    def triple(self, P: Parameters) -> Triple:
+        """Return (0, w, b)."""
+        return None, P[self.weight], self._constant(P) + self.shift
+
+    def operations(self, n: int, m: int) -> Operations:
+        """Return mn products forward, backward and for the update, and m with the rate."""
+        return Operations(m * n, m * n, m * n + m)
+
+
+@dataclass(frozen=True)
+class PowerMap(Map):
+    r"""The map :math:`w_k \cdot (x \circ x) + b_k`."""
+
+    weight: str = "Wb"
+    bias: str | None = "c"
+
+    def values(self, A: FloatArray, P: Parameters) -> tuple[FloatArray, FloatArray | None]:
+        """Return Wb (x * x) + c."""
+        return self._add_bias((A * A) @ np.swapaxes(P[self.weight], -1, -2), P), None
+
+    def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
+        """Return E'(A * A), and the sum of E."""
+        return self._with_bias_gradient(outer(E, A * A), E)
+
+    def input_gradient(self, E: FloatArray, A: FloatArray, P: Parameters, cache: FloatArray | None) -> FloatArray:
+        """Return 2 x * (E Wb)."""
+        product: FloatArray = 2.0 * A * (E @ P[self.weight])
+        return product
+
+    def kernel(self, A: FloatArray) -> FloatArray:
+        """Return (x * x).(x' * x'), plus one for a bias."""
+        return (A * A) @ (A * A).T + float(self.bias is not None)
+
+    def triple(self, P: Parameters) -> Triple:
+        """Return (diag(wb), 0, c)."""
+        weights = P[self.weight]
+        return weights[..., :, None] * np.eye(weights.shape[-1]), np.zeros_like(weights), self._constant(P)
+
+    def operations(self, n: int, m: int) -> Operations:
+        """Return those of an affine map, and n to square and to multiply by the inputs."""
+        return Operations(m * n + n, m * n + n, m * n + m)
+
+    def n_cached(self, n: int, m: int) -> int:
+        """Return n, the squares."""
+        return n
+
+
+@dataclass(frozen=True)
+class FormMap(Map):
+    r"""The map :math:`x^T Q_k x + w_k \cdot x + b_k` with symmetric Q; A(23)-(26).
+
+    The forward pass keeps :math:`V_k = x^T Q_k`, of shape (..., B, m, n); the derivative by the input is
+    :math:`\sum_k E_k (w_k + 2 V_k)`, A(46).
+    """
+
+    weight: str = "Q"
+    linear: str | None = "W"
+    bias: str | None = "b"
+    coupling: str = "tied"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return tuple(name for name in (self.weight, self.linear, self.bias) if name is not None)
+
+    def shapes(self, n: int, m: int) -> dict[str, tuple[int, ...]]:
+        """Return the shape of every parameter."""
+        shapes: dict[str, tuple[int, ...]] = {self.weight: (m, n, n)}
+        if self.linear is not None:
+            shapes[self.linear] = (m, n)
+        return shapes if self.bias is None else shapes | {self.bias: (m,)}
+
+    def values(self, A: FloatArray, P: Parameters) -> tuple[FloatArray, FloatArray | None]:
+        """Return b + (W + V) x, and V = x'Q."""
+        Q = P[self.weight]
+        m, n = Q.shape[-3:-1]
+        # Symmetry makes rows of the stack serve as columns: one product for all neurons.
+        V = A @ np.swapaxes(Q.reshape(*Q.shape[:-3], m * n, n), -1, -2)
+        V = V.reshape(*V.shape[:-1], m, n)
+        total = V if self.linear is None else V + P[self.linear][..., None, :, :]
+        return self._add_bias((total @ A[..., :, :, None])[..., 0], P), V
+
+    def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
+        """Return the weighted sums of E x x', and those of an affine map."""
+        n, m = A.shape[-1], E.shape[-1]
+        weights = step_weights(self.coupling, n)
+        if E.shape[-2] == 1:
+            square = weights * (np.swapaxes(A, -1, -2) * A)
+            gradient = E[..., 0, :, None, None] * square[..., None, :, :]
+        else:
+            chunk = max(1, _LARGEST // max(1, E.size // m * n))
+            parts = [self._sums(E[..., start : start + chunk], A) for start in range(0, m, chunk)]
+            gradient = weights * np.concatenate(parts, axis=-3)
+        gradients = self._with_bias_gradient(gradient, E)
+        return gradients if self.linear is None else gradients | {self.linear: outer(E, A)}
+
+    @staticmethod
+    def _sums(E: FloatArray, A: FloatArray) -> FloatArray:
+        """Return the sum over samples of E_k a a', (..., m, n, n)."""
+        B, m, n = *E.shape[-2:], A.shape[-1]
+        stack = (E[..., :, None] * A[..., :, None, :]).reshape(*E.shape[:-2], B, m * n)
+        sums = np.swapaxes(stack, -1, -2) @ A
+        return sums.reshape(*sums.shape[:-2], m, n, n)
+
+    def input_gradient(self, E: FloatArray, A: FloatArray, P: Parameters, cache: FloatArray | None) -> FloatArray:
+        """Return the sum of E (W + 2 V) over neurons."""
+        assert cache is not None
+        slope = 2.0 * cache if self.linear is None else P[self.linear][..., None, :, :] + 2.0 * cache
+        product: FloatArray = (E[..., :, None, :] @ slope)[..., 0, :]
+        return product
+
+    def kernel(self, A: FloatArray) -> FloatArray:
+        """Return a polynomial in x.x' and (x * x).(x' * x'), as the coupling has it."""
+        factor = COUPLINGS[self.coupling]
+        products = A @ A.T
+        kernel: FloatArray = factor * products * products + (1.0 - factor) * ((A * A) @ (A * A).T)
+        if self.linear is not None:
+            kernel += products
+        return kernel + float(self.bias is not None)
+
+    def triple(self, P: Parameters) -> Triple:
+        """Return (Q, w, b)."""
+        Q = P[self.weight]
+        linear = np.zeros(Q.shape[:-1]) if self.linear is None else P[self.linear]
+        return Q, linear, np.zeros(Q.shape[:-2]) if self.bias is None else P[self.bias]
+
+    def operations(self, n: int, m: int) -> Operations:
+        """Return mn² + mn forward, mn backward, and those of M(a) and its multiples for the update."""
+        with_linear = m * n if self.linear is not None else 0
+        return Operations(m * n * n + m * n, m * n, with_linear + m + (m + 1) * n * (n + 1) // 2)
+
+    def n_cached(self, n: int, m: int) -> int:
+        """Return mn, the products V."""
+        return m * n

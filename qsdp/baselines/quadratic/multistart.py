@@ -1,0 +1,170 @@
+"""Many random starts of one estimator, trained as one computation, and what their scores are like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+
+from qsdp._validation import FloatArray, check_choice, check_integer
+from qsdp.baselines._history import History
+from qsdp.baselines.quadratic._descent_classifier import DescentClassifier, codes_of, sign_code
+from qsdp.classes import choose_classes
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.pipeline import RandomState
+
+__all__ = ["MultiStart", "StartStatistics"]
+
+
+@dataclass(frozen=True)
+class StartStatistics:
+    """Scores of several starts; those that diverged are counted and left out of the figures.
+
+    Attributes
+    ----------
+    mean, sd, best, worst : float
+        `sd` is the deviation of the sample, with n - 1; nan where there are too few starts.
+    n_starts, n_diverged : int
+    """
+
+    mean: float
+    sd: float
+    best: float
+    worst: float
+    n_starts: int
+    n_diverged: int
+
+    @classmethod
+    def of(cls, scores: Any) -> StartStatistics:
+        """Return the statistics of scores (S,), nan standing for a start that diverged."""
+        values = np.asarray(scores, dtype=np.float64)
+        kept = values[np.isfinite(values)]
+        if not kept.size:
+            nan = float("nan")
+            return cls(nan, nan, nan, nan, len(values), len(values))
+        sd = float(kept.std(ddof=1)) if len(kept) > 1 else float("nan")
+        return cls(float(kept.mean()), sd, float(kept.max()), float(kept.min()), len(values), len(values) - len(kept))
+
+    def __str__(self) -> str:
+        percent = [f"{100.0 * value:.2f}" for value in (self.mean, self.sd, self.best, self.worst)]
+        diverged = f", {self.n_diverged} diverged" if self.n_diverged else ""
+        return (
+            f"{percent[0]} ± {percent[1]} % (best {percent[2]}, worst {percent[3]}; {self.n_starts} starts{diverged})"
+        )
+
+
+class MultiStart:
+    """Train an estimator from many random starts at once: the weights of all are one array for every layer.
+
+    All starts see the samples in the same order; they differ by their starting weights.
+
+    Parameters
+    ----------
+    estimator : QuadraticLogisticRegression or QuadraticNetworkClassifier
+        Its parameters; it is not changed.
+    n_starts : int, default=25
+    random_state : int, Generator, RandomState or None
+        In place of the estimator's.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (C,)
+    network_ : QuadraticNetwork
+        With an axis of starts.
+    history_ : History
+        Loss and accuracy of every sample just before its step, averaged over samples and starts.
+    diverged_ : list of int or None
+        The epoch in which a start diverged.
+
+    Examples
+    --------
+    >>> from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression, make_xor
+    >>> X, y = make_xor()
+    >>> starts = MultiStart(QuadraticLogisticRegression(), n_starts=25, random_state=0).fit(X, y)
+    >>> print(starts.statistics(X, y))
+    100.00 ± 0.00 % (best 100.00, worst 100.00; 25 starts)
+    """
+
+    def __init__(self, estimator: DescentClassifier, n_starts: int = 25, *, random_state: RandomState = None) -> None:
+        if not isinstance(estimator, DescentClassifier):
+            raise InvalidTypeError(
+                "estimator must be a QuadraticLogisticRegression or a QuadraticNetworkClassifier; "
+                f"got {type(estimator).__name__}"
+            )
+        self.estimator = estimator
+        self.n_starts = check_integer("n_starts", n_starts, minimum=2)
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> MultiStart:
+        """Train all starts for the estimator's number of epochs."""
+        model: DescentClassifier = clone(self.estimator)
+        model._n_starts = self.n_starts
+        model.random_state = self.random_state
+        self.diverged_: list[int | None] = [None] * self.n_starts
+        model._note_starts = self._note  # type: ignore[method-assign]
+        self._model = model.fit(X, y)
+        self.classes_ = model.classes_
+        self.network_ = model._descent.network
+        self.history_: History = model.history_
+        return self
+
+    def train(self, n_epochs: int) -> MultiStart:
+        """Train all starts for some epochs more."""
+        self._check_fitted()._run(check_integer("n_epochs", n_epochs, minimum=1), self.history_)
+        return self
+
+    def _note(self, finite: npt.NDArray[np.bool_], epoch: int) -> None:
+        for number in np.flatnonzero(~finite):
+            if self.diverged_[number] is None:
+                self.diverged_[number] = epoch
+
+    def _check_fitted(self) -> DescentClassifier:
+        if not hasattr(self, "_model"):
+            raise InvalidInputError("these starts are not trained yet: call fit first")
+        return self._model
+
+    # -- read-outs -------------------------------------------------------------------------------------
+
+    def decision(self, X: Any) -> FloatArray:
+        """Return the decisions of all starts, (S, n, C); C is one for two classes and sigmoid outputs."""
+        model = self._check_fitted()
+        with np.errstate(all="ignore"):
+            return self.network_.decision(model._checked(X))
+
+    def scores(self, X: Any, y: Any, readout: str = "argmax") -> FloatArray:
+        """Return the accuracy of every start, (S,), nan for one that diverged.
+
+        Parameters
+        ----------
+        X, y : array-like
+        readout : {"argmax", "code"}, default="argmax"
+            The largest decision, or the right sign of every neuron.
+        """
+        check_choice("readout", readout, ["argmax", "code"])
+        decisions = self.decision(X)
+        expected = codes_of(self.classes_, y)
+        if readout == "code":
+            chosen = sign_code(decisions)
+        else:
+            chosen = np.stack([choose_classes(z[:, 0] if z.shape[1] == 1 else z) for z in decisions])
+        accuracy: FloatArray = (chosen == expected).mean(axis=1)
+        accuracy[[epoch is not None for epoch in self.diverged_]] = np.nan
+        return accuracy
+
+    def statistics(self, X: Any, y: Any, readout: str = "argmax") -> StartStatistics:
+        """Return mean, deviation, best and worst accuracy over the starts."""
+        return StartStatistics.of(self.scores(X, y, readout))
+
+    def start(self, number: int) -> Any:
+        """Return one start as a fitted estimator."""
+        source = self._check_fitted()
+        number = check_integer("number", number, minimum=0, maximum=self.n_starts - 1)
+        model = clone(self.estimator)
+        for name in ("classes_", "n_features_in_", "feature_names_in_", "history_"):
+            if hasattr(source, name):
+                setattr(model, name, getattr(source, name))
+        model.network_ = self.network_.start(number)
+        return model

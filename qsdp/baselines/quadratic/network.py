@@ -1,0 +1,249 @@
+"""Networks of quadratic layers: parameters, forward pass, gradients, and their conversion to quadratic forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qsdp._validation import FloatArray, check_matrix, check_numbers
+from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines.quadratic.activations import Activation, check_activation
+from qsdp.baselines.quadratic.coupling import check_symmetric
+from qsdp.baselines.quadratic.families import Family, get_family
+from qsdp.baselines.quadratic.losses import OutputLoss
+from qsdp.baselines.quadratic.maps import Operations, Parameters
+from qsdp.exceptions import InvalidInputError
+
+__all__ = ["Layer", "QuadraticNetwork"]
+
+#: Numbers that the temporary arrays of an evaluation may hold.
+_LARGEST = 2**22
+
+
+@dataclass(eq=False)
+class Layer:
+    r"""One layer :math:`x \mapsto g(z(x))` of m neurons of a family.
+
+    Parameters
+    ----------
+    family : Family or str
+    parameters : dict of str to array-like
+        As `Family.shapes` names and shapes them, all with the same leading axis of starts, or none. Matrices must
+        be symmetric.
+    activation : Activation or str, default="identity"
+
+    Raises
+    ------
+    InvalidInputError
+        A parameter is missing, unknown, of the wrong shape or not symmetric.
+
+    Examples
+    --------
+    XOR by one neuron, a hyperbola:
+
+    >>> from qsdp.baselines.quadratic import Layer, QuadraticNetwork
+    >>> neuron = Layer("qnn", {"Q": [[[0.0, -0.5], [-0.5, 0.0]]], "W": [[0.0, 0.0]], "b": [0.0]})
+    >>> QuadraticNetwork([neuron]).decision([[-1, -1], [1, -1], [-1, 1], [1, 1]]).ravel()
+    array([-1.,  1.,  1., -1.])
+    """
+
+    family: Family
+    parameters: Parameters
+    activation: Activation
+
+    def __init__(
+        self, family: Family | str, parameters: dict[str, Any], activation: Activation | str = "identity"
+    ) -> None:
+        self.family = family if isinstance(family, Family) else get_family(family)
+        given = {name: check_numbers(name, value, "numbers") for name, value in parameters.items()}
+        if isinstance(activation, Activation):
+            self.activation = activation
+        else:
+            self.activation = check_activation("activation", activation)
+        names = self.family.shapes(1, 1)
+        if set(given) != set(names):
+            raise InvalidInputError(
+                f"parameters of {self.family.name!r} must be {', '.join(names)}; got {', '.join(given) or 'none'}"
+            )
+        first = self.family.maps[0]
+        weights = given[first.weight]
+        plain = len(first.shapes(1, 1)[first.weight])
+        if weights.ndim not in {plain, plain + 1} or weights.size == 0:
+            raise InvalidInputError(
+                f"{first.weight} must have {plain} axes, or {plain + 1} with that of starts; got shape {weights.shape}"
+            )
+        leading = weights.shape[: weights.ndim - plain]
+        m, n = weights.shape[len(leading)], weights.shape[-1]
+        for name, shape in self.family.shapes(n, m).items():
+            if given[name].shape != (*leading, *shape):
+                raise InvalidInputError(f"{name} must have shape {(*leading, *shape)}; got {given[name].shape}")
+            # A copy of its own: training changes the arrays in place.
+            given[name] = check_symmetric(name, given[name]) if len(shape) == 3 else given[name].copy()
+        self.parameters = given
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Numbers of inputs n and of neurons m."""
+        shape = self.parameters[self.family.maps[0].names[0]].shape
+        plain = len(self.family.shapes(1, 1)[self.family.maps[0].names[0]])
+        return shape[-1], shape[-plain]
+
+    @property
+    def n_starts(self) -> int | None:
+        """Length of the leading axis, None without one."""
+        name = self.family.maps[0].weight
+        plain = len(self.family.shapes(1, 1)[name])
+        weights = self.parameters[name]
+        return None if weights.ndim == plain else len(weights)
+
+    def activate(self, Z: FloatArray) -> FloatArray:
+        """Return g(Z)."""
+        return Z if self.activation.function is None else self.activation.function(Z)
+
+    def to_trained(self) -> TrainedLayer:
+        """Return the layer as quadratic (or affine) functions and an activation."""
+        return TrainedLayer(self.family.to_form(self.parameters), self.activation.function)
+
+
+class QuadraticNetwork:
+    """A chain of layers, each of a family and an activation of its own; or S networks of one shape.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        The activation of the last one should be the identity: losses take pre-activations.
+    """
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self.layers = list(layers)
+        if not self.layers:
+            raise InvalidInputError("layers must hold one layer at least; got none")
+        for before, after in zip(self.layers, self.layers[1:], strict=False):
+            if before.size[1] != after.size[0] or before.n_starts != after.n_starts:
+                raise InvalidInputError(
+                    f"layers must fit together: one of {before.size[1]} neurons (starts {before.n_starts}) is followed "
+                    f"by one of {after.size[0]} inputs (starts {after.n_starts})"
+                )
+
+    @property
+    def n_starts(self) -> int | None:
+        """Number of networks, None for one without the leading axis."""
+        return self.layers[0].n_starts
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters of one network, n(n+1)/2 for a symmetric matrix."""
+        return sum(layer.family.n_parameters(*layer.size) for layer in self.layers)
+
+    def operations(self) -> Operations:
+        """Return the multiplications of one step on one sample; the first layer has no delta recursion."""
+        total = Operations()
+        for number, layer in enumerate(self.layers):
+            count = layer.family.operations(*layer.size)
+            total += count if number else Operations(count.forward, 0, count.update)
+        return total
+
+    @property
+    def n_cached(self) -> int:
+        """Numbers kept for the backward pass of one sample: inputs and z of every layer, and its products."""
+        return sum(sum(layer.size) + layer.family.n_cached(*layer.size) for layer in self.layers)
+
+    # -- computation -----------------------------------------------------------------------------------
+
+    def decision(self, X: Any) -> FloatArray:
+        """Return the pre-activations of the last layer, (..., n, C), in pieces of bounded memory."""
+        X = check_matrix("X", X, n_columns=self.layers[0].size[0])
+        rows = max(1, _LARGEST // (self.n_cached * (self.n_starts or 1)))
+        parts = [self._decision(X[start : start + rows]) for start in range(0, len(X), rows)]
+        return np.concatenate(parts, axis=-2)
+
+    def _decision(self, A: FloatArray) -> FloatArray:
+        Z = A
+        for layer in self.layers:
+            Z, _ = layer.family.forward(A, layer.parameters)
+            A = layer.activate(Z)
+        return Z
+
+    def gradients(self, X: FloatArray, Y: FloatArray, loss: OutputLoss) -> tuple[FloatArray, list[Parameters]]:
+        """Return the mean loss over samples, (...,), and its gradient by every parameter, layer by layer.
+
+        Gradients of a symmetric matrix are by its tied entries where its coupling is "tied", by all its entries
+        where "full"; where "packed", they are minus the step on Q at rate one.
+        """
+        passed = []
+        A = Z = X
+        for layer in self.layers:
+            Z, evaluated = layer.family.forward(A, layer.parameters)
+            passed.append((A, evaluated))
+            A = layer.activate(Z)
+        value: FloatArray = loss.values(Z, Y).mean(axis=-1)
+        D = loss.delta(Z, Y) / len(Y)
+        found: list[Parameters] = []
+        for number in range(len(self.layers) - 1, -1, -1):
+            layer, (A, evaluated) = self.layers[number], passed[number]
+            gradients, gA = layer.family.backward(D, A, layer.parameters, evaluated)
+            found.append(gradients)
+            if number:
+                slope = self.layers[number - 1].activation.slope
+                D = gA if slope is None else gA * slope(A)
+        return value, found[::-1]
+
+    # -- copies ----------------------------------------------------------------------------------------
+
+    def copy_parameters(self) -> list[Parameters]:
+        """Return a copy of all parameters."""
+        return [{name: value.copy() for name, value in layer.parameters.items()} for layer in self.layers]
+
+    def set_parameters(self, parameters: Sequence[Parameters]) -> None:
+        """Write parameters, as from `copy_parameters`, into the arrays in use."""
+        for layer, given in zip(self.layers, parameters, strict=True):
+            for name, value in given.items():
+                layer.parameters[name][...] = value
+
+    def finite(self) -> Any:
+        """Return whether all parameters are finite: a boolean, or one a start."""
+        kept: Any = True
+        for layer in self.layers:
+            leading = 0 if layer.n_starts is None else 1
+            for value in layer.parameters.values():
+                kept = kept & np.isfinite(value).all(axis=tuple(range(leading, value.ndim)))
+        return kept
+
+    def start(self, number: int) -> QuadraticNetwork:
+        """Return one of several networks, with arrays of its own."""
+        if self.n_starts is None:
+            raise InvalidInputError("the network has no axis of starts")
+        chosen = [
+            Layer(layer.family, {name: value[number] for name, value in layer.parameters.items()}, layer.activation)
+            for layer in self.layers
+        ]
+        return QuadraticNetwork(chosen)
+
+    @classmethod
+    def stack(cls, networks: Sequence[QuadraticNetwork]) -> QuadraticNetwork:
+        """Return networks of one shape as one with an axis of starts."""
+        layers = [
+            Layer(
+                same[0].family,
+                {name: np.stack([layer.parameters[name] for layer in same]) for name in same[0].parameters},
+                same[0].activation,
+            )
+            for same in zip(*(network.layers for network in networks), strict=True)
+        ]
+        return cls(layers)
+
+    def to_layers(self) -> list[TrainedLayer]:
+        """Return the network as a chain of quadratic (or affine) layers, the last one without activation.
+
+        A single neuron at the end is one function, with values (n,).
+        """
+        if self.n_starts is not None:
+            raise InvalidInputError(f"the network stands for {self.n_starts}: take one with start(number)")
+        *hidden, last = self.layers
+        P = last.parameters
+        if last.size[1] == 1:
+            P = {name: value[0] for name, value in P.items()}
+        return [layer.to_trained() for layer in hidden] + [TrainedLayer(last.family.to_form(P), None)]
