@@ -164,5 +164,6 @@ class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predicted labels of shape (n,)."""
-        labels: npt.NDArray[Any] = self.classes_[choose_classes(self._outputs(self._checked(X)))]
+        chosen = choose_classes(self._outputs(self._checked(X)))
+        labels: npt.NDArray[Any] = self.classes_[chosen]
         return labels

@@ -1,0 +1,49 @@
+"""Back-propagating least squares (BPLS): a network trained without gradients, layer by layer, from the outputs down.
+
+Tomic, Matos-Carvalho, Beko, "A Closed-form Solution for Weight Optimization in Fully-connected Feed-forward Neural
+Networks", arXiv:2401.06699, 2024; with repairs where the printed algorithms are ambiguous or numerically unsafe, and
+``literal=True`` for what is printed.
+"""
+
+from __future__ import annotations
+
+from qsdp.baselines.bpls._activations import (
+    ACTIVATIONS,
+    ELU,
+    Identity,
+    InvertibleActivation,
+    LeakyReLU,
+    Sigmoid,
+    Softmax,
+    Softplus,
+    Tanh,
+    get_invertible,
+)
+from qsdp.baselines.bpls._estimators import BPLSClassifier, BPLSRegressor
+from qsdp.baselines.bpls._hidden_targets import HIDDEN_TARGETS, hidden_target
+from qsdp.baselines.bpls._network import Network
+from qsdp.baselines.bpls._report import BPLSReport, LayerReport, PassReport, Reference
+from qsdp.baselines.bpls._solve import Design
+
+__all__ = [
+    "ACTIVATIONS",
+    "ELU",
+    "HIDDEN_TARGETS",
+    "BPLSClassifier",
+    "BPLSRegressor",
+    "BPLSReport",
+    "Design",
+    "Identity",
+    "InvertibleActivation",
+    "LayerReport",
+    "LeakyReLU",
+    "Network",
+    "PassReport",
+    "Reference",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "Tanh",
+    "get_invertible",
+    "hidden_target",
+]

@@ -1,0 +1,272 @@
+"""Activations that can be inverted, and by name those that cannot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit, logit, softmax
+
+from qsdp._validation import FloatArray, _show, check_choice, check_real
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+
+__all__ = [
+    "ACTIVATIONS",
+    "ELU",
+    "Identity",
+    "InvertibleActivation",
+    "LeakyReLU",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "Tanh",
+    "get_invertible",
+]
+
+
+@dataclass(frozen=True)
+class InvertibleActivation:
+    r"""A function a that is invertible on its range, and what is done with values outside of it.
+
+    A desired value p outside the open range has no pre-activation. It is moved to the nearest point at distance
+    :math:`\epsilon` inside, so that :math:`a^{-1}` stays finite.
+
+    Calling it evaluates a on pre-activations of shape (n, C).
+    """
+
+    #: Name in the registry, range, and the distance from its ends at which desired hidden values are cut.
+    name: ClassVar[str]
+    low: ClassVar[float] = -math.inf
+    high: ClassVar[float] = math.inf
+    hidden_eps: ClassVar[float] = 1e-2
+
+    def __call__(self, Z: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def _inverse(self, P: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """Open interval of the values it takes."""
+        return self.low, self.high
+
+    def default_eps(self, width: int) -> float:
+        """Return the distance at which desired values of a hidden layer of `width` neurons are cut."""
+        return self.hidden_eps
+
+    def check_eps(self, name: str, eps: object) -> float:
+        """Return `eps` if it leaves a range: positive, and below half the width of a bounded domain."""
+        number = check_real(name, eps, strict=True)
+        low, high = self.domain
+        # A range bounded on one side is cut towards zero, not beyond it.
+        limit = (high - low) / 2 if math.isfinite(high - low) else -low if low < 0.0 else math.inf
+        if number >= limit and math.isfinite(low):
+            raise InvalidInputError(f"{name} must be > 0 and < {limit:g} for {self.name}; got {_show(eps)}")
+        return number
+
+    def outside(self, P: FloatArray, eps: float) -> float:
+        """Return the share of entries that `inverse` moves."""
+        low, high = self._cut(eps)
+        return float(np.mean((low > P) | (high < P))) if P.size else 0.0
+
+    def inverse(self, P: FloatArray, eps: float) -> FloatArray:
+        """Return the pre-activations of values P, of shape (n, C), cut at distance `eps` from the range's ends."""
+        return self._inverse(np.clip(P, *self._cut(eps)))
+
+    def _cut(self, eps: float) -> tuple[float, float]:
+        low, high = self.domain
+        return low + eps, high - eps
+
+
+@dataclass(frozen=True)
+class Identity(InvertibleActivation):
+    """No activation: a linear layer."""
+
+    name = "identity"
+
+    def __call__(self, Z: FloatArray) -> FloatArray:
+        return Z
+
+    def _inverse(self, P: FloatArray) -> FloatArray:
+        return P
+
+
+@dataclass(frozen=True)
+class Sigmoid(InvertibleActivation):
+    r""":math:`1 / (1 + e^{-z})`, of range (0, 1)."""
+
+    name = "sigmoid"
+    low, high = 0.0, 1.0
+
+    def __call__(self, Z: FloatArray) -> FloatArray:
+        values: FloatArray = expit(Z)
+        return values
+
+    def _inverse(self, P: FloatArray) -> FloatArray:
+        values: FloatArray = logit(P)
+        return values
+
+
+@dataclass(frozen=True)
+class Tanh(InvertibleActivation):
+    """Hyperbolic tangent, of range (-1, 1)."""
+
+    name = "tanh"
+    low, high = -1.0, 1.0
+
+    def __call__(self, Z: FloatArray) -> FloatArray:
+        return np.tanh(Z)
+
+    def _inverse(self, P: FloatArray) -> FloatArray:
+        return np.arctanh(P)
+
+
+@dataclass(frozen=True)
+class Softplus(InvertibleActivation):
+    r""":math:`\log(1 + e^z)`, of range (0, inf)."""
+
+    name = "softplus"
+    low = 0.0
+
+    def __call__(self, Z: FloatArray) -> FloatArray:
+        return np.logaddexp(0.0, Z)
+
+    def _inverse(self, P: FloatArray) -> FloatArray:
+        # log(exp(p) - 1) without the overflow of exp.
+        values: FloatArray = P + np.log(-np.expm1(-P))
+        return values
+
+
+@dataclass(frozen=True)
+class ELU(InvertibleActivation):
+    r""":math:`z` for :math:`z > 0`, else :math:`\alpha (e^z - 1)`, of range :math:`(-\alpha, \infty)`.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+    """
+
+    alpha: float = 1.0
+    name = "elu"
+
+    def __post_init__(self) -> None:
+        check_real("alpha", self.alpha, strict=True)
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """Open interval of the values it takes."""
+        return -self.alpha, math.inf
+
+    def default_eps(self, width: int) -> float:
+        """Return the usual distance, or a tenth of alpha where that is smaller."""
+        return min(self.hidden_eps, 0.1 * self.alpha)
+
+    def __call__(self, Z: FloatArray) -> FloatArray:
+        return np.where(Z > 0.0, Z, self.alpha * np.expm1(np.minimum(Z, 0.0)))
+
+    def _inverse(self, P: FloatArray) -> FloatArray:
+        return np.where(P > 0.0, P, np.log1p(np.minimum(P, 0.0) / self.alpha))
+
+
+@dataclass(frozen=True)
+class LeakyReLU(InvertibleActivation):
+    r""":math:`z` for :math:`z > 0`, else `slope` times z: maps the real line onto itself, so nothing is ever cut.
+
+    Parameters
+    ----------
+    slope : float, default=0.1
+        Above 0; at 0 it is ReLU, which has no inverse.
+    """
+
+    slope: float = 0.1
+    name = "leaky_relu"
+
+    def __post_init__(self) -> None:
+        check_real("slope", self.slope, strict=True)
+
+    def __call__(self, Z: FloatArray) -> FloatArray:
+        return np.where(Z > 0.0, Z, self.slope * Z)
+
+    def _inverse(self, P: FloatArray) -> FloatArray:
+        return np.where(P > 0.0, P, P / self.slope)
+
+
+@dataclass(frozen=True)
+class Softmax(InvertibleActivation):
+    r""":math:`e^{z_k} / \sum_j e^{z_j}` of a row: injective only up to a constant per row.
+
+    The inverse is the centred logarithm, :math:`\log p_k - \frac1C \sum_j \log p_j`. Values are cut from below only:
+    desired ones need not sum to one.
+    """
+
+    name = "softmax"
+    low, high = 0.0, 1.0
+
+    def __call__(self, Z: FloatArray) -> FloatArray:
+        values: FloatArray = softmax(Z, axis=1)
+        return values
+
+    def default_eps(self, width: int) -> float:
+        """Return a twentieth of the mean value 1 / `width`."""
+        return 0.05 / width
+
+    def _cut(self, eps: float) -> tuple[float, float]:
+        return eps, math.inf
+
+    def _inverse(self, P: FloatArray) -> FloatArray:
+        logarithms = np.log(P)
+        centred: FloatArray = logarithms - logarithms.mean(axis=1, keepdims=True)
+        return centred
+
+
+#: The registry.
+ACTIVATIONS: dict[str, Callable[[], InvertibleActivation]] = {
+    kind.name: kind for kind in (Identity, Sigmoid, Tanh, Softplus, ELU, LeakyReLU, Softmax)
+}
+
+_REFUSED = {
+    "relu": "it maps all negative numbers to 0 and has no inverse",
+    "relu6": "it is constant below 0 and above 6 and has no inverse",
+    "hardtanh": "it is constant outside [-1, 1] and has no inverse",
+    "hard_sigmoid": "it is constant at both ends and has no inverse",
+    "sign": "it takes two values and has no inverse",
+    "step": "it takes two values and has no inverse",
+    "quadratic": "it takes every value twice and has no inverse",
+    "gelu": "it falls and rises again and has no inverse",
+    "silu": "it falls and rises again and has no inverse",
+    "swish": "it falls and rises again and has no inverse",
+    "mish": "it falls and rises again and has no inverse",
+    "softminus": "the paper names it and defines it nowhere",
+}
+
+
+def get_invertible(name: str, value: object) -> InvertibleActivation:
+    """Return the activation of a name, or an instance as it is.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument, for messages.
+    value : str or InvertibleActivation
+
+    Raises
+    ------
+    InvalidInputError
+        Back-propagating least squares need an inverse: those that have none are refused with the reason.
+    """
+    if isinstance(value, InvertibleActivation):
+        return value
+    if isinstance(value, str) and value.lower() in _REFUSED:
+        raise InvalidInputError(
+            f"{name} must be invertible, as desired outputs are turned into desired pre-activations; {value!r} is not "
+            f"possible: {_REFUSED[value.lower()]}. Use {', '.join(map(repr, sorted(ACTIVATIONS)))}"
+        )
+    if callable(value):
+        raise InvalidTypeError(
+            f"{name} must be a name or an InvertibleActivation, which has an inverse; got {_show(value)}"
+        )
+    return ACTIVATIONS[check_choice(name, value, ACTIVATIONS)]()

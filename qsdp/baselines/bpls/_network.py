@@ -1,0 +1,123 @@
+"""The network that back-propagating least squares trains, and what its training depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qsdp._validation import FloatArray
+from qsdp.baselines._layers import AffineForm, TrainedLayer
+from qsdp.baselines.bpls._activations import InvertibleActivation
+from qsdp.lifting import append_constant
+
+__all__ = ["BIASES", "Network", "Settings", "Weights", "random_weights"]
+
+#: Matrices of the layers from the inputs to the outputs, of shape (inputs of the layer, its neurons).
+Weights = list[FloatArray]
+
+#: Which layers have a column of ones among their inputs.
+BIASES = ("input", "all", "none")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Checked hyper-parameters of a training.
+
+    Attributes
+    ----------
+    activations : tuple of InvertibleActivation
+        Of the hidden layers.
+    output : InvertibleActivation
+    hidden_target : str
+        See `hidden_target`.
+    ridge : float
+        Times the number of samples of a solve.
+    eps_target : float
+        Distance from the ends of the output's range at which targets are cut.
+    eps_hidden : tuple of float
+        The same for desired values of each hidden layer.
+    bias : {"input", "all", "none"}
+    n_jobs : int
+        Threads that share the columns of a solve.
+    """
+
+    activations: tuple[InvertibleActivation, ...]
+    output: InvertibleActivation
+    hidden_target: str = "relax"
+    ridge: float = 1e-3
+    eps_target: float = 1e-3
+    eps_hidden: tuple[float, ...] = ()
+    bias: str = "input"
+    n_jobs: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A fully connected network with given weights.
+
+    Attributes
+    ----------
+    weights : list of ndarray
+        One matrix a layer; a layer with a bias has it as its last row.
+    settings : Settings
+        Activations and bias.
+    """
+
+    weights: Weights
+    settings: Settings
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights, biases included."""
+        return sum(W.size for W in self.weights)
+
+    def inputs(self, X: FloatArray) -> FloatArray:
+        """Return the design matrix of the first layer: the data, with a column of ones where there is a bias."""
+        return X if self.settings.bias == "none" else append_constant(X)
+
+    def designs(self, inputs: FloatArray) -> list[FloatArray]:
+        """Return the design matrix of every layer, given that of the first."""
+        found = [inputs]
+        for W, activation in zip(self.weights[:-1], self.settings.activations, strict=True):
+            found.append(self.hidden_design(activation(found[-1] @ W)))
+        return found
+
+    def hidden_design(self, H: FloatArray) -> FloatArray:
+        """Return hidden outputs, with a column of ones where every layer has a bias."""
+        return append_constant(H) if self.settings.bias == "all" else H
+
+    def preactivations(self, X: FloatArray) -> FloatArray:
+        """Return what the output activation is given, of shape (n, J)."""
+        values: FloatArray = self.designs(self.inputs(X))[-1] @ self.weights[-1]
+        return values
+
+    def layers(self, *, scalar: bool, activated: bool) -> list[TrainedLayer]:
+        """Return the chain; its last layer of shape (n,) if `scalar`, and with its activation if `activated`."""
+        forms = []
+        for number, W in enumerate(self.weights):
+            has_bias = self.settings.bias == "all" or (self.settings.bias == "input" and number == 0)
+            s, s0 = (W[:-1].T, W[-1]) if has_bias else (W.T, np.zeros(W.shape[1]))
+            if scalar and number == len(self.weights) - 1:
+                s, s0 = s[0], s0[0]
+            forms.append(AffineForm(s, s0))
+        last = self.settings.output if activated else None
+        activations = [*self.settings.activations, last]
+        return [TrainedLayer(form, activation) for form, activation in zip(forms, activations, strict=True)]
+
+
+def random_weights(n_inputs: int, widths: Sequence[int], bias: str, rng: np.random.Generator) -> Weights:
+    """Draw weights uniformly from [-1, 1], layer by layer from the inputs on.
+
+    Parameters
+    ----------
+    n_inputs : int
+        Without the column of ones.
+    widths : sequence of int
+        Neurons of every layer, the outputs included.
+    bias : {"input", "all", "none"}
+    rng : Generator
+    """
+    rows = [n_inputs + (bias != "none"), *(width + (bias == "all") for width in widths[:-1])]
+    return [rng.uniform(-1.0, 1.0, shape) for shape in zip(rows, widths, strict=True)]

@@ -1,0 +1,153 @@
+"""Parameters that both estimators share: checks, defaults, and the run of a training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from qsdp._validation import FloatArray, check_choice, check_flag, check_integer, check_real
+from qsdp._work import count_jobs
+from qsdp.baselines._estimator import Baseline
+from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines.bpls._activations import Identity, InvertibleActivation, get_invertible
+from qsdp.baselines.bpls._hidden_targets import HIDDEN_TARGETS
+from qsdp.baselines.bpls._network import BIASES, Network, Settings, random_weights
+from qsdp.baselines.bpls._report import BPLSReport
+from qsdp.baselines.bpls._training import Training, references
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+
+__all__ = ["RIDGE", "BPLSBase"]
+
+#: Of losses that other systems train with.
+_NO_CLOSED_FORM = (
+    "absolute",
+    "cross_entropy",
+    "cross-entropy",
+    "epsilon-insensitive",
+    "hinge",
+    "huber",
+    "logistic",
+    "log_loss",
+)
+
+#: Ridge where none is given, of networks that are not linear.
+RIDGE = 1e-3
+
+#: Distance at which the paper as printed, which never mentions the matter, has desired hidden values cut.
+_LITERAL_EPS = 1e-6
+
+_SUGGESTION = "a larger ridge, a larger eps_hidden or standardised inputs"
+
+
+class BPLSBase(Baseline):
+    """Parameters, network and report of both estimators."""
+
+    _layers: Sequence[TrainedLayer]
+    network_: Network
+    report_: BPLSReport
+    hidden: Sequence[int]
+    activation: str | InvertibleActivation | Sequence[str | InvertibleActivation]
+    output_activation: str | InvertibleActivation
+    hidden_target: str | None
+    ridge: float | None
+    eps_target: float
+    eps_hidden: float | Sequence[float] | None
+    keep_best: bool | None
+    bias: str
+    loss: str
+    literal: bool
+    references: bool
+    n_jobs: int | None
+    callback: Callback | None
+    verbose: bool
+
+    @property
+    def layers_(self) -> Sequence[TrainedLayer]:
+        """The trained network as a chain of affine layers."""
+        return self._layers
+
+    def _settings(self, *, linear_ridge: float) -> Settings:
+        """Return the checked hyper-parameters; `linear_ridge` is the default of a network without activations."""
+        _check_loss(self.loss)
+        literal = check_flag("literal", self.literal)
+        check_flag("references", self.references)
+        check_flag("verbose", self.verbose)
+        widths = self._widths()
+        activations = tuple(
+            get_invertible("activation", each) for each in _one_a_layer("activation", self.activation, len(widths))
+        )
+        output = get_invertible("output_activation", self.output_activation)
+        rule = ("first" if literal else "relax") if self.hidden_target is None else self.hidden_target
+        ridge = self.ridge
+        if ridge is None:
+            linear = all(isinstance(each, Identity) for each in (*activations, output))
+            ridge = 0.0 if literal else linear_ridge if linear else RIDGE
+        given = _one_a_layer("eps_hidden", self.eps_hidden, len(widths))
+        eps_hidden = tuple(
+            activation.check_eps("eps_hidden", eps)
+            if eps is not None
+            else (_LITERAL_EPS if literal else activation.default_eps(width))
+            for activation, width, eps in zip(activations, widths, given, strict=True)
+        )
+        return Settings(
+            activations,
+            output,
+            check_choice("hidden_target", rule, HIDDEN_TARGETS),
+            check_real("ridge", ridge),
+            output.check_eps("eps_target", self.eps_target),
+            eps_hidden,
+            check_choice("bias", self.bias, BIASES),
+            count_jobs(self.n_jobs),
+        )
+
+    def _widths(self) -> list[int]:
+        if isinstance(self.hidden, (str, bytes)) or not isinstance(self.hidden, (Sequence, np.ndarray)):
+            raise InvalidTypeError(f"hidden must be a sequence of widths, one a hidden layer; got {self.hidden!r}")
+        return [check_integer("hidden", width, minimum=1) for width in self.hidden]
+
+    def _literal_default(self, name: str, value: bool | None) -> bool:
+        """Return a repair's flag: on by default, and off in the paper as printed."""
+        return not self.literal if value is None else check_flag(name, value)
+
+    def _start(self, settings: Settings, X: FloatArray, n_outputs: int, rng: np.random.Generator) -> Network:
+        widths = [*self._widths(), n_outputs]
+        return Network(random_weights(X.shape[1], widths, settings.bias, rng), settings)
+
+    def _run(self, training: Training, n_passes: int, history: History) -> None:
+        """Train, and keep the network and the report."""
+        if self.references:
+            training.report.references.update(references(training))
+        train_epochs(
+            training.train,
+            training.measure,
+            n_passes,
+            get_state=lambda: training.network,
+            set_state=lambda network: setattr(training, "network", network),
+            history=history,
+            suggestion=_SUGGESTION,
+            callback=self.callback,
+            verbose=self.verbose,
+            name="BPLS",
+        )
+        self.report_, self.network_ = training.report, training.kept
+
+
+def _check_loss(loss: object) -> None:
+    if isinstance(loss, str) and loss in _NO_CLOSED_FORM:
+        raise InvalidInputError(
+            f"loss must be 'squared': every layer is solved in closed form as linear least squares, and {loss!r} has "
+            "no closed form"
+        )
+    check_choice("loss", loss, ["squared"])
+
+
+def _one_a_layer(name: str, value: Any, n_layers: int) -> list[Any]:
+    """Return a value for each hidden layer: one for all, or a sequence of as many."""
+    if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
+        return [value] * n_layers
+    if len(value) != n_layers:
+        raise InvalidInputError(f"{name} must be one value or {n_layers}, one a hidden layer; got {value!r}")
+    return list(value)

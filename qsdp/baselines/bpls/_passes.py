@@ -1,0 +1,80 @@
+"""One pass of back-propagating least squares from the outputs to the inputs, and the blend of two networks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from qsdp._validation import FloatArray
+from qsdp.baselines.bpls._hidden_targets import hidden_target
+from qsdp.baselines.bpls._network import Network, Settings, Weights
+from qsdp.baselines.bpls._report import LayerReport
+from qsdp.baselines.bpls._solve import solve_layer
+
+__all__ = ["backward_pass", "blend", "fit_readout"]
+
+
+def backward_pass(
+    network: Network, designs: Sequence[FloatArray], T: FloatArray, *, second_solve: bool
+) -> tuple[Weights, list[LayerReport]]:
+    r"""Solve all layers by least squares, the last one first.
+
+    In every layer :math:`W = \arg\min \|H W - T\|_F^2`; then the rule `hidden_target` says which outputs N the layer
+    before should have had, and :math:`a^{-1}(N)` is the T of that layer.
+
+    Parameters
+    ----------
+    network : Network
+        The one whose outputs `designs` are; only its settings are used.
+    designs : sequence of ndarray
+        Design matrix of every layer, from `Network.designs`.
+    T : ndarray of shape (S, J)
+        Desired pre-activations of the outputs.
+    second_solve : bool
+        Solve every layer but the first once more on N in place of H (the paper's Algorithm 2, lines 8 and 9); N is
+        taken before it is cut to the activation's range.
+
+    Returns
+    -------
+    weights : list of ndarray
+    reports : list of LayerReport
+        In the order of the layers.
+    """
+    settings = network.settings
+    weights: Weights = []
+    reports: list[LayerReport] = []
+    for number in range(len(designs) - 1, -1, -1):
+        start = time.perf_counter()
+        A = designs[number]
+        W, first = solve_layer(A, T, settings.ridge, settings.n_jobs)
+        solved, clipped = [first], None
+        if number > 0:
+            N = _desired(A, W, T, settings)
+            if second_solve:
+                W, second = solve_layer(network.hidden_design(N), T, settings.ridge, settings.n_jobs)
+                solved.append(second)
+            activation, eps = settings.activations[number - 1], settings.eps_hidden[number - 1]
+            clipped, T = activation.outside(N, eps), activation.inverse(N, eps)
+        weights.insert(0, W)
+        n_solves = W.shape[1] * len(solved)
+        reports.insert(0, LayerReport(number + 1, tuple(solved), n_solves, clipped, time.perf_counter() - start))
+    return weights, reports
+
+
+def _desired(A: FloatArray, W: FloatArray, T: FloatArray, settings: Settings) -> FloatArray:
+    """Return the desired values of the hidden outputs in A; a column of ones among them stays as it is."""
+    if settings.bias != "all":
+        return hidden_target(A, W, T, settings.hidden_target)
+    return hidden_target(A[:, :-1], W[:-1], T - W[-1], settings.hidden_target)
+
+
+def fit_readout(network: Network, design: FloatArray, T: FloatArray) -> Network:
+    """Return the network with its last layer solved by least squares for T, given that layer's design matrix."""
+    settings = network.settings
+    readout, _ = solve_layer(design, T, settings.ridge, settings.n_jobs)
+    return Network([*network.weights[:-1], readout], settings)
+
+
+def blend(weights: Weights, others: Weights, share: float) -> Weights:
+    r"""Return :math:`(1 - \rho) W + \rho W'` of every layer, for `share` :math:`\rho`."""
+    return [(1.0 - share) * W + share * other for W, other in zip(weights, others, strict=True)]

@@ -1,0 +1,146 @@
+"""What a training by least squares reports of itself, pass by pass."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from qsdp.baselines.bpls._network import Network
+from qsdp.baselines.bpls._solve import Design
+
+__all__ = ["BPLSReport", "LayerReport", "PassReport", "Reference"]
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """The solve of one layer in one pass.
+
+    Attributes
+    ----------
+    number : int
+        From 1, at the inputs.
+    designs : tuple of Design
+        Size, rank and condition of the design matrix; of both, where a second solve was made.
+    n_solves : int
+        Weight vectors that were solved for.
+    clipped : float or None
+        Share of the desired outputs of the hidden layer before this one that had no pre-activation and were cut; None
+        for the first layer.
+    seconds : float
+    """
+
+    number: int
+    designs: tuple[Design, ...]
+    n_solves: int
+    clipped: float | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PassReport:
+    """One pass over all samples, or over those that were misclassified.
+
+    Attributes
+    ----------
+    n_samples : int
+        Samples that the pass was made on.
+    share : float
+        With which its weights were blended into those before; 1 in a pass over all samples.
+    loss, score : float
+        After the pass, on all training data; as in the history.
+    misses : int or None
+        Samples of the wrong class after the pass; None for a regressor.
+    seconds : float
+    layers : tuple of LayerReport
+    """
+
+    n_samples: int
+    share: float
+    loss: float
+    score: float
+    misses: int | None
+    seconds: float
+    layers: tuple[LayerReport, ...]
+
+    @property
+    def n_solves(self) -> int:
+        """Weight vectors that were solved for: fixed by the widths, whatever the data."""
+        return sum(layer.n_solves for layer in self.layers)
+
+    @property
+    def clipped(self) -> float:
+        """Share of the desired hidden values that were cut, averaged over hidden layers; 0 where there are none."""
+        shares = [layer.clipped for layer in self.layers if layer.clipped is not None]
+        return sum(shares) / len(shares) if shares else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A simpler model, trained by the same solves on the same data.
+
+    Attributes
+    ----------
+    network : Network
+    loss, score : float
+        On the training data; as in the history.
+    seconds : float
+    """
+
+    network: Network
+    loss: float
+    score: float
+    seconds: float
+
+
+@dataclass(eq=False)
+class BPLSReport:
+    """Course of a training by back-propagating least squares.
+
+    Attributes
+    ----------
+    passes : list of PassReport
+        One an epoch of the history, and one more if the last diverged.
+    clipped_targets : float
+        Share of the targets that the output activation cannot reach and that were cut.
+    best : int
+        Number, from 1, of the pass whose weights are those of the network; 0 for the random weights.
+    references : dict of Reference
+        "linear least squares", and "random hidden layers" with a fitted last layer; empty unless asked for.
+    """
+
+    passes: list[PassReport] = field(default_factory=list)
+    clipped_targets: float = 0.0
+    best: int = 0
+    references: dict[str, Reference] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as numbers, lists and text, for JSON; the references without their weights."""
+        return {
+            "passes": [dataclasses.asdict(each) for each in self.passes],
+            "clipped_targets": self.clipped_targets,
+            "best": self.best,
+            "references": {
+                name: {"loss": each.loss, "score": each.score, "seconds": each.seconds}
+                for name, each in self.references.items()
+            },
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            "pass  samples      loss     score  misses  cut    seconds  rank (condition) of the designs, from layer 1"
+        ]
+        for number, each in enumerate(self.passes, start=1):
+            designs = ", ".join(
+                f"{d.rank}/{d.n_columns} ({d.condition:.1e})" for layer in each.layers for d in layer.designs
+            )
+            misses = "-" if each.misses is None else str(each.misses)
+            lines.append(
+                f"{number:4d} {each.n_samples:8d} {each.loss:9.4g} {each.score:9.4f} {misses:>7} "
+                f"{each.clipped:5.1%} {each.seconds:8.4f}  {designs}{' *' if number == self.best else ''}"
+            )
+        lines += [
+            f"{name}: loss {each.loss:.4g}, score {each.score:.4f}, {each.seconds:.4f} s"
+            for name, each in self.references.items()
+        ]
+        return "\n".join(lines)
