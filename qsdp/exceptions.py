@@ -6,6 +6,7 @@ __all__ = [
     "DatasetError",
     "InvalidInputError",
     "InvalidTypeError",
+    "MissingPackageError",
     "QSDPError",
     "QSDPWarning",
     "SolverError",
@@ -24,6 +25,10 @@ class InvalidInputError(QSDPError, ValueError):
 
 class InvalidTypeError(InvalidInputError, TypeError):
     """An argument is of a kind that is not allowed (text for a number, a sparse matrix for an array)."""
+
+
+class MissingPackageError(QSDPError, ImportError):
+    """A package that only some functions need is not installed; the message says what to install."""
 
 
 class SolverError(QSDPError, RuntimeError):

@@ -1,0 +1,225 @@
+"""Accuracy of networks against their bits."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from qsdp._validation import FloatArray, check_integer, check_random_state
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.pipeline import RandomState
+from qsdp.plotting._canvas import (
+    COLOURS,
+    GREY,
+    MARKERS,
+    axes_to_draw_on,
+    check_axes,
+    check_sizes,
+    legend,
+    scale_of,
+    tidy,
+)
+from qsdp.problem import check_levels
+from qsdp.relaxation import Relaxation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["BitsDisplay"]
+
+SIZES = (10, 30, 100, 300, 1000, 3000, 10_000)
+
+
+class BitsDisplay:
+    """Score of networks against what they take to store.
+
+    Parameters
+    ----------
+    curves : mapping of str to (bits, scores)
+        Of every curve the bits, shape (K,), and the scores of R networks each, shape (K,) or (K, R).
+    score_name : str, default="accuracy"
+        Label of the vertical axis.
+    reference : float, optional
+        A score to compare with, drawn as a line across.
+    reference_name : str, default="relaxation"
+
+    Attributes
+    ----------
+    lines_ : list of Line2D
+        Means over the networks of a size, one for each curve.
+    bands_ : list of PolyCollection
+        From the smallest to the largest score, for curves of several networks each.
+    reference_ : Line2D or None
+    ax_ : Axes
+    figure_ : Figure
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> from qsdp.plotting import BitsDisplay
+    >>> X, y = qsdp.datasets.load_bundled("iris")
+    >>> model = qsdp.QuantizedNetworkClassifier(beta=10.0, random_state=0).fit(X, y)
+    >>> display = BitsDisplay.from_estimator(model, X, y, sizes=[100, 1000], levels=[2, 4], n_draws=2)
+    >>> list(display.curves)
+    ['2 levels', '4 levels']
+    >>> model.network_.n_neurons
+    1000
+    """
+
+    def __init__(
+        self,
+        *,
+        curves: Mapping[str, tuple[Any, Any]],
+        score_name: str = "accuracy",
+        reference: float | None = None,
+        reference_name: str = "relaxation",
+    ) -> None:
+        self.curves: dict[str, tuple[FloatArray, FloatArray]] = {}
+        for name, (bits, scores) in curves.items():
+            counts, values = np.asarray(bits), np.asarray(scores, dtype=np.float64)
+            if counts.ndim != 1 or values.ndim not in {1, 2} or len(values) != len(counts):
+                raise InvalidInputError(
+                    f"curves[{name!r}] must be bits of shape (K,) and scores of shape (K,) or (K, R); "
+                    f"got shapes {counts.shape} and {values.shape}"
+                )
+            self.curves[name] = counts, values.reshape(len(counts), -1)
+        self.score_name = score_name
+        self.reference = reference
+        self.reference_name = reference_name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        sizes: Sequence[int] | None = None,
+        levels: Sequence[int] | None = None,
+        n_draws: int = 5,
+        random_state: RandomState = 0,
+        ax: Axes | None = None,
+        **line_kw: Any,
+    ) -> BitsDisplay:
+        """Draw networks of several sizes from a fitted estimator's solution, and plot their scores on data.
+
+        Parameters
+        ----------
+        estimator : QuantizedNetworkClassifier, QuantizedNetworkRegressor, or one with cross-validation
+            Fitted; it stays as it is.
+        X, y : array-like
+            Data to score on; as a rule not those of the fit.
+        sizes : sequence of int, optional
+            Numbers of neurons; by default 10, 30, ..., 10000.
+        levels : sequence of int, optional
+            Numbers of levels, with a curve each; by default those of the fit.
+        n_draws : int, default=5
+            Networks of each size, refined as in the fit.
+        random_state : int, Generator, RandomState or None, default=0
+        ax : Axes, optional
+        **line_kw
+            Of the lines of the means.
+
+        Returns
+        -------
+        BitsDisplay
+            With the score of the relaxation, which networks of many neurons come to, as reference.
+        """
+        check_axes(ax)
+        if not hasattr(estimator, "resample"):
+            raise InvalidTypeError(f"estimator must be one of qsdp's quantized networks; got {estimator!r}")
+        check_is_fitted(estimator)
+        counts = check_sizes(sizes, estimator.result_.problem.n_outputs, SIZES)
+        draws = check_integer("n_draws", n_draws, minimum=1)
+        wanted = [estimator.result_.problem.levels] if levels is None else [check_levels(level) for level in levels]
+        rng = check_random_state(random_state)
+        # A copy shares what was fitted; resampling replaces its network, not that of the original.
+        drawn = copy.copy(estimator)
+        curves: dict[str, tuple[list[int], list[list[float]]]] = {}
+        for level in wanted:
+            bits, scores = [], []
+            for m in counts:
+                scores.append([float(drawn.resample(m, rng, levels=level).score(X, y)) for _ in range(draws)])
+                bits.append(drawn.network_.n_bits)
+            curves["binary" if level == 2 and len(wanted) == 1 else f"{level} levels"] = bits, scores
+        drawn.network_ = _Outputs(estimator.result_.relaxation)
+        display = cls(
+            curves=curves,
+            score_name="accuracy" if is_classifier(estimator) else "R²",
+            reference=float(drawn.score(X, y)),
+        )
+        return display.plot(ax, **line_kw)
+
+    @classmethod
+    def from_networks(
+        cls,
+        networks: Iterable[Any] | Mapping[str, Iterable[Any]],
+        score: Callable[[Any], float],
+        *,
+        score_name: str = "accuracy",
+        ax: Axes | None = None,
+        **line_kw: Any,
+    ) -> BitsDisplay:
+        """Plot a score of given networks.
+
+        Parameters
+        ----------
+        networks : iterable of networks, or a mapping of names to such
+            Whatever has `n_bits`; in order of their bits, with a curve for every name.
+        score : callable
+            Of a network.
+        score_name : str, default="accuracy"
+        ax : Axes, optional
+        **line_kw
+            Of the lines.
+
+        Returns
+        -------
+        BitsDisplay
+        """
+        check_axes(ax)
+        groups = networks if isinstance(networks, Mapping) else {"networks": networks}
+        curves = {}
+        for name, group in groups.items():
+            members = sorted(group, key=lambda network: int(network.n_bits))
+            curves[name] = [network.n_bits for network in members], [float(score(network)) for network in members]
+        return cls(curves=curves, score_name=score_name).plot(ax, **line_kw)
+
+    def plot(self, ax: Axes | None = None, **line_kw: Any) -> BitsDisplay:
+        """Draw on given axes, or on those of a new figure, and return the display."""
+        self.ax_, self.figure_ = axes_to_draw_on(ax)
+        ax = self.ax_
+        self.lines_, self.bands_, self.reference_ = [], [], None
+        for number, (name, (bits, scores)) in enumerate(self.curves.items()):
+            style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)], "markersize": 4}
+            (line,) = ax.plot(bits, scores.mean(axis=1), label=name, **{**style, "zorder": 3, **line_kw})
+            self.lines_.append(line)
+            if scores.shape[1] > 1:
+                band = ax.fill_between(
+                    bits, scores.min(axis=1), scores.max(axis=1), color=line.get_color(), alpha=0.2, linewidth=0
+                )
+                self.bands_.append(band)
+        if self.reference is not None:
+            self.reference_ = ax.axhline(self.reference, color=GREY, linestyle="--", label=self.reference_name)
+        every = [bits for bits, _ in self.curves.values()]
+        ax.set(xlabel="bits of the network", ylabel=self.score_name, xscale=scale_of(*every) if every else "linear")
+        if len(self.curves) > 1 or self.reference is not None:
+            legend(ax)
+        tidy(ax)
+        return self
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """A relaxation in the place of a network."""
+
+    relaxation: Relaxation
+
+    def predict(self, X: FloatArray, n_jobs: int | None = None) -> FloatArray:
+        return self.relaxation.predict(X)

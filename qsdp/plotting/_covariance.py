@@ -1,0 +1,141 @@
+"""The matrix of a relaxation and the covariance shaped from it, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsdp._validation import FloatArray
+from qsdp.exceptions import InvalidTypeError
+from qsdp.pipeline import QSDPResult
+from qsdp.plotting._canvas import check_axes, check_output, require_matplotlib
+from qsdp.relaxation import Relaxation
+from qsdp.shaping import SignCovariance
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["CovarianceDisplay"]
+
+
+class CovarianceDisplay:
+    r"""Covariance before and after shaping, as two pictures with one scale of colours.
+
+    Before: :math:`[[V, Z], [Z^T, W]] / \rho`, the solution of the relaxation, of unit diagonal. After: Q with
+    :math:`\arcsin Q_{12} = c Z / \rho`, so that the signs of a Gaussian of covariance Q have correlations between
+    u and v in proportion to Z.
+
+    Parameters
+    ----------
+    before, after : array-like of shape (2N, 2N)
+    titles : (str, str), optional
+
+    Attributes
+    ----------
+    images_ : list of AxesImage
+    colorbar_ : Colorbar
+    ax_ : ndarray of two Axes
+    figure_ : Figure
+
+    Notes
+    -----
+    Theorem 2 of Bartan and Pilanci.
+    """
+
+    def __init__(self, *, before: Any, after: Any, titles: tuple[str, str] | None = None) -> None:
+        self.before: FloatArray = np.asarray(before, dtype=np.float64)
+        self.after: FloatArray = np.asarray(after, dtype=np.float64)
+        self.titles = titles or ("before shaping", "after shaping")
+
+    @classmethod
+    def from_result(
+        cls, result: QSDPResult, *, output: int = 0, ax: Sequence[Axes] | None = None, **image_kw: Any
+    ) -> CovarianceDisplay:
+        """Plot the covariance of one output of a result.
+
+        Parameters
+        ----------
+        result : QSDPResult
+        output : int, default=0
+        ax : sequence of two Axes, optional
+        **image_kw
+            Of both images.
+
+        Returns
+        -------
+        CovarianceDisplay
+        """
+        _check_pair(ax)
+        if not isinstance(result, QSDPResult):
+            raise InvalidTypeError(f"result must be a QSDPResult; got {type(result).__name__}")
+        return cls.from_relaxation(result.relaxation, result.covariance, output=output, ax=ax, **image_kw)
+
+    @classmethod
+    def from_relaxation(
+        cls,
+        relaxation: Relaxation,
+        covariance: SignCovariance | list[SignCovariance],
+        *,
+        output: int = 0,
+        ax: Sequence[Axes] | None = None,
+        **image_kw: Any,
+    ) -> CovarianceDisplay:
+        """Plot a relaxation and a covariance shaped from it.
+
+        Parameters
+        ----------
+        relaxation : Relaxation
+        covariance : SignCovariance, or a list of one for each output
+        output : int, default=0
+        ax : sequence of two Axes, optional
+        **image_kw
+            Of both images.
+
+        Returns
+        -------
+        CovarianceDisplay
+        """
+        _check_pair(ax)
+        if not isinstance(relaxation, Relaxation):
+            raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
+        k = check_output(output, relaxation.problem.vector, relaxation.problem.n_outputs)
+        one = covariance[k] if isinstance(covariance, list) else covariance
+        Z, V, rho = (block[k] for block in relaxation.blocks)
+        before = np.block([[V, Z], [Z.T, V]]) / (float(rho) or 1.0)
+        titles = r"$[[V, Z], [Z^T, W]] / \rho$", f"$Q$, {one.method}, $c$ = {one.constant:.3g}"
+        return cls(before=before, after=one.Q, titles=titles).plot(ax, **image_kw)
+
+    def plot(self, ax: Sequence[Axes] | None = None, **image_kw: Any) -> CovarianceDisplay:
+        """Draw on two given axes, or on those of a new figure, and return the display."""
+        _check_pair(ax)
+        if ax is None:
+            _, ax = require_matplotlib().subplots(1, 2, figsize=(8.4, 4.0), layout="constrained")
+        assert ax is not None
+        self.ax_ = np.array(list(ax), dtype=object)
+        self.figure_ = self.ax_[0].figure
+        style = {"cmap": "RdBu_r", "vmin": -1.0, "vmax": 1.0, "interpolation": "nearest", **image_kw}
+        self.images_ = []
+        for axes, matrix, title in zip(self.ax_, (self.before, self.after), self.titles, strict=True):
+            N = len(matrix) // 2
+            self.images_.append(axes.imshow(matrix, **style))
+            axes.axhline(N - 0.5, color="black", linewidth=0.8)
+            axes.axvline(N - 0.5, color="black", linewidth=0.8)
+            middles = [0.5 * (N - 1), N + 0.5 * (N - 1)]
+            axes.set(xticks=middles, yticks=middles, xticklabels=["u", "v"], yticklabels=["u", "v"], title=title)
+            axes.tick_params(length=0)
+        self.colorbar_ = self.figure_.colorbar(self.images_[0], ax=list(self.ax_), shrink=0.8)
+        return self
+
+
+def _check_pair(ax: Any) -> None:
+    """Raise unless `ax` is None or two axes."""
+    check_axes(None)
+    if ax is None:
+        return
+    pair = list(ax) if np.iterable(ax) else [ax]
+    if len(pair) != 2:
+        raise InvalidTypeError(f"ax must be two matplotlib axes or None; got {len(pair)}")
+    for one in pair:
+        check_axes(one)

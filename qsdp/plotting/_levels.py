@@ -1,0 +1,134 @@
+"""How often each level occurs among first-layer weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp.exceptions import InvalidTypeError
+from qsdp.networks import BilinearNetwork
+from qsdp.pipeline import QSDPResult
+from qsdp.plotting._canvas import COLOURS, axes_to_draw_on, check_axes, tidy
+from qsdp.polynomial import PolynomialNetwork
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["LevelsDisplay"]
+
+#: Levels that all have a tick of their own.
+_FEW = 17
+
+
+class LevelsDisplay:
+    """Histogram of the levels of first-layer weights.
+
+    Parameters
+    ----------
+    levels : array-like of shape (L,)
+        Values that a weight can take, increasing.
+    counts : mapping of str to array-like of shape (L,)
+        How many weights have each of them, for every group of weights.
+
+    Attributes
+    ----------
+    bars_ : list of BarContainer
+        One for each group, with shares of its weights as heights.
+    ax_ : Axes
+    figure_ : Figure
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> from qsdp.plotting import LevelsDisplay
+    >>> network = qsdp.BilinearNetwork([[3, -1], [1, 1]], [[3, 3], [-1, 3]], [1.0, 1.0], levels=4)
+    >>> display = LevelsDisplay.from_network(network)
+    >>> display.levels.tolist(), display.counts["V"].tolist()
+    ([-3, -1, 1, 3], [0, 1, 0, 3])
+    """
+
+    def __init__(self, *, levels: Any, counts: Mapping[str, Any]) -> None:
+        self.levels = np.asarray(levels)
+        self.counts: dict[str, npt.NDArray[Any]] = {name: np.asarray(number) for name, number in counts.items()}
+
+    @classmethod
+    def from_network(
+        cls, network: BilinearNetwork | PolynomialNetwork, *, ax: Axes | None = None, **bar_kw: Any
+    ) -> LevelsDisplay:
+        """Plot the levels of a network's first layer; the binary last entries of a lift are left out.
+
+        Parameters
+        ----------
+        network : BilinearNetwork or PolynomialNetwork
+        ax : Axes, optional
+        **bar_kw
+            Of the bars; ``log=True`` where a few levels have nearly all weights.
+
+        Returns
+        -------
+        LevelsDisplay
+        """
+        check_axes(ax)
+        if isinstance(network, BilinearNetwork):
+            levels = np.arange(1 - network.levels, network.levels, 2)
+            groups = {"U": network.U[:, : network.n_inputs], "V": network.V[:, : network.n_inputs]}
+        elif isinstance(network, PolynomialNetwork):
+            M = network.largest_weight
+            levels = np.arange(-M, M + 1, 2 if network.one_parity else 1)
+            groups = {"Q": network.Q}
+        else:
+            raise InvalidTypeError(
+                f"network must be a BilinearNetwork or a PolynomialNetwork; got {type(network).__name__}"
+            )
+        # Counted as offsets from the smallest level: bytes are enough, whatever the number of weights.
+        step = int(levels[1] - levels[0])
+        counts = {
+            name: np.bincount((weights.ravel().astype(np.int16) - levels[0]) // step, minlength=len(levels))
+            for name, weights in groups.items()
+        }
+        return cls(levels=levels, counts=counts).plot(ax, **bar_kw)
+
+    @classmethod
+    def from_result(cls, result: QSDPResult, *, ax: Axes | None = None, **bar_kw: Any) -> LevelsDisplay:
+        """Plot the levels of a result's network.
+
+        Parameters
+        ----------
+        result : QSDPResult
+        ax : Axes, optional
+        **bar_kw
+            Of the bars.
+
+        Returns
+        -------
+        LevelsDisplay
+        """
+        check_axes(ax)
+        if not isinstance(result, QSDPResult):
+            raise InvalidTypeError(f"result must be a QSDPResult; got {type(result).__name__}")
+        return cls.from_network(result.network, ax=ax, **bar_kw)
+
+    def plot(self, ax: Axes | None = None, **bar_kw: Any) -> LevelsDisplay:
+        """Draw on given axes, or on those of a new figure, and return the display."""
+        self.ax_, self.figure_ = axes_to_draw_on(ax)
+        ax = self.ax_
+        step = float(self.levels[1] - self.levels[0]) if len(self.levels) > 1 else 1.0
+        width = 0.8 * step / max(1, len(self.counts))
+        self.bars_ = []
+        for number, (name, counts) in enumerate(self.counts.items()):
+            total = int(counts.sum())
+            style = {"color": COLOURS[number % len(COLOURS)], "label": f"{name}, {total:,} weights"}
+            offset = (number - 0.5 * (len(self.counts) - 1)) * width
+            bars = ax.bar(self.levels + offset, counts / max(total, 1), **{"width": width, **style, **bar_kw})
+            self.bars_.append(bars)
+        ax.set(xlabel="first-layer weight", ylabel="share of the weights")
+        if len(self.levels) <= _FEW:
+            ax.set_xticks(self.levels)
+        # Above the bars, so that nothing is hidden behind it.
+        ax.legend(frameon=False, ncols=len(self.counts), loc="lower center", bbox_to_anchor=(0.5, 1.0))
+        tidy(ax)
+        ax.grid(False, axis="x")
+        return self

@@ -1,0 +1,260 @@
+"""What an estimator predicts on a plane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from qsdp._validation import FloatArray, check_integer, check_matrix, check_real
+from qsdp.exceptions import InvalidInputError
+from qsdp.plotting._canvas import COLOURS, MARKERS, axes_to_draw_on, check_axes, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["DecisionRegionDisplay"]
+
+
+#: Classes beside one another in a legend.
+_LEGEND_COLUMNS = 5
+
+
+class DecisionRegionDisplay:
+    """Regions of the classes that an estimator predicts over two columns, or the surface of a regressor.
+
+    Parameters
+    ----------
+    xx0, xx1 : ndarray of shape (G, G)
+        Mesh over the two columns.
+    response : ndarray of shape (G, G)
+        Numbers of the predicted classes, from 0; or predictions of a regressor.
+    classes : sequence, optional
+        Names of the classes; None for a regressor.
+    points : ndarray of shape (n, 2), optional
+        Data to be drawn on top.
+    targets : ndarray of shape (n,), optional
+        Class numbers of the points, or targets.
+    names : (str, str), default=("column 0", "column 1")
+        Of the two columns.
+
+    Attributes
+    ----------
+    surface_ : QuadMesh
+    boundaries_ : list of QuadContourSet
+        The lines around the regions of all classes but the last.
+    points_ : list of PathCollection
+        One for each class that occurs among the points.
+    ax_ : Axes
+    figure_ : Figure
+
+    Notes
+    -----
+    Like scikit-learn's ``DecisionBoundaryDisplay``, whose colours differ between its versions; with points, names of
+    the classes and planes through data of more than two columns.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> from qsdp.plotting import DecisionRegionDisplay
+    >>> X, y = qsdp.datasets.load_bundled("iris")
+    >>> model = qsdp.QuantizedNetworkClassifier(beta=1.0, random_state=0).fit(X[:, 2:], y)
+    >>> display = DecisionRegionDisplay.from_estimator(model, X[:, 2:], y, resolution=50)
+    >>> display.response.shape, sorted(set(display.response.ravel().tolist()))
+    ((50, 50), [0, 1, 2])
+    """
+
+    def __init__(
+        self,
+        *,
+        xx0: FloatArray,
+        xx1: FloatArray,
+        response: npt.NDArray[Any],
+        classes: Sequence[Any] | None = None,
+        points: FloatArray | None = None,
+        targets: npt.NDArray[Any] | None = None,
+        names: tuple[str, str] = ("column 0", "column 1"),
+    ) -> None:
+        self.xx0, self.xx1, self.response = xx0, xx1, response
+        self.classes, self.points, self.targets, self.names = classes, points, targets, names
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        features: tuple[int, int] = (0, 1),
+        resolution: int = 200,
+        margin: float = 0.1,
+        ax: Axes | None = None,
+        **mesh_kw: Any,
+    ) -> DecisionRegionDisplay:
+        """Predict on a mesh over two columns of data, and plot what comes out.
+
+        Parameters
+        ----------
+        estimator : classifier or regressor
+            Fitted, of one output; any of scikit-learn's kind, pipelines included.
+        X : array-like of shape (n, d), d >= 2
+            Data that the mesh covers. Other columns than the two stay at their medians.
+        y : array-like of shape (n,), optional
+            Targets; with them the data are drawn, too.
+        features : (int, int), default=(0, 1)
+            The two columns.
+        resolution : int, default=200
+            Points of the mesh along each of them.
+        margin : float, default=0.1
+            What the mesh goes beyond the data, as a share of their range.
+        ax : Axes, optional
+        **mesh_kw
+            Of the coloured mesh.
+
+        Returns
+        -------
+        DecisionRegionDisplay
+        """
+        check_axes(ax)
+        check_is_fitted(estimator)
+        data = check_matrix("X", X)
+        n_points, share = check_integer("resolution", resolution, minimum=2), check_real("margin", margin)
+        first, second = _check_features(features, data.shape[1])
+        plane = data[:, [first, second]]
+        low, high = plane.min(axis=0), plane.max(axis=0)
+        beyond = share * np.where(high > low, high - low, 1.0)
+        xx0, xx1 = np.meshgrid(*(np.linspace(low[k] - beyond[k], high[k] + beyond[k], n_points) for k in (0, 1)))
+        mesh = np.tile(np.median(data, axis=0), (xx0.size, 1))
+        mesh[:, first], mesh[:, second] = xx0.ravel(), xx1.ravel()
+        predicted = np.asarray(estimator.predict(_like(X, mesh)))
+        if predicted.ndim != 1:
+            raise InvalidInputError(f"estimator must have one output; got predictions of shape {predicted.shape}")
+        classes = estimator.classes_ if is_classifier(estimator) else None
+        targets = None if y is None else np.asarray(y)
+        if targets is not None and targets.shape != (len(data),):
+            raise InvalidInputError(f"y must have shape {(len(data),)}, one for each row of X; got {targets.shape}")
+        if classes is not None:
+            predicted = np.searchsorted(classes, predicted)
+            if targets is not None:
+                unknown = np.setdiff1d(targets, classes)
+                if unknown.size:
+                    raise InvalidInputError(f"y must hold classes of the estimator; got {unknown.tolist()[0]!r}")
+                targets = np.searchsorted(classes, targets)
+        display = cls(
+            xx0=xx0,
+            xx1=xx1,
+            response=predicted.reshape(xx0.shape),
+            classes=None if classes is None else list(classes),
+            points=None if targets is None else plane,
+            targets=targets,
+            names=_names(X, first, second),
+        )
+        return display.plot(ax, **mesh_kw)
+
+    def plot(self, ax: Axes | None = None, **mesh_kw: Any) -> DecisionRegionDisplay:
+        """Draw on given axes, or on those of a new figure, and return the display."""
+        self.ax_, self.figure_ = axes_to_draw_on(ax)
+        self.boundaries_: list[Any] = []
+        self.points_: list[Any] = []
+        if self.classes is None:
+            self._plot_surface(mesh_kw)
+        else:
+            self._plot_regions(self.classes, mesh_kw)
+        self.ax_.set(xlabel=self.names[0], ylabel=self.names[1])
+        tidy(self.ax_)
+        self.ax_.grid(False)
+        return self
+
+    def _plot_regions(self, classes: Sequence[Any], mesh_kw: dict[str, Any]) -> None:
+        from matplotlib.colors import ListedColormap
+
+        colours = _colours(len(classes))
+        style = {"cmap": ListedColormap(colours), "vmin": -0.5, "vmax": len(classes) - 0.5, "alpha": 0.3}
+        style |= {"shading": "nearest", "rasterized": True, "zorder": 0}
+        self.surface_ = self.ax_.pcolormesh(self.xx0, self.xx1, self.response, **{**style, **mesh_kw})
+        for k in range(len(classes) - 1):
+            # Of class numbers, neighbours that are not consecutive would have several lines between them.
+            region = (self.response == k).astype(np.float64)
+            if region.min() < region.max():
+                self.boundaries_.append(
+                    self.ax_.contour(self.xx0, self.xx1, region, levels=[0.5], colors="black", linewidths=0.8, zorder=1)
+                )
+        if self.points is None or self.targets is None:
+            return
+        for k, name in enumerate(classes):
+            chosen = self.targets == k
+            if np.any(chosen):
+                self.points_.append(
+                    self.ax_.scatter(
+                        self.points[chosen, 0],
+                        self.points[chosen, 1],
+                        color=colours[k],
+                        marker=MARKERS[k % len(MARKERS)],
+                        s=22,
+                        edgecolors="white",
+                        linewidths=0.5,
+                        label=str(name),
+                        zorder=2,
+                    )
+                )
+        # Above the axes, where it hides no points.
+        self.ax_.legend(
+            frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=_LEGEND_COLUMNS, handletextpad=0.1
+        )
+
+    def _plot_surface(self, mesh_kw: dict[str, Any]) -> None:
+        style: dict[str, Any] = {"cmap": "cividis", "shading": "nearest", "rasterized": True, "zorder": 0, **mesh_kw}
+        if self.targets is not None:
+            style.setdefault("vmin", min(self.response.min(), self.targets.min()))
+            style.setdefault("vmax", max(self.response.max(), self.targets.max()))
+        self.surface_ = self.ax_.pcolormesh(self.xx0, self.xx1, self.response, **style)
+        if self.points is not None and self.targets is not None:
+            norm: Any = self.surface_.norm
+            self.points_.append(
+                self.ax_.scatter(
+                    self.points[:, 0],
+                    self.points[:, 1],
+                    c=self.targets,
+                    cmap=self.surface_.cmap,
+                    norm=norm,
+                    s=22,
+                    edgecolors="white",
+                    linewidths=0.7,
+                    zorder=2,
+                )
+            )
+        self.figure_.colorbar(self.surface_, ax=self.ax_, label="prediction")
+
+
+def _colours(n_classes: int) -> list[Any]:
+    """Return a colour for each class."""
+    if n_classes <= len(COLOURS):
+        return list(COLOURS[:n_classes])
+    from matplotlib import colormaps
+
+    return list(colormaps["viridis"](np.linspace(0.0, 1.0, n_classes)))
+
+
+def _check_features(features: Any, n_columns: int) -> tuple[int, int]:
+    pair = list(features) if np.iterable(features) and not isinstance(features, str) else []
+    if len(pair) != 2:
+        raise InvalidInputError(f"features must be two different columns of X; got {features!r}")
+    first, second = (check_integer("features", k, minimum=0, maximum=n_columns - 1) for k in pair)
+    if first == second:
+        raise InvalidInputError(f"features must be two different columns of X; got {features!r}")
+    return first, second
+
+
+def _like(X: Any, mesh: FloatArray) -> Any:
+    """Return the mesh with the names of the columns where the data have them: estimators may insist on them."""
+    return type(X)(mesh, columns=X.columns) if hasattr(X, "iloc") else mesh
+
+
+def _names(X: Any, first: int, second: int) -> tuple[str, str]:
+    if hasattr(X, "iloc"):
+        return str(X.columns[first]), str(X.columns[second])
+    return f"column {first}", f"column {second}"
