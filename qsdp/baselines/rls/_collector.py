@@ -1,0 +1,86 @@
+"""Mean inputs, taken from forward passes that are then differentiated."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from qsdp.baselines.rls._maps import Layer, LinearMap, Mean
+
+__all__ = ["Collector"]
+
+_Means = list[tuple[LinearMap, Mean]]
+
+
+class Collector:
+    """Keeps the mean inputs of all maps between two steps.
+
+    A forward pass in training mode leaves a note that its outputs carry; the note counts once a gradient comes back
+    to one of them. So evaluations between forward pass and step are not counted, whatever their mode, and every
+    minibatch of an accumulated gradient is.
+    """
+
+    def __init__(self) -> None:
+        self._notes: dict[int, _Means] = {}
+        self._numbers = itertools.count()
+
+    def watch(self, layers: list[Layer]) -> list[Any]:
+        """Set hooks into the layers' modules, and return the handles."""
+        return [layer.module.register_forward_hook(_Hook(self, layer), with_kwargs=True) for layer in layers]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._notes.clear()
+
+    def mean(self, one: LinearMap) -> Mean | None:
+        """Return the mean input over all notes that count."""
+        found = [mean for means in self._notes.values() for owner, mean in means if owner is one]
+        if len(found) < 2:
+            return found[0] if found else None
+        rows = sum(mean.rows for mean in found)
+        value = torch.stack([mean.value * (mean.rows / rows) for mean in found]).sum(dim=0)
+        return Mean(value, rows, sum(mean.samples for mean in found))
+
+    def note(self, means: _Means, outputs: list[Tensor]) -> None:
+        """Count these means as soon as a gradient reaches one of the outputs."""
+        number = next(self._numbers)
+
+        def count(gradient: Tensor) -> None:
+            self._notes[number] = means
+
+        for output in outputs:
+            output.register_hook(count)
+
+
+class _Hook:
+    """What a module calls after its forward pass; copies of the module and pickled ones have it without effect."""
+
+    def __init__(self, collector: Collector, layer: Layer) -> None:
+        self.collector: weakref.ref[Collector] | None = weakref.ref(collector)
+        self.layer: Layer | None = layer
+
+    def __getstate__(self) -> dict[str, None]:
+        return {"collector": None, "layer": None}
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        collector = None if self.collector is None else self.collector()
+        if collector is None or self.layer is None or not module.training or not torch.is_grad_enabled():
+            return
+        outputs = [tensor for tensor in _tensors(output) if tensor.requires_grad]
+        if outputs:
+            # The modules that are covered take an input and, if recurrent, the first state.
+            inputs = [*args, *(kwargs[name] for name in ("input", "hx") if name in kwargs)]
+            collector.note(self.layer.means(inputs, output), outputs)
+
+
+def _tensors(output: Any) -> Iterator[Tensor]:
+    if isinstance(output, Tensor):
+        yield output
+    elif isinstance(output, tuple):
+        for part in output:
+            yield from _tensors(part)

@@ -1,0 +1,238 @@
+"""The linear maps of a PyTorch model: their parameters as matrices, and the means of their inputs.
+
+A fully connected or convolutional layer is one map, a recurrent one two: of its inputs, and of its own outputs one
+step earlier. The four gates of an LSTM stand side by side, so their order is of no matter.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+
+__all__ = ["Layer", "LinearMap", "Mean", "layer_of"]
+
+
+@dataclass(frozen=True)
+class LinearMap:
+    """Weights (n_out, ...) and a bias (n_out,), or none, as one matrix (n_out, side), the bias last.
+
+    Attributes
+    ----------
+    name : str
+    weight : Parameter
+    bias : Parameter or None
+        None also where it is not trained.
+    """
+
+    name: str
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """Weight and bias."""
+        return [self.weight] if self.bias is None else [self.weight, self.bias]
+
+    @property
+    def n_out(self) -> int:
+        """Number of outputs."""
+        return int(self.weight.shape[0])
+
+    @property
+    def n_in(self) -> int:
+        """Number of inputs, the bias's constant not counted."""
+        return self.weight.numel() // self.n_out
+
+    @property
+    def side(self) -> int:
+        """Rows of P."""
+        return self.n_in + (self.bias is not None)
+
+    def matrix(self) -> Tensor:
+        """Return a copy of the parameters of shape (n_out, side)."""
+        return self._joined(self.weight.detach(), None if self.bias is None else self.bias.detach())
+
+    def gradient(self) -> Tensor:
+        """Return the gradients of shape (n_out, side)."""
+        assert self.weight.grad is not None
+        return self._joined(self.weight.grad, None if self.bias is None else self.bias.grad)
+
+    def add(self, change: Tensor) -> None:
+        """Add a matrix of shape (n_out, side) to the parameters."""
+        self.weight.add_(change[:, : self.n_in].reshape(self.weight.shape))
+        if self.bias is not None:
+            self.bias.add_(change[:, -1])
+
+    def _joined(self, weight: Tensor, bias: Tensor | None) -> Tensor:
+        flat = weight.reshape(self.n_out, -1)
+        return flat.clone() if bias is None else torch.cat([flat, bias[:, None]], dim=1)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Mean input of a map over a forward pass.
+
+    Attributes
+    ----------
+    value : Tensor of shape (n_in,)
+    rows : int
+        Number of inputs it is the mean of.
+    samples : int
+        Number of samples among which the factor k T counts the rows.
+    """
+
+    value: Tensor
+    rows: int
+    samples: int
+
+
+class Layer(ABC):
+    """A module that the optimiser trains, and its maps."""
+
+    def __init__(self, name: str, module: nn.Module, batch_first: bool) -> None:
+        self.name, self.module, self.batch_first = name, module, batch_first
+        self.maps = [one for one in self._find_maps() if one.weight.requires_grad]
+
+    @abstractmethod
+    def _find_maps(self) -> list[LinearMap]:
+        """Return all maps of the module."""
+
+    @abstractmethod
+    def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
+        """Return the mean inputs of all maps, given arguments and result of the module's forward pass."""
+
+    def _map(self, weight: str, bias: str, suffix: str = "") -> LinearMap:
+        parameters = dict(self.module.named_parameters(recurse=False))
+        trained = parameters.get(bias)
+        if trained is not None and not trained.requires_grad:
+            trained = None
+        return LinearMap(f"{self.name}{suffix}", parameters[weight], trained)
+
+    def _select(self, means: Mapping[str, Mean]) -> list[tuple[LinearMap, Mean]]:
+        return [(one, means[one.name]) for one in self.maps]
+
+
+class DenseLayer(Layer):
+    """`torch.nn.Linear`; leading dimensions beyond the batch are time steps."""
+
+    module: nn.Linear
+
+    def _find_maps(self) -> list[LinearMap]:
+        return [self._map("weight", "bias")]
+
+    def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
+        """Return the mean over samples and time steps."""
+        x = inputs[0].detach()
+        rows = x.reshape(-1, x.shape[-1])
+        samples = len(rows) if x.dim() < 3 else x.shape[0 if self.batch_first else 1]
+        return self._select({self.name: Mean(rows.mean(dim=0), len(rows), int(samples))})
+
+
+class ConvolutionalLayer(Layer):
+    """`torch.nn.Conv2d`: every position of the output is one more row."""
+
+    module: nn.Conv2d
+
+    def _find_maps(self) -> list[LinearMap]:
+        return [self._map("weight", "bias")]
+
+    def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
+        """Return the mean over samples and positions of the flattened receptive fields.
+
+        It is that over positions of the mean image, since receptive fields are linear in the image.
+        """
+        x = inputs[0].detach()
+        images = 1 if x.dim() == 3 else len(x)
+        image = x[None] if x.dim() == 3 else x.mean(dim=0, keepdim=True)
+        module = self.module
+        fields = F.unfold(_padded(image, module), module.kernel_size, dilation=module.dilation, stride=module.stride)
+        rows = images * fields.shape[-1]
+        return self._select({self.name: Mean(fields.mean(dim=-1)[0], rows, rows)})
+
+
+class RecurrentLayer(Layer):
+    """`torch.nn.RNN` and `torch.nn.LSTM` of one layer: a map of the inputs and one of the outputs before."""
+
+    module: nn.RNN | nn.LSTM
+
+    def _find_maps(self) -> list[LinearMap]:
+        return [self._map(f"weight_{s}_l0", f"bias_{s}_l0", name) for s, name in _RECURRENT.items()]
+
+    def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
+        """Return the means over samples and time steps; the state before the first step is zero unless given."""
+        if isinstance(inputs[0], nn.utils.rnn.PackedSequence):
+            raise InvalidTypeError(f"layer {self.name!r}: packed sequences are not covered by RLS; pad them instead")
+        x, y = inputs[0].detach(), output[0].detach()
+        if x.dim() == 2:
+            x, y = x[:, None], y[:, None]
+        elif self.module.batch_first:
+            x, y = x.transpose(0, 1), y.transpose(0, 1)
+        times, samples = x.shape[:2]
+        rows = int(times * samples)
+        before = y[:-1].sum(dim=(0, 1))
+        state = inputs[1] if len(inputs) > 1 else None
+        if state is not None:
+            first = (state[0] if isinstance(state, tuple) else state).detach()
+            before = before + first.reshape(-1, first.shape[-1]).sum(dim=0)
+        return self._select(
+            {
+                f"{self.name}.input": Mean(x.mean(dim=(0, 1)), rows, int(samples)),
+                f"{self.name}.recurrent": Mean(before / rows, rows, int(samples)),
+            }
+        )
+
+
+_RECURRENT = {"ih": ".input", "hh": ".recurrent"}
+
+
+def layer_of(name: str, module: nn.Module, batch_first: bool) -> Layer | None:
+    """Return a module as a layer, or None if its kind is not covered.
+
+    Raises
+    ------
+    InvalidInputError
+        The kind is covered, but not with these options; the message says which.
+    """
+    own = set(dict(module.named_parameters(recurse=False)))
+    if isinstance(module, nn.Linear) and "weight" in own:
+        return DenseLayer(name, module, batch_first)
+    if isinstance(module, nn.Conv2d) and "weight" in own:
+        if module.groups != 1:
+            raise _refusal(name, f"a convolution of {module.groups} groups has an input of its own for each of them")
+        return ConvolutionalLayer(name, module, batch_first)
+    if isinstance(module, (nn.RNN, nn.LSTM)):
+        if module.num_layers != 1:
+            raise _refusal(
+                name, f"of {module.num_layers} stacked layers in one module only the last one's outputs are seen"
+            )
+        if module.bidirectional:
+            raise _refusal(name, "the derivation has one direction of time")
+        if module.proj_size:
+            raise _refusal(name, "projections of the outputs are not part of the derivation")
+        return RecurrentLayer(name, module, batch_first)
+    return None
+
+
+def _refusal(name: str, reason: str) -> InvalidInputError:
+    advice = "use one module a layer" if "stacked" in reason else f"exclude it: exclude=[{name!r}], rest='adam'"
+    return InvalidInputError(f"RLS cannot train the layer {name!r}: {reason}; {advice}")
+
+
+def _padded(image: Tensor, module: nn.Conv2d) -> Tensor:
+    if isinstance(module.padding, str):
+        if module.padding == "valid":
+            return image
+        totals = [step * (size - 1) for step, size in zip(module.dilation, module.kernel_size, strict=True)]
+        (top, bottom), (left, right) = ((total // 2, total - total // 2) for total in totals)
+    else:
+        (top, left), (bottom, right) = module.padding, module.padding
+    mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+    return F.pad(image, (left, right, top, bottom), mode=mode)

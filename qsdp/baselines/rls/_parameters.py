@@ -1,0 +1,88 @@
+"""Checks of the estimators' parameters, before any work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qsdp._validation import _show, check_choice, check_flag, check_integer, check_real
+from qsdp.baselines._torch import check_device, require_torch
+from qsdp.baselines.rls._functions import ACTIVATIONS, check_loss, check_output
+from qsdp.baselines.rls._settings import Settings
+from qsdp.exceptions import InvalidInputError
+
+__all__ = ["Checked", "checked"]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Parameters in the form that training takes.
+
+    Attributes
+    ----------
+    widths : list of int
+        Of the hidden layers.
+    settings : Settings
+    rates : list of float
+        A learning rate for each layer that recursive least squares trains.
+    clip : float or None
+    adam : float or None
+        Learning rate of the output layer in the hybrid.
+    """
+
+    widths: list[int]
+    settings: Settings
+    rates: list[float]
+    clip: float | None
+    adam: float | None
+
+
+def checked(given: Any, losses: tuple[str, ...], n_outputs: int) -> Checked:
+    """Return an estimator's parameters, checked."""
+    hidden = given.hidden
+    widths = hidden if isinstance(hidden, (list, tuple, np.ndarray)) else [hidden]
+    widths = [check_integer("hidden", width, minimum=1) for width in widths]
+    check_choice("activation", given.activation, ACTIVATIONS)
+    check_flag("hybrid", given.hybrid)
+    check_output(given.output_activation, n_outputs)
+    check_loss(given.loss, losses, hybrid=given.hybrid, output_activation=given.output_activation)
+    if given.hybrid and not widths:
+        raise InvalidInputError("hybrid=True trains hidden layers by RLS and needs one at least; hidden is empty")
+    settings = Settings(
+        given.forgetting,
+        given.ratio,
+        given.momentum,
+        given.l1,
+        given.initial_inverse,
+        given.trace_guard,
+        given.regularize_bias,
+    )
+    rates = _rates(given.learning_rate, len(widths), given.hybrid)
+    clip = None if given.clip is None else check_real("clip", given.clip, strict=True)
+    adam = check_real("adam_learning_rate", given.adam_learning_rate, strict=True)
+    check_integer("n_epochs", given.n_epochs, minimum=1)
+    check_integer("batch_size", given.batch_size, minimum=1)
+    check_choice("dtype", given.dtype, ("float32", "float64"))
+    check_flag("verbose", given.verbose)
+    if check_choice("backend", given.backend, ("numpy", "torch")) == "torch":
+        require_torch()
+        check_device(given.device)
+    elif given.device is not None:
+        raise InvalidInputError(f"device must be None with backend='numpy'; got {_show(given.device)}")
+    return Checked(widths, settings, rates, clip, adam if given.hybrid else None)
+
+
+def _rates(given: Any, n_hidden: int, hybrid: bool) -> list[float]:
+    """Return a learning rate a layer; one number is that of the hidden ones, the output layer having 1."""
+    n_layers = n_hidden + (not hybrid)
+    if not isinstance(given, (list, tuple, np.ndarray)):
+        rate = check_real("learning_rate", given, strict=True)
+        return [rate] * n_hidden + [1.0 if n_hidden else rate] * (not hybrid)
+    if len(given) != n_layers:
+        raise InvalidInputError(
+            f"learning_rate must be one number, of the hidden layers, or {n_layers}, one a layer that RLS trains; "
+            f"got {_show(given)}"
+        )
+    return [check_real("learning_rate", rate, strict=True) for rate in given]

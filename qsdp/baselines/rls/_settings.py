@@ -1,0 +1,68 @@
+"""Hyper-parameters of recursive least squares, and what says that a training has left the finite numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qsdp._validation import _show, check_flag, check_real
+from qsdp.exceptions import InvalidInputError, QSDPError
+
+__all__ = ["SUGGESTION", "DivergedError", "Settings"]
+
+#: What to try after a divergence; the order is that of what was measured to help.
+SUGGESTION = "inputs in [0, 1] or standardised, clip=5.0, a smaller learning_rate, forgetting=1.0 or trace_guard=True"
+
+
+class DivergedError(QSDPError, ArithmeticError):
+    """A step would have left the finite numbers; parameters and state are those before the step."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    r"""What one layer's update depends on besides its learning rate.
+
+    Parameters
+    ----------
+    forgetting : float, default=1.0
+        :math:`\lambda \in (0, 1]`: an input of s steps ago counts :math:`\lambda^s`. Below 1, directions that no
+        mean input excites wind up like :math:`\lambda^{-s}`; `trace_guard` is against that.
+    ratio : float, default=0.1
+        :math:`k \ge 0` of the average approximation :math:`X^T X / M \approx k \bar x \bar x^T`; at 0 the update
+        is gradient descent.
+    momentum : float, default=0.0
+        :math:`\alpha \in [0, 1)`, the improvement +M; the paper takes 0.5.
+    l1 : float, default=0.0
+        :math:`\gamma \ge 0`, the improvement +R; the paper takes 1e-5, for LSTMs 1e-6.
+    initial_inverse : float, default=1.0
+        :math:`p_0 > 0` of :math:`P_0 = p_0 I`.
+    trace_guard : bool, default=True
+        Before a step with `forgetting` below 1, scale P such that its mean eigenvalue is at most :math:`p_0`.
+    regularize_bias : bool, default=True
+        Whether `l1` shrinks the bias, as printed.
+
+    Raises
+    ------
+    InvalidInputError
+        A parameter is not in its range.
+    """
+
+    forgetting: float = 1.0
+    ratio: float = 0.1
+    momentum: float = 0.0
+    l1: float = 0.0
+    initial_inverse: float = 1.0
+    trace_guard: bool = True
+    regularize_bias: bool = True
+
+    def __post_init__(self) -> None:
+        check_real("forgetting", self.forgetting, strict=True)
+        if self.forgetting > 1.0:
+            raise InvalidInputError(f"forgetting must be a number > 0 and <= 1; got {_show(self.forgetting)}")
+        check_real("ratio", self.ratio)
+        check_real("momentum", self.momentum)
+        if self.momentum >= 1.0:
+            raise InvalidInputError(f"momentum must be a number >= 0 and < 1; got {_show(self.momentum)}")
+        check_real("l1", self.l1)
+        check_real("initial_inverse", self.initial_inverse, strict=True)
+        check_flag("trace_guard", self.trace_guard)
+        check_flag("regularize_bias", self.regularize_bias)

@@ -1,0 +1,154 @@
+"""The update of one layer, in NumPy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import get_blas_funcs
+
+from qsdp._validation import warn
+from qsdp.baselines.rls._settings import DivergedError, Settings
+
+__all__ = ["LayerState", "update_layer"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass
+class LayerState:
+    """What a layer keeps between steps.
+
+    Attributes
+    ----------
+    P : ndarray of shape (n_in + 1, n_in + 1)
+        Approximate inverse of the inputs' autocorrelation, the bias's constant input last.
+    velocity : ndarray of shape (n_in + 1, n_out) or None
+        Of the momentum; None before the first step with one.
+    steps : int
+    resets : int
+        How often P had lost definiteness, and was set back.
+    """
+
+    P: Array
+    velocity: Array | None = None
+    steps: int = 0
+    resets: int = 0
+
+    @classmethod
+    def initial(cls, side: int, settings: Settings, dtype: Any = np.float64) -> LayerState:
+        r"""Return :math:`P_0 = p_0 I` of a given side."""
+        return cls(settings.initial_inverse * np.eye(side, dtype=dtype))
+
+    def copy(self) -> LayerState:
+        """Return a state that shares nothing with this one."""
+        velocity = None if self.velocity is None else self.velocity.copy()
+        return LayerState(self.P.copy(), velocity, self.steps, self.resets)
+
+
+def update_layer(
+    theta: Array,
+    state: LayerState,
+    gradient: Array,
+    mean_input: Array,
+    settings: Settings,
+    *,
+    learning_rate: float = 1.0,
+    times: int = 1,
+    name: str = "a layer",
+) -> float:
+    r"""Make one step of recursive least squares, in place, and return h.
+
+    .. math::
+
+        u &= P_{s-1} \bar x, \qquad h = \lambda + k T\, \bar x^T u, \\
+        \Omega_s &= \alpha \Omega_{s-1} - \tfrac{\eta}{h} P_{s-1} G, \qquad
+        P_s = \tfrac{1}{\lambda} P_{s-1} - \tfrac{k T}{\lambda h} u u^T, \\
+        \Theta_s &= \Theta_{s-1} + \Omega_s - \gamma P_s \operatorname{sgn}(\Theta_{s-1}).
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n_in + 1, n_out)
+        Weights over bias; changed.
+    state : LayerState
+        Changed.
+    gradient : ndarray of shape (n_in + 1, n_out)
+        G, of the minibatch's loss.
+    mean_input : ndarray of shape (n_in + 1,)
+        :math:`\bar x` over the minibatch; its last entry is 1.
+    settings : Settings
+    learning_rate : float
+        :math:`\eta`.
+    times : int
+        T, the number of time steps a sample has.
+    name : str
+        Of the layer, for messages.
+
+    Raises
+    ------
+    DivergedError
+        The step is not finite; nothing was changed.
+
+    Notes
+    -----
+    Zhang et al. (2021), equations (62), (63), (98), (99). One product with P serves G, the mean input and the signs.
+    """
+    forgetting, n_out = settings.forgetting, theta.shape[1]
+    factor = _guard(state.P, settings)
+    signs = _signs(theta, settings) if settings.l1 else theta[:, :0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = state.P @ np.hstack([gradient, mean_input[:, None], signs])
+        product *= factor
+    u, excitation = product[:, n_out], float(mean_input @ product[:, n_out])
+    if not (np.isfinite(product).all() and math.isfinite(excitation)):
+        raise DivergedError(f"the step of {name} is not finite after {state.steps} steps")
+    if excitation < 0.0:
+        # Rounding has cost P its definiteness: h would fall below lambda, and steps would go uphill.
+        warn(f"P of {name} lost its definiteness after {state.steps} steps: it is set back to its first value")
+        state.P[...] = settings.initial_inverse * np.eye(len(state.P))
+        state.resets += 1
+        return update_layer(
+            theta, state, gradient, mean_input, settings, learning_rate=learning_rate, times=times, name=name
+        )
+    gain = settings.ratio * times
+    h = forgetting + gain * excitation
+    step = product[:, :n_out] * (-learning_rate / h)
+    if settings.momentum:
+        if state.velocity is not None:
+            step += settings.momentum * state.velocity
+        state.velocity = step
+    if settings.l1:
+        # Of the new P, and the signs of the old parameters.
+        shrinkage = product[:, n_out + 1 :] - np.outer((gain / h) * u, u @ signs)
+        step = step - (settings.l1 / forgetting) * shrinkage
+    if factor != forgetting:
+        state.P *= factor / forgetting
+    _subtract_square(state.P, math.sqrt(gain / (forgetting * h)) * u)
+    theta += step
+    state.steps += 1
+    return h
+
+
+def _guard(P: Array, settings: Settings) -> float:
+    """Return what P is to be scaled with, so that its mean eigenvalue is at most that of the first one."""
+    if settings.forgetting == 1.0 or not settings.trace_guard:
+        return 1.0
+    trace, allowed = float(np.trace(P)), len(P) * settings.initial_inverse
+    return allowed / trace if trace > allowed else 1.0
+
+
+def _signs(theta: Array, settings: Settings) -> Array:
+    signs = np.sign(theta)
+    if not settings.regularize_bias:
+        signs[-1] = 0.0
+    return signs
+
+
+def _subtract_square(P: Array, v: Array) -> None:
+    """Subtract v v' in place; the products of one vector with itself keep P exactly symmetric."""
+    (ger,) = get_blas_funcs(("ger",), (P,))
+    # P is symmetric, so its transpose, in the order of columns that BLAS wants, is the same matrix.
+    ger(-1.0, v, v, a=P.T, overwrite_x=False, overwrite_y=False, overwrite_a=True)

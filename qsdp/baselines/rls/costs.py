@@ -1,0 +1,88 @@
+"""Multiply-adds and numbers kept of a layer, under gradient descent and under recursive least squares.
+
+Leading terms only, biases not counted: tables I and II of Zhang et al. (2021). Gradient descent's time is that of one
+of its products with the minibatch, as there; forward and backward pass have three.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qsdp._validation import check_integer
+
+__all__ = ["LayerCost", "convolutional_cost", "dense_cost", "recurrent_cost"]
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """Costs of a layer and step.
+
+    Attributes
+    ----------
+    sgd_time, rls_time : int
+        Multiply-adds.
+    sgd_space, rls_space : int
+        Numbers: parameters, and those of P.
+    """
+
+    sgd_time: int
+    rls_time: int
+    sgd_space: int
+    rls_space: int
+
+    @property
+    def time_ratio(self) -> float:
+        """Of recursive least squares to gradient descent."""
+        return self.rls_time / self.sgd_time
+
+    @property
+    def space_ratio(self) -> float:
+        """Of recursive least squares to gradient descent."""
+        return self.rls_space / self.sgd_space
+
+
+def dense_cost(n_in: int, n_out: int, batch_size: int, times: int = 1) -> LayerCost:
+    r"""Return the costs of a fully connected layer: :math:`N (M T + N) N'` for :math:`N M T N'`.
+
+    Examples
+    --------
+    >>> cost = dense_cost(784, 512, 128)
+    >>> cost.time_ratio, cost.space_ratio
+    (7.125, 2.53125)
+    """
+    n_in, n_out, rows = _positive(n_in=n_in, n_out=n_out, rows=batch_size * times)
+    weights, square = n_in * n_out, n_in * n_in
+    return LayerCost(weights * rows, weights * rows + square * n_out, weights, weights + square)
+
+
+def convolutional_cost(
+    in_channels: int, out_channels: int, kernel: tuple[int, int], positions: int, batch_size: int
+) -> LayerCost:
+    r"""Return the costs of a convolution: :math:`\hat C (M U V + \hat C) C'` for :math:`\hat C M U V C'`.
+
+    Examples
+    --------
+    >>> convolutional_cost(64, 64, (3, 3), 32 * 32, 128).space_ratio
+    10.0
+    """
+    return dense_cost(in_channels * kernel[0] * kernel[1], out_channels, batch_size, positions)
+
+
+def recurrent_cost(n_in: int, n_out: int, batch_size: int, times: int, *, gates: int = 1) -> LayerCost:
+    r"""Return the costs of a recurrent layer of n_out units; an LSTM has four gates.
+
+    Examples
+    --------
+    >>> recurrent_cost(512, 512, 128, 50, gates=4).space_ratio
+    1.25
+    """
+    own, recurrent = (dense_cost(n, gates * n_out, batch_size, times) for n in (n_in, n_out))
+    return LayerCost(*(sum(pair) for pair in zip(_numbers(own), _numbers(recurrent), strict=True)))
+
+
+def _numbers(cost: LayerCost) -> tuple[int, int, int, int]:
+    return cost.sgd_time, cost.rls_time, cost.sgd_space, cost.rls_space
+
+
+def _positive(**values: int) -> list[int]:
+    return [check_integer(name, value, minimum=1) for name, value in values.items()]

@@ -1,0 +1,288 @@
+"""scikit-learn estimators trained by recursive least squares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray
+from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, accuracy_of, r2_of
+from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._layers import AffineForm, TrainedLayer
+from qsdp.baselines.rls._functions import (
+    ACTIVATIONS,
+    CLASSIFIER_LOSSES,
+    OUTPUTS,
+    REGRESSOR_LOSSES,
+    linear_targets,
+    loss_and_gradient,
+)
+from qsdp.baselines.rls._parameters import Checked, checked
+from qsdp.baselines.rls._settings import SUGGESTION, DivergedError
+from qsdp.baselines.rls.numpy_network import NumpyNetwork, NumpyRLS, initial_parameters
+
+__all__ = ["RLSNetworkClassifier", "RLSNetworkRegressor"]
+
+Array = npt.NDArray[Any]
+
+
+class _RLSNetwork(Baseline):
+    """What classifier and regressor share."""
+
+    thetas_: list[Array]
+    n_outputs_: int
+    _flat: bool
+    _losses: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self,
+        hidden: int | Sequence[int] = (64,),
+        *,
+        activation: str = "relu",
+        output_activation: str = "identity",
+        loss: str = "squared",
+        hybrid: bool = False,
+        learning_rate: float | Sequence[float] = 1.0,
+        ratio: float = 0.1,
+        forgetting: float = 1.0,
+        momentum: float = 0.0,
+        l1: float = 0.0,
+        initial_inverse: float = 1.0,
+        trace_guard: bool = True,
+        regularize_bias: bool = True,
+        clip: float | None = 5.0,
+        adam_learning_rate: float = 1e-3,
+        n_epochs: int = 100,
+        batch_size: int = 128,
+        backend: str = "numpy",
+        device: Any = None,
+        dtype: str = "float64",
+        random_state: Any = None,
+        verbose: bool = False,
+        callback: Callback | None = None,
+    ) -> None:
+        self.hidden = hidden
+        self.activation = activation
+        self.output_activation = output_activation
+        self.loss = loss
+        self.hybrid = hybrid
+        self.learning_rate = learning_rate
+        self.ratio = ratio
+        self.forgetting = forgetting
+        self.momentum = momentum
+        self.l1 = l1
+        self.initial_inverse = initial_inverse
+        self.trace_guard = trace_guard
+        self.regularize_bias = regularize_bias
+        self.clip = clip
+        self.adam_learning_rate = adam_learning_rate
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.backend = backend
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    @property
+    def layers_(self) -> list[TrainedLayer]:
+        """The trained network: affine layers with their activations."""
+        hidden = ACTIVATIONS[self.activation].function
+        *below, last = self.thetas_
+        output = AffineForm(last[:-1, 0], last[-1, 0]) if self._flat else AffineForm(last[:-1].T, last[-1])
+        layers = [TrainedLayer(AffineForm(theta[:-1].T, theta[-1]), hidden) for theta in below]
+        return [*layers, TrainedLayer(output, OUTPUTS[self.output_activation][0])]
+
+    def _outputs(self, X: FloatArray) -> FloatArray:
+        outputs = self._activated(NumpyNetwork(self.thetas_, self.activation).outputs(X).astype(np.float64))
+        return outputs[:, 0] if self._flat else outputs
+
+    def _activated(self, outputs: FloatArray) -> FloatArray:
+        function = OUTPUTS[self.output_activation][0]
+        return outputs if function is None else function(outputs)
+
+    def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
+        columns = targets[:, None] if targets.ndim == 1 else targets
+        parameters = checked(self, self._losses, columns.shape[1])
+        desired = linear_targets(columns, self.output_activation)
+        data, wanted = X.astype(self.dtype), desired.astype(self.dtype)
+        sizes = [X.shape[1], *parameters.widths, columns.shape[1]]
+        trainer = self._trainer(initial_parameters(sizes, rng, self.dtype), parameters)
+        diverged: list[DivergedError] = []
+
+        def train(epoch: int) -> None:
+            order = rng.permutation(len(data))
+            try:
+                for start in range(0, len(data), self.batch_size):
+                    rows = order[start : start + self.batch_size]
+                    trainer.step(data[rows], wanted[rows], self.loss)
+            except DivergedError as error:
+                diverged.append(error)
+
+        steps = clipped = 0
+
+        def measure() -> Mapping[str, float]:
+            nonlocal steps, clipped
+            outputs = NumpyNetwork(trainer.parameters(), self.activation).outputs(data).astype(np.float64)
+            value = np.nan if diverged else loss_and_gradient(self.loss, outputs, desired)[0]
+            if not np.isfinite(value):
+                return {"loss": value, "score": np.nan}
+            share = (trainer.n_clipped - clipped) / (trainer.n_steps - steps)
+            steps, clipped = trainer.n_steps, trainer.n_clipped
+            return {"loss": value, "score": self._score(self._activated(outputs), columns), "clipped": share}
+
+        # What overflows is found by its not being finite, and ends the training.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            train_epochs(
+                train,
+                measure,
+                self.n_epochs,
+                get_state=trainer.parameters,
+                set_state=trainer.set_parameters,
+                history=history,
+                suggestion=SUGGESTION,
+                callback=self.callback,
+                verbose=self.verbose,
+                name=type(self).__name__,
+            )
+        self.thetas_, self._flat, self.n_outputs_ = trainer.parameters(), targets.ndim == 1, columns.shape[1]
+
+    def _trainer(self, thetas: list[Array], given: Checked) -> Any:
+        if self.backend == "numpy":
+            network = NumpyNetwork(thetas, self.activation)
+            return NumpyRLS(network, given.settings, given.rates, clip=given.clip, adam_learning_rate=given.adam)
+        from qsdp.baselines.rls._torch_network import TorchRLS
+
+        return TorchRLS(
+            thetas,
+            self.activation,
+            given.settings,
+            given.rates,
+            clip=given.clip,
+            adam_learning_rate=given.adam,
+            device=self.device,
+        )
+
+    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
+        raise NotImplementedError
+
+
+class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
+    r"""Fully connected network trained by recursive least squares with the average approximation.
+
+    Its step is that of gradient descent with the matrix :math:`\frac{\eta}{h} P` for a learning rate, P being the
+    recursively updated inverse of the autocorrelation of a layer's mean inputs: see `RLS`. Inputs are best in
+    [0, 1], or standardised.
+
+    Parameters
+    ----------
+    hidden : int or sequence of int, default=(64,)
+        Widths of the hidden layers; ``()`` is a linear model.
+    activation : {"relu", "tanh", "sigmoid", "identity"}, default="relu"
+        Of the hidden layers.
+    output_activation : {"identity", "sigmoid", "tanh", "softplus", "softmax"}, default="identity"
+        Its inverse f⁻¹ takes targets to desired linear outputs, with a margin of 1e-3 at the ends of its range.
+    loss : str, default="squared"
+        "squared" is :math:`\frac{1}{2M} \|Z - f^{-1}(Y^*)\|_F^2` on one-hot targets; "cross_entropy" asks for
+        `hybrid`.
+    hybrid : bool, default=False
+        Train the output layer by Adam, the hidden ones by recursive least squares: HRLS.
+    learning_rate : float or sequence of float, default=1.0
+        :math:`\eta`: of the hidden layers, the output layer having 1; or one for each layer.
+    ratio : float, default=0.1
+        k of the average approximation; 0 is gradient descent.
+    forgetting : float, default=1.0
+        :math:`\lambda`, in (0, 1].
+    momentum : float, default=0.0
+        :math:`\alpha`, the improvement +M; the paper takes 0.5.
+    l1 : float, default=0.0
+        :math:`\gamma`, the improvement +R; the paper takes 1e-5.
+    initial_inverse : float, default=1.0
+        :math:`p_0` of :math:`P_0 = p_0 I`.
+    trace_guard : bool, default=True
+        With `forgetting` below 1, keep the mean eigenvalue of P at most :math:`p_0`.
+    regularize_bias : bool, default=True
+        Whether `l1` shrinks biases too.
+    clip : float or None, default=5.0
+        Largest norm of all gradients together.
+    adam_learning_rate : float, default=1e-3
+        Of the output layer in the hybrid.
+    n_epochs : int, default=100
+    batch_size : int, default=128
+        M.
+    backend : {"numpy", "torch"}, default="numpy"
+        Both make the same steps.
+    device : str or torch.device, optional
+        Of the torch back end.
+    dtype : {"float64", "float32"}, default="float64"
+    random_state : int, Generator, RandomState or None
+        First parameters and minibatches.
+    verbose : bool, default=False
+        Show a progress bar.
+    callback : callable, optional
+        Called with the history after every epoch; training stops when it returns True.
+
+    Attributes
+    ----------
+    thetas_ : list of ndarray of shape (n_in + 1, n_out)
+        Weights over bias, a matrix a layer.
+    layers_ : list of TrainedLayer
+        The network for `qsdp.quantize`, layer by layer.
+    history_ : History
+        With ``extra["clipped"]``, the share of steps whose gradient was clipped.
+    classes_ : ndarray
+
+    Notes
+    -----
+    Zhang, Song, Zhou, Ou, Deng, Yang: Revisiting recursive least squares for training deep neural networks (2021),
+    algorithm 1 and section V.
+
+    Examples
+    --------
+    >>> from qsdp.datasets import load_bundled
+    >>> from qsdp.baselines.rls import RLSNetworkClassifier
+    >>> X, y = load_bundled("iris")
+    >>> X = (X - X.mean(axis=0)) / X.std(axis=0)
+    >>> model = RLSNetworkClassifier(20, batch_size=32, n_epochs=20, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.95
+    True
+    >>> [layer.form for layer in model.layers_]
+    [AffineForm(n_inputs=4, n_outputs=20), AffineForm(n_inputs=20, n_outputs=3)]
+    """
+
+    _losses = CLASSIFIER_LOSSES
+
+    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
+        return accuracy_of(outputs, np.argmax(targets, axis=1))
+
+
+class RLSNetworkRegressor(_RLSNetwork, BaselineRegressor):
+    """Fully connected network for one target or several, trained by recursive least squares.
+
+    Parameters
+    ----------
+    hidden, activation, output_activation, hybrid, learning_rate, ratio, forgetting, momentum, l1, initial_inverse, \
+trace_guard, regularize_bias, clip, adam_learning_rate, n_epochs, batch_size, backend, device, dtype, random_state, \
+verbose, callback
+        See `RLSNetworkClassifier`. Targets are best standardised.
+    loss : {"squared", "absolute", "huber"}, default="squared"
+        All but "squared" ask for `hybrid`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qsdp.baselines.rls import RLSNetworkRegressor
+    >>> X = np.random.default_rng(0).standard_normal((300, 3))
+    >>> y = np.tanh(X[:, 0] - X[:, 1])
+    >>> RLSNetworkRegressor(20, batch_size=32, random_state=0).fit(X, y).score(X, y) > 0.98
+    True
+    """
+
+    _losses = REGRESSOR_LOSSES
+
+    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
+        return r2_of(outputs, targets)

@@ -1,0 +1,256 @@
+"""Comparison of optimisers from the same first parameters, on the same minibatches and loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from qsdp._validation import check_choice, check_integer
+from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._torch import minibatches
+from qsdp.baselines.rls._settings import SUGGESTION, DivergedError
+from qsdp.baselines.rls.optimizer import RLS
+from qsdp.baselines.rls.torch_losses import TORCH_LOSSES
+from qsdp.exceptions import InvalidInputError
+
+__all__ = ["METHODS", "Data", "Method", "compare_optimizers", "train_network"]
+
+#: Samples that are evaluated at a time.
+_BLOCK = 1000
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a model is trained.
+
+    Attributes
+    ----------
+    make : callable
+        ``make(model, **options)`` returns the optimiser.
+    squared_only : bool
+        Whether the output layer is trained by recursive least squares, whose derivation knows no other loss.
+    clips : bool
+        Whether the optimiser clips the gradients itself.
+    """
+
+    make: Callable[..., torch.optim.Optimizer]
+    squared_only: bool = False
+    clips: bool = False
+
+
+def _on_parameters(kind: Any, **defaults: Any) -> Method:
+    return Method(lambda model, **options: kind(model.parameters(), **{**defaults, **options}))
+
+
+def _rls(**defaults: Any) -> Method:
+    return Method(lambda model, **options: RLS(model, **{**defaults, **options}), squared_only=True, clips=True)
+
+
+def _hrls(**defaults: Any) -> Method:
+    def make(model: nn.Module, **options: Any) -> RLS:
+        return RLS(model, exclude=_last_linear(model), rest="adam", **{**defaults, **options})
+
+    return Method(make, clips=True)
+
+
+_M, _R = {"momentum": 0.5}, {"l1": 1e-5}
+
+#: Optimisers by name, with the paper's settings, and PyTorch's where it has none.
+METHODS: dict[str, Method] = {
+    "sgd": _on_parameters(torch.optim.SGD, lr=0.1),
+    "nag": _on_parameters(torch.optim.SGD, lr=0.1, momentum=0.9, nesterov=True),
+    "adagrad": _on_parameters(torch.optim.Adagrad),
+    "adam": _on_parameters(torch.optim.Adam),
+    "rls": _rls(),
+    "rls+m": _rls(**_M),
+    "rls+r": _rls(**_R),
+    "rls+m+r": _rls(**_M, **_R),
+    "hrls": _hrls(),
+    "hrls+m": _hrls(**_M),
+    "hrls+r": _hrls(**_R),
+    "hrls+m+r": _hrls(**_M, **_R),
+}
+
+
+def _last_linear(model: nn.Module) -> str:
+    names = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    if not names:
+        raise InvalidInputError("the hybrid leaves the last Linear module to Adam; the model has none")
+    return names[-1]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Inputs and targets to train on, and to test on.
+
+    Attributes
+    ----------
+    X, targets : Tensor
+        Targets are what the linear outputs are compared with: rows such as one-hot ones, or class numbers for the
+        cross-entropy, which takes either.
+    X_test, targets_test : Tensor
+    score : callable
+        ``score(outputs, targets)``, recorded of both parts.
+    """
+
+    X: Tensor
+    targets: Tensor
+    X_test: Tensor
+    targets_test: Tensor
+    score: Callable[[Tensor, Tensor], float] = field(default=lambda outputs, targets: classification(outputs, targets))
+
+
+def classification(outputs: Tensor, targets: Tensor) -> float:
+    """Return the share of samples whose largest output is in its class."""
+    codes = targets.argmax(dim=-1) if targets.is_floating_point() else targets
+    return float((outputs.argmax(dim=-1) == codes).double().mean())
+
+
+def train_network(
+    make_model: Callable[[], nn.Module],
+    data: Data,
+    method: str | Method,
+    *,
+    loss: str = "squared",
+    n_epochs: int = 100,
+    batch_size: int = 128,
+    clip: float | None = 5.0,
+    seed: int = 0,
+    callback: Callback | None = None,
+    verbose: bool = False,
+    **options: Any,
+) -> History:
+    """Train a model by one method, and record its course.
+
+    Parameters
+    ----------
+    make_model : callable
+        Returns a new model; PyTorch's generator is set to `seed` before.
+    data : Data
+    method : str or Method
+        One of `METHODS`.
+    loss : {"squared", "cross_entropy", "absolute", "huber", "mean_squared"}, default="squared"
+        "squared" is `squared_loss`; "mean_squared" is `torch.nn.MSELoss`.
+    n_epochs, batch_size : int
+    clip : float or None, default=5.0
+        Largest norm of all gradients together, for every method.
+    seed : int
+        Of first parameters and minibatches, whatever the method.
+    callback, verbose
+        See `train_epochs`.
+    **options
+        Of the optimiser.
+
+    Returns
+    -------
+    History
+        Training loss and score; ``extra["test"]`` is the score on the test part, ``extra["test_loss"]`` its loss.
+
+    Raises
+    ------
+    InvalidInputError
+        The method's derivation excludes the loss.
+    """
+    name = method if isinstance(method, str) else "method"
+    if isinstance(method, str):
+        method = METHODS[check_choice("method", method, METHODS)]
+    check_choice("loss", loss, TORCH_LOSSES)
+    if method.squared_only and loss not in {"squared", "mean_squared"}:
+        raise InvalidInputError(
+            f"loss {loss!r} is excluded by the derivation of {name!r} for the output layer, which solves a "
+            "least-squares problem in the linear outputs; take 'squared', or the hybrid 'hrls'"
+        )
+    check_integer("n_epochs", n_epochs, minimum=1)
+    check_integer("batch_size", batch_size, minimum=1)
+    torch.manual_seed(check_integer("seed", seed, minimum=0))
+    model = make_model()
+    optimizer = method.make(model, **({"clip": clip} if method.clips else {}), **options)
+    generator = torch.Generator().manual_seed(seed)
+    function = TORCH_LOSSES[loss]
+    diverged: list[DivergedError] = []
+
+    def train(epoch: int) -> None:
+        model.train()
+        try:
+            for rows in minibatches(len(data.X), batch_size, generator):
+                optimizer.zero_grad()
+                function(model(data.X[rows]), data.targets[rows]).backward()  # type: ignore[no-untyped-call]
+                if clip is not None and not method.clips:
+                    nn.utils.clip_grad_norm_(model.parameters(), clip)
+                optimizer.step()
+        except DivergedError as error:
+            diverged.append(error)
+
+    def measure() -> Mapping[str, float]:
+        if diverged:
+            return {"loss": float("nan"), "score": float("nan")}
+        outputs, tested = (evaluate(model, X) for X in (data.X, data.X_test))
+        return {
+            "loss": float(function(outputs, data.targets)),
+            "score": data.score(outputs, data.targets),
+            "test": data.score(tested, data.targets_test),
+            "test_loss": float(function(tested, data.targets_test)),
+        }
+
+    return train_epochs(
+        train,
+        measure,
+        n_epochs,
+        get_state=lambda: {key: value.clone() for key, value in model.state_dict().items()},
+        set_state=model.load_state_dict,
+        history=History(),
+        suggestion=SUGGESTION if method.clips else "a smaller lr",
+        callback=callback,
+        verbose=verbose,
+        name=name,
+    )
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, X: Tensor) -> Tensor:
+    """Return the outputs in evaluation mode, by blocks."""
+    training = model.training
+    model.eval()
+    outputs = torch.cat([model(block) for block in X.split(_BLOCK)])
+    model.train(training)
+    return outputs
+
+
+def compare_optimizers(
+    make_model: Callable[[], nn.Module],
+    data: Data,
+    methods: Iterable[str] | Mapping[str, Method],
+    **options: Any,
+) -> dict[str, History]:
+    """Train a model by each of several methods, from the same first parameters on the same minibatches.
+
+    Parameters
+    ----------
+    make_model, data, **options
+        See `train_network`.
+    methods : iterable of str, or dict of str to Method
+
+    Returns
+    -------
+    dict of str to History
+        Loss and scores against epochs, and against ``seconds``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from qsdp.baselines.rls.harness import Data, compare_optimizers
+    >>> X = torch.randn(256, 4, generator=torch.Generator().manual_seed(0))
+    >>> targets = torch.eye(2)[(X[:, 0] > X[:, 1]).long()]
+    >>> data = Data(X[:200], targets[:200], X[200:], targets[200:])
+    >>> curves = compare_optimizers(lambda: torch.nn.Linear(4, 2), data, ["adam", "rls"], n_epochs=5, batch_size=32)
+    >>> curves["rls"].loss[-1] < curves["adam"].loss[-1]
+    True
+    """
+    pairs = methods.items() if isinstance(methods, Mapping) else [(name, name) for name in methods]
+    run = partial(train_network, make_model, data, **options)
+    return {name: run(method) for name, method in pairs}

@@ -1,0 +1,398 @@
+"""Recursive least squares as a PyTorch optimiser."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from qsdp._validation import _show, check_choice, check_flag, check_integer, check_real, warn
+from qsdp.baselines.rls._collector import Collector
+from qsdp.baselines.rls._maps import Layer, LinearMap, Mean, layer_of
+from qsdp.baselines.rls._settings import SUGGESTION, DivergedError, Settings
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
+
+__all__ = ["RLS"]
+
+_REST: dict[str, Callable[[list[nn.Parameter]], torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+}
+
+#: Bytes of the largest P: 11585 rows in single precision.
+_MEMORY_LIMIT = 2**29
+
+
+class RLS(torch.optim.Optimizer):
+    r"""Trains the layers of a model by recursive least squares with the average approximation.
+
+    Every linear map with parameters :math:`\Theta`, weights over bias, keeps an approximate inverse P of its inputs'
+    autocorrelation. Its step is that of gradient descent with the matrix :math:`\frac{\eta}{h} P` for a learning
+    rate:
+
+    .. math::
+
+        u &= P_{s-1} \bar x, \qquad h = \lambda + k T\, \bar x^T u, \\
+        \Omega_s &= \alpha \Omega_{s-1} - \tfrac{\eta}{h} P_{s-1} G, \qquad
+        P_s = \tfrac{1}{\lambda} P_{s-1} - \tfrac{k T}{\lambda h} u u^T, \\
+        \Theta_s &= \Theta_{s-1} + \Omega_s - \gamma P_s \operatorname{sgn}(\Theta_{s-1}),
+
+    where G is the gradient, :math:`\bar x` the mean of the map's inputs with a 1 for the bias, and T the number of
+    time steps (1 without time).
+
+    The output layer is to be a linear one with the loss :math:`\frac{1}{2M} \|Z - f^{-1}(Y^*)\|_F^2`, summed over
+    outputs: `squared_loss`, not `torch.nn.MSELoss`, whose mean over outputs makes steps as many times smaller. With
+    any other loss, exclude it: ``RLS(model, exclude=["output"], rest="adam")`` is the hybrid.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Its `Linear`, `Conv2d`, `RNN` and `LSTM` modules are trained. Stacked recurrent layers are modules of their
+        own. Forward passes in training mode whose outputs are then differentiated yield the mean inputs, over all of
+        them between two steps (gradient accumulation); others leave no trace.
+    lr : float or dict of str to float, default=1.0
+        :math:`\eta`, for all layers or by name of module; the recurrent layer "a" has the maps "a.input" and
+        "a.recurrent". Names that are missing have 1. Learning-rate schedulers work on it.
+    forgetting, ratio, momentum, l1, initial_inverse, trace_guard, regularize_bias
+        :math:`\lambda`, k, :math:`\alpha`, :math:`\gamma`, :math:`p_0` and more: see `Settings`. In `param_groups`
+        they can be set for each map.
+    clip : float or None, default=5.0
+        Largest norm of all gradients together, those of `rest` included; the paper has 1 for LSTMs.
+    scale_ratio_by_time : bool, default=True
+        Whether k is multiplied by T.
+    exclude : str or iterable of str, default=()
+        Names of modules, with all within, that are left to `rest`.
+    rest : {"adam", "sgd"} or callable, optional
+        Optimiser of all other parameters, with its default rate (0.1 for "sgd"); a callable makes it from their list.
+    memory_limit : int, default=2**29
+        Bytes of the largest P that is allowed.
+    batch_first : bool, optional
+        Whether sequences that enter `Linear` modules have the batch in front of the time; as the recurrent modules
+        have it by default.
+
+    Attributes
+    ----------
+    rest : torch.optim.Optimizer or None
+    n_steps, n_clipped : int
+        Steps made, and those whose gradient was clipped, since the optimiser was made.
+
+    Raises
+    ------
+    InvalidInputError
+        A parameter is not allowed; a layer is not covered, or its P is too large.
+
+    Notes
+    -----
+    Zhang, Song, Zhou, Ou, Deng, Yang: Revisiting recursive least squares for training deep neural networks (2021),
+    algorithms 1-3 and section V. With ``ratio=0`` this is `torch.optim.SGD`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from qsdp.baselines.rls import RLS, squared_loss
+    >>> model = torch.nn.Linear(2, 1).double()
+    >>> for parameter in model.parameters():
+    ...     _ = torch.nn.init.zeros_(parameter)
+    >>> optimizer = RLS(model)
+    >>> X, targets = torch.tensor([[1.0, 2.0], [3.0, 0.0]]).double(), torch.tensor([[1.0], [0.0]]).double()
+    >>> optimizer.zero_grad(); squared_loss(model(X), targets).backward(); optimizer.step()
+    >>> model.weight.tolist(), model.bias.tolist()
+    ([[0.3125, 0.625]], [0.3125])
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        lr: float | Mapping[str, float] = 1.0,
+        *,
+        forgetting: float = 1.0,
+        ratio: float = 0.1,
+        momentum: float = 0.0,
+        l1: float = 0.0,
+        initial_inverse: float = 1.0,
+        trace_guard: bool = True,
+        regularize_bias: bool = True,
+        clip: float | None = 5.0,
+        scale_ratio_by_time: bool = True,
+        exclude: str | Iterable[str] = (),
+        rest: str | Callable[[list[nn.Parameter]], torch.optim.Optimizer] | None = None,
+        memory_limit: int = _MEMORY_LIMIT,
+        batch_first: bool | None = None,
+    ) -> None:
+        if not isinstance(model, nn.Module):
+            raise InvalidTypeError(f"model must be a torch.nn.Module, whose layers it trains; got {_show(model)}")
+        settings = Settings(forgetting, ratio, momentum, l1, initial_inverse, trace_guard, regularize_bias)
+        self.clip = None if clip is None else check_real("clip", clip, strict=True)
+        self.scale_ratio_by_time = check_flag("scale_ratio_by_time", scale_ratio_by_time)
+        check_integer("memory_limit", memory_limit, minimum=1)
+        if batch_first is None:
+            batch_first = all(m.batch_first for m in model.modules() if isinstance(m, (nn.RNN, nn.LSTM)))
+        layers = _layers(model, _names_of(exclude, model), check_flag("batch_first", batch_first))
+        maps = [one for layer in layers for one in layer.maps]
+        _check_maps(maps, memory_limit)
+        rates = _rates(lr, layers)
+        covered = {id(parameter) for one in maps for parameter in one.parameters}
+        others = [(n, p) for n, p in model.named_parameters() if p.requires_grad and id(p) not in covered]
+        self.rest = _make_rest(rest, others)
+        self._maps = maps
+        groups = [
+            {"params": one.parameters, "name": one.name, "lr": rates[one.name], **asdict(settings)} for one in maps
+        ]
+        self.n_steps = self.n_clipped = 0
+        self._ready = False
+        super().__init__(groups, {"lr": 1.0, **asdict(settings)})
+        self._ready = True
+        for one, group in zip(self._maps, self.param_groups, strict=True):
+            P = torch.eye(one.side, dtype=one.weight.dtype, device=one.weight.device)
+            self.state[one.weight] = {"step": 0, "resets": 0, "P": P.mul_(group["initial_inverse"])}
+        self._collector = Collector()
+        weakref.finalize(self, _remove, self._collector.watch(layers))
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refuse: groups are the maps of the model."""
+        if getattr(self, "_ready", False):
+            raise InvalidInputError("RLS finds its parameters in the model; make a new optimiser to add some")
+        super().add_param_group(param_group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients, and the mean inputs that belong to them."""
+        super().zero_grad(set_to_none)
+        if self.rest is not None:
+            self.rest.zero_grad(set_to_none)
+        self._collector.clear()
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Make a step: clip all gradients, then every map by recursive least squares and the others by `rest`.
+
+        Parameters
+        ----------
+        closure : callable, optional
+            Computes gradients, and returns the loss, which `step` returns.
+
+        Raises
+        ------
+        DivergedError
+            A gradient or a step is not finite; parameters and P are those before it.
+        InvalidInputError
+            A map has a gradient but no mean input: its module was in evaluation mode, or was not called itself.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        pairs = zip(self._maps, self.param_groups, strict=True)
+        active = [(one, group) for one, group in pairs if one.weight.grad is not None]
+        means = [self._mean(one) for one, _ in active]
+        norm = self._clip()
+        steps = [self._begin(one, group, mean) for (one, group), mean in zip(active, means, strict=True)]
+        self._check(steps, norm)
+        for step in steps:
+            step.finish()
+        if self.rest is not None:
+            self.rest.step()
+        self._collector.clear()
+        self.n_steps += 1
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return P, velocities, step counters and settings, and the state of `rest`."""
+        state = super().state_dict()
+        return state if self.rest is None else {**state, "rest": self.rest.state_dict()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:  # type: ignore[override]
+        """Continue from a saved state; the model has its own.
+
+        Raises
+        ------
+        StorageError
+            The state is that of another model, or of other options `exclude` and `rest`.
+        """
+        state = dict(state_dict)
+        rest = state.pop("rest", None)
+        names = [group.get("name") for group in state.get("param_groups", [])]
+        if names != [one.name for one in self._maps] or (rest is None) != (self.rest is None):
+            raise StorageError(
+                f"the state is of an optimiser of the maps {names}, {'with' if rest else 'without'} a rest; this one "
+                f"has {[one.name for one in self._maps]}, {'with' if self.rest else 'without'} a rest"
+            )
+        sides = [saved["P"].shape[0] for _, saved in sorted(state["state"].items())]
+        if sides != [one.side for one in self._maps]:
+            raise StorageError(f"the state has P of {sides} rows; this model needs {[one.side for one in self._maps]}")
+        super().load_state_dict(state)
+        for kept in self.state.values():
+            # P and velocity change in place; the saved ones are to stay.
+            kept.update({name: value.clone() for name, value in kept.items() if isinstance(value, Tensor)})
+        if self.rest is not None:
+            self.rest.load_state_dict(rest)
+
+    def _mean(self, one: LinearMap) -> Mean:
+        mean = self._collector.mean(one)
+        if mean is None:
+            raise InvalidInputError(
+                f"{one.name!r} has a gradient but no mean input: run its module forward and backward in training "
+                "mode, after the optimiser was made and zero_grad was called, or exclude it"
+            )
+        return mean
+
+    def _clip(self) -> Tensor:
+        """Clip all gradients, and return their norm before."""
+        groups = self.param_groups + ([] if self.rest is None else self.rest.param_groups)
+        parameters = [parameter for group in groups for parameter in group["params"]]
+        return nn.utils.clip_grad_norm_(parameters, math.inf if self.clip is None else self.clip)
+
+    def _begin(self, one: LinearMap, group: dict[str, Any], mean: Mean) -> _Step:
+        times = mean.rows / mean.samples if self.scale_ratio_by_time else 1.0
+        return _Step(one, group, self.state[one.weight], mean.value, group["ratio"] * times)
+
+    def _check(self, steps: list[_Step], norm: Tensor) -> None:
+        """Raise unless all steps are finite; set back what has lost its definiteness. One transfer for all maps."""
+        flags = [norm] + [flag for step in steps for flag in (step.excitation, step.total)]
+        size, *numbers = torch.stack([flag.to(norm.device, norm.dtype) for flag in flags]).tolist()
+        if not math.isfinite(size):
+            raise DivergedError(f"the gradient is not finite; try {SUGGESTION}")
+        self.n_clipped += self.clip is not None and size + 1e-6 > self.clip
+        for step, excitation, total in zip(steps, numbers[::2], numbers[1::2], strict=True):
+            if not (math.isfinite(excitation) and math.isfinite(total)):
+                raise DivergedError(
+                    f"the step of {step.map.name!r} is not finite after {step.state['step']} steps; try {SUGGESTION}"
+                )
+            step.h = step.group["forgetting"] + step.gain * excitation
+            if excitation < 0.0:
+                step.reset()
+
+
+class _Step:
+    """One map's step: the product with P that all of it needs, then, once it is known to be finite, the update."""
+
+    def __init__(self, one: LinearMap, group: dict[str, Any], state: dict[str, Any], mean: Tensor, gain: float) -> None:
+        self.map, self.group, self.state, self.gain = one, group, state, gain
+        self.mean = mean if one.bias is None else torch.cat([mean, mean.new_ones(1)])
+        self.h = math.nan
+        P = state["P"]
+        if group["forgetting"] != 1.0 and group["trace_guard"]:
+            allowed = one.side * group["initial_inverse"]
+            P.mul_((allowed / P.diagonal().sum()).clamp(max=1.0))
+        self._multiply()
+
+    def _multiply(self) -> None:
+        one = self.map
+        parts = [one.gradient(), self.mean[None]]
+        self.signs = None
+        if self.group["l1"]:
+            self.signs = one.matrix().sign_()
+            if one.bias is not None and not self.group["regularize_bias"]:
+                self.signs[:, -1] = 0.0
+            parts.append(self.signs)
+        self.product = torch.cat(parts) @ self.state["P"]
+        self.u = self.product[one.n_out]
+        self.excitation = self.u @ self.mean
+        self.total = self.product.sum()
+
+    def reset(self) -> None:
+        """Set P back to its first value: rounding has cost it its definiteness."""
+        name, count = self.map.name, self.state["step"]
+        warn(f"P of {name!r} lost its definiteness after {count} steps: it is set back to its first value")
+        self.state["P"].zero_().fill_diagonal_(self.group["initial_inverse"])
+        self.state["resets"] += 1
+        self._multiply()
+        self.h = self.group["forgetting"] + self.gain * float(self.excitation)
+
+    def finish(self) -> None:
+        """Change P, velocity and parameters."""
+        group, n_out, forgetting = self.group, self.map.n_out, self.group["forgetting"]
+        change = self.product[:n_out] * (-group["lr"] / self.h)
+        if group["momentum"]:
+            velocity = self.state.get("velocity")
+            if velocity is not None:
+                change.add_(velocity, alpha=group["momentum"])
+            self.state["velocity"] = change
+        if self.signs is not None:
+            # Of the new P, and the signs of the old parameters.
+            shrinkage = self.product[n_out + 1 :].addr(self.signs @ self.u, self.u, alpha=-self.gain / self.h)
+            change = change.add(shrinkage, alpha=-group["l1"] / forgetting)
+        # One vector times itself keeps P exactly symmetric.
+        v = self.u * math.sqrt(self.gain / (forgetting * self.h))
+        self.state["P"].addr_(v, v, beta=1.0 / forgetting, alpha=-1.0)
+        self.map.add(change)
+        self.state["step"] += 1
+
+
+def _names_of(exclude: str | Iterable[str], model: nn.Module) -> list[str]:
+    """Return the names of modules to leave out."""
+    names = [exclude] if isinstance(exclude, str) else list(exclude)
+    known = [name for name, _ in model.named_modules()]
+    return [check_choice("exclude", name, known) for name in names]
+
+
+def _layers(model: nn.Module, excluded: list[str], batch_first: bool) -> list[Layer]:
+    layers = []
+    for name, module in model.named_modules():
+        if any(name == one or name.startswith(f"{one}.") for one in excluded):
+            continue
+        for parameter in module.parameters(recurse=False):
+            if isinstance(parameter, nn.parameter.UninitializedParameter):
+                raise InvalidInputError(f"{name!r} has no shape yet: run the model once before RLS(model)")
+        layer = layer_of(name or "model", module, batch_first)
+        if layer is not None and layer.maps:
+            layers.append(layer)
+    if not layers:
+        raise InvalidInputError("model must have a Linear, Conv2d, RNN or LSTM module to train; all are excluded")
+    return layers
+
+
+def _check_maps(maps: list[LinearMap], memory_limit: int) -> None:
+    owners: dict[int, str] = {}
+    for one in maps:
+        if one.weight.dtype not in {torch.float32, torch.float64}:
+            raise InvalidTypeError(f"{one.name!r} must be of single or double precision; got {one.weight.dtype}")
+        if id(one.weight) in owners:
+            raise InvalidInputError(
+                f"{one.name!r} shares its weights with {owners[id(one.weight)]!r}, so they have no single input; "
+                "exclude both"
+            )
+        owners[id(one.weight)] = one.name
+        size = one.side**2 * one.weight.element_size()
+        if size > memory_limit:
+            raise InvalidInputError(
+                f"{one.name!r} needs a P of {one.side} x {one.side} numbers, {size / 1e9:.2f} GB: more than "
+                f"memory_limit={memory_limit}; raise it, or exclude the layer: exclude=[{one.name!r}], rest='adam'"
+            )
+
+
+def _rates(lr: float | Mapping[str, float], layers: list[Layer]) -> dict[str, float]:
+    """Return the learning rate of every map."""
+    names = {one.name: layer.name for layer in layers for one in layer.maps}
+    if not isinstance(lr, Mapping):
+        rate = check_real("lr", lr, strict=True)
+        return dict.fromkeys(names, rate)
+    for key in lr:
+        check_choice("lr", key, {*names, *names.values()})
+    given = {key: check_real(f"lr[{key!r}]", rate, strict=True) for key, rate in lr.items()}
+    return {name: given.get(name, given.get(module, 1.0)) for name, module in names.items()}
+
+
+def _make_rest(rest: Any, others: list[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer | None:
+    """Return the optimiser of the parameters that are not covered."""
+    if rest is not None and not callable(rest):
+        rest = _REST[check_choice("rest", rest, _REST)]
+    if not others:
+        return None
+    if rest is None:
+        names = ", ".join(repr(name) for name, _ in others)
+        raise InvalidInputError(
+            f"RLS covers Linear, Conv2d, RNN and LSTM layers that are not excluded; {names} need another optimiser: "
+            "rest='adam' or 'sgd'"
+        )
+    made: torch.optim.Optimizer = rest([parameter for _, parameter in others])
+    return made
+
+
+def _remove(handles: list[Any]) -> None:
+    for handle in handles:
+        handle.remove()
