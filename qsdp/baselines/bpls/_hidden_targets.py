@@ -29,7 +29,8 @@ def _first(H: FloatArray, W: FloatArray, E: FloatArray) -> FloatArray:
 
 def _mean(H: FloatArray, W: FloatArray, E: FloatArray) -> FloatArray:
     r"""As printed, averaged over outputs: :math:`H + \frac1J E (1/W)^T`."""
-    return H + E @ _reciprocal(W).T / W.shape[1]
+    moved: FloatArray = H + E @ _reciprocal(W).T / W.shape[1]
+    return moved
 
 
 def _reciprocal(W: FloatArray) -> FloatArray:

@@ -219,7 +219,8 @@ def references(training: Training) -> dict[str, Reference]:
     linear = Network([np.empty((training.inputs.shape[1], training.T.shape[1]))], without_hidden)
     for name, model in (("linear least squares", linear), ("random hidden layers", network)):
         start = time.perf_counter()
-        fitted = fit_readout(model, model.designs(training.inputs)[-1], training.T)
+        with np.errstate(over="ignore", invalid="ignore"):
+            fitted = fit_readout(model, model.designs(training.inputs)[-1], training.T)
         seconds = time.perf_counter() - start
         outputs = training.preactivations(fitted)
         found[name] = Reference(fitted, training.loss(outputs), training.score(outputs), seconds)
