@@ -249,9 +249,15 @@ def choice(solver, problem, **settings_):
 
 class TestRegistry:
     def test_auto_takes_the_method_of_fewest_operations(self):
-        few, many = random_problem(0, 3, 10), qsdp.TrainingProblem(np.ones((20_000, 120)), np.ones(20_000), beta=1.0)
-        assert choice("auto", few) == "interior"
-        assert choice("auto", many) == "splitting"
+        def constant(n, d, loss="squared"):
+            return qsdp.TrainingProblem(np.ones((n, d)), np.ones(n), beta=1.0, loss=loss)
+
+        assert choice("auto", random_problem(0, 3, 10)) == "interior"
+        # As many samples as weights: operator splitting would save half of the operations, if all went well.
+        assert choice("auto", constant(5000, 100)) == "interior"
+        assert choice("auto", constant(20_000, 120)) == "interior"
+        # Of a loss that is not squared it takes a Gram matrix in every iteration.
+        assert choice("auto", constant(40_000, 40, "logistic")) == "splitting"
 
     def test_auto_takes_the_first_that_can_what_ours_cannot(self, monkeypatch):
         problem, logistic = random_problem(0, 2, 4), random_problem(0, 2, 4, loss="logistic")

@@ -11,7 +11,7 @@ __all__ = ["operations"]
 _ITERATIONS = 12
 
 #: Side of the largest linear system that memory and patience allow.
-_LARGEST = 6000
+_LARGEST = 10_000
 
 
 def operations(instance: Instance) -> float:
