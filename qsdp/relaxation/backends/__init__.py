@@ -76,7 +76,7 @@ def check_solver(solver: str, loss: Loss) -> None:
 
 
 def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backend:
-    """Return the back end of that name, or for "auto" the one of this package with the fewest operations to be expected.
+    """Return the back end of that name, for "auto" that of this package with the fewest operations to be expected.
 
     Where what was asked for is nothing that this package's own can do, "auto" takes the first that can.
 
