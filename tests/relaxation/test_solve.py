@@ -257,7 +257,7 @@ class TestRegistry:
         assert choice("auto", constant(5000, 100)) == "interior"
         assert choice("auto", constant(20_000, 120)) == "interior"
         # Of a loss that is not squared it takes a Gram matrix in every iteration.
-        assert choice("auto", constant(40_000, 80, "logistic")) == "splitting"
+        assert choice("auto", constant(40_000, 80, "huber")) == "splitting"
 
     def test_auto_takes_the_first_that_can_what_ours_cannot(self, monkeypatch):
         problem, logistic = random_problem(0, 2, 4), random_problem(0, 2, 4, loss="logistic")
