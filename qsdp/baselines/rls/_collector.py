@@ -54,7 +54,7 @@ class Collector:
             self._notes[number] = means
 
         for output in outputs:
-            output.register_hook(count)
+            output.register_hook(count)  # type: ignore[no-untyped-call]
 
 
 class _Hook:

@@ -9,6 +9,7 @@ import numpy as np
 
 from qsdp._validation import _show, check_choice, check_flag, check_integer, check_real
 from qsdp.baselines._torch import check_device, require_torch
+from qsdp.baselines.bpls import InvertibleActivation
 from qsdp.baselines.rls._functions import ACTIVATIONS, check_loss, check_output
 from qsdp.baselines.rls._settings import Settings
 from qsdp.exceptions import InvalidInputError
@@ -30,6 +31,9 @@ class Checked:
     clip : float or None
     adam : float or None
         Learning rate of the output layer in the hybrid.
+    output : InvertibleActivation
+    eps : float
+        Margin of the targets.
     """
 
     widths: list[int]
@@ -37,6 +41,8 @@ class Checked:
     rates: list[float]
     clip: float | None
     adam: float | None
+    output: InvertibleActivation
+    eps: float
 
 
 def checked(given: Any, losses: tuple[str, ...], n_outputs: int) -> Checked:
@@ -46,8 +52,8 @@ def checked(given: Any, losses: tuple[str, ...], n_outputs: int) -> Checked:
     widths = [check_integer("hidden", width, minimum=1) for width in widths]
     check_choice("activation", given.activation, ACTIVATIONS)
     check_flag("hybrid", given.hybrid)
-    check_output(given.output_activation, n_outputs)
-    check_loss(given.loss, losses, hybrid=given.hybrid, output_activation=given.output_activation)
+    output, eps = check_output(given.output_activation, given.eps_target, n_outputs)
+    check_loss(given.loss, losses, hybrid=given.hybrid, output=output)
     if given.hybrid and not widths:
         raise InvalidInputError("hybrid=True trains hidden layers by RLS and needs one at least; hidden is empty")
     settings = Settings(
@@ -71,7 +77,7 @@ def checked(given: Any, losses: tuple[str, ...], n_outputs: int) -> Checked:
         check_device(given.device)
     elif given.device is not None:
         raise InvalidInputError(f"device must be None with backend='numpy'; got {_show(given.device)}")
-    return Checked(widths, settings, rates, clip, adam if given.hybrid else None)
+    return Checked(widths, settings, rates, clip, adam if given.hybrid else None, output, eps)
 
 
 def _rates(given: Any, n_hidden: int, hybrid: bool) -> list[float]:

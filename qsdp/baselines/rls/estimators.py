@@ -12,12 +12,11 @@ from qsdp._validation import FloatArray
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, accuracy_of, r2_of
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._layers import AffineForm, TrainedLayer
+from qsdp.baselines.bpls import Identity, InvertibleActivation, get_invertible
 from qsdp.baselines.rls._functions import (
     ACTIVATIONS,
     CLASSIFIER_LOSSES,
-    OUTPUTS,
     REGRESSOR_LOSSES,
-    linear_targets,
     loss_and_gradient,
 )
 from qsdp.baselines.rls._parameters import Checked, checked
@@ -42,7 +41,8 @@ class _RLSNetwork(Baseline):
         hidden: int | Sequence[int] = (64,),
         *,
         activation: str = "relu",
-        output_activation: str = "identity",
+        output_activation: str | InvertibleActivation = "identity",
+        eps_target: float = 1e-3,
         loss: str = "squared",
         hybrid: bool = False,
         learning_rate: float | Sequence[float] = 1.0,
@@ -67,6 +67,7 @@ class _RLSNetwork(Baseline):
         self.hidden = hidden
         self.activation = activation
         self.output_activation = output_activation
+        self.eps_target = eps_target
         self.loss = loss
         self.hybrid = hybrid
         self.learning_rate = learning_rate
@@ -95,20 +96,20 @@ class _RLSNetwork(Baseline):
         *below, last = self.thetas_
         output = AffineForm(last[:-1, 0], last[-1, 0]) if self._flat else AffineForm(last[:-1].T, last[-1])
         layers = [TrainedLayer(AffineForm(theta[:-1].T, theta[-1]), hidden) for theta in below]
-        return [*layers, TrainedLayer(output, OUTPUTS[self.output_activation][0])]
+        function = self._output_function()
+        return [*layers, TrainedLayer(output, None if isinstance(function, Identity) else function)]
+
+    def _output_function(self) -> InvertibleActivation:
+        return get_invertible("output_activation", self.output_activation)
 
     def _outputs(self, X: FloatArray) -> FloatArray:
-        outputs = self._activated(NumpyNetwork(self.thetas_, self.activation).outputs(X).astype(np.float64))
+        outputs = self._output_function()(NumpyNetwork(self.thetas_, self.activation).outputs(X).astype(np.float64))
         return outputs[:, 0] if self._flat else outputs
-
-    def _activated(self, outputs: FloatArray) -> FloatArray:
-        function = OUTPUTS[self.output_activation][0]
-        return outputs if function is None else function(outputs)
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         columns = targets[:, None] if targets.ndim == 1 else targets
         parameters = checked(self, self._losses, columns.shape[1])
-        desired = linear_targets(columns, self.output_activation)
+        desired = parameters.output.inverse(columns, parameters.eps)
         data, wanted = X.astype(self.dtype), desired.astype(self.dtype)
         sizes = [X.shape[1], *parameters.widths, columns.shape[1]]
         trainer = self._trainer(initial_parameters(sizes, rng, self.dtype), parameters)
@@ -133,7 +134,7 @@ class _RLSNetwork(Baseline):
                 return {"loss": value, "score": np.nan}
             share = (trainer.n_clipped - clipped) / (trainer.n_steps - steps)
             steps, clipped = trainer.n_steps, trainer.n_clipped
-            return {"loss": value, "score": self._score(self._activated(outputs), columns), "clipped": share}
+            return {"loss": value, "score": self._score(parameters.output(outputs), columns), "clipped": share}
 
         # What overflows is found by its not being finite, and ends the training.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -184,8 +185,11 @@ class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
         Widths of the hidden layers; ``()`` is a linear model.
     activation : {"relu", "tanh", "sigmoid", "identity"}, default="relu"
         Of the hidden layers.
-    output_activation : {"identity", "sigmoid", "tanh", "softplus", "softmax"}, default="identity"
-        Its inverse f⁻¹ takes targets to desired linear outputs, with a margin of 1e-3 at the ends of its range.
+    output_activation : str or InvertibleActivation, default="identity"
+        "elu", "identity", "leaky_relu", "sigmoid", "softmax", "softplus" or "tanh": its inverse f⁻¹ takes targets to
+        desired linear outputs.
+    eps_target : float, default=1e-3
+        Distance from the ends of the output activation's range at which targets are cut.
     loss : str, default="squared"
         "squared" is :math:`\frac{1}{2M} \|Z - f^{-1}(Y^*)\|_F^2` on one-hot targets; "cross_entropy" asks for
         `hybrid`.
@@ -265,9 +269,9 @@ class RLSNetworkRegressor(_RLSNetwork, BaselineRegressor):
 
     Parameters
     ----------
-    hidden, activation, output_activation, hybrid, learning_rate, ratio, forgetting, momentum, l1, initial_inverse, \
-trace_guard, regularize_bias, clip, adam_learning_rate, n_epochs, batch_size, backend, device, dtype, random_state, \
-verbose, callback
+    hidden, activation, output_activation, eps_target, hybrid, learning_rate, ratio, forgetting, momentum, l1, \
+initial_inverse, trace_guard, regularize_bias, clip, adam_learning_rate, n_epochs, batch_size, backend, device, dtype, \
+random_state, verbose, callback
         See `RLSNetworkClassifier`. Targets are best standardised.
     loss : {"squared", "absolute", "huber"}, default="squared"
         All but "squared" ask for `hybrid`.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -78,7 +77,7 @@ METHODS: dict[str, Method] = {
 
 
 def _last_linear(model: nn.Module) -> str:
-    names = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    names: list[str] = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
     if not names:
         raise InvalidInputError("the hybrid leaves the last Linear module to Adam; the model has none")
     return names[-1]
@@ -123,6 +122,7 @@ def train_network(
     seed: int = 0,
     callback: Callback | None = None,
     verbose: bool = False,
+    name: str | None = None,
     **options: Any,
 ) -> History:
     """Train a model by one method, and record its course.
@@ -141,7 +141,7 @@ def train_network(
         Largest norm of all gradients together, for every method.
     seed : int
         Of first parameters and minibatches, whatever the method.
-    callback, verbose
+    callback, verbose, name
         See `train_epochs`.
     **options
         Of the optimiser.
@@ -156,14 +156,13 @@ def train_network(
     InvalidInputError
         The method's derivation excludes the loss.
     """
-    name = method if isinstance(method, str) else "method"
     if isinstance(method, str):
-        method = METHODS[check_choice("method", method, METHODS)]
+        name, method = name or method, METHODS[_checked(method)]
     check_choice("loss", loss, TORCH_LOSSES)
     if method.squared_only and loss not in {"squared", "mean_squared"}:
         raise InvalidInputError(
-            f"loss {loss!r} is excluded by the derivation of {name!r} for the output layer, which solves a "
-            "least-squares problem in the linear outputs; take 'squared', or the hybrid 'hrls'"
+            f"loss {loss!r} is excluded by the derivation of {name or 'the method'!r} for the output layer, which "
+            "solves a least-squares problem in the linear outputs; take 'squared', or the hybrid 'hrls'"
         )
     check_integer("n_epochs", n_epochs, minimum=1)
     check_integer("batch_size", batch_size, minimum=1)
@@ -207,7 +206,7 @@ def train_network(
         suggestion=SUGGESTION if method.clips else "a smaller lr",
         callback=callback,
         verbose=verbose,
-        name=name,
+        name=name or "training",
     )
 
 
@@ -216,7 +215,7 @@ def evaluate(model: nn.Module, X: Tensor) -> Tensor:
     """Return the outputs in evaluation mode, by blocks."""
     training = model.training
     model.eval()
-    outputs = torch.cat([model(block) for block in X.split(_BLOCK)])
+    outputs = torch.cat([model(block) for block in torch.split(X, _BLOCK)])
     model.train(training)
     return outputs
 
@@ -251,6 +250,9 @@ def compare_optimizers(
     >>> curves["rls"].loss[-1] < curves["adam"].loss[-1]
     True
     """
-    pairs = methods.items() if isinstance(methods, Mapping) else [(name, name) for name in methods]
-    run = partial(train_network, make_model, data, **options)
-    return {name: run(method) for name, method in pairs}
+    named = dict(methods) if isinstance(methods, Mapping) else {name: METHODS[_checked(name)] for name in methods}
+    return {name: train_network(make_model, data, method, name=name, **options) for name, method in named.items()}
+
+
+def _checked(name: object) -> str:
+    return check_choice("method", name, METHODS)

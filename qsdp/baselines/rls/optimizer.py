@@ -167,7 +167,7 @@ class RLS(torch.optim.Optimizer):
         self._collector.clear()
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Make a step: clip all gradients, then every map by recursive least squares and the others by `rest`.
 
         Parameters
@@ -205,7 +205,7 @@ class RLS(torch.optim.Optimizer):
         state = super().state_dict()
         return state if self.rest is None else {**state, "rest": self.rest.state_dict()}
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:  # type: ignore[override]
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue from a saved state; the model has its own.
 
         Raises

@@ -53,8 +53,9 @@ def woodbury_step(
     inner[np.diag_indices_from(inner)] += forgetting * len(X)
     # solve(inner, XP) is K': P and the inner matrix are symmetric.
     K = scipy.linalg.solve(inner, XP, assume_a="pos").T
-    P_next = (P - K @ XP) / forgetting
-    return theta - K @ (X @ theta - targets), 0.5 * (P_next + P_next.T)
+    P_next: FloatArray = (P - K @ XP) / forgetting
+    theta_next: FloatArray = theta - K @ (X @ theta - targets)
+    return theta_next, 0.5 * (P_next + P_next.T)
 
 
 def least_squares(
@@ -99,7 +100,8 @@ def averaged_step(
     u = P @ mean
     h = forgetting + ratio * float(mean @ u)
     error = mean @ theta - targets.mean(axis=0)
-    return theta - np.outer((ratio / h) * u, error), P / forgetting - (ratio / (forgetting * h)) * np.outer(u, u)
+    P_next: FloatArray = P / forgetting - (ratio / (forgetting * h)) * np.outer(u, u)
+    return theta - np.outer((ratio / h) * u, error), P_next
 
 
 def mean_ratio(batches: Sequence[FloatArray]) -> float:
