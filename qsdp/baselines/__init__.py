@@ -1,12 +1,53 @@
 """Training systems of the literature, to compare with: each a scikit-learn estimator with a history of its training.
 
-They hang off the networks: nothing of the core imports them. Systems that need automatic gradients need PyTorch,
-``pip install 'qsdp[baselines]'``; importing this package does not.
+They hang off the networks: nothing of the core imports them. What needs automatic gradients needs PyTorch,
+``pip install 'qsdp[baselines]'``, and imports it when it is asked for.
+
+======================================================  ===============================================================
+estimators                                              system
+======================================================  ===============================================================
+`BackpropClassifier`, `BackpropRegressor`               the paper's networks by gradient descent, rounded afterwards
+`StraightThroughClassifier`, `StraightThroughRegressor` quantization-aware training of the same
+`ReLUNetworkClassifier`, `ReLUNetworkRegressor`         two layers of ReLU neurons, the first one rounded afterwards
+`QuadraticLogisticRegression`                           one layer of quadratic neurons (`qsdp.baselines.quadratic`)
+`QuadraticNetworkClassifier`                            several layers of quadratic neurons
+`ReLinearClassifier`, `ReLinearRegressor`               Fan's quadratic networks (`qsdp.baselines.relinear`)
+`BPLSClassifier`, `BPLSRegressor`                       least squares, layer by layer (`qsdp.baselines.bpls`)
+`RLSNetworkClassifier`, `RLSNetworkRegressor`           recursive least squares (`qsdp.baselines.rls`)
+======================================================  ===============================================================
+
+Each has `quantize`, which matches what it learned by networks of quantized weights. `search_on_validation` chooses
+parameters of any of them and says how long that took.
 """
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, quantize_layers
 
-__all__ = ["AffineForm", "History", "QuantizedChain", "TrainedLayer", "quantize_layers"]
+_MODULES = {
+    "backprop": ("BackpropClassifier", "BackpropRegressor"),
+    "bpls": ("BPLSClassifier", "BPLSRegressor"),
+    "quadratic": ("QuadraticLogisticRegression", "QuadraticNetworkClassifier"),
+    "relinear": ("ReLinearClassifier", "ReLinearRegressor"),
+    "relu": ("ReLUNetworkClassifier", "ReLUNetworkRegressor"),
+    "rls": ("RLS", "RLSNetworkClassifier", "RLSNetworkRegressor"),
+    "search": ("ValidationSearch", "search_on_validation"),
+    "straight_through": ("StraightThroughClassifier", "StraightThroughRegressor"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = ["AffineForm", "History", "QuantizedChain", "TrainedLayer", "quantize_layers", *_MODULE_OF]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
