@@ -1,0 +1,64 @@
+"""Fan's quadratic networks trained by ReLinear: neurons, update rules, networks, estimators, theory.
+
+Fan, Li, Wang, Lai and Wang, "On Expressivity and Trainability of Quadratic Networks". What needs PyTorch imports it
+when it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from qsdp.baselines._torch import require_torch
+
+_PLACES = {
+    "activations": ("relu",),
+    "diagnostics": ("amplification", "input_jacobian", "layer_jacobian", "output_range"),
+    "dimension": ("DimensionBounds", "FamilyDimension", "dimension_bounds", "family_dimension"),
+    "estimators": ("ReLinearClassifier", "ReLinearRegressor"),
+    "fan": ("FanParameters", "fan_form"),
+    "memory": ("saved_for_backward",),
+    "networks": (
+        "QuadraticNetwork",
+        "ReZero",
+        "count_parameters",
+        "start_conventional",
+        "start_random",
+        "transfer_weights",
+    ),
+    "neurons": (
+        "CompactConv2d",
+        "CompactLinear",
+        "FanConv2d",
+        "FanLinear",
+        "ParabolicConv2d",
+        "ParabolicLinear",
+        "Poly2Conv2d",
+        "Poly2Linear",
+        "QuadraticConv2d",
+        "QuadraticLinear",
+        "QuadraticNeurons",
+        "SquareActivationLinear",
+    ),
+    "pieces": ("Piece", "polynomial_pieces"),
+    "replicas": ("Replicas",),
+    "resnet": ("QResNet", "qresnet20", "qresnet32", "qresnet56", "qresnet110", "resnet_parameters"),
+    "rules": ("ReLinear", "parameter_groups"),
+    "splines": ("spline_error_constant", "spline_network", "spline_parameters"),
+}
+_ROOMS = {name: room for room, names in _PLACES.items() for name in names}
+_NEED_TORCH = {"memory", "networks", "neurons", "replicas", "resnet", "rules"}
+
+__all__ = sorted(_ROOMS)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if _ROOMS[name] in _NEED_TORCH:
+        require_torch()
+    return getattr(importlib.import_module(f"{__name__}.{_ROOMS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,91 @@
+"""How much a network amplifies its inputs: Jacobians of layers and of the whole, range of the output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray, check_matrix
+from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines.relinear.activations import relu
+from qsdp.exceptions import InvalidInputError
+from qsdp.quadratic_form import QuadraticForm
+
+__all__ = ["amplification", "input_jacobian", "layer_jacobian", "output_range"]
+
+_DERIVATIVES: dict[Callable[[FloatArray], npt.NDArray[np.floating]] | None, Callable[[FloatArray], FloatArray]] = {
+    None: lambda z: np.ones_like(z),
+    relu: lambda z: (z > 0.0).astype(np.float64),
+    np.tanh: lambda z: 1.0 - np.tanh(z) ** 2,
+}
+
+
+def layer_jacobian(form: QuadraticForm, X: FloatArray) -> FloatArray:
+    r"""Return the derivatives :math:`2 Q_k x + w_k` of all outputs of a layer in its inputs, (B, m, n).
+
+    Parameters
+    ----------
+    form : QuadraticForm
+        Of m outputs in n inputs; of Fan's neurons this is
+        :math:`\mathrm{diag}(V) W^r + \mathrm{diag}(U) W^g + 2 W^b \mathrm{diag}(x)`.
+    X : ndarray of shape (B, n)
+    """
+    X = check_matrix("X", X, n_columns=form.n_inputs)
+    S, s = form.S.reshape(-1, *form.S.shape[-2:]), form.s.reshape(-1, form.n_inputs)
+    jacobian: FloatArray = 2.0 * np.einsum("kij,bj->bki", S, X) + s
+    return jacobian
+
+
+def input_jacobian(layers: Sequence[TrainedLayer], X: FloatArray) -> FloatArray:
+    """Return the derivatives of a network's outputs in its inputs, (B, C, d).
+
+    Raises
+    ------
+    InvalidInputError
+        The derivative of an activation is not known.
+    """
+    H = check_matrix("X", X)
+    whole: FloatArray | None = None
+    for layer in layers:
+        if layer.activation not in _DERIVATIVES:
+            raise InvalidInputError(f"layers must have activations relu, tanh or none; got {layer.activation!r}")
+        form = layer.form.to_quadratic_form()
+        here = layer_jacobian(form, H)
+        z = form.predict(H).reshape(len(H), -1)
+        here = _DERIVATIVES[layer.activation](z)[:, :, None] * here
+        whole = here if whole is None else here @ whole
+        H = layer.apply(z)
+    if whole is None:
+        raise InvalidInputError("layers must be one at least; got none")
+    return whole
+
+
+def amplification(layers: Sequence[TrainedLayer]) -> FloatArray:
+    r"""Return the factor of every layer in the bound on the network's gradient at zero, with small activations.
+
+    .. math::
+
+        \|\partial f / \partial x\|_{x = 0} \le
+        \prod_h \|\mathrm{diag}(b^{h,g}) W^{h,r} + \mathrm{diag}(b^{h,r}) W^{h,g}\|_F
+
+    for quadratic networks, and :math:`\prod_h \|W^h\|_F` for conventional ones: equations (30) and (32) of Fan et al.
+    Both are norms of the linear parts of the layers.
+
+    Notes
+    -----
+    With unit Gaussian parameters a factor is :math:`\sqrt 2` times that of a conventional layer in root mean square;
+    equation (33) prints 2, the bound of the triangle inequality.
+    """
+    return np.array([np.linalg.norm(layer.form.s) for layer in layers])
+
+
+def output_range(layers: Sequence[TrainedLayer], low: float = -1.0, high: float = 1.0, n_points: int = 201) -> float:
+    """Return the largest minus the smallest output of a network of one input and one output, on a grid."""
+    H = np.linspace(low, high, n_points)[:, None]
+    for layer in layers:
+        H = layer.predict(H).reshape(n_points, -1)
+    if H.shape[1] != 1:
+        raise InvalidInputError(f"layers must end in one output; got {H.shape[1]}")
+    return float(H.max() - H.min())

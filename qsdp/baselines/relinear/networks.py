@@ -1,0 +1,279 @@
+"""Fully connected networks of quadratic layers, with or without ReZero, and weights carried into them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from qsdp._validation import FloatArray, check_choice, check_flag, check_integer, check_matrix, check_targets
+from qsdp.baselines._layers import AffineForm, TrainedLayer
+from qsdp.baselines.relinear.activations import ACTIVATIONS, check_activation
+from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.quadratic_form import QuadraticForm
+
+__all__ = ["QuadraticNetwork", "ReZero", "count_parameters", "start_conventional", "start_random", "transfer_weights"]
+
+_MODULES = {"relu": torch.relu, "tanh": torch.tanh}
+
+
+class ReZero(nn.Module):
+    r"""A residual map :math:`x + \zeta F(x)` with one trainable number :math:`\zeta`, 0 at the start.
+
+    Parameters
+    ----------
+    inner : torch.nn.Module
+        F, with outputs of the inputs' shape.
+
+    Notes
+    -----
+    At :math:`\zeta = 0` the map is the identity, the gradients of F's parameters are 0, and that of
+    :math:`\zeta` is not: the block wakes up first.
+    """
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+        like = next(inner.parameters())
+        self.zeta = nn.Parameter(torch.zeros((), device=like.device, dtype=like.dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return ``x + zeta * inner(x)``."""
+        outputs: Tensor = x + self.zeta * self.inner(x)
+        return outputs
+
+
+class QuadraticNetwork(nn.Module):
+    r"""Layers :math:`q_H \circ \sigma \circ q_{H-1} \circ \dots \circ \sigma \circ q_1` of quadratic neurons.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        d_0, ..., d_H: inputs, hidden layers, outputs.
+    family : str or sequence of str, default="fan"
+        Neurons of all layers, or of each: "fan", "fan_compact", "parabolic", "poly2", "linear" or "square_act".
+        With one name, "square_act" leaves the last layer linear, as its square would keep outputs positive.
+    activation : {"relu", "identity", "tanh"}, default="relu"
+        Between layers; the last one has none.
+    rezero : bool, default=False
+        Layers between hidden layers of equal widths become :math:`x + \zeta q(x)`.
+    device, dtype
+        As in PyTorch.
+
+    Notes
+    -----
+    New networks have the ReLinear start: they are conventional networks, until their quadratic parameters move.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from qsdp.baselines.relinear import QuadraticNetwork
+    >>> network = QuadraticNetwork([4, 16, 3])
+    >>> network(torch.randn(10, 4)).shape
+    torch.Size([10, 3])
+    >>> [layer.form for layer in network.trained_layers()]
+    [QuadraticForm(n_inputs=4, n_outputs=16), QuadraticForm(n_inputs=16, n_outputs=3)]
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        family: str | Sequence[str] = "fan",
+        activation: str = "relu",
+        *,
+        rezero: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        widths = [check_integer("widths", width, minimum=1) for width in widths]
+        if len(widths) < 2:
+            raise InvalidInputError(f"widths must be two numbers at least, inputs and outputs; got {widths!r}")
+        families = check_families(family, len(widths) - 1)
+        self.activation = check_activation(activation)
+        residual = residual_layers(widths) if check_flag("rezero", rezero) else set()
+        layers: list[nn.Module] = []
+        for number, (n, m, name) in enumerate(zip(widths, widths[1:], families, strict=False)):
+            layer = FAMILIES[name](n, m, device=device, dtype=dtype)
+            layers.append(ReZero(layer) if number in residual else layer)
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs of shape (n, d_H)."""
+        function = _MODULES.get(self.activation)
+        for number, layer in enumerate(self.layers):
+            if number and function is not None:
+                x = function(x)
+            x = layer(x)
+        return x
+
+    def trained_layers(self) -> list[TrainedLayer]:
+        """Return the network as a chain of quadratic functions and activations."""
+        function = ACTIVATIONS[self.activation]
+        forms = [_form_of(layer) for layer in self.layers]
+        return [TrainedLayer(form, function) for form in forms[:-1]] + [TrainedLayer(forms[-1])]
+
+
+def residual_layers(widths: Sequence[int]) -> set[int]:
+    """Return the numbers of the layers that ReZero makes residual."""
+    numbers = {number for number in range(1, len(widths) - 2) if widths[number] == widths[number + 1]}
+    if not numbers:
+        raise InvalidInputError(
+            f"rezero needs two hidden layers of equal widths, one after the other; got widths {list(widths)}"
+        )
+    return numbers
+
+
+def check_families(family: Any, n_layers: int) -> list[str]:
+    """Return the family of every layer."""
+    if isinstance(family, str):
+        check_choice("family", family, FAMILIES)
+        return [family] * (n_layers - 1) + ["linear" if family == "square_act" else family]
+    if not isinstance(family, Sequence):
+        raise InvalidTypeError(f"family must be a name, or one for each layer; got {family!r}")
+    names = [check_choice("family", name, FAMILIES) for name in family]
+    if len(names) != n_layers:
+        raise InvalidInputError(f"family must be one name or {n_layers}, one a layer; got {len(names)}")
+    return names
+
+
+def _form_of(layer: nn.Module) -> QuadraticForm | AffineForm:
+    if isinstance(layer, ReZero):
+        inner, zeta = _form_of(layer.inner), layer.zeta.item()
+        if isinstance(inner, AffineForm):
+            return AffineForm(zeta * inner.s + np.eye(inner.n_inputs), zeta * inner.s0)
+        return QuadraticForm(zeta * inner.S, zeta * inner.s + np.eye(inner.n_inputs), zeta * inner.s0)
+    if isinstance(layer, QuadraticNeurons):
+        return layer.to_quadratic_form()
+    assert isinstance(layer, nn.Linear)
+    weights, bias = (value.detach().cpu().double().numpy() for value in (layer.weight, layer.bias))
+    return AffineForm(weights, bias)
+
+
+def start_conventional(model: nn.Module, generator: torch.Generator | None = None) -> None:
+    r"""Draw all quadratic and linear layers of a model anew, as in the ReLinear start; blocks of ReZero are shut.
+
+    Weights are Kaiming-normal, :math:`N(0, 2/n)`, biases uniform on :math:`\pm 1/\sqrt n`; what is quadratic is
+    switched off.
+    """
+    for module in model.modules():
+        if isinstance(module, QuadraticNeurons):
+            module.reset_parameters(generator)
+        elif isinstance(module, nn.Linear):
+            _draw_linear(module, generator)
+        elif isinstance(module, ReZero):
+            nn.init.zeros_(module.zeta)
+
+
+def start_random(model: nn.Module, scale: float | None, generator: torch.Generator | None = None) -> None:
+    r"""Draw what a conventional network does not have from :math:`N(0, scale^2)`: the start of regular training.
+
+    None is the variance of weights, :math:`2/n`. Conventional weights and biases stay as they are.
+    """
+    for module in model.modules():
+        if isinstance(module, QuadraticNeurons):
+            module.start_random(scale, generator)
+
+
+@torch.no_grad()
+def _draw_linear(layer: nn.Linear, generator: torch.Generator | None) -> None:
+    bound = 1.0 / math.sqrt(layer.in_features)
+    layer.weight.normal_(0.0, math.sqrt(2.0 / layer.in_features), generator=generator)
+    if layer.bias is not None:
+        layer.bias.uniform_(-bound, bound, generator=generator)
+
+
+def transfer_weights(source: nn.Module | Sequence[tuple[Any, Any]], target: nn.Module) -> None:
+    """Make a quadratic model equal to a trained conventional one of the same shape.
+
+    Parameters
+    ----------
+    source : torch.nn.Module or sequence of (weights, bias)
+        The conventional model: the same modules in the same order, with `torch.nn.Linear` or `torch.nn.Conv2d` where
+        `target` has quadratic layers; all else, batch norms for one, is copied. Or the weights (m, n) and biases (m,)
+        of every layer.
+    target : torch.nn.Module
+        Changed in place: its quadratic parameters get the ReLinear start.
+
+    Raises
+    ------
+    InvalidInputError
+        The two do not fit each other.
+    """
+    if not isinstance(source, nn.Module):
+        _transfer_pairs(source, target)
+        return
+    givers, takers = _holders(source), _holders(target)
+    if len(givers) != len(takers):
+        raise InvalidInputError(f"source must have the target's {len(takers)} layers; got {len(givers)}")
+    for giver, taker in zip(givers, takers, strict=True):
+        if not isinstance(taker, QuadraticNeurons):
+            _copy_state(giver, taker)
+        elif isinstance(giver, (nn.Linear, nn.Conv2d)):
+            taker.start_conventional(giver.weight, giver.bias)
+        else:
+            raise InvalidInputError(f"source must have a linear layer for {taker}; got {giver}")
+
+
+def _holders(model: nn.Module) -> list[nn.Module]:
+    """Return the modules that hold parameters or buffers themselves."""
+    return [module for module in model.modules() if _own_state(module)]
+
+
+def _own_state(module: nn.Module) -> dict[str, Tensor]:
+    return {**dict(module.named_parameters(recurse=False)), **dict(module.named_buffers(recurse=False))}
+
+
+@torch.no_grad()
+def _copy_state(source: nn.Module, target: nn.Module) -> None:
+    given, wanted = _own_state(source), _own_state(target)
+    if {name: tensor.shape for name, tensor in given.items()} != {
+        name: tensor.shape for name, tensor in wanted.items()
+    }:
+        raise InvalidInputError(f"source must have {target} where the target has; got {source}")
+    for name, tensor in wanted.items():
+        tensor.copy_(given[name])
+
+
+def _transfer_pairs(pairs: Sequence[tuple[Any, Any]], target: nn.Module) -> None:
+    layers = [module for module in target.modules() if isinstance(module, (QuadraticNeurons, nn.Linear))]
+    checked = check_pairs(pairs)
+    if len(checked) != len(layers):
+        raise InvalidInputError(f"transfer must have weights and bias of {len(layers)} layers; got {len(checked)}")
+    for layer, (weights, bias) in zip(layers, checked, strict=True):
+        like = next(layer.parameters())
+        weight, offset = (torch.as_tensor(array, device=like.device, dtype=like.dtype) for array in (weights, bias))
+        if isinstance(layer, QuadraticNeurons):
+            layer.start_conventional(weight, offset)
+            continue
+        if layer.weight.shape != weight.shape or layer.bias.shape != offset.shape:
+            raise InvalidInputError(
+                f"weights and bias must have shapes {tuple(layer.weight.shape)} and {tuple(layer.bias.shape)}; got "
+                f"{weights.shape} and {bias.shape}"
+            )
+        with torch.no_grad():
+            layer.weight.copy_(weight)
+            layer.bias.copy_(offset)
+
+
+def check_pairs(pairs: Any) -> list[tuple[FloatArray, FloatArray]]:
+    """Return weights (m, n) and biases (m,) of layers."""
+    checked = []
+    try:
+        for weights, bias in pairs:
+            checked.append((check_matrix("weights", weights), check_targets("bias", bias, length=len(weights))))
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidTypeError(f"transfer must be (weights, bias) of every layer; got {pairs!r:.60}") from None
+    return checked
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Return the number of trainable numbers; models on the device "meta" take no memory."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

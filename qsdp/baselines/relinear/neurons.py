@@ -1,0 +1,355 @@
+r"""Quadratic neurons as PyTorch modules: dense layers and convolutions of every family of the paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from qsdp._validation import check_integer
+from qsdp.baselines.relinear.fan import fan_form
+from qsdp.exceptions import InvalidInputError
+from qsdp.quadratic_form import QuadraticForm
+
+__all__ = [
+    "CONVOLUTIONS",
+    "FAMILIES",
+    "CompactConv2d",
+    "CompactLinear",
+    "FanConv2d",
+    "FanLinear",
+    "ParabolicConv2d",
+    "ParabolicLinear",
+    "Poly2Conv2d",
+    "Poly2Linear",
+    "QuadraticConv2d",
+    "QuadraticLinear",
+    "QuadraticNeurons",
+    "SquareActivationLinear",
+]
+
+
+class QuadraticNeurons(nn.Module):
+    r"""Pre-activations :math:`z_k(x)`, each a quadratic function of the inputs or of a patch of them.
+
+    Families differ in their parameters; all are special cases of Fan's neuron
+    :math:`z = (w^r x + b^r)(w^g x + b^g) + w^b (x \odot x) + c`, as `fan_parameters` says.
+
+    Parameters
+    ----------
+    weight_shape : tuple of int
+        Of every weight array; the first entry is the number m of neurons, that of every bias.
+    device, dtype
+        As in PyTorch.
+
+    Attributes
+    ----------
+    roles : dict of str
+        Group of every parameter: "r" (the conventional neuron), "g" (second factor) or "b" (powers).
+    start : dict of float
+        Constants that parameters outside of group "r" have where the neuron is a conventional one.
+    """
+
+    roles: ClassVar[Mapping[str, str]] = {}
+    start: ClassVar[Mapping[str, float]] = {}
+    #: The two parameters that are the conventional neuron's weights and bias.
+    conventional: ClassVar[tuple[str, str]] = ("wr", "br")
+    #: Why there is no conventional start; empty where there is one.
+    no_start: ClassVar[str] = ""
+
+    def __init__(self, weight_shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        for name in self.roles:
+            shape = weight_shape if name.startswith("w") else weight_shape[:1]
+            self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+        self.reset_parameters()
+
+    @property
+    def n_inputs(self) -> int:
+        """Numbers a neuron sees: its fan-in."""
+        return math.prod(self._conventional_parameters()[0].shape[1:])
+
+    @property
+    def n_neurons(self) -> int:
+        """Number m of neurons, or of output channels."""
+        return len(self._conventional_parameters()[0])
+
+    def apply_weights(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Return the affine map of the layer's geometry: a product, or a convolution."""
+        raise NotImplementedError
+
+    def fan_parameters(self) -> dict[str, Tensor]:
+        """Return the same neurons as Fan's: wr, wg, wb of the weights' shape; br, bg, c of shape (m,)."""
+        raise NotImplementedError
+
+    def to_quadratic_form(self) -> QuadraticForm:
+        r"""Return the pre-activations as :math:`x^T Q x + w^T x + b`; of a convolution, on its flattened patch."""
+        arrays = {}
+        for name, value in self.fan_parameters().items():
+            array = value.detach().cpu().double().numpy()
+            arrays[name] = array if array.ndim == 1 else array.reshape(len(array), -1)
+        return fan_form(**arrays)
+
+    def _conventional_parameters(self) -> tuple[Tensor, Tensor]:
+        weight, bias = (getattr(self, name) for name in self.conventional)
+        return weight, bias
+
+    @torch.no_grad()
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        r"""Draw the conventional part, and make the rest the ReLinear start.
+
+        Weights are Kaiming-normal, :math:`N(0, 2/n)` for a fan-in of n; biases uniform on :math:`\pm 1/\sqrt n`.
+        """
+        weight, bias = self._conventional_parameters()
+        fan_in = self.n_inputs
+        weight.normal_(0.0, math.sqrt(2.0 / fan_in), generator=generator)
+        bias.uniform_(-1.0 / math.sqrt(fan_in), 1.0 / math.sqrt(fan_in), generator=generator)
+        for name, value in self.start.items():
+            getattr(self, name).fill_(value)
+
+    @torch.no_grad()
+    def start_conventional(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        """Become the conventional neurons of given weights and bias (none: zeros), exactly.
+
+        Raises
+        ------
+        InvalidInputError
+            A shape is not that of the layer, or the family holds no conventional neuron.
+        """
+        if self.no_start:
+            raise InvalidInputError(f"{type(self).__name__} has no conventional start: {self.no_start}")
+        own_weight, own_bias = self._conventional_parameters()
+        bias = torch.zeros_like(own_bias) if bias is None else bias
+        for name, given, own in (("weight", weight, own_weight), ("bias", bias, own_bias)):
+            if given.shape != own.shape:
+                raise InvalidInputError(f"{name} must have shape {tuple(own.shape)}; got {tuple(given.shape)}")
+            own.copy_(given)
+        for name, value in self.start.items():
+            getattr(self, name).fill_(value)
+
+    @torch.no_grad()
+    def start_random(self, scale: float | None, generator: torch.Generator | None = None) -> None:
+        r"""Draw all parameters of groups "g" and "b" from :math:`N(0, scale^2)`; None is :math:`2/n`, as of weights."""
+        deviation = math.sqrt(2.0 / self.n_inputs) if scale is None else scale
+        for name in self.start:
+            getattr(self, name).normal_(0.0, deviation, generator=generator)
+
+    def extra_repr(self) -> str:
+        """Return what PyTorch prints between the brackets."""
+        return f"{self.n_inputs}, {self.n_neurons}"
+
+
+class _Fan(QuadraticNeurons):
+    roles: ClassVar[Mapping[str, str]] = {"wr": "r", "br": "r", "wg": "g", "bg": "g", "wb": "b", "c": "b"}
+    start: ClassVar[Mapping[str, float]] = {"wg": 0.0, "bg": 1.0, "wb": 0.0, "c": 0.0}
+    wr: Tensor
+    br: Tensor
+    wg: Tensor
+    bg: Tensor
+    wb: Tensor
+    c: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the pre-activations."""
+        first, second = self.apply_weights(x, self.wr, self.br), self.apply_weights(x, self.wg, self.bg)
+        return torch.addcmul(self.apply_weights(x * x, self.wb, self.c), first, second)
+
+    def fan_parameters(self) -> dict[str, Tensor]:
+        return {name: getattr(self, name) for name in self.roles}
+
+
+class _Compact(QuadraticNeurons):
+    # c takes the part of the conventional bias, so it learns at that bias's rate.
+    roles: ClassVar[Mapping[str, str]] = {"wr": "r", "c": "r", "wb": "b"}
+    start: ClassVar[Mapping[str, float]] = {"wb": 0.0}
+    conventional = ("wr", "c")
+    wr: Tensor
+    wb: Tensor
+    c: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the pre-activations."""
+        return self.apply_weights(x, self.wr, self.c) + self.apply_weights(x * x, self.wb)
+
+    def fan_parameters(self) -> dict[str, Tensor]:
+        zeros, ones = torch.zeros_like(self.c), torch.ones_like(self.c)
+        return {"wr": self.wr, "br": zeros, "wg": torch.zeros_like(self.wr), "bg": ones, "wb": self.wb, "c": self.c}
+
+
+class _Parabolic(QuadraticNeurons):
+    roles: ClassVar[Mapping[str, str]] = {"wr": "r", "br": "r", "wg": "g", "bg": "g"}
+    start: ClassVar[Mapping[str, float]] = {"wg": 0.0, "bg": 1.0}
+    #: What is added to `bg`.
+    shift: ClassVar[float] = 0.0
+    wr: Tensor
+    br: Tensor
+    wg: Tensor
+    bg: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the pre-activations."""
+        bias = self.bg + self.shift if self.shift else self.bg
+        return self.apply_weights(x, self.wr, self.br) * self.apply_weights(x, self.wg, bias)
+
+    def fan_parameters(self) -> dict[str, Tensor]:
+        zeros = {"wb": torch.zeros_like(self.wr), "c": torch.zeros_like(self.br)}
+        return {"wr": self.wr, "br": self.br, "wg": self.wg, "bg": self.bg + self.shift, **zeros}
+
+
+class _Poly2(_Parabolic):
+    start: ClassVar[Mapping[str, float]] = {"wg": 0.0, "bg": 0.0}
+    shift = 1.0
+
+
+class _SquareActivation(QuadraticNeurons):
+    roles: ClassVar[Mapping[str, str]] = {"wr": "r", "br": "r"}
+    no_start = "a squared affine function is never affine, unless it is constant"
+    wr: Tensor
+    br: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the pre-activations."""
+        return self.apply_weights(x, self.wr, self.br).square()
+
+    def fan_parameters(self) -> dict[str, Tensor]:
+        zeros = {"wb": torch.zeros_like(self.wr), "c": torch.zeros_like(self.br)}
+        return {"wr": self.wr, "br": self.br, "wg": self.wr, "bg": self.br, **zeros}
+
+
+class QuadraticLinear(QuadraticNeurons):
+    """A dense layer of quadratic neurons: inputs (..., n), outputs (..., m).
+
+    Parameters
+    ----------
+    in_features, out_features : int
+        Fan-in n and number m of neurons.
+    device, dtype
+        As in PyTorch.
+    """
+
+    def __init__(self, in_features: int, out_features: int, *, device: Any = None, dtype: Any = None) -> None:
+        n = check_integer("in_features", in_features, minimum=1)
+        m = check_integer("out_features", out_features, minimum=1)
+        super().__init__((m, n), device, dtype)
+
+    def apply_weights(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Return ``x @ weight.T + bias``."""
+        return functional.linear(x, weight, bias)
+
+
+class QuadraticConv2d(QuadraticNeurons):
+    r"""A convolution of quadratic neurons: Fan's is :math:`conv_r(x)\,conv_g(x) + conv_b(x \odot x)`.
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+    kernel_size : int
+        Side of the square patch.
+    stride, padding : int
+        As in `torch.nn.Conv2d`; zeros are padded.
+    device, dtype
+        As in PyTorch.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        size = check_integer("kernel_size", kernel_size, minimum=1)
+        channels = check_integer("in_channels", in_channels, minimum=1)
+        m = check_integer("out_channels", out_channels, minimum=1)
+        super().__init__((m, channels, size, size), device, dtype)
+        self.stride = check_integer("stride", stride, minimum=1)
+        self.padding = check_integer("padding", padding, minimum=0)
+
+    def apply_weights(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Return the convolution with given weights."""
+        return functional.conv2d(x, weight, bias, self.stride, self.padding)
+
+
+class FanLinear(_Fan, QuadraticLinear):
+    r"""Fan's neurons, :math:`z = (w^r x + b^r)(w^g x + b^g) + w^b (x \odot x) + c`: 3n + 3 parameters each.
+
+    Parameters
+    ----------
+    in_features, out_features : int
+    device, dtype
+        As in PyTorch.
+
+    Notes
+    -----
+    Fan et al., "On Expressivity and Trainability of Quadratic Networks", equation (4). A new layer is a conventional
+    one: ``wg = 0, bg = 1, wb = 0, c = 0``, the ReLinear start.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from qsdp.baselines.relinear import FanLinear
+    >>> layer, x = FanLinear(3, 2), torch.randn(5, 3)
+    >>> bool((layer(x) == torch.nn.functional.linear(x, layer.wr, layer.br)).all())
+    True
+    >>> layer.to_quadratic_form()
+    QuadraticForm(n_inputs=3, n_outputs=2)
+    """
+
+
+class CompactLinear(_Compact, QuadraticLinear):
+    r"""The compact neurons :math:`z = w^r x + w^b (x \odot x) + c`: 2n + 1 parameters each, no products of inputs."""
+
+
+class ParabolicLinear(_Parabolic, QuadraticLinear):
+    r"""Parabolic neurons :math:`z = (w^r x + b^r)(w^g x + b^g)`, the RPQNN neuron: 2n + 2 parameters each."""
+
+
+class Poly2Linear(_Poly2, QuadraticLinear):
+    r"""Polynomial neurons of rank two, :math:`z = (w^r x + b^r)(w^g x + b^g + 1)`: 2n + 2 parameters each."""
+
+
+class SquareActivationLinear(_SquareActivation, QuadraticLinear):
+    r"""Conventional neurons under a square, :math:`z = (w^r x + b^r)^2`: the competitor without a ReLinear start."""
+
+
+class FanConv2d(_Fan, QuadraticConv2d):
+    r"""Fan's neurons on patches, :math:`conv_r(x)\,conv_g(x) + conv_b(x \odot x)`: three convolutions with bias."""
+
+
+class CompactConv2d(_Compact, QuadraticConv2d):
+    r"""Compact neurons on patches, :math:`conv_r(x) + conv_b(x \odot x)`; one bias, that of the powers is left out."""
+
+
+class ParabolicConv2d(_Parabolic, QuadraticConv2d):
+    r"""Parabolic neurons on patches, :math:`conv_r(x)\,conv_g(x)`."""
+
+
+class Poly2Conv2d(_Poly2, QuadraticConv2d):
+    r"""Polynomial neurons of rank two on patches, :math:`conv_r(x)\,(conv_g(x) + 1)`."""
+
+
+#: Dense layers by family; "linear", the conventional neuron, is PyTorch's own.
+FAMILIES: dict[str, type[nn.Module]] = {
+    "linear": nn.Linear,
+    "fan": FanLinear,
+    "fan_compact": CompactLinear,
+    "parabolic": ParabolicLinear,
+    "poly2": Poly2Linear,
+    "square_act": SquareActivationLinear,
+}
+
+#: Convolutions by family.
+CONVOLUTIONS: dict[str, type[QuadraticConv2d]] = {
+    "fan": FanConv2d,
+    "fan_compact": CompactConv2d,
+    "parabolic": ParabolicConv2d,
+    "poly2": Poly2Conv2d,
+}

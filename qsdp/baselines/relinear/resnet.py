@@ -1,0 +1,195 @@
+"""Residual networks for small images with quadratic convolutions, and the number of their parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from qsdp._validation import check_choice, check_flag, check_integer
+from qsdp.baselines.relinear.neurons import CONVOLUTIONS
+from qsdp.exceptions import InvalidInputError
+
+__all__ = ["QResNet", "qresnet20", "qresnet32", "qresnet56", "qresnet110", "resnet_parameters"]
+
+#: "linear" is the conventional network.
+_FAMILIES = ("linear", *CONVOLUTIONS)
+
+
+def _convolution(family: str, inputs: int, outputs: int, stride: int, options: dict[str, Any]) -> nn.Module:
+    if family == "linear":
+        return nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False, **options)
+    return CONVOLUTIONS[family](inputs, outputs, 3, stride=stride, padding=1, **options)
+
+
+class _Block(nn.Module):
+    r"""Two convolutions F and a shortcut without parameters: :math:`\mathrm{relu}(s(x) + \zeta F(x))`."""
+
+    def __init__(
+        self, family: str, inputs: int, outputs: int, stride: int, rezero: bool, options: dict[str, Any]
+    ) -> None:
+        super().__init__()
+        self.first = _convolution(family, inputs, outputs, stride, options)
+        self.first_norm = nn.BatchNorm2d(outputs, **options)
+        self.second = _convolution(family, outputs, outputs, 1, options)
+        self.second_norm = nn.BatchNorm2d(outputs, **options)
+        self.zeta = nn.Parameter(torch.zeros((), **options)) if rezero else None
+        self.stride = stride
+        self.added = outputs - inputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the block's outputs."""
+        inner = torch.relu(self.first_norm(self.first(x)))
+        inner = self.second_norm(self.second(inner))
+        return torch.relu(self.shortcut(x) + (inner if self.zeta is None else self.zeta * inner))
+
+    def shortcut(self, x: Tensor) -> Tensor:
+        """Return every `stride`-th pixel, with zeros for new channels."""
+        if self.stride > 1:
+            x = x[:, :, :: self.stride, :: self.stride]
+        half = self.added // 2
+        return functional.pad(x, (0, 0, 0, 0, half, self.added - half)) if self.added else x
+
+
+class QResNet(nn.Module):
+    r"""A residual network of depth 6k + 2 for images such as those of CIFAR, with quadratic neurons in its blocks.
+
+    A conventional 3 x 3 convolution, three stages of k blocks with 1, 2 and 4 times `width` channels, the mean over
+    pixels, a conventional classifier. Both convolutions of a block are of the family; batch norm follows each.
+
+    Parameters
+    ----------
+    depth : int
+        6k + 2.
+    family : {"fan", "fan_compact", "parabolic", "poly2", "linear"}, default="fan"
+        QResNet, Compact-QResNet, Parabolic-ResNet, PolyResNet, ResNet.
+    n_classes : int, default=10
+    width : int, default=16
+        Channels of the first stage.
+    in_channels : int, default=3
+    rezero : bool, default=False
+        One number :math:`\zeta`, 0 at the start, before the convolutions of every block.
+    device, dtype
+        As in PyTorch.
+
+    Notes
+    -----
+    Fan et al., section V; quadratic where the authors' network is: in the blocks only. New networks have the
+    ReLinear start; `transfer_weights` takes them from a trained one of family "linear", and `parameter_groups` gives
+    learning rates.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from qsdp.baselines.relinear import QResNet
+    >>> QResNet(20, width=4)(torch.randn(2, 3, 32, 32)).shape
+    torch.Size([2, 10])
+    """
+
+    def __init__(
+        self,
+        depth: int,
+        family: str = "fan",
+        *,
+        n_classes: int = 10,
+        width: int = 16,
+        in_channels: int = 3,
+        rezero: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        n_blocks = _check_depth(depth)
+        family = check_choice("family", family, _FAMILIES)
+        channels = width = check_integer("width", width, minimum=1)
+        in_channels = check_integer("in_channels", in_channels, minimum=1)
+        rezero = check_flag("rezero", rezero)
+        options = {"device": device, "dtype": dtype}
+        self.stem = nn.Conv2d(in_channels, width, 3, padding=1, bias=False, **options)
+        self.stem_norm = nn.BatchNorm2d(width, **options)
+        blocks = []
+        for stage in range(3):
+            outputs = width * 2**stage
+            for number in range(n_blocks):
+                stride = 2 if stage and not number else 1
+                blocks.append(_Block(family, channels, outputs, stride, rezero, options))
+                channels = outputs
+        self.blocks = nn.Sequential(*blocks)
+        self.classifier = nn.Linear(channels, check_integer("n_classes", n_classes, minimum=2), **options)
+        self.reset_conventional()
+
+    def reset_conventional(self, generator: torch.Generator | None = None) -> None:
+        """Draw the conventional convolutions from Kaiming's normal distribution."""
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu", generator=generator)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return log odds of the classes, (n, n_classes), for images (n, in_channels, h, w)."""
+        x = torch.relu(self.stem_norm(self.stem(x)))
+        logits: Tensor = self.classifier(self.blocks(x).mean(dim=(2, 3)))
+        return logits
+
+
+def qresnet20(family: str = "fan", **options: Any) -> QResNet:
+    """Return a `QResNet` of depth 20."""
+    return QResNet(20, family, **options)
+
+
+def qresnet32(family: str = "fan", **options: Any) -> QResNet:
+    """Return a `QResNet` of depth 32."""
+    return QResNet(32, family, **options)
+
+
+def qresnet56(family: str = "fan", **options: Any) -> QResNet:
+    """Return a `QResNet` of depth 56."""
+    return QResNet(56, family, **options)
+
+
+def qresnet110(family: str = "fan", **options: Any) -> QResNet:
+    """Return a `QResNet` of depth 110."""
+    return QResNet(110, family, **options)
+
+
+def resnet_parameters(
+    depth: int,
+    family: str = "fan",
+    *,
+    n_classes: int = 10,
+    width: int = 16,
+    in_channels: int = 3,
+    rezero: bool = False,
+    separate_biases: bool = False,
+) -> int:
+    """Return the number of parameters of a `QResNet`, without building it.
+
+    Parameters
+    ----------
+    depth, family, n_classes, width, in_channels, rezero
+        As there.
+    separate_biases : bool, default=False
+        Count a bias for each convolution of a compact neuron, although they add up to one: the count of the paper.
+    """
+    n_blocks = _check_depth(depth)
+    family = check_choice("family", family, _FAMILIES)
+    both: int = 2 if check_flag("separate_biases", separate_biases) else 1
+    weights, biases = {"linear": (1, 0), "fan": (3, 3), "fan_compact": (2, both)}.get(family, (2, 2))
+    channels = check_integer("width", width, minimum=1)
+    total: int = 9 * check_integer("in_channels", in_channels, minimum=1) * channels + 2 * channels
+    for stage in range(3):
+        outputs: int = width * 2**stage
+        for fan_in in [9 * channels] + [9 * outputs] * (2 * n_blocks - 1):
+            total += outputs * (weights * fan_in + biases + 2)
+        channels = outputs
+    total += 3 * n_blocks if check_flag("rezero", rezero) else 0
+    return total + (channels + 1) * check_integer("n_classes", n_classes, minimum=2)
+
+
+def _check_depth(depth: Any) -> int:
+    """Return the number k of blocks a stage."""
+    number = check_integer("depth", depth, minimum=8)
+    if number % 6 != 2:
+        raise InvalidInputError(f"depth must be 6k + 2, as 20, 32, 56, 110; got {number}")
+    return (number - 2) // 6

@@ -1,0 +1,170 @@
+"""Training of a network by ReLinear: losses, optimisers, batches, schedules, the best epoch."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from qsdp._validation import FloatArray
+from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._torch import minibatches
+from qsdp.baselines.relinear.rules import ReLinear, parameter_groups, quadratic_parameters
+
+__all__ = ["Data", "Plan", "predict_blocks", "train_network"]
+
+#: Rows a forward pass outside of training takes at a time.
+_BLOCK = 8192
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Checked settings of a training; names as in the estimators."""
+
+    loss: str
+    variant: str
+    rates: tuple[float, float, float]
+    n_epochs: int
+    optimizer: str = "adam"
+    shrinkage: Mapping[str, float | None] = field(default_factory=dict)
+    shrink: str = "weights"
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    decay: str = "linear"
+    batch_size: int | None = None
+    steps_per_epoch: int | None = None
+    milestones: tuple[int, ...] = ()
+    drop: float = 0.1
+
+    def rule(self, network: nn.Module) -> ReLinear:
+        """Return optimiser and variant for a network's parameters."""
+        groups = parameter_groups(network, *self.rates, weight_decay=self.weight_decay, decay=self.decay)
+        optimizer: torch.optim.Optimizer
+        if self.optimizer == "adam":
+            optimizer = torch.optim.Adam(groups, lr=self.rates[0], foreach=True)
+        else:
+            momentum = self.momentum if self.optimizer == "sgd" else 0.0
+            optimizer = torch.optim.SGD(groups, lr=self.rates[0], momentum=momentum, foreach=True)
+        return ReLinear(optimizer, self.variant, shrink=self.shrink, **self.shrinkage)
+
+    def error(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the loss, a mean over samples (and outputs, of squares)."""
+        if self.loss == "cross_entropy":
+            return functional.cross_entropy(outputs, targets)
+        return functional.mse_loss(outputs, targets)
+
+    def batches(self, n: int, generator: torch.Generator) -> Iterator[Tensor | None]:
+        """Yield the samples of every step of an epoch; None is all of them."""
+        if self.optimizer == "gd" or self.batch_size is None or self.batch_size >= n:
+            return itertools.repeat(None, self.steps_per_epoch or 1)
+        passes = (batch for _ in itertools.count() for batch in minibatches(n, self.batch_size, generator))
+        return itertools.islice(passes, self.steps_per_epoch or -(-n // self.batch_size))
+
+
+@dataclass(frozen=True)
+class Data:
+    """Inputs and targets, (n, d) and (n, C), or class numbers (n,) for the cross-entropy."""
+
+    inputs: Tensor
+    targets: Tensor
+
+    def rows(self, chosen: Any) -> Data:
+        """Return some samples."""
+        return Data(self.inputs[chosen], self.targets[chosen])
+
+
+def train_network(
+    network: nn.Module,
+    data: Data,
+    plan: Plan,
+    score: Callable[[FloatArray, Any], float],
+    history: History,
+    generator: torch.Generator,
+    *,
+    validation: Data | None = None,
+    callback: Callback | None = None,
+    verbose: bool = False,
+    name: str = "ReLinear",
+) -> int:
+    """Train in place, and return the number of the epoch, from 1, whose parameters the network has.
+
+    With validation data that is the epoch of the highest score on them, else the last one.
+    """
+    rule = plan.rule(network)
+    schedule = torch.optim.lr_scheduler.MultiStepLR(rule.optimizer, list(plan.milestones), plan.drop)
+    best: list[Any] = [-np.inf, 0, None]
+
+    def train(epoch: int) -> None:
+        for chosen in plan.batches(len(data.inputs), generator):
+            batch = data if chosen is None else data.rows(chosen)
+            rule.zero_grad()
+            torch.autograd.backward(plan.error(network(batch.inputs), batch.targets))
+            rule.step()
+
+    def measure() -> dict[str, float]:
+        outputs = predict_blocks(network, data.inputs)
+        measured = {"loss": float(plan.error(outputs, data.targets)), "gamma_r": _rate(rule)}
+        finite = np.isfinite(measured["loss"])
+        measured["score"] = score(outputs.cpu().double().numpy(), data.targets.cpu().numpy()) if finite else np.nan
+        measured["quadratic_norm"] = _quadratic_norm(network)
+        schedule.step()
+        if validation is not None and finite:
+            held = predict_blocks(network, validation.inputs)
+            valid = torch.isfinite(held).all()
+            reached = score(held.cpu().double().numpy(), validation.targets.cpu().numpy()) if valid else -np.inf
+            measured["validation_score"] = reached
+            if reached > best[0]:
+                best[:] = reached, history.n_epochs + 1, _state_of(network)
+        return measured
+
+    train_epochs(
+        train,
+        measure,
+        plan.n_epochs,
+        get_state=lambda: _state_of(network),
+        set_state=network.load_state_dict,
+        history=history,
+        suggestion=_suggestion(plan),
+        callback=callback,
+        verbose=verbose,
+        name=name,
+    )
+    if best[2] is None:
+        return history.n_epochs
+    network.load_state_dict(best[2])
+    return int(best[1])
+
+
+@torch.no_grad()
+def predict_blocks(network: nn.Module, inputs: Tensor) -> Tensor:
+    """Return outputs for all rows, a block at a time."""
+    return torch.cat([network(block) for block in torch.split(inputs, _BLOCK)])
+
+
+def _state_of(network: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in network.state_dict().items()}
+
+
+def _rate(rule: ReLinear) -> float:
+    return float(next(group["lr"] for group in rule.optimizer.param_groups if group["role"] == "r"))
+
+
+@torch.no_grad()
+def _quadratic_norm(network: nn.Module) -> float:
+    """Return the Frobenius norm of all that a conventional network does not have."""
+    away = [float((tensor - reference).square().sum()) for _, _, tensor, reference in quadratic_parameters(network)]
+    return float(np.sqrt(sum(away)))
+
+
+def _suggestion(plan: Plan) -> str:
+    if plan.variant == "none":
+        return "start='relinear' with variant='sg', or a smaller gamma_r"
+    if plan.variant == "sg":
+        return "smaller gamma_g and gamma_b, or a smaller gamma_r"
+    return "variant='sg', or a smaller gamma_r"
