@@ -7,6 +7,7 @@ pictures and `benchmarks/RESULTS.md` are made, never by hand. `run` goes on wher
 from __future__ import annotations
 
 import importlib
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +21,7 @@ from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
 app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-console = Console()
+console = Console(width=None if sys.stdout.isatty() else 170)
 
 Names = Annotated[list[str], typer.Argument(help="Experiments, or 'all'.")]
 Out = Annotated[Path | None, typer.Option(help="Folder of results.")]
