@@ -13,6 +13,7 @@ import numpy as np
 
 from qsdp._certificate_file import read_proof, write_proof
 from qsdp._gap import Gap
+from qsdp._html import certificate_html
 from qsdp._proof import Proof, check_proof, check_tree, output_columns, root_tree, scaled_tree, tree_bound
 from qsdp._validation import FloatArray, check_choice, check_flag, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -105,6 +106,9 @@ class Certificate(Gap):
             f"objective {self.objective:.6g}, global optimum >= {self.lower_bound:.6g} "
             f"({self.kind} bound), gap {self.gap:.3g} ({100 * self.relative_gap:.3g} %)"
         )
+
+    def _repr_html_(self) -> str:
+        return certificate_html(self)
 
 
 def check_fits(network: Any, problem: Any, name: str = "network") -> None:

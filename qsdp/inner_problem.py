@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from qsdp._html import inner_bound_html
 from qsdp._inner_form import Matrix, is_sparse, paired_form, read_matrix, rectangular_form, scaled, symmetric_form
 from qsdp._inner_search import Found, search
 from qsdp._inner_signs import Signs, round_to_signs
@@ -107,6 +108,9 @@ class InnerBound(ReadOnlyArrays):
             f"relative_gap={self.relative_gap:.2g}, status={self.status!r}, iterations={self.iterations}, "
             f"solve_time={self.solve_time:.3g})"
         )
+
+    def _repr_html_(self) -> str:
+        return inner_bound_html(self)
 
 
 def maxcut_bound(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._html import bilinear_html
 from qsdp._validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, read_only
 from qsdp._work import blocks, count_jobs
 from qsdp.activations import PolynomialActivation, get_activation
@@ -216,6 +217,9 @@ class BilinearNetwork(ReadOnlyArrays):
             f"BilinearNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, {outputs}{levels}"
             f"{activation}n_bits={self.n_bits}, {alpha})"
         )
+
+    def _repr_html_(self) -> str:
+        return bilinear_html(self)
 
 
 def is_narrow(network: BilinearNetwork) -> bool:

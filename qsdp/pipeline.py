@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._html import result_html
 from qsdp._validation import FloatArray, check_choice, check_integer, check_jobs, check_random_state, check_real
 from qsdp.activations import PolynomialActivation
 from qsdp.certificate import Certificate, certify
@@ -128,6 +129,9 @@ class QSDPResult:
 
     def __repr__(self) -> str:
         return f"QSDPResult({self.network!r}; {self.certificate})"
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
 
 
 def solve_and_sample(

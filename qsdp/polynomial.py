@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._html import polynomial_html
 from qsdp._validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, read_only
 from qsdp._work import blocks
 from qsdp.activations import PolynomialActivation, get_activation
@@ -178,6 +179,9 @@ class PolynomialNetwork(ReadOnlyArrays):
             f"activation={self.activation.coefficients}, largest_weight={self.largest_weight}, "
             f"n_bits={self.n_bits})"
         )
+
+    def _repr_html_(self) -> str:
+        return polynomial_html(self)
 
 
 def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> PolynomialNetwork:

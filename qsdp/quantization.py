@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from qsdp._html import match_html
 from qsdp._validation import FloatArray, check_choice, check_matrix, check_real, check_targets, own
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.certificate import Certificate
@@ -141,6 +142,9 @@ class QuantizedMatch:
             f"QuantizedMatch({self.network!r}; relative error {self.relative_error:.3g} "
             f"(relaxation {self.relaxed_error:.3g}); {self.certificate})"
         )
+
+    def _repr_html_(self) -> str:
+        return match_html(self)
 
 
 def quantize(

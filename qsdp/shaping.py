@@ -12,6 +12,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._completion import largest_constant, weighted_absolute
+from qsdp._html import covariance_html
 from qsdp._validation import FloatArray, check_choice, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidTypeError
@@ -97,6 +98,9 @@ class SignCovariance:
             f"constant={self.constant:.6g}, rho={self.rho:.6g}, "
             f"residual={self.residual:.1e}, min_eigenvalue={self.min_eigenvalue:.1e})"
         )
+
+    def _repr_html_(self) -> str:
+        return covariance_html(self)
 
 
 def shape_covariance(relaxation: Relaxation, method: str = "krivine") -> Any:

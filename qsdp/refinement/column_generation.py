@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._gap import Gap, relative
+from qsdp._html import generation_html
 from qsdp._proof import output_columns, root_tree, scaled_tree
 from qsdp._validation import (
     FloatArray,
@@ -113,6 +114,9 @@ class ColumnGenerationResult(Gap):
             f"ColumnGenerationResult({self.network!r}; {self.certificate}; status={self.status!r}, "
             f"rounds={self.rounds}, seconds={self.seconds:.3g})"
         )
+
+    def _repr_html_(self) -> str:
+        return generation_html(self)
 
 
 def column_generation(

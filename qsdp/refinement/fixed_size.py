@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._gap import Gap
+from qsdp._html import fixed_size_html
 from qsdp._validation import check_choice, check_integer, check_random_state, check_real, warn
 from qsdp._work import few_threads
 from qsdp.certificate import check_fits
@@ -61,6 +62,9 @@ class FixedSizeResult(Gap):
     lower_bound: float
     starts: tuple[float, ...]
     optimal: bool
+
+    def _repr_html_(self) -> str:
+        return fixed_size_html(self)
 
 
 def best_of_size(

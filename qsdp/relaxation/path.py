@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy as np
 from rich.console import Console
 
+from qsdp._html import path_html
 from qsdp._validation import (
     FloatArray,
     ReadOnlyArrays,
@@ -105,6 +106,9 @@ class RelaxationPath(ReadOnlyArrays, Sequence[Relaxation]):
             return "RelaxationPath(0 betas)"
         ends = f"{self.betas[0]:g}" if len(self) == 1 else f"{self.betas[0]:g} .. {self.betas[-1]:g}"
         return f"RelaxationPath({len(self)} betas, {ends}; largest relative gap {self.relative_gap.max():.2g})"
+
+    def _repr_html_(self) -> str:
+        return path_html(self)
 
 
 def largest_beta(problem: TrainingProblem, *, regularization: str = "tight") -> float:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._gap import Gap
+from qsdp._html import polynomial_relaxation_html
 from qsdp._validation import FloatArray, check_choice, check_matrix, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import QuadraticMap
@@ -72,6 +73,9 @@ class PolynomialRelaxation(Gap):
             f"relative_gap={self.relative_gap:.2g}, rho1={self.rho1:.6g}, rho2={self.rho2:.6g}, "
             f"solver={self.solver!r}, solve_time={self.solve_time:.3g})"
         )
+
+    def _repr_html_(self) -> str:
+        return polynomial_relaxation_html(self)
 
 
 def build_polynomial(problem: TrainingProblem) -> cp.Problem:

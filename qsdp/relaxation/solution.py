@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._gap import Gap, relative
+from qsdp._html import relaxation_html
 from qsdp._validation import FloatArray, check_matrix, read_only
 from qsdp.problem import TrainingProblem, check_levels, quadratic_map
 from qsdp.relaxation.bounds import DualBound, instance_bound
@@ -169,6 +170,9 @@ class Relaxation(Gap):
             f"relative_gap={self.relative_gap:.2g}, rho={rho}, status={self.status!r}, "
             f"solver={self.solver!r}, solve_time={self.solve_time:.3g})"
         )
+
+    def _repr_html_(self) -> str:
+        return relaxation_html(self)
 
 
 def finish(

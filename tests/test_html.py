@@ -1,0 +1,326 @@
+"""What objects show of themselves in notebooks: valid, escaped, bounded, cheap, and true."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import qsdp
+from qsdp import _html
+from qsdp._html import _page as page
+from qsdp._html import _picture as picture
+
+SVG = "{http://www.w3.org/2000/svg}"
+VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+FORBIDDEN = {"script", "style", "link", "img", "iframe", "object", "embed", "foreignObject", "use", "image", "a"}
+
+
+class Checker(HTMLParser):
+    """Checks that tags are balanced and nothing is fetched or run; collects the text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.words: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        assert tag not in FORBIDDEN
+        for name, value in attrs:
+            assert not name.startswith("on")
+            assert name not in {"href", "src", "xlink:href", "id", "class"}
+            assert "url(" not in value
+            assert "background:" not in value.replace("background:none", "")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        self.open.remove(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def parsed(shown):
+    """Return the element tree after checking the HTML, twice: as HTML and as XML."""
+    checker = Checker()
+    checker.feed(shown)
+    checker.close()
+    assert checker.open == []
+    assert len(shown) < 20_000
+    assert "\n" not in shown
+    return ET.fromstring(shown)
+
+
+def table(shown):
+    rows = parsed(shown).iter("tr")
+    return {row.find("th").text: row.find("td").text or "" for row in rows}
+
+
+def pictures(shown):
+    return list(parsed(shown).iter(f"{SVG}svg"))
+
+
+def words(svg):
+    return [element.text for element in svg.iter(f"{SVG}text")]
+
+
+@pytest.fixture(scope="module")
+def shown():
+    """Objects of every class that has a face, by name."""
+    X, y = qsdp.datasets.make_planted(n=60, d=5, n_neurons=3, random_state=0)
+    problem = qsdp.TrainingProblem(X, y, beta=0.5)
+    iris = qsdp.datasets.load_bundled("iris")
+    result = qsdp.solve_and_sample(X, y, n_neurons=40, beta=0.5, random_state=0)
+    return {
+        "result": result,
+        "refined": qsdp.solve_and_sample(X, y, n_neurons=40, beta=0.5, refine="exact", random_state=0),
+        "vector": qsdp.solve_and_sample(
+            iris.X, np.eye(3)[iris.y], 60, 5.0, activation="relu", levels=4, random_state=0
+        ),
+        "certificate": result.certificate,
+        "relaxation": result.relaxation,
+        "direct": qsdp.solve_polynomial_relaxation(problem),
+        "path": qsdp.relaxation_path(problem, [0.1, 10.0, 1.0]),
+        "covariance": result.covariance,
+        "network": result.network,
+        "polynomial": result.network.to_polynomial(),
+        "generation": qsdp.column_generation(problem),
+        "fixed": qsdp.best_of_size(problem, 3, restarts=4, random_state=0),
+        "enumerated": qsdp.best_of_size(qsdp.TrainingProblem(X[:, :2], y, beta=0.5), 1, method="enumerate"),
+        "match": qsdp.quantize(qsdp.DenseLayer(np.eye(2, 5)), X, 100, random_state=0),
+        "bound": qsdp.maxcut_bound(np.eye(4) + 1.0),
+    }
+
+
+NAMES = (
+    "result", "refined", "vector", "certificate", "relaxation", "direct", "path", "covariance", "network",
+    "polynomial", "generation", "fixed", "enumerated", "match", "bound",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_valid_and_named_after_the_class(shown, name):
+    one = shown[name]
+    tree = parsed(one._repr_html_())
+    assert tree[0].text == type(one).__name__
+    for svg in tree.iter(f"{SVG}svg"):
+        assert svg.get("role") == "img"
+        assert svg.get("aria-label")
+        width, height = (float(svg.get(side)) for side in ("width", "height"))
+        assert svg.get("viewBox") == f"0 0 {width:.0f} {height:.0f}"
+        for rect in svg.iter(f"{SVG}rect"):
+            x, y, w, h = (float(rect.get(key)) for key in ("x", "y", "width", "height"))
+            assert -1e-6 <= x <= x + w <= width + 0.02
+            assert -1e-6 <= y <= y + h <= height
+        for line in svg.iter(f"{SVG}polyline"):
+            points = np.array([[float(number) for number in pair.split(",")] for pair in line.get("points").split()])
+            assert np.all(points >= 0.0)
+            assert np.all(points <= [width, height])
+        for text in svg.iter(f"{SVG}text"):
+            assert text.get("fill") == "currentColor"
+            assert 0 <= float(text.get("x")) <= width
+            assert 0 <= float(text.get("y")) <= height
+
+
+def test_all_names_are_shown(shown):
+    assert set(shown) == set(NAMES)
+    assert {name for name in dir(_html) if name.endswith("_html")} == set(_html.__all__)
+    assert len(_html.__all__) == 12
+
+
+def test_certificate_says_what_it_knows():
+    one = qsdp.Certificate(lower_bound=30.0, objective=40.0, kind="exact", arithmetic="verified")
+    assert table(one._repr_html_()) == {
+        "objective": "40 of this network",
+        "lower bound": "30 of every network",
+        "gap": "10, relative 0.25",
+        "kind of bound": "exact, verified arithmetic",
+    }
+    (svg,) = pictures(one._repr_html_())
+    proven, gap = svg.iter(f"{SVG}rect")
+    assert float(proven.get("width")) == 0.75 * float(svg.get("width"))
+    assert float(gap.get("width")) == 0.25 * float(svg.get("width"))
+    assert words(svg) == ["lower bound 30", "objective 40"]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 0.0), (-1.0, 2.0), (3.0, 2.0), (0.0, np.inf), (np.nan, 1.0)])
+def test_no_interval_without_a_scale(low, high):
+    assert picture.interval(low, high, ("a", "b")) == ""
+    parsed(qsdp.Certificate(low, high)._repr_html_())
+
+
+def test_result_has_certificate_bits_and_timings(shown):
+    result = shown["result"]
+    rows = table(result._repr_html_())
+    assert rows["objective"] == f"{result.certificate.objective:.6g} of this network"
+    assert rows["lower bound"] == f"{result.certificate.lower_bound:.6g} of every network"
+    assert rows["storage"].startswith(f"{result.network.n_bits:,} bits")
+    assert rows["network"] == "40 neurons, 5 inputs"
+    assert rows["shaping"] == "krivine, c = 0.8814"
+    assert "refinement" not in rows
+    bars = words(pictures(result._repr_html_())[-1])
+    assert bars[::2] == list(result.timings)
+    assert bars[1::2] == [page.duration(seconds) for seconds in result.timings.values()]
+    assert table(shown["refined"]._repr_html_())["refinement"] == "exact"
+
+
+def test_timings_are_drawn_to_scale():
+    svg = ET.fromstring(picture.bars({"one": 2.0, "three": 0.5, "none": 0.0}, page.duration))
+    lengths = [float(rect.get("width")) for rect in svg.iter(f"{SVG}rect")]
+    assert lengths[1] / lengths[0] == pytest.approx(0.25, abs=1e-3)
+    assert words(svg) == ["one", "2 s", "three", "500 ms", "none", "0 s"]
+    assert picture.bars({}, page.duration) == picture.bars({"a": 0.0}, page.duration) == ""
+
+
+def test_vector_result_of_a_lift(shown):
+    rows = table(shown["vector"]._repr_html_())
+    assert rows["network"] == "60 neurons, 4 inputs, 3 outputs"
+    assert rows["first layer"] == "4 levels"
+    assert rows["activation"] == "0.0937 t² + 0.5 t + 0.4688"
+    rhos = table(shown["vector"].relaxation._repr_html_())["rho"].split(", ")
+    np.testing.assert_allclose([float(rho) for rho in rhos], shown["vector"].relaxation.rho, rtol=1e-3)
+
+
+def test_levels_are_counted_without_the_binary_entries_of_a_lift():
+    network = qsdp.BilinearNetwork([[3, 1, -1]], [[-3, 3, 1]], [1.0], levels=4, activation=(1, -2, -3))
+    (svg,) = pictures(network._repr_html_())
+    assert words(svg) == ["first-layer weights", "-3 (25 %)", "-1 (0 %)", "1 (25 %)", "3 (50 %)"]
+    heights = [float(rect.get("height")) for rect in svg.iter(f"{SVG}rect")]
+    np.testing.assert_allclose(np.array(heights) / max(heights), [0.5, 0.0, 0.5, 1.0])
+    assert table(network._repr_html_())["activation"] == "1 t² - 2 t - 3"
+
+
+def test_levels_of_many_values_name_the_ends():
+    network = qsdp.BilinearNetwork([[-127, 127]], [[1, 127]], [1.0], levels=128)
+    (svg,) = pictures(network._repr_html_())
+    assert words(svg) == ["first-layer weights", "-127", "127"]
+    assert len(list(svg.iter(f"{SVG}rect"))) == 128
+    assert words(pictures(qsdp.PolynomialNetwork([[2, 0], [1, -2]], [1.0, 1.0])._repr_html_())[0])[1:] == [
+        "-2", "-1", "0", "1", "2",
+    ]  # fmt: skip
+
+
+def test_spectra_fall(shown):
+    relaxation = shown["relaxation"]
+    svg = pictures(relaxation._repr_html_())[1]
+    lines = list(svg.iter(f"{SVG}polyline"))
+    assert len(lines) == 2
+    for line in lines:
+        heights = [float(pair.split(",")[1]) for pair in line.get("points").split()]
+        assert len(heights) == relaxation.problem.size
+        assert heights == sorted(heights)
+    largest = max(
+        np.linalg.eigvalsh(relaxation.V + relaxation.Z)[-1], np.linalg.eigvalsh(relaxation.V - relaxation.Z)[-1]
+    )
+    assert words(svg)[1] == f"{largest:.3g}"
+
+
+def test_path_stands_over_the_logarithm_of_beta(shown):
+    path = shown["path"]
+    rows = table(path._repr_html_())
+    assert rows["betas"] == "3, 0.1 to 10"
+    assert rows["status"] == "3 optimal"
+    (svg,) = pictures(path._repr_html_())
+    upper, _ = ([pair.split(",") for pair in line.get("points").split()] for line in svg.iter(f"{SVG}polyline"))
+    x, y = np.array(upper, dtype=float).T
+    assert x[1] - x[0] == pytest.approx(x[2] - x[1], abs=0.2)
+    assert np.all(np.diff(y) < 0)  # upwards: the objective grows with beta
+    parsed(path[:0]._repr_html_())
+    parsed(path[:1]._repr_html_())
+
+
+def test_column_generation_shows_its_course(shown):
+    result = shown["generation"]
+    rows = table(result._repr_html_())
+    assert rows["status"] == "optimal"
+    assert rows["rounds"].startswith(f"{result.rounds} in ")
+    points = pictures(result._repr_html_())[1].find(f"{SVG}polyline").get("points").split()
+    assert len(points) == result.rounds
+
+
+def test_fixed_size_says_what_is_proven(shown):
+    assert table(shown["fixed"]._repr_html_())["optimal of its size"] == "not known"
+    rows = table(shown["enumerated"]._repr_html_())
+    assert rows["optimal of its size"] == "yes, proven"
+    assert "starts" not in rows
+
+
+# --- names that are not to be trusted, and objects that are large ------------------------------
+
+
+def test_text_is_escaped_and_bounded():
+    evil = "</td><script>alert(1)</script>&\"'"
+    tree = parsed(page.panel(evil, [(evil, evil)], [picture.bars({evil: 1.0}, str)]))
+    assert tree[0].text == evil
+    assert tree.find(".//th").text == evil
+    assert words(tree.find(f".//{SVG}svg"))[0] == evil
+    assert len(page.text("x" * 10_000)) == 120
+
+
+def test_solver_status_is_escaped(shown):
+    import dataclasses
+
+    relaxation = dataclasses.replace(shown["relaxation"], solver_status="<b>failed & gone</b>")
+    assert "<b>failed & gone</b>" in table(relaxation._repr_html_())["solver"]
+
+
+def test_many_outputs_are_cut_short():
+    assert page.some(list(range(1, 4))) == "1, 2, 3"
+    assert page.some([0.5] * 1000) == "0.5, 0.5, 0.5, 0.5, 0.5, … (1000 in all)"
+
+
+def test_large_networks_are_shown_in_a_moment(monkeypatch):
+    weights = np.ones((200_000, 200), dtype=np.int8)
+    weights[100_000:] = -1
+    network = qsdp.BilinearNetwork(weights, weights, np.full(200_000, 1e-5))
+    calls, count = [], np.bincount
+    monkeypatch.setattr(np, "bincount", lambda values, **options: calls.append(len(values)) or count(values, **options))
+    shown = network._repr_html_()
+    assert calls == [2 * 2621 * 200]
+    (svg,) = pictures(shown)
+    assert words(svg) == ["first-layer weights of the first 2,621 neurons", "-1 (0 %)", "1 (100 %)"]
+
+
+def test_large_matrices_have_no_spectrum(monkeypatch):
+    monkeypatch.setattr(np.linalg, "eigvalsh", None)
+    assert _html._objects._spectrum([np.eye(257)], "") == ""
+
+
+def test_long_curves_are_thinned():
+    svg = ET.fromstring(picture.curves([np.geomspace(1.0, 1e-9, 100_000)], "gap", ("1", "100000")))
+    points = svg.find(f"{SVG}polyline").get("points").split()
+    assert len(points) == 200
+    assert (points[0].split(",")[0], points[-1].split(",")[0]) == ("52.0", "300.0")
+    assert words(svg) == ["gap", "1", "1e-09", "1", "100000"]
+    assert picture.curves([np.array([1.0])], "") == picture.curves([], "") == ""
+    flat = picture.curves([np.array([1.0, 1.0, 0.0, np.nan])], "flat")
+    points = ET.fromstring(flat).find(f"{SVG}polyline").get("points").split()
+    assert len({point.split(",")[1] for point in points}) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.0, "0 s"), (2.5e-5, "0.025 ms"), (0.0356, "35.6 ms"), (1.0, "1 s"), (123.4, "123 s")]
+)
+def test_durations(seconds, shown):
+    assert page.duration(seconds) == shown
+
+
+@pytest.mark.parametrize(("bits", "shown"), [(20, "2.5 bytes"), (17_064, "2.083 KiB"), (8 * 2**20, "1 MiB")])
+def test_sizes(bits, shown):
+    assert page.size(bits) == f"{bits:,} bits ({shown})"
+
+
+def test_faces_need_no_matplotlib():
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "import qsdp; print(len(qsdp.BilinearNetwork([[1]], [[1]], [1.0])._repr_html_()) > 500)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
