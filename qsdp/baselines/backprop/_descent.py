@@ -1,0 +1,145 @@
+"""Stochastic gradient descent: what the systems that train by automatic gradients share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qsdp._validation import check_choice, check_flag, check_integer, check_real
+from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._torch import check_device, minibatches, require_torch, seeded
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+
+__all__ = ["OPTIMIZERS", "Descent", "descent_of"]
+
+OPTIMIZERS = ("sgd", "adam")
+SCHEDULES = ("constant", "cosine")
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How gradients are followed; checked."""
+
+    learning_rate: float
+    momentum: float
+    clip: float | None
+    optimizer: str
+    schedule: str
+    batch_size: int
+    n_epochs: int
+    device: Any
+    dtype: Any
+    callback: Callback | None
+    verbose: bool
+
+    def tensor(self, array: Any) -> Any:
+        """Return an array as a tensor of the chosen kind and place."""
+        return require_torch().as_tensor(np.asarray(array), dtype=self.dtype, device=self.device)
+
+    def run(
+        self,
+        parameters: Mapping[str, Any],
+        objective: Callable[[Any], Any],
+        measure: Callable[[], Mapping[str, float]],
+        *,
+        n_samples: int,
+        width: float,
+        rng: np.random.Generator,
+        history: History,
+        project: Callable[[], None] | None = None,
+        name: str = "backprop",
+    ) -> None:
+        r"""Minimise over `parameters`, in place.
+
+        Parameters
+        ----------
+        parameters : dict of Tensor
+            Those trained; they require gradients.
+        objective : callable
+            Takes indices of samples and returns their estimate of the objective, a tensor.
+        measure : callable
+            See `train_epochs`.
+        n_samples : int
+        width : float
+            Factor of SGD's steps. With 1/m in front of m neurons the gradient of one is of order 1/m, and steps must
+            be m times as long; Adam's do not depend on it. `clip` is in units of the norm of such a gradient of
+            all neurons, one over the root.
+        rng : Generator
+            Draws the seed of the order of samples.
+        history : History
+            Filled.
+        project : callable, optional
+            Called after every step.
+        name : str
+            Of the progress bar.
+        """
+        torch = require_torch()
+        tensors = list(parameters.values())
+        if self.optimizer == "sgd":
+            steps = torch.optim.SGD(tensors, lr=self.learning_rate * width, momentum=self.momentum)
+        else:
+            steps = torch.optim.Adam(tensors, lr=self.learning_rate, betas=(self.momentum, 0.999))
+        schedule = None
+        if self.schedule == "cosine":
+            schedule = torch.optim.lr_scheduler.CosineAnnealingLR(steps, T_max=self.n_epochs)
+        generator = seeded(rng)
+
+        def train(epoch: int) -> None:
+            for rows in minibatches(n_samples, self.batch_size, generator):
+                steps.zero_grad(set_to_none=True)
+                objective(rows.to(self.device)).backward()
+                if self.clip is not None:
+                    torch.nn.utils.clip_grad_norm_(tensors, self.clip / math.sqrt(width))
+                steps.step()
+                if project is not None:
+                    with torch.no_grad():
+                        project()
+            if schedule is not None:
+                schedule.step()
+
+        def set_state(state: list[Any]) -> None:
+            with torch.no_grad():
+                for tensor, kept in zip(tensors, state, strict=True):
+                    tensor.copy_(kept)
+
+        train_epochs(
+            train,
+            measure,
+            self.n_epochs,
+            get_state=lambda: [tensor.detach().clone() for tensor in tensors],
+            set_state=set_state,
+            history=history,
+            suggestion="a smaller learning_rate" + (" or clip=1.0" if self.clip is None else ""),
+            callback=self.callback,
+            verbose=self.verbose,
+            name=name,
+        )
+
+
+def descent_of(estimator: Any) -> Descent:
+    """Return the checked descent of an estimator's parameters of these names."""
+    rate = check_real("learning_rate", estimator.learning_rate, strict=True)
+    momentum = check_real("momentum", estimator.momentum)
+    if momentum >= 1.0:
+        raise InvalidInputError(f"momentum must be a number from 0 to below 1; got {momentum!r}")
+    if estimator.callback is not None and not callable(estimator.callback):
+        raise InvalidTypeError(f"callback must be callable or None; got {estimator.callback!r}")
+    kind = check_choice("dtype", estimator.dtype, DTYPES)
+    return Descent(
+        learning_rate=rate,
+        momentum=momentum,
+        clip=None if estimator.clip is None else check_real("clip", estimator.clip, strict=True),
+        optimizer=check_choice("optimizer", estimator.optimizer, OPTIMIZERS),
+        schedule=check_choice("schedule", estimator.schedule, SCHEDULES),
+        batch_size=check_integer("batch_size", estimator.batch_size, minimum=1),
+        n_epochs=check_integer("n_epochs", estimator.n_epochs, minimum=1),
+        verbose=check_flag("verbose", estimator.verbose),
+        callback=estimator.callback,
+        device=check_device(estimator.device),
+        dtype=getattr(require_torch(), kind),
+    )

@@ -1,0 +1,177 @@
+"""What the estimators trained by automatic gradients share: losses, coding of classes, measurements, problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import is_classifier
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from qsdp._validation import FloatArray, check_flag, check_targets
+from qsdp.activations import get_activation
+from qsdp.baselines._estimator import Baseline, accuracy_of, r2_of
+from qsdp.baselines._history import History
+from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines.backprop._descent import Descent
+from qsdp.baselines.backprop._units import Units
+from qsdp.classes import PROBABILISTIC, class_probabilities, encode_classes
+from qsdp.exceptions import InvalidInputError
+from qsdp.lifting import append_constant
+from qsdp.losses import Loss, get_loss
+from qsdp.networks import BilinearNetwork, from_polynomial
+from qsdp.polynomial import PolynomialNetwork
+from qsdp.problem import TrainingProblem
+from qsdp.quadratic_form import QuadraticForm
+
+__all__ = ["GradientTrained", "QuadraticNetworkTrained"]
+
+
+def _gives_probabilities(estimator: GradientTrained) -> bool:
+    if not is_classifier(estimator) or not isinstance(get_loss(estimator.loss), PROBABILISTIC):
+        raise AttributeError(
+            "predict_proba needs a classifier with a loss that models probabilities, 'logistic' or 'cross_entropy'; "
+            f"got {estimator.loss!r}"
+        )
+    return True
+
+
+class Training(Protocol):
+    """What `Descent.run` minimises, and the history records."""
+
+    parameters: dict[str, Any]
+    targets: FloatArray
+    units: Units
+
+    def objective(self, rows: Any) -> Any:
+        """Return the objective of all n samples, divided by n and the units' factor, as estimated from some rows."""
+
+    def evaluate(self) -> tuple[FloatArray, float]:
+        """Return the outputs on all samples in units, and the regulariser in the user's."""
+
+
+class GradientTrained(Baseline):
+    """A network trained by automatic gradients on a loss of `qsdp.losses`."""
+
+    loss: str | Loss
+
+    def _encode(self, codes: npt.NDArray[np.intp], n_classes: int) -> FloatArray:
+        """Return targets as `QuantizedNetworkClassifier` has them: two classes are one output."""
+        return encode_classes(codes, n_classes, get_loss(self.loss))
+
+    def _checked_loss(self) -> Loss:
+        loss = get_loss(self.loss)
+        if not is_classifier(self) and (loss.labels or loss.coupled):
+            raise InvalidInputError(f"loss must be one of real targets for a regressor; got {self.loss!r}")
+        return loss
+
+    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
+        """Return the accuracy of a classifier, the R² of a regressor."""
+        if not is_classifier(self):
+            return r2_of(outputs, targets)
+        codes = np.argmax(targets, axis=1) if targets.ndim == 2 else (targets > 0.0).astype(np.intp)
+        return accuracy_of(outputs, codes)
+
+    def _descend(
+        self,
+        training: Training,
+        descent: Descent,
+        rng: np.random.Generator,
+        history: History,
+        *,
+        width: int,
+        recorded: Callable[[float], None] | None = None,
+        project: Callable[[], None] | None = None,
+    ) -> None:
+        """Train; the history has the objective in the user's units, which `recorded` is called with as well."""
+        units, targets = training.units, training.targets
+
+        def measure() -> Mapping[str, float]:
+            outputs, penalty = training.evaluate()
+            with np.errstate(all="ignore"):
+                loss = units.factor * units.loss.value(outputs, targets) + penalty
+            if not np.isfinite(loss):
+                # A score of numbers that are none would be refused.
+                return {"loss": loss}
+            if recorded is not None:
+                recorded(loss)
+            return {"loss": loss, "score": self._score(outputs, targets)}
+
+        descent.run(
+            training.parameters,
+            training.objective,
+            measure,
+            n_samples=len(targets),
+            width=width,
+            rng=rng,
+            history=history,
+            project=project,
+        )
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return probabilities of shape (n, C) in the order of ``classes_``; see `QuantizedNetworkClassifier`."""
+        return class_probabilities(self._outputs(self._checked(X)), get_loss(self.loss))
+
+
+class QuadraticNetworkTrained(GradientTrained):
+    """A trained network that is a quadratic function: bilinear, or of a polynomial activation."""
+
+    activation: Any
+    beta: float
+    constant_column: bool
+
+    def network_inputs(self, X: Any) -> FloatArray:
+        """Return what the network takes for data X: with a column of ones, unless the activation needs none."""
+        return self._inputs(self._checked(X))
+
+    def training_problem(
+        self, X: Any, y: Any, network: BilinearNetwork | PolynomialNetwork | None = None
+    ) -> TrainingProblem:
+        """Return the training problem of the data in the units of `fit`, for `qsdp.refit` and `qsdp.certify`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like
+            As in `fit`.
+        network : BilinearNetwork or PolynomialNetwork, optional
+            The problem has its levels and activation; binary weights and the trained activation without it. For a
+            PolynomialNetwork those of `qsdp.from_polynomial`, whose result is what is certified.
+        """
+        check_is_fitted(self)
+        levels, activation = 2, get_activation(self.activation)
+        if network is not None:
+            bilinear = network if isinstance(network, BilinearNetwork) else from_polynomial(network)
+            levels, activation = bilinear.levels, bilinear.activation
+        if is_classifier(self):
+            codes = {label: number for number, label in enumerate(self.classes_.tolist())}
+            numbers = [codes.get(label, -1) for label in np.asarray(y).tolist()]
+            if -1 in numbers:
+                raise InvalidInputError(f"y must hold labels of the classes {self.classes_.tolist()} only")
+            targets = self._encode(np.array(numbers, dtype=np.intp), len(self.classes_))
+        else:
+            targets = check_targets("y", y, length=None)
+        inputs = self.network_inputs(X)
+        return TrainingProblem(
+            inputs, targets, beta=self.beta, loss=get_loss(self.loss), activation=activation, levels=levels
+        )
+
+    def _inputs(self, X: FloatArray) -> FloatArray:
+        activation = get_activation(self.activation)
+        lifted = activation is not None and activation.lifted
+        return append_constant(X) if check_flag("constant_column", self.constant_column) and not lifted else X
+
+    def _layers_of(self, form: QuadraticForm) -> tuple[TrainedLayer, ...]:
+        """Return the one layer of a form in network inputs, as a function of the data."""
+        d = self.n_features_in_
+        if form.n_inputs == d:
+            return (TrainedLayer(form),)
+        S, s = form.S, form.s
+        whole = QuadraticForm(
+            S[..., :d, :d], 2.0 * S[..., :d, d] + s[..., :d], S[..., d, d] + s[..., d] + np.asarray(form.s0)
+        )
+        return (TrainedLayer(whole),)

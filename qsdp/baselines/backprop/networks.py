@@ -1,0 +1,228 @@
+"""Two-layer networks with real weights, and their quantization after training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qsdp._validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, own
+from qsdp._work import blocks
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
+from qsdp.exceptions import InvalidInputError
+from qsdp.networks import BilinearNetwork
+from qsdp.polynomial import PolynomialNetwork
+from qsdp.problem import TrainingProblem, check_levels
+from qsdp.quadratic_form import QuadraticForm
+from qsdp.weights import check_alpha
+
+__all__ = ["SCALES", "FloatNetwork"]
+
+SCALES = ("auto", "layer", "neuron", "paper", "shared")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FloatNetwork(ReadOnlyArrays):
+    r"""Two-layer network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)` or :math:`\sum_j \alpha_j \sigma(x^T q_j)`.
+
+    Parameters
+    ----------
+    factors : sequence of array-like of shape (m, D)
+        (U, V) of a bilinear network, (Q,) of one with a polynomial activation; real numbers.
+    alpha : array-like of shape (m,) or (m, C)
+    activation : None, str, (a, b, c) or PolynomialActivation, default=None
+        None is bilinear.
+
+    Examples
+    --------
+    >>> network = FloatNetwork(([[0.5, -1.5]], [[2.0, 2.0]]), [3.0])
+    >>> network.predict([[1.0, 1.0]])
+    array([-12.])
+    >>> network.quantized().predict([[1.0, 1.0]])  # signs (1, -1) and (1, 1), scales 1 and 2
+    array([0.])
+    """
+
+    factors: tuple[FloatArray, ...]
+    alpha: FloatArray
+    activation: PolynomialActivation | None = None
+
+    def __post_init__(self) -> None:
+        activation = get_activation(self.activation)
+        factors = tuple(own(check_matrix("factors", factor)) for factor in self.factors)
+        count = 2 if activation is None else 1
+        if len(factors) != count or len({factor.shape for factor in factors}) != 1:
+            raise InvalidInputError(f"factors must be {count} arrays of one shape (m, D); got {len(factors)}")
+        for name, value in (
+            ("factors", factors),
+            ("alpha", check_alpha(self.alpha, len(factors[0]))),
+            ("activation", activation),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of hidden neurons ``m``."""
+        return int(self.factors[0].shape[0])
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs ``D``."""
+        return int(self.factors[0].shape[1])
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights of both layers."""
+        return sum(factor.size for factor in self.factors) + self.alpha.size
+
+    @property
+    def _lifted(self) -> bool:
+        return self.activation is not None and self.activation.lifted
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the outputs of shape (n,) or (n, C); work memory does not depend on n."""
+        X = check_matrix("X", X, n_columns=self.n_inputs)
+        outputs = np.empty((len(X), *self.alpha.shape[1:]))
+        for rows in blocks(len(X), max(self.n_inputs, 2 * self.n_neurons)):
+            outputs[rows] = self._neurons(X[rows]) @ self.alpha
+        return outputs
+
+    def _neurons(self, X: FloatArray) -> FloatArray:
+        if self.activation is None:
+            U, V = self.factors
+            products: FloatArray = (X @ U.T) * (X @ V.T)
+            return products
+        return self.activation(X @ self.factors[0].T)
+
+    def to_quadratic_form(self) -> QuadraticForm:
+        """Return the network as an explicit quadratic function; exact."""
+        columns = self.alpha.reshape(self.n_neurons, -1).T
+        first, last = self.factors[0], self.factors[-1]
+        a, b, c = (1.0, 0.0, 0.0) if self.activation is None else self.activation.coefficients
+        S = np.stack([(first.T * (a * column)) @ last for column in columns])
+        s, s0 = b * columns @ first, c * columns.sum(axis=1)
+        return QuadraticForm(S, s, s0) if self.alpha.ndim == 2 else QuadraticForm(S[0], s[0], s0[0])
+
+    def penalty(self, problem: TrainingProblem) -> float:
+        r"""Return the regulariser of real weights, that of `problem` where they are -1 and +1.
+
+        .. math::
+
+            \beta \sum_j \|\alpha_j\|_1 \tfrac12 (\|u_j\|^2 + \|v_j\|^2), \qquad
+            \beta \sum_j \|\alpha_j\|_1 (\|q_j\|^2 + 1)
+
+        the second for polynomial activations, without the 1 if there is no linear and constant part. Scaling a neuron
+        and unscaling its output weight changes neither function nor regulariser, and at its minimum over such scalings
+        and splits the first is :math:`\beta` times a nuclear norm of :math:`\sum_j \alpha_j u_j v_j^T`.
+        """
+        sizes = sum(np.einsum("ij,ij->i", factor, factor) for factor in self.factors) / len(self.factors)
+        magnitudes = np.abs(self.alpha.reshape(self.n_neurons, -1)).sum(axis=1)
+        return problem.beta * float((sizes + self._lifted) @ magnitudes)
+
+    def objective(self, problem: TrainingProblem) -> float:
+        """Return the loss on `problem`, summed over samples, and `penalty`."""
+        prediction = self.predict(problem.X)
+        if prediction.shape != problem.y.shape:
+            raise InvalidInputError(f"problem must have targets of shape {prediction.shape}; got {problem.y.shape}")
+        return problem.loss.value(prediction, problem.y) + self.penalty(problem)
+
+    def roundings(self, levels: int = 2, *, scale: str = "neuron") -> tuple[Rounding, ...]:
+        """Return `round_to_levels` of each of the factors: levels, scales and relative errors."""
+        return tuple(round_to_levels(factor, levels, scale=scale) for factor in self.factors)
+
+    def quantized(self, levels: int = 2, *, scale: str = "auto") -> BilinearNetwork | PolynomialNetwork:
+        r"""Return the network with first-layer weights rounded to levels -M, -M + 2, ..., M.
+
+        Parameters
+        ----------
+        levels : int, default=2
+            M + 1.
+        scale : {"auto", "neuron", "layer", "shared", "paper"}, default="auto"
+            Where the size of the weights goes.
+
+            * "neuron": each row w becomes s q, nearest to it (see `round_to_levels`), and the scales multiply the
+              output weight: :math:`\alpha_j s_{u_j} s_{v_j}` or :math:`\alpha_j s_j^2`. One float a neuron. Not for
+              activations with a linear or constant part, which are not homogeneous.
+            * "layer": one scale for all rows of a factor; for activations that are not homogeneous it goes into their
+              coefficients :math:`(a s^2, b s, c)`, which is exact as well.
+            * "shared": one magnitude an output, the c with least :math:`\|c \hat Z - Z\|_F`,
+              :math:`c = \langle \hat Z, Z\rangle / \langle \hat Z, \hat Z\rangle`, where
+              :math:`Z = \sum_j \alpha_j u_j v_j^T` (symmetrised) and :math:`\hat Z` is the same of the levels and of
+              the signs of :math:`\alpha`: as many bits as a network sampled from the relaxation. For output weights
+              of one magnitude an output.
+            * "paper": the same with the ratio as the paper prints it,
+              :math:`\langle \hat Z, Z\rangle / \langle Z, Z\rangle`, and matrices not symmetrised.
+            * "auto": "neuron" where that is possible, else "layer".
+
+        Returns
+        -------
+        BilinearNetwork or PolynomialNetwork
+
+        Notes
+        -----
+        Section 5.1 of Bartan and Pilanci. `qsdp.refit` chooses output weights by the data instead.
+        """
+        levels = check_levels(levels)
+        check_choice("scale", scale, SCALES)
+        if scale == "auto":
+            scale = "layer" if self._lifted else "neuron"
+        if scale in {"neuron", "shared", "paper"} and self._lifted:
+            raise InvalidInputError(
+                f"scale must be 'layer' for an activation with a linear or constant part: a factor of its argument is "
+                f"none of its value; got {scale!r} with {self.activation}"
+            )
+        if scale in {"shared", "paper"}:
+            return self._shared(levels, as_printed=scale == "paper")
+        found = self.roundings(levels, scale=scale)
+        if self._lifted:
+            return self._in_activation(found[0])
+        scales = found[0].scales * found[-1].scales
+        alpha = self.alpha * scales.reshape((-1,) + (1,) * (self.alpha.ndim - 1))
+        return self._network([one.weights for one in found], alpha, levels)
+
+    def _network(self, weights: Sequence[Any], alpha: FloatArray, levels: int) -> BilinearNetwork | PolynomialNetwork:
+        if self.activation is None:
+            return BilinearNetwork(weights[0], weights[1], alpha, levels)
+        return PolynomialNetwork(weights[0], alpha, self.activation)
+
+    def _in_activation(self, rounding: Rounding) -> PolynomialNetwork:
+        assert self.activation is not None
+        a, b, c = self.activation.coefficients
+        s = float(rounding.scales[0])
+        if s == 0.0:
+            # All weights are zero: sigma is its constant part, which is no network's first layer.
+            return PolynomialNetwork(rounding.weights, 0.0 * self.alpha, self.activation, c * self.alpha.sum(axis=0))
+        return PolynomialNetwork(rounding.weights, self.alpha, PolynomialActivation(a * s * s, b * s, c))
+
+    def _shared(self, levels: int, *, as_printed: bool) -> BilinearNetwork | PolynomialNetwork:
+        columns = self.alpha.reshape(self.n_neurons, -1)
+        sizes = np.abs(columns)
+        if np.any((sizes > 0.0) & (sizes < (1.0 - 1e-12) * sizes.max(axis=0))):
+            raise InvalidInputError(
+                "scale must be 'neuron' or 'layer' for a network with second-layer weights of several magnitudes: one "
+                "number an output cannot stand for them"
+            )
+        weights = [rounding.weights for rounding in self.roundings(levels)]
+        signs = np.sign(columns)
+        exact, rounded = (
+            np.stack([(left.T * column) @ right for column in outer.T])
+            for left, right, outer in (
+                (self.factors[0], self.factors[-1], columns),
+                (weights[0].astype(np.float64), weights[-1].astype(np.float64), signs),
+            )
+        )
+        if not as_printed:
+            # Outputs depend on the symmetric parts alone.
+            exact, rounded = (0.5 * (Z + Z.transpose(0, 2, 1)) for Z in (exact, rounded))
+        along = np.einsum("kij,kij->k", exact, rounded)
+        own = exact if as_printed else rounded
+        size = np.einsum("kij,kij->k", own, own)
+        alpha = signs * np.divide(along, size, out=np.zeros_like(along), where=size > 0.0)
+        return self._network(weights, alpha if self.alpha.ndim == 2 else alpha[:, 0], levels)
+
+    def __repr__(self) -> str:
+        kind = "bilinear" if self.activation is None else f"activation={self.activation.coefficients}"
+        outputs = f", n_outputs={self.alpha.shape[1]}" if self.alpha.ndim == 2 else ""
+        return f"FloatNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}{outputs}, {kind})"

@@ -1,0 +1,267 @@
+"""Two-layer ReLU networks trained by backpropagation, as scikit-learn estimators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from qsdp._validation import FloatArray, check_flag, check_integer
+from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
+from qsdp.baselines._history import Callback, History
+from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines._torch import require_torch
+from qsdp.baselines.backprop._descent import Descent, descent_of
+from qsdp.baselines.backprop._face import GradientTrained
+from qsdp.baselines.backprop._losses import torch_loss
+from qsdp.baselines.backprop._training import evaluated
+from qsdp.baselines.backprop._units import normalised
+from qsdp.baselines.relu.networks import QuantizedReLUNetwork, ReLUNetwork
+from qsdp.losses import Loss
+from qsdp.pipeline import RandomState
+from qsdp.problem import TrainingProblem
+
+__all__ = ["ReLUNetworkClassifier", "ReLUNetworkRegressor"]
+
+
+class _ReLUTraining:
+    r"""Tensors of a ReLU network in training: rows :math:`x' = x / r`, targets :math:`y' = y / \tau`.
+
+    :math:`f' = \tfrac{1}{\sqrt m} \sum_j a_j \max(0, x'^T w'_j + b_j) + b_0` with standard normal weights to start
+    with: steps change the function as much for any width.
+    """
+
+    parameters: dict[str, Any]
+
+    def __init__(
+        self, problem: TrainingProblem, n_neurons: int, intercept: bool, descent: Descent, rng: np.random.Generator
+    ) -> None:
+        X, self.targets, self.units = normalised(problem)
+        self._problem, self._m = problem, n_neurons
+        self._X, self._y = descent.tensor(X), descent.tensor(self.targets)
+        self._loss = torch_loss(self.units.loss)
+        outputs = self.targets.shape[1:]
+        starts = {
+            "W": rng.standard_normal((n_neurons, problem.n_features)),
+            "a": rng.standard_normal((n_neurons, *outputs)),
+            "b": np.zeros(n_neurons),
+            "b0": np.zeros(outputs),
+        }
+        self._tensors = {name: descent.tensor(start) for name, start in starts.items()}
+        trained = list(starts) if intercept else ["W", "a"]
+        self.parameters = {name: self._tensors[name].requires_grad_() for name in trained}
+
+    def objective(self, rows: Any) -> Any:
+        """Return the objective of all n samples, divided by n and the units' factor, as estimated from some rows."""
+        loss = self._loss(self._values(self._X[rows]), self._y[rows]) / len(rows)
+        return loss + self._penalty() / self._problem.n_samples if self._problem.beta else loss
+
+    def evaluate(self) -> tuple[FloatArray, float]:
+        """Return the outputs on all samples in units, and the regulariser in the user's."""
+        with require_torch().no_grad():
+            penalty = float(self._penalty()) * self.units.factor
+        return evaluated(self._values, self._X, 2 * self._m), penalty
+
+    def network(self) -> ReLUNetwork:
+        """Return the network in the user's units."""
+        W, a, b, b0 = (self._tensors[name].detach().cpu().numpy().astype(np.float64) for name in ("W", "a", "b", "b0"))
+        return ReLUNetwork(W / self.units.row, b, a * (self.units.target / self._m**0.5), b0 * self.units.target)
+
+    def _values(self, X: Any) -> Any:
+        W, a, b, b0 = (self._tensors[name] for name in ("W", "a", "b", "b0"))
+        return (X @ W.T + b).relu() @ a / self._m**0.5 + b0
+
+    def _penalty(self) -> Any:
+        weight = self._problem.beta * self.units.target / (self.units.factor * self.units.row * self._m**0.5)
+        return weight * 0.5 * (self._tensors["W"].square().sum() + self._tensors["a"].square().sum())
+
+
+class _ReLU(GradientTrained):
+    """What regressor and classifier share."""
+
+    float_network_: ReLUNetwork
+
+    def __init__(
+        self,
+        n_neurons: int = 100,
+        *,
+        loss: str | Loss = "squared",
+        beta: float = 0.1,
+        fit_intercept: bool = True,
+        learning_rate: float = 0.5,
+        momentum: float = 0.9,
+        clip: float | None = 1.0,
+        optimizer: str = "sgd",
+        schedule: str = "cosine",
+        batch_size: int = 32,
+        n_epochs: int = 50,
+        device: str | None = None,
+        dtype: str = "float64",
+        callback: Callback | None = None,
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_neurons = n_neurons
+        self.loss = loss
+        self.beta = beta
+        self.fit_intercept = fit_intercept
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.clip = clip
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.device = device
+        self.dtype = dtype
+        self.callback = callback
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
+        m = check_integer("n_neurons", self.n_neurons, minimum=1)
+        intercept = check_flag("fit_intercept", self.fit_intercept)
+        descent = descent_of(self)
+        problem = TrainingProblem(X, targets, beta=self.beta, loss=self._checked_loss())
+        training = _ReLUTraining(problem, m, intercept, descent, rng)
+        self._descend(training, descent, rng, history, width=1)
+        self.float_network_ = training.network()
+
+    def _outputs(self, X: FloatArray) -> FloatArray:
+        return self.float_network_.predict(X)
+
+    @property
+    def layers_(self) -> tuple[TrainedLayer, TrainedLayer]:
+        """The network as a chain of two affine layers."""
+        return self.float_network_.layers
+
+    def quantized(self, levels: int = 2, *, scale: str = "neuron") -> QuantizedReLUNetwork:
+        """Return the trained network with its first layer rounded; see `ReLUNetwork.quantized`."""
+        check_is_fitted(self)
+        return self.float_network_.quantized(levels, scale=scale)
+
+
+class ReLUNetworkRegressor(_ReLU, BaselineRegressor):
+    r"""Regression by a two-layer ReLU network with real weights, trained by SGD with momentum.
+
+    .. math::
+
+        \min_{w, b, \alpha} \sum_i \ell(f(x_i), y_i)
+        + \beta \sum_j \tfrac12 \big(\kappa \|w_j\|^2 + \|\alpha_j\|^2 / \kappa\big), \qquad
+        f(x) = \sum_j \alpha_j \max(0, x^T w_j + b_j) + \alpha_0
+
+    that is, weight decay. Its minimum over scalings of neurons, which leave f as it is, is
+    :math:`\beta \sum_j \|w_j\| \|\alpha_j\|` for any :math:`\kappa`; here it is the root mean square of the rows' norms
+    times that of the targets (1 for labels) over :math:`\sqrt m`, which starts the layers balanced.
+
+    Parameters
+    ----------
+    n_neurons : int, default=100
+        m.
+    loss : {"squared", "absolute", "huber"} or Loss, default="squared"
+        Summed over samples; of the classes of `qsdp.losses`.
+    beta : float, default=0.1
+        Regularisation, >= 0.
+    fit_intercept : bool, default=True
+        Train :math:`b_j` and :math:`\alpha_0`, which are neither regularised nor quantized; otherwise they are zero.
+    learning_rate : float, default=0.5
+        Of the mean over samples, for data and targets in units of their own size, as in `BackpropRegressor`. SGD
+        wants 0.1 to 2 here, Adam a tenth of that.
+    momentum : float, default=0.9
+        From 0 to below 1. The first of Adam's two.
+    clip : float or None, default=1.0
+        Gradients of larger norm are shortened to it.
+    optimizer : {"sgd", "adam"}, default="sgd"
+    schedule : {"cosine", "constant"}, default="cosine"
+        The learning rate falls to zero along half a wave, or stays.
+    batch_size : int, default=32
+    n_epochs : int, default=50
+    device : str, optional
+        Of PyTorch, such as "cuda"; the CPU by default.
+    dtype : {"float64", "float32"}, default="float64"
+        Of the training.
+    callback : callable, optional
+        Called with the history after every epoch; training stops when it returns True.
+    verbose : bool, default=False
+        Show a progress bar.
+    random_state : int, Generator, RandomState or None
+        Of start and order of samples.
+
+    Attributes
+    ----------
+    float_network_ : ReLUNetwork
+    layers_ : tuple of TrainedLayer
+        The same as a chain of two affine layers: `quantize` matches it layer by layer by SDP, `qsdp.quantize` as a
+        whole.
+    history_ : History
+        The objective, summed over samples, and the score after every epoch.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Defined when X has column names that are all strings.
+
+    Notes
+    -----
+    Section D.1 and Figure 6 of Bartan and Pilanci. An epoch takes about 6 n m d operations, and memory as
+    `BackpropRegressor` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qsdp.baselines import ReLUNetworkRegressor
+    >>> X = np.random.default_rng(0).standard_normal((300, 4))
+    >>> model = ReLUNetworkRegressor(50, beta=1e-3, random_state=0).fit(X, np.abs(X).sum(axis=1))
+    >>> model.score(X, np.abs(X).sum(axis=1)) > 0.95
+    True
+    >>> model.quantized(levels=4)
+    QuantizedReLUNetwork(n_neurons=50, n_inputs=4, levels=4, n_bits=6864)
+    """
+
+
+class ReLUNetworkClassifier(_ReLU, BaselineClassifier):
+    """Classification by a two-layer ReLU network with real weights, trained by SGD with momentum.
+
+    Two classes are one output fitted to -1 and +1, more are one output each, coded for the loss as in
+    `qsdp.QuantizedNetworkClassifier`. Objective, parameters and units are those of `ReLUNetworkRegressor`.
+
+    Parameters
+    ----------
+    n_neurons : int, default=100
+    loss : str or Loss, default="squared"
+        Any of `qsdp.losses.LOSSES`; "logistic" and "cross_entropy" give probabilities.
+    beta : float, default=0.1
+    fit_intercept : bool, default=True
+    learning_rate : float, default=0.5
+    momentum : float, default=0.9
+    clip : float or None, default=1.0
+    optimizer : {"sgd", "adam"}, default="sgd"
+    schedule : {"cosine", "constant"}, default="cosine"
+    batch_size : int, default=32
+    n_epochs : int, default=50
+    device : str, optional
+    dtype : {"float64", "float32"}, default="float64"
+    callback : callable, optional
+    verbose : bool, default=False
+    random_state : int, Generator, RandomState or None
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (C,)
+    float_network_ : ReLUNetwork
+    layers_ : tuple of TrainedLayer
+    history_ : History
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Defined when X has column names that are all strings.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from qsdp.baselines import ReLUNetworkClassifier
+    >>> X, y = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
+    >>> X = StandardScaler().fit_transform(X)
+    >>> model = ReLUNetworkClassifier(30, n_epochs=10, random_state=0).fit(X[:400], y[:400])
+    >>> model.score(X[400:], y[400:]) > 0.9
+    True
+    """

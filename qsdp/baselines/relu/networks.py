@@ -1,0 +1,188 @@
+"""Two-layer ReLU networks with real weights, and with a quantized first layer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, own
+from qsdp._work import blocks
+from qsdp.baselines._layers import AffineForm, TrainedLayer
+from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
+from qsdp.exceptions import InvalidInputError
+from qsdp.problem import check_levels
+from qsdp.weights import FLOAT_BITS, bits_of, check_alpha, check_weights, count_floats
+
+__all__ = ["QuantizedReLUNetwork", "ReLUNetwork"]
+
+
+def relu(t: FloatArray) -> FloatArray:
+    """Return the positive part."""
+    return np.maximum(t, 0.0)
+
+
+class _TwoLayers(ReadOnlyArrays, ABC):
+    """What networks of real and of quantized first-layer weights share."""
+
+    bias: FloatArray
+    alpha: FloatArray
+    intercept: FloatArray
+
+    @property
+    @abstractmethod
+    def _first_layer(self) -> npt.NDArray[Any]:
+        """Weights of shape (m, d)."""
+
+    def _set_others(self) -> None:
+        """Check all but the first layer."""
+        m = len(self._first_layer)
+        alpha = check_alpha(self.alpha, m)
+        object.__setattr__(self, "alpha", alpha)
+        for name, shape in (("bias", (m,)), ("intercept", alpha.shape[1:])):
+            value = check_numbers(name, getattr(self, name), f"{shape}")
+            if value.shape not in {(), shape}:
+                raise InvalidInputError(f"{name} must be a number or have shape {shape}; got {value.shape}")
+            object.__setattr__(self, name, own(np.broadcast_to(value, shape)))
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of hidden neurons ``m``."""
+        return int(self._first_layer.shape[0])
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs ``d``."""
+        return int(self._first_layer.shape[1])
+
+    @property
+    def layers(self) -> tuple[TrainedLayer, TrainedLayer]:
+        """The network as a chain of two affine layers."""
+        first = AffineForm(self._first_layer, self.bias)
+        return TrainedLayer(first, relu), TrainedLayer(AffineForm(self.alpha.T, self.intercept))
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the outputs of shape (n,) or (n, C); work memory does not depend on n."""
+        X = check_matrix("X", X, n_columns=self.n_inputs)
+        W = np.asarray(self._first_layer, dtype=np.float64)
+        outputs = np.empty((len(X), *self.alpha.shape[1:]))
+        for rows in blocks(len(X), max(self.n_inputs, self.n_neurons)):
+            outputs[rows] = relu(X[rows] @ W.T + self.bias) @ self.alpha + self.intercept
+        return outputs
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QuantizedReLUNetwork(_TwoLayers):
+    r"""Network :math:`\sum_j \alpha_j \max(0, x^T q_j + b_j) + \alpha_0` with first-layer weights of levels.
+
+    Parameters
+    ----------
+    Q : array-like of shape (m, d)
+        Levels -M, -M + 2, ..., M; kept as int8 and read-only.
+    bias : array-like of shape (m,)
+    alpha : array-like of shape (m,) or (m, C)
+    intercept : float or array-like of shape (C,)
+    levels : int, default=2
+        M + 1.
+    """
+
+    Q: npt.NDArray[np.int8]
+    bias: FloatArray
+    alpha: FloatArray
+    intercept: FloatArray
+    levels: int = 2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "Q", check_weights("Q", self.Q, check_levels(self.levels), False))
+        self._set_others()
+
+    @property
+    def _first_layer(self) -> npt.NDArray[Any]:
+        return self.Q
+
+    @property
+    def n_bits(self) -> int:
+        """Storage: ceil(log2(M + 1)) bits a first-layer weight, 64 a float; biases only if there are any."""
+        floats = count_floats(self.alpha) + (self.bias.size if np.any(self.bias) else 0)
+        floats += self.intercept.size if np.any(self.intercept) else 0
+        return self.Q.size * bits_of(self.levels) + FLOAT_BITS * floats
+
+    def __repr__(self) -> str:
+        return (
+            f"QuantizedReLUNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, levels={self.levels}, "
+            f"n_bits={self.n_bits})"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReLUNetwork(_TwoLayers):
+    r"""Network :math:`\sum_j \alpha_j \max(0, x^T w_j + b_j) + \alpha_0` with real weights.
+
+    Parameters
+    ----------
+    W : array-like of shape (m, d)
+    bias : float or array-like of shape (m,), default=0
+    alpha : array-like of shape (m,) or (m, C)
+    intercept : float or array-like of shape (C,), default=0
+
+    Examples
+    --------
+    >>> network = ReLUNetwork([[1.0, -0.5]], bias=0.25, alpha=[2.0], intercept=1.0)
+    >>> network.predict([[1.0, 1.0]])
+    array([2.5])
+    >>> network.quantized().predict([[1.0, 1.0]])  # 0.75 (1, -1) for (1, -0.5)
+    array([1.5])
+    """
+
+    W: FloatArray
+    bias: FloatArray
+    alpha: FloatArray
+    intercept: FloatArray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "W", own(check_matrix("W", self.W)))
+        self._set_others()
+
+    @property
+    def _first_layer(self) -> npt.NDArray[Any]:
+        return self.W
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights, biases included."""
+        return self.W.size + self.bias.size + self.alpha.size + self.intercept.size
+
+    def rounding(self, levels: int = 2, *, scale: str = "neuron") -> Rounding:
+        """Return `round_to_levels` of the first layer: levels, scales and relative error."""
+        return round_to_levels(self.W, levels, scale=scale)
+
+    def quantized(self, levels: int = 2, *, scale: str = "neuron") -> QuantizedReLUNetwork:
+        r"""Return the network with first-layer weights rounded to levels -M, -M + 2, ..., M.
+
+        Each row w becomes the nearest s q (see `round_to_levels`); as
+        :math:`\max(0, s t + b) = s \max(0, t + b / s)`, scales go into second layer and biases, exactly.
+
+        Parameters
+        ----------
+        levels : int, default=2
+            M + 1.
+        scale : {"neuron", "layer"}, default="neuron"
+            A scale for every neuron, or one for all.
+
+        Notes
+        -----
+        Section D.1 of Bartan and Pilanci: "the second layer weights are only scaled".
+        """
+        found = self.rounding(levels, scale=scale)
+        # Rows of zeros have scale zero: a constant, which belongs to the intercept.
+        live = found.scales > 0.0
+        column = found.scales.reshape((-1,) + (1,) * (self.alpha.ndim - 1))
+        bias = np.divide(self.bias, found.scales, out=np.zeros_like(self.bias), where=live)
+        constants = relu(self.bias[~live]) @ self.alpha[~live]
+        return QuantizedReLUNetwork(found.weights, bias, self.alpha * column, self.intercept + constants, levels)
+
+    def __repr__(self) -> str:
+        return f"ReLUNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, n_parameters={self.n_parameters})"

@@ -1,0 +1,169 @@
+"""The protocol of comparisons: hyperparameters chosen on one validation split, then a fit to all data, both timed."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sklearn.base import is_classifier
+from sklearn.model_selection import GridSearchCV, ParameterSampler, ShuffleSplit, StratifiedShuffleSplit
+from sklearn.utils.validation import check_is_fitted
+
+from qsdp._validation import check_flag, check_integer, check_jobs, check_random_state, check_real
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
+from qsdp.pipeline import RandomState
+
+__all__ = ["ValidationSearch", "search_on_validation"]
+
+Grid = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+class ValidationSearch(GridSearchCV):  # type: ignore[misc]
+    """Parameters chosen on held-out data, then a fit to all data: scikit-learn's grid search on one split, timed.
+
+    What one does with a training set alone: a share of it is held out (stratified for classifiers), every candidate is
+    fitted to the rest and scored on the share, and the best is fitted again to everything. The same for every
+    method compared, convex ones included; test data play no part.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Of scikit-learn's kind; it stays as it is.
+    grid : dict of lists, or sequence of such
+        Names of parameters and the values to try; for a random search also distributions.
+    n_candidates : int, optional
+        Try so many candidates drawn at random instead of all.
+    validation : float, default=0.25
+        Share of the samples that is held out, above 0 and below 1.
+    scoring : str, callable, dict or None, default=None
+        As in `GridSearchCV`: accuracy or R² by default. With a dict of several measures one search chooses for each:
+        a network before and after rounding, say. `refit` then names the one that decides, `best_for` gives the others'.
+    refit : bool or str, default=True
+        As in `GridSearchCV`.
+    n_jobs : int, optional
+        Candidates at a time, as in joblib.
+    random_state : int, Generator, RandomState or None
+        Of the split and of random candidates.
+
+    Attributes
+    ----------
+    search_seconds_ : float
+        Wall-clock seconds of all candidates' fits and scores.
+    refit_seconds_ : float
+        Those of the fit to all data; 0 without one.
+    n_candidates_ : int
+    best_estimator_, best_params_, best_score_, cv_results_, ...
+        As in `GridSearchCV`; predictions are those of the best estimator.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> from qsdp.baselines import BackpropClassifier, ValidationSearch
+    >>> X, y = qsdp.datasets.load_bundled("iris")
+    >>> grid = {"learning_rate": [0.03, 0.1], "beta": [0.1, 1.0]}
+    >>> search = ValidationSearch(BackpropClassifier(20, n_epochs=5), grid, random_state=0).fit(X, y)
+    >>> search.n_candidates_, sorted(search.best_params_)
+    (4, ['beta', 'learning_rate'])
+    >>> search.predict(X[:2]).shape
+    (2,)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        grid: Grid,
+        *,
+        n_candidates: int | None = None,
+        validation: float = 0.25,
+        scoring: Any = None,
+        refit: bool | str = True,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(estimator, grid, scoring=scoring, refit=refit, n_jobs=n_jobs)
+        self.grid = grid
+        self.n_candidates = n_candidates
+        self.validation = validation
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> ValidationSearch:
+        """Try every candidate on the held-out share, then fit the best one to all data.
+
+        Raises
+        ------
+        InvalidInputError
+            A name in `grid` is no parameter of the estimator, a list is empty, or another argument is not allowed.
+        """
+        share = check_real("validation", self.validation, strict=True)
+        if share >= 1.0:
+            raise InvalidInputError(f"validation must be a number above 0 and below 1; got {self.validation!r}")
+        count = self.n_candidates
+        if count is not None:
+            count = check_integer("n_candidates", count, minimum=1)
+        if not isinstance(self.refit, str):
+            check_flag("refit", self.refit)
+        check_jobs(self.n_jobs)
+        _check_grid(self.estimator, self.grid, random=count is not None)
+        rng = check_random_state(self.random_state)
+        split = StratifiedShuffleSplit if is_classifier(self.estimator) else ShuffleSplit
+        self.cv = split(n_splits=1, test_size=share, random_state=int(rng.integers(2**31)))
+        self.param_grid = self.grid
+        if count is not None:
+            drawn = ParameterSampler(self.grid, count, random_state=int(rng.integers(2**31)))
+            self.param_grid = [{name: [value] for name, value in one.items()} for one in drawn]
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            # Among candidates there are rates that diverge; their scores tell.
+            warnings.simplefilter("ignore", QSDPWarning)
+            super().fit(X, y, **params)
+        self.refit_seconds_ = float(getattr(self, "refit_time_", 0.0))
+        self.search_seconds_ = time.perf_counter() - start - self.refit_seconds_
+        self.n_candidates_ = len(self.cv_results_["params"])
+        return self
+
+    def best_for(self, measure: str) -> dict[str, Any]:
+        """Return the best candidate by one of several measures, the first of equal ones."""
+        check_is_fitted(self, "cv_results_")
+        key = f"rank_test_{measure}"
+        if key not in self.cv_results_:
+            known = ", ".join(sorted(name[10:] for name in self.cv_results_ if name.startswith("rank_test_")))
+            raise InvalidInputError(f"measure must be one of {known}; got {measure!r}")
+        best: dict[str, Any] = self.cv_results_["params"][int(self.cv_results_[key].argmin())]
+        return best
+
+
+def search_on_validation(estimator: Any, X: Any, y: Any, grid: Grid, **options: Any) -> ValidationSearch:
+    """Return a fitted `ValidationSearch` of an estimator over a grid, with its options.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> from qsdp.baselines import search_on_validation
+    >>> X, y = qsdp.datasets.load_bundled("diabetes")
+    >>> model = qsdp.QuantizedNetworkRegressor(200, random_state=0)
+    >>> search = search_on_validation(model, X[:100], y[:100], {"beta": [1.0, 10.0, 100.0]}, random_state=0)
+    >>> search.best_params_["beta"] in {1.0, 10.0, 100.0}
+    True
+    """
+    return ValidationSearch(estimator, grid, **options).fit(X, y)
+
+
+def _check_grid(estimator: Any, grid: Any, *, random: bool) -> None:
+    if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
+        raise InvalidTypeError(f"estimator must be an estimator of scikit-learn's kind; got {type(estimator).__name__}")
+    grids = [grid] if isinstance(grid, Mapping) else list(grid) if isinstance(grid, Sequence) else []
+    if not grids or not all(isinstance(one, Mapping) and one for one in grids):
+        raise InvalidTypeError(f"grid must be a dictionary of parameters and their values, or several; got {grid!r}")
+    known = estimator.get_params()
+    for name, values in (item for one in grids for item in one.items()):
+        if name not in known:
+            raise InvalidInputError(
+                f"grid must name parameters of {type(estimator).__name__}; got {name!r}, which is none of "
+                f"{', '.join(sorted(known))}"
+            )
+        if random and hasattr(values, "rvs"):
+            continue
+        if isinstance(values, (str, bytes)) or not hasattr(values, "__len__") or not len(values):
+            raise InvalidInputError(f"grid must have a list of values for {name!r}; got {values!r}")

@@ -1,0 +1,370 @@
+"""Quantization-aware training by the straight-through estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from qsdp._validation import FloatArray, check_choice, check_integer
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
+from qsdp.baselines._history import Callback, History
+from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines.backprop._descent import Descent, descent_of
+from qsdp.baselines.backprop._face import QuadraticNetworkTrained
+from qsdp.baselines.backprop._training import NetworkTraining, fixed_second_layer
+from qsdp.exceptions import InvalidInputError
+from qsdp.losses import Loss
+from qsdp.networks import BilinearNetwork
+from qsdp.pipeline import RandomState
+from qsdp.polynomial import PolynomialNetwork
+from qsdp.problem import TrainingProblem
+
+__all__ = ["StraightThroughClassifier", "StraightThroughRegressor", "straight_through"]
+
+SECOND_LAYERS = ("analytic", "free", "shared")
+
+
+def straight_through(W: Any, M: int) -> Any:
+    r"""Return the levels nearest to latent weights, divided by M, with the gradient of clipping.
+
+    .. math::
+
+        q(w) = \frac{1}{M} \Big(2 \Big\lfloor \frac{M \,\mathrm{clip}(w) + M + 1}{2} \Big\rfloor - M\Big), \qquad
+        \frac{\partial q}{\partial w} := 1[|w| \le 1]
+
+    where clip is to [-1, 1]; for M = 1 the sign, +1 at zero.
+
+    Parameters
+    ----------
+    W : Tensor
+    M : int
+        Levels are -M, -M + 2, ..., M.
+
+    Notes
+    -----
+    Bengio, Leonard and Courville (2013); the clipped form of Hubara et al. (2016). The value is that of the levels
+    exactly: what carries the gradient is a difference of equal numbers.
+    """
+    clipped = W.clamp(-1.0, 1.0)
+    levels = (2.0 * ((M * clipped.detach() + M + 1.0) / 2.0).floor() - M) / M
+    return levels.clamp(-1.0, 1.0) + (clipped - clipped.detach())
+
+
+class _LatentTraining(NetworkTraining):
+    r"""Latent weights in [-1, 1], and a network of their levels.
+
+    With weights q / M on rows x / r, neurons are of order one for any M. The second layer a is trained ("free"), one
+    trained number an output ("shared"), or that times the scales :math:`s = \langle w, q\rangle / \|q\|^2` of the
+    neuron's latent weights, through which gradients flow, too ("analytic").
+    """
+
+    def __init__(
+        self, problem: TrainingProblem, n_neurons: int, descent: Descent, second_layer: str, rng: np.random.Generator
+    ) -> None:
+        super().__init__(problem, n_neurons, descent)
+        self.M = problem.levels - 1
+        self._second_layer = second_layer
+        start = rng.uniform(-1.0, 1.0, (self.factors, n_neurons, problem.n_features))
+        self._latent = descent.tensor(start).requires_grad_()
+        signed = problem.activation is not None
+        if second_layer == "free":
+            a = (
+                rng.standard_normal((n_neurons, self.n_outputs))
+                if self.n_outputs
+                else fixed_second_layer(n_neurons, None, signed=signed)
+            )
+            second = self._a = descent.tensor(a).requires_grad_()
+        else:
+            self._a = descent.tensor(fixed_second_layer(n_neurons, self.n_outputs, signed=signed))
+            # A number shared by m neurons has a gradient m times theirs; in this unit SGD's step of it is as theirs.
+            self._unit = n_neurons**-0.5 if descent.optimizer == "sgd" else 1.0
+            second = self._gain = descent.tensor(np.full(self.n_outputs or (), 1.0 / self._unit)).requires_grad_()
+        self.parameters = {"first layer": self._latent, "second layer": second}
+        self.best: BilinearNetwork | PolynomialNetwork | None = None
+        self._least = np.inf
+
+    @property
+    def _size(self) -> float:
+        """Size of a neuron's values in the user's units, for values of order one here."""
+        reach = self.units.row * self.M
+        if self.problem.activation is None:
+            return reach**2
+        a, b, c = self.problem.activation.coefficients
+        # Root mean square over standard normal arguments.
+        return float(np.sqrt(2.0 * (a * reach**2) ** 2 + (b * reach) ** 2 + (a * reach**2 + c) ** 2))
+
+    @property
+    def coefficients(self) -> tuple[float, float, float] | None:
+        """Those of the activation for arguments and values in units."""
+        if self.problem.activation is None:
+            return None
+        a, b, c = self.problem.activation.coefficients
+        reach = self.units.row * self.M
+        return a * reach**2 / self._size, b * reach / self._size, c / self._size
+
+    def layers(self) -> tuple[Any, Any]:
+        """Return levels over M, and a."""
+        q = straight_through(self._latent, self.M)
+        if self._second_layer == "free":
+            return q, self._a
+        gain = self._gain * self._unit
+        if self._second_layer == "analytic":
+            fixed = q.detach()
+            sizes = fixed.square().sum(dim=-1).clamp_min(1e-300)
+            scales = ((self._latent * fixed).sum(dim=-1) / sizes).prod(dim=0)
+            if self.factors == 1:
+                scales = scales.square()
+            gain = gain * scales.reshape((-1,) + (1,) * (self._a.ndim - 1))
+        return q, self._a * gain
+
+    def penalty(self, W: Any, a: Any) -> Any:
+        """Return that of the training problem in units."""
+        weight = self.problem.beta * self.problem.dimension * self.units.target
+        return weight / (self.units.factor * self.m * self._size) * a.abs().sum()
+
+    def project(self) -> None:
+        """Keep latent weights where their levels are."""
+        self._latent.clamp_(-1.0, 1.0)
+
+    def keep_best(self, loss: float) -> None:
+        """Keep the network of least objective: levels jump to and fro, the last epoch is not the best."""
+        if loss < self._least:
+            self._least, self.best = loss, self.network()
+
+    def network(self) -> BilinearNetwork | PolynomialNetwork:
+        """Return the network of the levels, in the user's units."""
+        q, a = (tensor.detach().cpu().numpy().astype(np.float64) for tensor in self.layers())
+        levels = np.rint(q * self.M).astype(np.int8)
+        alpha = a * (self.units.target / (self.m * self._size))
+        if self.problem.activation is None:
+            return BilinearNetwork(levels[0], levels[1], alpha, self.problem.levels)
+        return PolynomialNetwork(levels[0], alpha, self.problem.activation)
+
+
+class _StraightThrough(QuadraticNetworkTrained):
+    """What regressor and classifier share."""
+
+    network_: BilinearNetwork | PolynomialNetwork
+
+    def __init__(
+        self,
+        n_neurons: int = 100,
+        *,
+        levels: int = 2,
+        activation: str | Sequence[float] | PolynomialActivation | None = None,
+        second_layer: str = "free",
+        loss: str | Loss = "squared",
+        beta: float = 0.1,
+        constant_column: bool = True,
+        learning_rate: float = 0.1,
+        momentum: float = 0.9,
+        clip: float | None = 1.0,
+        optimizer: str = "adam",
+        schedule: str = "cosine",
+        batch_size: int = 32,
+        n_epochs: int = 50,
+        device: str | None = None,
+        dtype: str = "float64",
+        callback: Callback | None = None,
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_neurons = n_neurons
+        self.levels = levels
+        self.activation = activation
+        self.second_layer = second_layer
+        self.loss = loss
+        self.beta = beta
+        self.constant_column = constant_column
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.clip = clip
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.device = device
+        self.dtype = dtype
+        self.callback = callback
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
+        m = check_integer("n_neurons", self.n_neurons, minimum=1)
+        second_layer = check_choice("second_layer", self.second_layer, SECOND_LAYERS)
+        activation = get_activation(self.activation)
+        if second_layer == "analytic" and activation is not None and activation.lifted:
+            raise InvalidInputError(
+                "second_layer must be 'free' or 'shared' for an activation with a linear or constant part: a scale of "
+                f"its argument is none of its value; got 'analytic' with {activation}"
+            )
+        descent = descent_of(self)
+        problem = TrainingProblem(
+            self._inputs(X),
+            targets,
+            beta=self.beta,
+            loss=self._checked_loss(),
+            activation=activation,
+            levels=self.levels,
+        )
+        training = _LatentTraining(problem, m, descent, second_layer, rng)
+        self._descend(training, descent, rng, history, width=m, recorded=training.keep_best, project=training.project)
+        self.network_ = training.best or training.network()
+
+    def _outputs(self, X: FloatArray) -> FloatArray:
+        return self.network_.predict(self._inputs(X))
+
+    @property
+    def layers_(self) -> tuple[TrainedLayer, ...]:
+        """The network as one quadratic layer."""
+        return self._layers_of(self.network_.to_quadratic_form())
+
+
+class StraightThroughRegressor(_StraightThrough, BaselineRegressor):
+    r"""Regression by a network with quantized first-layer weights, trained by the straight-through estimator.
+
+    .. math::
+
+        \min_{w} \sum_i \ell(f(x_i), y_i) + \beta D \sum_j \|\alpha_j\|_1, \qquad
+        f(x) = \sum_j \alpha_j (\tilde x^T q(w_j))(\tilde x^T q(w'_j)) \;\text{or}\;
+        \sum_j \alpha_j \sigma(x^T q(w_j))
+
+    the objective of `TrainingProblem`: forward with levels q(w) of latent real weights w, backward as if they were the
+    latent weights clipped to [-1, 1] (see `straight_through`), which are kept in that range. Latent weights exist
+    during `fit` only.
+
+    Parameters
+    ----------
+    n_neurons : int, default=100
+        m.
+    levels : int, default=2
+        M + 1 values of a first-layer weight; 2 is binary.
+    activation : None, str, (a, b, c) or PolynomialActivation, default=None
+        None is bilinear.
+    second_layer : {"free", "shared", "analytic"}, default="free"
+        * "free": every second-layer weight is trained, a learned scale a neuron.
+        * "shared": one trained number an output (of signs in turn for polynomial activations), as many bits as a
+          network sampled from the relaxation.
+        * "analytic": that times the scales :math:`\langle w, q\rangle / \|q\|^2` of the neuron's latent weights
+          (binary: their mean magnitude), with gradients through them. Not for activations with a linear or
+          constant part.
+    loss : {"squared", "absolute", "huber"} or Loss, default="squared"
+        Summed over samples; of the classes of `qsdp.losses`.
+    beta : float, default=0.1
+        Regularisation, >= 0.
+    constant_column : bool, default=True
+        Append a column of ones, unless the activation has a linear or constant part.
+    learning_rate : float, default=0.1
+        In the units of `BackpropRegressor`.
+    momentum : float, default=0.9
+        From 0 to below 1. The first of Adam's two.
+    clip : float or None, default=1.0
+        See `BackpropRegressor`.
+    optimizer : {"adam", "sgd"}, default="adam"
+    schedule : {"cosine", "constant"}, default="cosine"
+    batch_size : int, default=32
+    n_epochs : int, default=50
+    device : str, optional
+        Of PyTorch, such as "cuda"; the CPU by default.
+    dtype : {"float64", "float32"}, default="float64"
+        Of the training.
+    callback : callable, optional
+        Called with the history after every epoch; training stops when it returns True.
+    verbose : bool, default=False
+        Show a progress bar.
+    random_state : int, Generator, RandomState or None
+        Of start and order of samples.
+
+    Attributes
+    ----------
+    network_ : BilinearNetwork or PolynomialNetwork
+        The network of the epoch with the least objective, int8 weights; it takes `network_inputs`.
+    layers_ : tuple of TrainedLayer
+        The same as one quadratic form of the data.
+    history_ : History
+        The objective of the quantized network, summed over samples, and its score after every epoch.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Defined when X has column names that are all strings.
+
+    Notes
+    -----
+    Bengio, Leonard and Courville, "Estimating or propagating gradients through stochastic neurons" (2013); Courbariaux,
+    Bengio and David, BinaryConnect (2015), for the clipped latent weights; Rastegari et al., XNOR-Net (2016), for the
+    analytic scales. An epoch takes the operations and the memory of `BackpropRegressor`, and as many numbers as latent
+    weights again.
+
+    ``qsdp.certify(model.network_, model.training_problem(X, y, model.network_))`` compares the result with the bound on
+    every network (of a PolynomialNetwork, `qsdp.from_polynomial`).
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> from qsdp.baselines import StraightThroughRegressor
+    >>> X, y = qsdp.datasets.make_planted(n=200, d=6, n_neurons=3, random_state=0)
+    >>> model = StraightThroughRegressor(30, beta=0.1, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.98
+    True
+    >>> model.network_
+    BilinearNetwork(n_neurons=30, n_inputs=7, n_bits=2340, free alpha)
+    >>> certificate = qsdp.certify(model.network_, model.training_problem(X, y, model.network_))
+    >>> certificate.lower_bound < certificate.objective
+    True
+    """
+
+
+class StraightThroughClassifier(_StraightThrough, BaselineClassifier):
+    """Classification by a network with quantized first-layer weights, trained by the straight-through estimator.
+
+    Two classes are one output fitted to -1 and +1, more are one output each, coded for the loss as in
+    `qsdp.QuantizedNetworkClassifier`. Objective, parameters and units are those of `StraightThroughRegressor`.
+
+    Parameters
+    ----------
+    n_neurons : int, default=100
+    levels : int, default=2
+    activation : None, str, (a, b, c) or PolynomialActivation, default=None
+    second_layer : {"free", "shared", "analytic"}, default="free"
+    loss : str or Loss, default="squared"
+        Any of `qsdp.losses.LOSSES`; "logistic" and "cross_entropy" give probabilities.
+    beta : float, default=0.1
+    constant_column : bool, default=True
+    learning_rate : float, default=0.1
+    momentum : float, default=0.9
+    clip : float or None, default=1.0
+    optimizer : {"adam", "sgd"}, default="adam"
+    schedule : {"cosine", "constant"}, default="cosine"
+    batch_size : int, default=32
+    n_epochs : int, default=50
+    device : str, optional
+    dtype : {"float64", "float32"}, default="float64"
+    callback : callable, optional
+    verbose : bool, default=False
+    random_state : int, Generator, RandomState or None
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (C,)
+    network_ : BilinearNetwork or PolynomialNetwork
+    layers_ : tuple of TrainedLayer
+    history_ : History
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Defined when X has column names that are all strings.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from qsdp.baselines import StraightThroughClassifier
+    >>> X, y = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
+    >>> X = StandardScaler().fit_transform(X)
+    >>> model = StraightThroughClassifier(30, second_layer="shared", n_epochs=10, random_state=0)
+    >>> model.fit(X[:400], y[:400]).score(X[400:], y[400:]) > 0.9
+    True
+    >>> model.network_.n_bits == 2 * 30 * 31 + 64
+    True
+    """
