@@ -4,8 +4,9 @@ n = 100 samples of 20 standard Gaussian columns, targets of ten planted neurons 
 another 100 samples to test on; ten draws of the data. "paper" is the program (25) as printed and the covariance (27);
 "qsdp" the tight program, the closed form and the adaptive constant; "polished" and "refitted" start from "qsdp",
 "exact" is the proven optimum over all sizes. "backprop" is stochastic gradient descent with momentum, second layer
-fixed at 1/m, then signs with the scale of section 5.1 (corrected), "straight-through" trains the signs themselves. Learning
-rates are those with the least loss on a fifth of the samples held out, of five a decade apart; that search is timed.
+fixed at 1/m, then signs with the scale of section 5.1 (corrected), "straight-through" trains the signs themselves.
+Learning rates are those with the least loss on a fifth of the samples held out, of five a decade apart; that search is
+timed.
 """
 
 from __future__ import annotations
