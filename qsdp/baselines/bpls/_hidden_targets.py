@@ -42,9 +42,8 @@ def _reciprocal(W: FloatArray) -> FloatArray:
 def _steps(W: FloatArray) -> FloatArray:
     r"""Return :math:`w_i / \|w_i\|^2` as rows, zero for a neuron without influence: its least-squares step for E."""
     squares = np.einsum("ij,ij->i", W, W)
-    largest = float(squares.max(initial=0.0))
-    alive = squares > _TINY * largest
-    scales: FloatArray = np.divide(1.0, squares + _TINY * largest, out=np.zeros_like(squares), where=alive)
+    alive = squares > _TINY * squares.max(initial=0.0)
+    scales: FloatArray = np.divide(1.0, squares, out=np.zeros_like(squares), where=alive)
     steps: FloatArray = W * scales[:, None]
     return steps
 

@@ -66,7 +66,7 @@ class Training(ABC):
         """Return what the history records of the pass, and report it."""
         n_samples, share, layers, seconds = self._current
         loss = self.loss(self._outputs)
-        score = self.score(self._outputs)
+        score = self.score(self._outputs) if math.isfinite(loss) else math.nan
         made = PassReport(n_samples, share, loss, score, self._misses(), seconds, layers)
         self.report.passes.append(made)
         value = self._value(made)

@@ -1,0 +1,207 @@
+"""A.4: activations, their inverses, and those that have none."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from qsdp.baselines.bpls import (
+    ACTIVATIONS,
+    ELU,
+    Identity,
+    InvertibleActivation,
+    LeakyReLU,
+    Sigmoid,
+    Softmax,
+    Softplus,
+    Tanh,
+    get_invertible,
+)
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+
+ELEMENTWISE = [Identity(), Sigmoid(), Tanh(), Softplus(), ELU(), ELU(0.3), LeakyReLU(), LeakyReLU(2.5)]
+EVERY = [*ELEMENTWISE, Softmax()]
+every = pytest.mark.parametrize("activation", EVERY, ids=repr)
+
+
+@pytest.mark.parametrize(
+    ("activation", "formula"),
+    [
+        (Identity(), lambda z: z),
+        (Sigmoid(), lambda z: 1 / (1 + math.exp(-z))),
+        (Tanh(), math.tanh),
+        (Softplus(), lambda z: math.log(1 + math.exp(z))),
+        (ELU(0.3), lambda z: z if z > 0 else 0.3 * (math.exp(z) - 1)),
+        (LeakyReLU(0.2), lambda z: z if z > 0 else 0.2 * z),
+    ],
+    ids=repr,
+)
+def test_a4_values_are_those_of_the_formula(activation: InvertibleActivation, formula: object) -> None:
+    Z = np.linspace(-5, 5, 41)[:, None]
+    expected = [[formula(float(z))] for z in Z[:, 0]]  # type: ignore[operator]
+    np.testing.assert_allclose(activation(Z), expected, rtol=1e-14, atol=1e-15)
+
+
+def test_a4_softmax_is_of_rows() -> None:
+    Z = np.array([[0.0, math.log(3.0)], [1000.0, 1000.0]])
+    np.testing.assert_allclose(Softmax()(Z), [[0.25, 0.75], [0.5, 0.5]], rtol=1e-14)
+
+
+@every
+@given(Z=arrays(np.float64, (3, 4), elements=st.floats(-4, 4)))
+def test_a14_5_round_trip(activation: InvertibleActivation, Z: np.ndarray) -> None:
+    values = activation(Z)
+    assert activation.outside(values, 1e-9) == 0.0
+    back = activation.inverse(values, 1e-9)
+    centred = Z - Z.mean(axis=1, keepdims=True) if isinstance(activation, Softmax) else Z
+    np.testing.assert_allclose(back, centred, atol=1e-11)
+    np.testing.assert_allclose(activation(back), values, rtol=1e-11, atol=1e-15)
+
+
+@every
+@given(
+    P=arrays(np.float64, (3, 2), elements=st.one_of(st.floats(-1e6, 1e6), st.just(math.inf), st.just(-math.inf))),
+    eps=st.floats(1e-9, 0.2),
+)
+def test_a14_5_out_of_domain_inputs_stay_finite(activation: InvertibleActivation, P: np.ndarray, eps: float) -> None:
+    # An unbounded range has unbounded values; infinite ones occur only where a solve failed.
+    if activation.domain[1] == math.inf or isinstance(activation, Softmax):
+        P = np.minimum(P, 1e6)
+    if activation.domain[0] == -math.inf:
+        P = np.maximum(P, -1e6)
+    Z = activation.inverse(P, eps)
+    assert np.isfinite(Z).all()
+    low, high = activation.domain
+    values = activation(Z)
+    assert np.all((values >= low) & (values <= high))
+    inside = (low + eps <= P) & (high - eps >= P)
+    if not isinstance(activation, Softmax):
+        np.testing.assert_allclose(values[inside], P[inside], rtol=1e-9, atol=1e-12)
+        assert activation.outside(P, eps) == pytest.approx(1.0 - inside.mean())
+
+
+@pytest.mark.parametrize(
+    ("activation", "eps", "low", "high"),
+    [
+        (Sigmoid(), 0.1, 0.1, 0.9),
+        (Tanh(), 0.1, -0.9, 0.9),
+        (Softplus(), 0.1, 0.1, math.inf),
+        (ELU(0.5), 0.1, -0.4, math.inf),
+        (Softmax(), 0.1, 0.1, math.inf),
+        (LeakyReLU(), 0.1, -math.inf, math.inf),
+        (Identity(), 0.1, -math.inf, math.inf),
+    ],
+    ids=repr,
+)
+def test_a4_desired_values_are_cut_to_the_range(
+    activation: InvertibleActivation, eps: float, low: float, high: float
+) -> None:
+    P = np.array([[-3.0, -0.45, 0.05, 0.5, 0.95, 3.0]])
+    expected = activation.inverse(np.clip(P, low, high), 1e-12)
+    np.testing.assert_array_equal(activation.inverse(P, eps), expected)
+    assert activation.outside(P, eps) == np.mean((low > P) | (high < P))
+
+
+def test_a4_softplus_inverse_of_large_and_small_values() -> None:
+    P = np.array([[1e-8, 1e-3, 1.0, 50.0, 1e4]])
+    Z = Softplus().inverse(P, 1e-12)
+    np.testing.assert_allclose(Z[0, :3], np.log(np.expm1(P[0, :3])), rtol=1e-12)
+    np.testing.assert_array_equal(Z[0, 3:], P[0, 3:])
+
+
+def test_a4_one_hot_softmax_targets_are_centred() -> None:
+    # log(clip(onehot)) less its mean is c (onehot - 1/J), c = -log(eps).
+    Y = np.eye(4)
+    np.testing.assert_allclose(Softmax().inverse(Y, 1e-3), -math.log(1e-3) * (Y - 0.25), atol=1e-14)
+
+
+def test_a4_default_distances() -> None:
+    assert [Sigmoid().default_eps(50), Tanh().default_eps(7)] == [1e-2, 1e-2]
+    assert Softmax().default_eps(50) == pytest.approx(1e-3)
+    assert Softmax().default_eps(10) == pytest.approx(5e-3)
+    assert ELU(0.01).default_eps(5) == pytest.approx(1e-3)
+    for activation in EVERY:
+        assert activation.check_eps("eps_hidden", activation.default_eps(20)) > 0.0
+
+
+@pytest.mark.parametrize(
+    ("activation", "eps"),
+    [(Sigmoid(), 0.5), (Tanh(), 1.0), (ELU(0.3), 0.3), (Softmax(), 0.5), (Sigmoid(), 7)],
+    ids=repr,
+)
+def test_distance_must_leave_a_range(activation: InvertibleActivation, eps: float) -> None:
+    with pytest.raises(InvalidInputError, match=rf"eps_hidden must be > 0 and < .* for {activation.name}; got {eps}"):
+        activation.check_eps("eps_hidden", eps)
+
+
+@pytest.mark.parametrize("eps", [0.0, -1.0, math.nan, math.inf, "0.1", None, True])
+def test_distance_must_be_positive(eps: object) -> None:
+    with pytest.raises(InvalidInputError, match="eps_target must be a finite number > 0; got"):
+        LeakyReLU().check_eps("eps_target", eps)
+
+
+# -- the registry ------------------------------------------------------------------------------------
+
+
+def test_registry_has_the_activations_of_the_table() -> None:
+    assert set(ACTIVATIONS) == {"identity", "sigmoid", "tanh", "softplus", "elu", "leaky_relu", "softmax"}
+    for name, make in ACTIVATIONS.items():
+        assert get_invertible("activation", name) == make()
+        assert make().name == name
+        low, high = make().domain
+        assert low < high
+    custom = ELU(0.25)
+    assert get_invertible("activation", custom) is custom
+
+
+@pytest.mark.parametrize("name", ["relu", "ReLU"])
+def test_a14_13_relu_is_refused_and_alternatives_named(name: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        get_invertible("activation", name)
+    message = str(caught.value)
+    assert "activation must be invertible" in message
+    assert repr(name) in message
+    assert "maps all negative numbers to 0 and has no inverse" in message
+    for alternative in ACTIVATIONS:
+        assert repr(alternative) in message
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("softminus", "the paper names it and defines it nowhere"),
+        ("relu6", "constant"),
+        ("hardtanh", "constant"),
+        ("sign", "two values"),
+        ("quadratic", "every value twice"),
+        ("gelu", "falls and rises"),
+        ("silu", "falls and rises"),
+    ],
+)
+def test_a4_activations_without_inverse_are_refused_with_the_reason(name: str, reason: str) -> None:
+    with pytest.raises(
+        InvalidInputError, match=rf"activation must be invertible.*'{name}' is not possible: .*{reason}"
+    ):
+        get_invertible("activation", name)
+
+
+def test_unknown_activations_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="did you mean 'sigmoid'"):
+        get_invertible("activation", "sigmoidal")
+    with pytest.raises(InvalidTypeError, match="must be a name or an InvertibleActivation, which has an inverse"):
+        get_invertible("activation", np.tanh)
+    with pytest.raises(InvalidTypeError, match="activation must be one of"):
+        get_invertible("activation", 3)
+
+
+@pytest.mark.parametrize("bad", [0.0, -0.1, math.nan, "1"])
+def test_bad_parameters_of_activations(bad: object) -> None:
+    with pytest.raises(InvalidInputError, match="alpha must be a finite number > 0"):
+        ELU(bad)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="slope must be a finite number > 0"):
+        LeakyReLU(bad)  # type: ignore[arg-type]
