@@ -75,7 +75,7 @@ def test_three_numbers(values: Any) -> None:
         np.array(3),
         np.ones((3, 3)),
         [[1], [2], [3]],
-        object(),
+        object,
         ("1", "2", "3"),
         ("a", 0, 0),
         (1, None, 0),

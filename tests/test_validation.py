@@ -313,7 +313,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "shaping": ["", "none of them", None, 1],
     "refine": ["polished", "", None, 0],
     "tol": [0, -1, -1e-9, np.nan, np.inf, 10**400, *NOT_NUMBERS],
-    "random_state": [-1, 1.5, "0", True, np.nan, [0], object()],
+    "random_state": [-1, 1.5, "0", True, np.nan, [0], object],
     "levels": [129, 1, 0, -2, 2.0, 3.5, True, "2", None, np.nan, np.array([2, 2]), 10**30],
     "activation": ["", "cubic", 0, False, np.array([1.0, 0.0]), (1, 0), (1, 0, 0, 0), (), {}, 1j],
     "allotment": ["", "by size", None, 1],
