@@ -30,8 +30,9 @@ Hidden = tuple[str, int, str]
 class DescentClassifier(BaselineClassifier):
     """What both estimators share: they differ by their layers."""
 
-    #: Networks trained side by side; `MultiStart` sets it.
+    #: Networks trained side by side, and whether they see samples in the same order; `MultiStart` sets them.
     _n_starts = 1
+    _shared_order = True
 
     learning_rate: float
     n_epochs: int
@@ -116,7 +117,7 @@ class DescentClassifier(BaselineClassifier):
 
         def train(epoch: int) -> bool:
             nonlocal waited
-            losses, accuracies = descent.epoch(rng.permutation(samples) if self.shuffle else samples)
+            losses, accuracies = descent.epoch(self._order(samples, rng))
             finite = np.asarray(descent.network.finite()) & np.isfinite(losses)
             self._note_starts(finite, history.n_epochs + 1)
             if self._n_starts > 1 and finite.any():
@@ -138,6 +139,14 @@ class DescentClassifier(BaselineClassifier):
             verbose=self.verbose,
             name=type(self).__name__,
         )
+
+    def _order(self, samples: npt.NDArray[np.intp], rng: np.random.Generator) -> npt.NDArray[np.intp]:
+        """Return the order of an epoch: one, or one of every start."""
+        if not self.shuffle:
+            return samples
+        if self._shared_order:
+            return rng.permutation(samples)
+        return rng.permuted(np.tile(samples, (self._n_starts, 1)), axis=1)
 
     def _figures(self) -> dict[str, float]:
         """Return loss and accuracy on the training data of the only network."""

@@ -14,14 +14,14 @@ from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Descent", "right"]
 
-#: Samples of a block, at the end of which the input layer is updated.
-_BLOCK = 64
+#: Samples of a block, at the end of which the input layer is updated: where starts share them, and where not.
+_SHARED_BLOCK, _OWN_BLOCK = 64, 16
 
 
 def right(decisions: FloatArray, Y: FloatArray) -> npt.NDArray[np.bool_]:
     """Return which samples decisions (..., n, C) classify as targets (n, C) do: the largest, or a single sign."""
     if Y.shape[-1] == 1:
-        signs: npt.NDArray[np.bool_] = (decisions[..., 0] > 0.0) == (Y[:, 0] > 0.5)
+        signs: npt.NDArray[np.bool_] = (decisions[..., 0] > 0.0) == (Y[..., 0] > 0.5)
         return signs
     hits: npt.NDArray[np.bool_] = decisions.argmax(axis=-1) == Y.argmax(axis=-1)
     return hits
@@ -45,10 +45,6 @@ class Descent:
     learning_rate : float
     batch_size : int, default=1
 
-    Notes
-    -----
-    All starts see the samples in the same order: they differ by their starting weights, the one source of variation
-    that the paper names.
     """
 
     def __init__(
@@ -69,32 +65,40 @@ class Descent:
     def epoch(self, order: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
         """Visit the samples in an order.
 
+        Parameters
+        ----------
+        order : ndarray of shape (n,) or (S, n)
+            Numbers of samples: one order for all starts, which is quicker, or one for each.
+
         Returns
         -------
         loss, accuracy : ndarray of shape (S,)
             Means over the samples, each as it is before the step on its batch.
         """
-        block = self.batch_size * max(1, _BLOCK // self.batch_size)
+        length = _SHARED_BLOCK if order.ndim == 1 or self.n_starts == 1 else _OWN_BLOCK
+        block = self.batch_size * max(1, length // self.batch_size)
+        order = order[0] if order.ndim == 2 and self.n_starts == 1 else order
+        n = order.shape[-1]
         loss, hits = np.zeros((2, self.n_starts))
         # A start that diverges must not stop the others, and its parameters tell.
         with np.errstate(all="ignore"):
-            for start in range(0, len(order), block):
-                rows = order[start : start + block]
+            for start in range(0, n, block):
+                rows = order[..., start : start + block]
                 Y = self.Y[rows]
-                decisions = self._block(rows)
+                decisions = self._block(self.X[rows], Y)
                 loss += self.loss.values(decisions, Y).sum(axis=-1)
                 hits += right(decisions, Y).sum(axis=-1)
-        return loss / len(order), hits / len(order)
+        return loss / n, hits / n
 
-    def _block(self, rows: npt.NDArray[np.intp]) -> FloatArray:
+    def _block(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Train on some samples, and return the decisions (S, K, C) before each step."""
-        X, Y = self.X[rows], self.Y[rows]
+        K = X.shape[-2]
         first = self.network.layers[0]
         deferred = DeferredLayer(first.family, first.parameters, X)
-        decisions = np.empty((self.n_starts, *Y.shape))
-        for start in range(0, len(rows), self.batch_size):
-            stop = min(start + self.batch_size, len(rows))
-            decisions[:, start:stop] = self._step(deferred, start, stop, Y[start:stop])
+        decisions = np.empty((self.n_starts, K, Y.shape[-1]))
+        for start in range(0, K, self.batch_size):
+            stop = min(start + self.batch_size, K)
+            decisions[:, start:stop] = self._step(deferred, start, stop, Y[..., start:stop, :])
         deferred.flush()
         return decisions
 

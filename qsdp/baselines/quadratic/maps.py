@@ -79,7 +79,7 @@ class Map(ABC):
 
     @abstractmethod
     def kernel(self, A: FloatArray) -> FloatArray:
-        r"""Return k(a_s, a_t) of shape (B, B): a step on sample t moves value s by -k times rate times E_t.
+        r"""Return k(a_s, a_t) of shape (..., B, B): a step on sample t moves value s by -k times rate times E_t.
 
         Values are linear in the parameters, :math:`\langle \theta, \phi(a) \rangle`, so k is the inner product of
         :math:`\phi(a_s)` with the weighted :math:`\phi(a_t)`; see `DeferredLayer`.
@@ -117,6 +117,11 @@ def outer(E: FloatArray, A: FloatArray) -> FloatArray:
     return product
 
 
+def _products(A: FloatArray) -> FloatArray:
+    products: FloatArray = A @ np.swapaxes(A, -1, -2)
+    return products
+
+
 @dataclass(frozen=True)
 class AffineMap(Map):
     r"""The map :math:`w_k \cdot x + b_k`, plus a constant `shift`."""
@@ -141,7 +146,7 @@ class AffineMap(Map):
 
     def kernel(self, A: FloatArray) -> FloatArray:
         """Return x.x', plus one for a bias."""
-        return A @ A.T + float(self.bias is not None)
+        return _products(A) + float(self.bias is not None)
 
     def triple(self, P: Parameters) -> Triple:
         """Return (0, w, b)."""
@@ -174,7 +179,7 @@ class PowerMap(Map):
 
     def kernel(self, A: FloatArray) -> FloatArray:
         """Return (x * x).(x' * x'), plus one for a bias."""
-        return (A * A) @ (A * A).T + float(self.bias is not None)
+        return _products(A * A) + float(self.bias is not None)
 
     def triple(self, P: Parameters) -> Triple:
         """Return (diag(wb), 0, c)."""
@@ -259,8 +264,8 @@ class FormMap(Map):
     def kernel(self, A: FloatArray) -> FloatArray:
         """Return a polynomial in x.x' and (x * x).(x' * x'), as the coupling has it."""
         factor = COUPLINGS[self.coupling]
-        products = A @ A.T
-        kernel: FloatArray = factor * products * products + (1.0 - factor) * ((A * A) @ (A * A).T)
+        products = _products(A)
+        kernel: FloatArray = factor * products * products + (1.0 - factor) * _products(A * A)
         if self.linear is not None:
             kernel += products
         return kernel + float(self.bias is not None)

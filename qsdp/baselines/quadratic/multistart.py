@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from qsdp._validation import FloatArray, check_choice, check_integer
+from qsdp._validation import FloatArray, check_choice, check_flag, check_integer
 from qsdp.baselines._history import History
 from qsdp.baselines.quadratic._descent_classifier import DescentClassifier, codes_of, sign_code
 from qsdp.classes import choose_classes
@@ -59,13 +59,13 @@ class StartStatistics:
 class MultiStart:
     """Train an estimator from many random starts at once: the weights of all are one array for every layer.
 
-    All starts see the samples in the same order; they differ by their starting weights.
-
     Parameters
     ----------
     estimator : QuadraticLogisticRegression or QuadraticNetworkClassifier
         Its parameters; it is not changed.
     n_starts : int, default=25
+    shared_order : bool, default=False
+        Show samples to all starts in the same order, so that they differ by their starting weights only.
     random_state : int, Generator, RandomState or None
         In place of the estimator's.
 
@@ -88,7 +88,14 @@ class MultiStart:
     100.00 ± 0.00 % (best 100.00, worst 100.00; 25 starts)
     """
 
-    def __init__(self, estimator: DescentClassifier, n_starts: int = 25, *, random_state: RandomState = None) -> None:
+    def __init__(
+        self,
+        estimator: DescentClassifier,
+        n_starts: int = 25,
+        *,
+        shared_order: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         if not isinstance(estimator, DescentClassifier):
             raise InvalidTypeError(
                 "estimator must be a QuadraticLogisticRegression or a QuadraticNetworkClassifier; "
@@ -96,12 +103,13 @@ class MultiStart:
             )
         self.estimator = estimator
         self.n_starts = check_integer("n_starts", n_starts, minimum=2)
+        self.shared_order = check_flag("shared_order", shared_order)
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> MultiStart:
         """Train all starts for the estimator's number of epochs."""
         model: DescentClassifier = clone(self.estimator)
-        model._n_starts = self.n_starts
+        model._n_starts, model._shared_order = self.n_starts, self.shared_order
         model.random_state = self.random_state
         self.diverged_: list[int | None] = [None] * self.n_starts
         model._note_starts = self._note  # type: ignore[method-assign]
