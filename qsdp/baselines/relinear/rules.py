@@ -105,7 +105,7 @@ def parameter_groups(
             "are_weights": [is_weight for _, is_weight, _ in entries],
             "references": [reference for _, _, reference in entries],
         }
-        for (role, decayed), entries in members.items()
+        for (role, decayed), entries in sorted(members.items(), key=lambda item: "rgb".index(item[0][0]))
     ]
 
 

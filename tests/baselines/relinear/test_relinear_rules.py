@@ -1,0 +1,379 @@
+"""ReLinear's update rules against the printed ones (rows B-4, B-5, B-6, B-7, B-15; section 7.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from relinear_reference import Arrays, NumpyOptimizer, fan_backward, fan_forward, relinear_step
+from torch import Tensor, nn
+
+from qsdp.baselines.relinear import CompactLinear, FanLinear, QuadraticNetwork, ReLinear, parameter_groups
+from qsdp.baselines.relinear.rules import VARIANTS, check_rates, check_shrinkage
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+
+X = torch.randn(12, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+Y = torch.randn(12, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+
+
+def network_of(family: str = "fan", seed: int = 0, **options: Any) -> QuadraticNetwork:
+    network = QuadraticNetwork([4, 6, 6, 2], family, dtype=torch.float64, **options)
+    start(network, seed)
+    return network
+
+
+def start(network: nn.Module, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    for module in network.modules():
+        if hasattr(module, "reset_parameters"):
+            if isinstance(module, nn.Linear):
+                with torch.no_grad():
+                    module.weight.normal_(0.0, (2.0 / module.in_features) ** 0.5, generator=generator)
+                    bound = module.in_features**-0.5
+                    module.bias.uniform_(-bound, bound, generator=generator)
+            else:
+                module.reset_parameters(generator)
+
+
+def optimizer_of(kind: str, groups: list[dict[str, Any]], rate: float = 0.01) -> torch.optim.Optimizer:
+    if kind == "adam":
+        return torch.optim.Adam(groups, lr=rate)
+    return torch.optim.SGD(groups, lr=rate, momentum=0.9 if kind == "sgd" else 0.0)
+
+
+def train(network: nn.Module, rule: ReLinear, steps: int) -> list[float]:
+    losses = []
+    for _ in range(steps):
+        rule.zero_grad()
+        loss = (network(X) - Y).square().mean()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# -- B-4, B-5, B-7, B-15: every variant with every optimiser ------------------------------------------
+
+RATES = {"r": 0.03, "g": 0.02, "b": 0.005}
+SHRINKING = {
+    "none": {},
+    "sg": {},
+    "sw-l1": {"alpha_g": 1e-3, "alpha_b": 2e-3},
+    "sw-l2": {"beta_g": 0.05, "beta_b": 0.1},
+    "sw-soft": {"alpha_g": 1e-3, "alpha_b": 2e-3},
+}
+
+
+@pytest.mark.parametrize("kind", ["gd", "sgd", "adam"])
+@pytest.mark.parametrize("variant", sorted(VARIANTS))
+def test_b4_b5_b7_b15_steps_are_the_printed_ones(variant: str, kind: str) -> None:
+    layer = FanLinear(4, 2, dtype=torch.float64)
+    layer.reset_parameters(torch.Generator().manual_seed(0))
+    layer.start_random(0.3, torch.Generator().manual_seed(1))
+    rates = RATES if variant == "sg" else dict.fromkeys("rgb", 0.03)
+    groups = parameter_groups(layer, rates["r"], rates["g"], rates["b"])
+    rule = ReLinear(optimizer_of(kind, groups), variant, **SHRINKING[variant])
+    p: Arrays = {name: parameter.detach().numpy().copy() for name, parameter in layer.named_parameters()}
+    shrunk_g, shrunk_b = (list(SHRINKING[variant].values()) or [0.0, 0.0])[:2]
+    directions = NumpyOptimizer(kind)
+    x, y = X.numpy(), Y.numpy()
+    for _ in range(20):
+        Z, cache = fan_forward(x, p)
+        gradients, _ = fan_backward(2.0 * (Z - y) / Z.size, x, p, cache)
+        relinear_step(p, directions.direction(gradients), variant, rates, shrunk_g, shrunk_b)
+        rule.zero_grad()
+        (layer(X) - Y).square().mean().backward()
+        rule.step()
+    for name, array in p.items():
+        np.testing.assert_allclose(getattr(layer, name).detach().numpy(), array, rtol=0, atol=1e-11, err_msg=name)
+
+
+def test_b4_rates_of_second_factors_and_powers_are_apart() -> None:
+    """With gamma_g = 0 only powers move, with gamma_b = 0 only second factors."""
+    for gamma_g, gamma_b, moving in ((0.0, 0.01, {"wb", "c"}), (0.01, 0.0, {"wg", "bg"})):
+        layer = FanLinear(4, 2, dtype=torch.float64)
+        before = {name: parameter.detach().clone() for name, parameter in layer.named_parameters()}
+        rule = ReLinear(torch.optim.SGD(parameter_groups(layer, 0.01, gamma_g, gamma_b)), "sg")
+        (layer(X) - Y).square().mean().backward()
+        rule.step()
+        moved = {name for name, parameter in layer.named_parameters() if not torch.equal(parameter, before[name])}
+        assert moved == moving | {"wr", "br"}
+
+
+@pytest.mark.parametrize(("variant", "amounts"), [("sw-l1", ("alpha_g", "alpha_b")), ("sw-l2", ("beta_g", "beta_b"))])
+def test_b4_shrinkage_of_g_and_b_is_apart(variant: str, amounts: tuple[str, str]) -> None:
+    for name, still in zip(amounts, ("wb", "wg"), strict=True):
+        layer = still_layer()
+        others = {other: 0.0 for other in amounts if other != name}
+        rule = ReLinear(torch.optim.SGD(parameter_groups(layer, 0.01)), variant, **{name: 0.1}, **others)
+        step_without_gradient(layer, rule)
+        changed = {key for key in ("wg", "wb") if not torch.equal(getattr(layer, key), torch.full((2, 4), 0.5))}
+        assert changed == {"wg", "wb"} - {still}
+
+
+def still_layer() -> FanLinear:
+    """A layer with 0.5 for all quadratic parameters."""
+    layer = FanLinear(4, 2, dtype=torch.float64)
+    with torch.no_grad():
+        for name in ("wg", "bg", "wb", "c"):
+            getattr(layer, name).fill_(0.5)
+    return layer
+
+
+def step_without_gradient(layer: nn.Module, rule: ReLinear) -> None:
+    for parameter in layer.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    rule.step()
+
+
+def test_b5_weights_shrink_biases_do_not() -> None:
+    layer = still_layer()
+    step_without_gradient(layer, ReLinear(torch.optim.SGD(parameter_groups(layer, 0.01)), "sw-l2", beta_g=0.2))
+    assert torch.all(layer.wg == 0.4)
+    assert torch.all(layer.wb == 0.5 * (1.0 - 1e-4))
+    assert torch.all(layer.bg == 0.5)
+    assert torch.all(layer.c == 0.5)
+
+
+@pytest.mark.parametrize(
+    ("variant", "options", "bg", "c"),
+    [
+        ("sw-l1", {"alpha_g": 0.1, "alpha_b": 0.1}, 0.6, 0.4),
+        ("sw-l2", {"beta_g": 0.2, "beta_b": 0.2}, 0.6, 0.4),
+        ("sw-soft", {"alpha_g": 0.1, "alpha_b": 0.7}, 0.6, 0.0),
+    ],
+)
+def test_b5_shrunk_biases_go_to_their_conventional_values(variant: str, options: dict, bg: float, c: float) -> None:
+    layer = still_layer()
+    rule = ReLinear(torch.optim.SGD(parameter_groups(layer, 0.01)), variant, shrink="all", **options)
+    step_without_gradient(layer, rule)
+    assert layer.bg.tolist() == pytest.approx([bg] * 2, abs=1e-15)
+    assert layer.c.tolist() == pytest.approx([c] * 2, abs=1e-15)
+
+
+def test_b5_the_shrinkage_is_no_part_of_the_gradient() -> None:
+    """Momentum and Adam's moments do not see it, and it does not scale with the rate."""
+    for rate in (1e-3, 1e-1):
+        layer = still_layer()
+        rule = ReLinear(torch.optim.Adam(parameter_groups(layer, rate)), "sw-l2", beta_g=0.5, beta_b=0.5)
+        step_without_gradient(layer, rule)
+        assert torch.all(layer.wg == 0.25)
+        assert not any(torch.any(entry["exp_avg"]) for entry in rule.optimizer.state.values())
+
+
+def test_shrinking_bg_to_zero_would_take_the_linear_path_away() -> None:
+    """Erratum E19: the footnote's rule leaves a constant network; ours, towards 1, does not."""
+    outputs = {}
+    for footnote in (True, False):
+        network = network_of()
+        rule = ReLinear(torch.optim.SGD(parameter_groups(network, 0.01)), "sw-l2", beta_g=0.1, beta_b=0.1, shrink="all")
+        for _ in range(200):
+            train(network, rule, 1)
+            if footnote:
+                with torch.no_grad():
+                    for layer in network.layers:
+                        # Undo the step towards 1, and take the footnote's towards 0.
+                        layer.bg.copy_((layer.bg - 0.1) / 0.9).mul_(0.9)
+        outputs[footnote] = float(torch.std(network(X).detach(), dim=0).max())
+    assert outputs[True] < 1e-3 * outputs[False]
+
+
+def test_sw_l1_chatters_and_the_soft_threshold_does_not() -> None:
+    """Rule 6: a weight below alpha changes sign at every step, unless it is cut to zero."""
+    for variant, expected in (("sw-l1", [0.4, -0.6, 0.4]), ("sw-soft", [0.0, 0.0, 0.0])):
+        layer = still_layer()
+        with torch.no_grad():
+            layer.wg.fill_(-0.6)
+        rule = ReLinear(torch.optim.SGD(parameter_groups(layer, 0.01)), variant, alpha_g=1.0, alpha_b=1.0)
+        seen = []
+        for _ in range(3):
+            step_without_gradient(layer, rule)
+            seen.append(layer.wg[0, 0].item())
+        assert seen == pytest.approx(expected, abs=1e-15)
+
+
+def test_beta_one_leaves_minus_one_gradient_step() -> None:
+    """Rule 7."""
+    layer = still_layer()
+    rule = ReLinear(torch.optim.SGD(parameter_groups(layer, 0.01)), "sw-l2", beta_g=1.0, beta_b=1.0)
+    (layer(X) - Y).square().mean().backward()
+    gradient = layer.wg.grad.clone()
+    rule.step()
+    assert torch.allclose(layer.wg, -0.01 * gradient, rtol=1e-13)
+
+
+# -- B-6: groups, schedules, decay -------------------------------------------------------------------
+
+
+def test_b6_three_groups_follow_one_schedule() -> None:
+    network = network_of()
+    rule = ReLinear(torch.optim.SGD(parameter_groups(network, 0.1, 1e-3, 1e-4)), "sg")
+    schedule = torch.optim.lr_scheduler.MultiStepLR(rule.optimizer, [2, 4], 0.1)
+    seen = []
+    for _ in range(5):
+        rates = {group["role"]: group["lr"] for group in rule.optimizer.param_groups}
+        seen.append([rates[role] for role in "rgb"])
+        rule.optimizer.step()
+        schedule.step()
+    expected = np.outer([1.0, 1.0, 0.1, 0.1, 0.01], [0.1, 1e-3, 1e-4])
+    np.testing.assert_allclose(seen, expected, rtol=1e-12)
+    members = {group["role"]: len(group["params"]) for group in rule.optimizer.param_groups}
+    assert members == {"r": 6, "g": 6, "b": 6}
+
+
+def test_b6_every_parameter_is_in_exactly_one_group() -> None:
+    model = nn.Sequential(FanLinear(4, 3), nn.BatchNorm1d(3), CompactLinear(3, 2), nn.Linear(2, 2))
+    groups = parameter_groups(model, 0.1, weight_decay=1e-4)
+    listed = [id(parameter) for group in groups for parameter in group["params"]]
+    assert sorted(listed) == sorted(id(parameter) for parameter in model.parameters())
+    role = {id(parameter): group["role"] for group in groups for parameter in group["params"]}
+    assert role[id(model[1].weight)] == role[id(model[3].bias)] == role[id(model[2].c)] == "r"
+    assert role[id(model[0].c)] == role[id(model[2].wb)] == "b"
+
+
+@pytest.mark.parametrize("decay", ["linear", "all"])
+def test_b7_weight_decay_of_conventional_weights_or_of_everything(decay: str) -> None:
+    layer = still_layer()
+    before = {name: parameter.detach().clone() for name, parameter in layer.named_parameters()}
+    rule = ReLinear(torch.optim.SGD(parameter_groups(layer, 0.1, weight_decay=0.5, decay=decay), lr=0.1), "none")
+    step_without_gradient(layer, rule)
+    for name, parameter in layer.named_parameters():
+        share = 0.95 if decay == "all" or name == "wr" else 1.0
+        assert torch.allclose(parameter, share * before[name], rtol=1e-14), name
+
+
+def test_the_direction_is_that_of_the_parameters_before_the_step() -> None:
+    """With decay in the optimiser, P - alpha sgn(P) - gamma (g + lambda P), all of the same P."""
+    layer = still_layer()
+    groups = parameter_groups(layer, 0.1, weight_decay=0.5, decay="all")
+    rule = ReLinear(torch.optim.SGD(groups, lr=0.1), "sw-l1", alpha_g=0.1, alpha_b=0.1)
+    step_without_gradient(layer, rule)
+    assert layer.wg[0, 0].item() == pytest.approx(0.5 - 0.1 - 0.1 * 0.5 * 0.5, abs=1e-15)
+
+
+# -- 7.4: exactness ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["fan", "fan_compact", "parabolic", "poly2"])
+def test_7_4_1_the_start_is_the_conventional_network(family: str) -> None:
+    quadratic, conventional = network_of(family), network_of("linear")
+    x = X.clone().requires_grad_()
+    outputs, plain = quadratic(x), conventional(x)
+    # Products of the same numbers may be rounded apart, by where in memory they are.
+    assert torch.allclose(outputs, plain, rtol=1e-14, atol=1e-15)
+    weights = torch.randn(12, 2, dtype=torch.float64)
+    first, second = (torch.autograd.grad(values, x, weights)[0] for values in (outputs, plain))
+    assert torch.allclose(first, second, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["gd", "sgd", "adam"])
+@pytest.mark.parametrize("family", ["fan", "fan_compact", "parabolic", "poly2"])
+def test_7_4_2_without_quadratic_rates_the_training_is_the_conventional_one(family: str, kind: str) -> None:
+    quadratic, conventional = network_of(family), network_of("linear")
+    first = ReLinear(optimizer_of(kind, parameter_groups(quadratic, 0.02, 0.0, 0.0)), "sg")
+    second = ReLinear(optimizer_of(kind, parameter_groups(conventional, 0.02)), "none")
+    losses = train(quadratic, first, 60), train(conventional, second, 60)
+    np.testing.assert_allclose(*losses, rtol=1e-12)
+    assert losses[0][-1] < 0.8 * losses[0][0]
+    for layer, plain in zip(quadratic.layers, conventional.layers, strict=True):
+        weight, bias = (getattr(layer, name) for name in layer.conventional)
+        assert torch.allclose(weight, plain.weight, rtol=0, atol=1e-13)
+        assert torch.allclose(bias, plain.bias, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("variant", ["sw-l1", "sw-l2", "sw-soft"])
+def test_7_4_3_shrinking_by_nothing_is_regular_training(variant: str) -> None:
+    """And not conventional training, as the paper says: erratum E15."""
+    runs = []
+    for name in (variant, "none"):
+        network = network_of()
+        kind = {"sw-l2": "beta"}.get(variant, "alpha")
+        options = {} if name == "none" else {f"{kind}_g": 0.0, f"{kind}_b": 0.0}
+        train(network, ReLinear(torch.optim.Adam(parameter_groups(network, 0.01)), name, **options), 40)
+        runs.append(network)
+    states = [torch.cat([parameter.flatten() for parameter in network.parameters()]) for network in runs]
+    assert torch.equal(*states)
+    assert runs[0].layers[0].wg.abs().max() > 0.01
+
+
+def test_7_4_4_adam_notices_rates_not_gradients() -> None:
+    def quadratic_norm(gradient_scale: float, rate_scale: float) -> float:
+        network = network_of()
+        groups = parameter_groups(network, 0.01, 0.01 * rate_scale, 0.01 * rate_scale)
+        rule = ReLinear(torch.optim.Adam(groups), "sg")
+        scaled = [tensor for group in groups if group["role"] != "r" for tensor in group["params"]]
+        for _ in range(50):
+            rule.zero_grad()
+            (network(X) - Y).square().mean().backward()
+            for tensor in scaled:
+                tensor.grad *= gradient_scale
+            rule.step()
+        squares = [(layer.wg.square().sum() + layer.wb.square().sum()).item() for layer in network.layers]
+        return sum(squares) ** 0.5
+
+    plain = quadratic_norm(1.0, 1.0)
+    assert quadratic_norm(0.01, 1.0) == pytest.approx(plain, rel=0.02)
+    assert quadratic_norm(1.0, 0.01) < 0.05 * plain
+
+
+# -- bad input ---------------------------------------------------------------------------------------
+
+
+def sgd(**rates: float) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameter_groups(FanLinear(2, 1), rates.pop("gamma_r", 0.1), **rates))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ReLinear(sgd(), "sg-l1"), "variant must be one of .*; got 'sg-l1'; did you mean"),
+        (lambda: ReLinear("sgd"), "optimizer must be one of PyTorch; got str"),
+        (
+            lambda: ReLinear(torch.optim.SGD(FanLinear(2, 1).parameters())),
+            r"optimizer must be made from parameter_groups\(model, ...\): its groups have no role",
+        ),
+        (lambda: ReLinear(sgd(gamma_g=0.2)), "gamma_g must be at most gamma_r = 0.1, as 'sg' shrinks; got 0.2"),
+        (lambda: ReLinear(sgd(gamma_b=0.01), "none"), "gamma_b must be gamma_r = 0.1 in variant 'none'; got 0.01"),
+        (lambda: ReLinear(sgd(), "sw-l2", beta_g=1.5), "beta_g must be from 0 to 1; got 1.5"),
+        (lambda: ReLinear(sgd(), "sw-l1", alpha_b=-1.0), "alpha_b must be a finite number >= 0; got -1.0"),
+        (
+            lambda: ReLinear(sgd(), "sw-l1", beta_g=0.1),
+            "beta_g must be None in variant 'sw-l1': it belongs to 'sw-l2'; got 0.1",
+        ),
+        (
+            lambda: ReLinear(sgd(), "sg", alpha_g=0.1),
+            "alpha_g must be None in variant 'sg': it belongs to 'sw-l1' and 'sw-soft'; got 0.1",
+        ),
+        (lambda: ReLinear(sgd(), shrink="biases"), "shrink must be one of 'all', 'weights'; got 'biases'"),
+        (lambda: parameter_groups(FanLinear(2, 1), -0.1), "gamma_r must be a finite number >= 0; got -0.1"),
+        (lambda: parameter_groups(FanLinear(2, 1), 0.1, decay="none"), "decay must be one of 'all', 'linear'"),
+        (lambda: check_rates("none", 0.1, 0.01, None), "gamma_g must be None in variant 'none': it belongs to 'sg'"),
+        (lambda: check_rates("sg", 0.1, 0.2, None), "gamma_g must be at most gamma_r = 0.1"),
+    ],
+)
+def test_bad_input(make: Any, message: str) -> None:
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
+        make()
+
+
+def test_defaults_of_rates_and_amounts() -> None:
+    assert check_rates("sg", 0.1, None, None) == pytest.approx((0.1, 0.01, 0.01))
+    assert check_rates("sg", 0.1, 1e-4, None) == (0.1, 1e-4, 1e-4)
+    assert check_rates("sw-l2", 0.1, None, None) == (0.1, 0.1, 0.1)
+    assert check_shrinkage("sw-l2", None, None, 0.9, None) == ("sw-l2", {"g": 0.9, "b": 1e-4})
+    assert set(VARIANTS) == {"none", "sg", "sw-l1", "sw-l2", "sw-soft"}
+
+
+def test_parameters_of_a_schedule_survive(tmp_path: Any) -> None:
+    """The state of the optimiser holds the roles, as PyTorch saves groups whole."""
+    network = network_of()
+    rule = ReLinear(torch.optim.Adam(parameter_groups(network, 0.01, 0.001)), "sg")
+    train(network, rule, 3)
+    torch.save(rule.optimizer.state_dict(), tmp_path / "state.pt")
+    other = ReLinear(torch.optim.Adam(parameter_groups(network_of(), 0.01, 0.001)), "sg")
+    other.optimizer.load_state_dict(torch.load(tmp_path / "state.pt"))
+    assert [group["role"] for group in other.optimizer.param_groups] == ["r", "g", "b"]
+    moments: list[Tensor] = [entry["exp_avg"] for entry in other.optimizer.state.values()]
+    assert len(moments) == 18
