@@ -50,6 +50,7 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-6,
         n_jobs: int | None = None,
         random_state: RandomState = None,
+        verbose: bool = False,
     ) -> None:
         self.n_neurons = n_neurons
         self.beta = beta
@@ -65,6 +66,7 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[FloatArray, npt.NDArray[Any]]:
         try:
@@ -95,6 +97,7 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
             tol=self.tol,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
+            verbose=self.verbose,
         )
         self._expose()
 
@@ -176,6 +179,8 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         Processes for the relaxations of several outputs, threads for sampling, polish and prediction.
     random_state : int, Generator, RandomState or None
         Seed of the sampling.
+    verbose : bool, default=False
+        Show a progress bar for every stage of the fit; see `qsdp.solve_and_sample`.
 
     Attributes
     ----------
@@ -278,6 +283,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         Processes for the relaxations of several outputs, threads for sampling, polish and prediction.
     random_state : int, Generator, RandomState or None
         Seed of the sampling.
+    verbose : bool, default=False
+        Show a progress bar for every stage of the fit; see `qsdp.solve_and_sample`.
 
     Attributes
     ----------

@@ -14,6 +14,7 @@ from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
+from qsdp._progress import SILENT, Stages, shown_stages
 from qsdp._validation import (
     FloatArray,
     check_choice,
@@ -69,6 +70,7 @@ class _CrossValidated:
         tol: float = 1e-6,
         n_jobs: int | None = None,
         random_state: RandomState = None,
+        verbose: bool = False,
     ) -> None:
         self.n_neurons = n_neurons
         self.betas = betas
@@ -87,6 +89,7 @@ class _CrossValidated:
         self.tol = tol
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _fit(self: Any, X: FloatArray, target: FloatArray, y: npt.NDArray[Any]) -> None:
         betas = check_betas(self.betas)
@@ -96,6 +99,7 @@ class _CrossValidated:
         check_solver(self.solver, get_loss(self.loss))
         settings = Settings(check_real("tol", self.tol, strict=True), "two-block", None, None, False)
         check_jobs(self.n_jobs)
+        check_flag("verbose", self.verbose)
         rng = check_random_state(self.random_state)
         inputs = self._inputs(X)
         problem = self._problem(inputs, target)
@@ -113,21 +117,25 @@ class _CrossValidated:
             for (train, test), known, seed in zip(splits, reductions, rng.spawn(len(splits)), strict=True)
         ]
         member = self._member()
-        scores = np.column_stack(
-            Parallel(n_jobs=self.n_jobs)(
-                delayed(_fold_scores)(fold, betas, member, scorer, self.solver, self.evaluate) for fold in folds
+        with shown_stages(self.verbose) as stages, stages.stage("folds"):
+            scores = np.column_stack(
+                Parallel(n_jobs=self.n_jobs)(
+                    delayed(_fold_scores)(fold, betas, member, scorer, self.solver, self.evaluate) for fold in folds
+                )
             )
-        )
         means = scores.mean(axis=1)
         if not np.any(np.isfinite(means)):
             raise InvalidInputError(f"scoring must give finite scores; got {means[0]} for every beta")
         # Of equal scores that of the largest beta: its network is the simplest.
         best = max(np.flatnonzero(means == means[np.isfinite(means)].max()), key=lambda index: betas[index])
-        self.path_ = _path(problem, betas, self.solver, replace(settings, reductions=all_reductions), self.n_jobs)
-        warn_of_gaps(self.path_)
         self.betas_, self.scores_ = betas, scores
         self.beta_, self.best_score_ = float(betas[best]), float(means[best])
-        self.result_ = _sampled(member, self.path_[int(best)], rng, self.n_jobs)
+        with shown_stages(self.verbose) as stages:
+            with stages.stage("path"):
+                everything = replace(settings, reductions=all_reductions)
+                self.path_ = _path(problem, betas, self.solver, everything, self.n_jobs)
+            warn_of_gaps(self.path_)
+            self.result_ = _sampled(member, self.path_[int(best)], rng, self.n_jobs, stages)
         self._expose()
 
     def _problem(self: Any, inputs: FloatArray, target: FloatArray) -> TrainingProblem:
@@ -216,7 +224,9 @@ def _path(
     return path
 
 
-def _sampled(member: Any, relaxation: Relaxation, rng: np.random.Generator, n_jobs: int | None) -> Any:
+def _sampled(
+    member: Any, relaxation: Relaxation, rng: np.random.Generator, n_jobs: int | None, stages: Stages = SILENT
+) -> Any:
     return sample_from(
         relaxation,
         member.n_neurons,
@@ -226,6 +236,7 @@ def _sampled(member: Any, relaxation: Relaxation, rng: np.random.Generator, n_jo
         time_limit=member.time_limit,
         n_jobs=n_jobs,
         rng=rng,
+        stages=stages,
     )
 
 
@@ -293,7 +304,8 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
         a sample, or those of a network made as the final one, refinement included. See the notes.
     n_jobs : int, optional
         Processes, one for a fold at a time; for the final network as in `QuantizedNetworkClassifier`.
-    loss, activation, levels, constant_column, solver, shaping, refine, allotment, time_limit, tol, random_state
+    loss, activation, levels, constant_column, solver, shaping, refine, allotment, time_limit, tol, random_state,
+    verbose
         See `QuantizedNetworkClassifier`. The time limit is that of one refinement.
 
     Attributes
@@ -349,7 +361,8 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
         Number of folds, which are not shuffled, a splitter of scikit-learn, or pairs of training and held-out rows.
     scoring : str, callable or None, default=None
         See scikit-learn; None is the coefficient of determination.
-    loss, activation, levels, constant_column, solver, shaping, refine, allotment, time_limit, tol, random_state
+    loss, activation, levels, constant_column, solver, shaping, refine, allotment, time_limit, tol, random_state,
+    verbose
         See `QuantizedNetworkRegressor`. The time limit is that of one refinement.
 
     Attributes

@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 
 from qsdp._html import result_html
-from qsdp._validation import FloatArray, check_choice, check_integer, check_jobs, check_random_state, check_real
+from qsdp._progress import SILENT, Line, Stages, shown_stages
+from qsdp._validation import (
+    FloatArray,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_jobs,
+    check_random_state,
+    check_real,
+)
 from qsdp.activations import PolynomialActivation
 from qsdp.certificate import Certificate, certify
 from qsdp.exceptions import InvalidInputError
@@ -20,6 +29,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.refinement import ColumnGenerationResult, column_generation, polish, refit
 from qsdp.relaxation import Relaxation, solve_relaxation
+from qsdp.relaxation.backends import takes_callback
 from qsdp.sampling import ALLOTMENTS, MAX_NEURONS, sample_network
 from qsdp.shaping import SHAPINGS, SignCovariance, shape_covariance
 
@@ -29,6 +39,9 @@ REFINEMENTS = ("none", "refit", "polish", "exact")
 
 #: Seconds that a refinement may take unless told otherwise.
 TIME_LIMIT = 60.0
+
+#: Relative gap of refine="exact".
+_EXACT = 1e-6
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
@@ -151,6 +164,7 @@ def solve_and_sample(
     time_limit: float | None = TIME_LIMIT,
     n_jobs: int | None = None,
     random_state: RandomState = None,
+    verbose: bool = False,
 ) -> QSDPResult:
     r"""Train a network with quantized first-layer weights and certify it.
 
@@ -200,6 +214,8 @@ def solve_and_sample(
         `sample_network` and `polish`. None of the results depends on it, unless a time limit ends the polish.
     random_state : int, Generator, RandomState or None
         Seed of the sampling; the rest is deterministic.
+    verbose : bool, default=False
+        Show a progress bar for every stage on the standard error, or in the notebook (where ``ipywidgets`` is needed).
 
     Returns
     -------
@@ -228,17 +244,21 @@ def solve_and_sample(
     check_size(n_neurons, problem)
     if refine == "exact" and problem.beta == 0.0:
         raise InvalidInputError("beta must be > 0 for refine='exact', which prices neurons against beta D; got 0")
-    relaxation = solve_relaxation(problem, solver=solver, tol=tol, n_jobs=n_jobs)
-    return sample_from(
-        relaxation,
-        n_neurons,
-        shaping=shaping,
-        refine=refine,
-        allotment=allotment,
-        time_limit=time_limit,
-        n_jobs=n_jobs,
-        rng=rng,
-    )
+    with shown_stages(check_flag("verbose", verbose)) as stages:
+        with stages.stage("solve", tol) as line:
+            callback = line.closing if stages.shown and takes_callback(solver, problem.loss) else None
+            relaxation = solve_relaxation(problem, solver=solver, tol=tol, n_jobs=n_jobs, callback=callback)
+        return sample_from(
+            relaxation,
+            n_neurons,
+            shaping=shaping,
+            refine=refine,
+            allotment=allotment,
+            time_limit=time_limit,
+            n_jobs=n_jobs,
+            rng=rng,
+            stages=stages,
+        )
 
 
 def check_sampling(n_neurons: int, shaping: str, refine: str, allotment: str, time_limit: float | None) -> None:
@@ -268,25 +288,32 @@ def sample_from(
     time_limit: float | None,
     n_jobs: int | None,
     rng: np.random.Generator,
+    stages: Stages = SILENT,
 ) -> QSDPResult:
     """Do what follows a relaxation in `solve_and_sample`; the settings are checked."""
     problem = relaxation.problem
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
-    with _timed(timings, "shape"):
+    with _timed(timings, "shape"), stages.stage("shape"):
         covariance = shape_covariance(relaxation, method=shaping)
-    with _timed(timings, "sample"):
+    with _timed(timings, "sample"), stages.stage("sample"):
         network = sample_network(covariance, n_neurons, rng, allotment=allotment, n_jobs=n_jobs)
     exact = None
     if refine == "exact":
-        with _timed(timings, "refine"):
+        with _timed(timings, "refine"), stages.stage("refine", _EXACT) as line:
             exact = column_generation(
-                problem, relaxation=relaxation, start=network, time_limit=time_limit, random_state=rng
+                problem,
+                tol=_EXACT,
+                relaxation=relaxation,
+                start=network,
+                time_limit=time_limit,
+                random_state=rng,
+                callback=line.closing,
             )
         network = exact.network
     elif refine != "none":
-        with _timed(timings, "refine"):
-            network = _refined(network, problem, refine, time_limit, rng, n_jobs)
-    with _timed(timings, "certify"):
+        with _timed(timings, "refine"), stages.stage("refine") as line:
+            network = _refined(network, problem, refine, time_limit, rng, n_jobs, line)
+    with _timed(timings, "certify"), stages.stage("certify"):
         certificate = exact.certificate if exact else certify(network, problem, relaxation)
     return QSDPResult(network, certificate, relaxation, covariance, problem, timings, refine, exact)
 
@@ -298,10 +325,12 @@ def _refined(
     time_limit: float | None,
     rng: np.random.Generator,
     n_jobs: int | None,
+    line: Line | None = None,
 ) -> BilinearNetwork:
     if refine == "refit":
         return refit(network, problem)
-    return polish(network, problem, time_limit=time_limit, random_state=rng, n_jobs=n_jobs)
+    callback = None if line is None else line.sweep
+    return polish(network, problem, time_limit=time_limit, random_state=rng, n_jobs=n_jobs, callback=callback)
 
 
 def _check_time_limit(time_limit: float | None) -> None:

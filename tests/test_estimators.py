@@ -49,6 +49,7 @@ PARAMETERS = {
     "tol": 1e-6,
     "n_jobs": None,
     "random_state": None,
+    "verbose": False,
 }
 
 

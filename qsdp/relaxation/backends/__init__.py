@@ -11,7 +11,15 @@ from qsdp.relaxation.backends import clarabel, cvxopt, interior, low_rank, mosek
 from qsdp.relaxation.backends.base import Backend, Settings
 from qsdp.relaxation.instance import Instance
 
-__all__ = ["BACKENDS", "Backend", "Settings", "available_solvers", "check_solver", "choose_backend"]
+__all__ = [
+    "BACKENDS",
+    "Backend",
+    "Settings",
+    "available_solvers",
+    "check_solver",
+    "choose_backend",
+    "takes_callback",
+]
 
 #: In the order in which "auto" tries those that are not of this package.
 BACKENDS: dict[str, Backend] = {
@@ -73,6 +81,12 @@ def check_solver(solver: str, loss: Loss) -> None:
         raise SolverError(refusal)
     if (reason := missing(BACKENDS[solver])) is not None:
         raise UnavailableSolverError(reason)
+
+
+def takes_callback(solver: str, loss: Loss) -> bool:
+    """Return whether a solver tells its progress; "auto" does where a method of this package can do the loss."""
+    asked = [backend for name, backend in BACKENDS.items() if solver in {"auto", name}]
+    return any(backend.certified and _cannot(backend, loss) is None for backend in asked)
 
 
 def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backend:
