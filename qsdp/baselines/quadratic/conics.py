@@ -47,7 +47,7 @@ def classify_conic(form: Any, *, tol: float = 1e-9) -> str:
         if np.abs(half).max() > tol * abs(s0):
             return "line"
         return "empty" if s0 else "plane"
-    unit = max(float(np.abs(half).max()) / size, np.sqrt(abs(s0) / size), np.finfo(float).tiny) or 1.0
+    unit = max(float(np.abs(half).max()) / size, float(np.sqrt(abs(s0) / size))) or 1.0
     S, half, s0 = S / size, half / (size * unit), s0 / (size * unit * unit)
     whole = np.block([[S, half[:, None]], [half[None, :], np.array([[s0]])]])
     minor, determinant = float(np.linalg.det(S)), float(np.linalg.det(whole))
