@@ -231,14 +231,21 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 
 def compared(records: Sequence[Record], ours: str, theirs: str, part: str) -> tuple[float, str]:
-    """Return the mean difference of two methods' accuracies over splits, at the largest m, and its text."""
+    """Return by how many of its standard errors the paired difference of two accuracies is above zero, and a text."""
     found = variants(records)
-    pairs = [max((k for k in found if k[1] == name), default=None) for name in (ours, theirs)]
-    if None in pairs:
+    keys = [max((key for key in found if key[1] == name), default=None) for name in (ours, theirs)]
+    if None in keys:
         return float("nan"), "not measured"
-    first, second = (of(found[key], part) for key in pairs)
-    text = f"{part} {percent(first)} % against {percent(second)} %"
-    return float(first.mean() - second.mean()), text
+    by_split = [{entry["record"].case["split"]: entry[part] for entry in found[key]} for key in keys]
+    common = sorted(set(by_split[0]) & set(by_split[1]))
+    first, second = (np.array([accuracies[split] for split in common]) for accuracies in by_split)
+    if len(common) < 2:
+        return float("nan"), "not measured"
+    differences = first - second
+    # One row decided otherwise in one split is the least that can be told from nothing.
+    error = max(float(differences.std(ddof=1)), 1e-3) / np.sqrt(len(common))
+    text = f"{part} {percent(first)} % against {percent(second)} %, paired difference {percent(differences)} points"
+    return float(differences.mean() / error), text
 
 
 def better_claims(source: str, records: Sequence[Record], theirs: str, *, ours: str = "paper") -> list[Claim]:
@@ -288,10 +295,10 @@ def plot(records: Sequence[Record], path: Path) -> None:
 
     found = variants(records)
     names = list(dict.fromkeys(name for _, name in found))
-    colours = dict(zip(names, plt.get_cmap("tab20").colors, strict=False))
+    colours = dict(zip(names, plt.get_cmap("tab10").colors, strict=False))
     markers = dict(zip(names, "osDP*^v<>X8h", strict=False))
     sizes = sorted({m for m, _ in found})
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharex=True, sharey=True, layout="constrained")
     for ax, part in zip(axes, ("train", "test"), strict=True):
         for (m, name), group in found.items():
             filled = len(sizes) == 1 or m == sizes[-1] or name.startswith("ReLU")

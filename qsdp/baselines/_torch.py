@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._validation import _show
-from qsdp.exceptions import InvalidInputError, UnavailableSolverError
+from qsdp.exceptions import InvalidInputError, MissingPackageError
 
 __all__ = ["check_device", "minibatches", "require_torch", "seeded"]
 
@@ -18,7 +18,7 @@ def require_torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise UnavailableSolverError("this baseline needs PyTorch: pip install 'qsdp[baselines]'") from None
+        raise MissingPackageError("this baseline needs PyTorch: pip install 'qsdp[baselines]'") from None
     return torch
 
 
