@@ -53,9 +53,10 @@ def woodbury_step(
     inner[np.diag_indices_from(inner)] += forgetting * len(X)
     # solve(inner, XP) is K': P and the inner matrix are symmetric.
     K = scipy.linalg.solve(inner, XP, assume_a="pos").T
-    P_next: FloatArray = (P - K @ XP) / forgetting
-    theta_next: FloatArray = theta - K @ (X @ theta - targets)
-    return theta_next, 0.5 * (P_next + P_next.T)
+    P_next = (P - K @ XP) / forgetting
+    # Rounding leaves the product K X P not quite symmetric.
+    symmetric: FloatArray = 0.5 * (P_next + P_next.T)
+    return theta - K @ (X @ theta - targets), symmetric
 
 
 def least_squares(

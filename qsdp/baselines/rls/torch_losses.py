@@ -28,8 +28,8 @@ def squared_loss(outputs: Tensor, targets: Tensor, batch_dim: int = 0) -> Tensor
     return torch.sum((outputs - targets) ** 2) / (2 * outputs.shape[batch_dim])
 
 
-def _per_sample(loss: Callable[..., Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda outputs, targets: loss(outputs, targets, reduction="sum") / len(outputs)
+def _per_sample(loss: Callable[..., Tensor], factor: float = 1.0) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda outputs, targets: loss(outputs, targets, reduction="sum") * (factor / len(outputs))
 
 
 #: The losses of `_functions.loss_and_gradient`, and the mean over elements for comparisons.
@@ -37,6 +37,7 @@ TORCH_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "squared": squared_loss,
     "cross_entropy": _per_sample(F.cross_entropy),
     "absolute": _per_sample(F.l1_loss),
-    "huber": _per_sample(F.huber_loss),
+    # Twice the usual one, as `qsdp.losses.Huber` is.
+    "huber": _per_sample(F.huber_loss, 2.0),
     "mean_squared": F.mse_loss,
 }

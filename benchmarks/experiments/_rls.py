@@ -1,0 +1,231 @@
+"""What the experiments of recursive least squares share: data, training curves as records, and rows of tables."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from benchmarks.experiments._common import grouped
+from qsdp.bench import Claim, Record
+
+SOURCE = "Zhang et al. 2021"
+SPECIFICATION = "prototype of the specification, B.13"
+
+#: Epochs that records keep, from 1.
+EPOCHS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 60, 80, 100, 120, 150)
+
+
+def digits(scale: str = "unit") -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return ``X, X_test, y, y_test`` of scikit-learn's digits, 1437 / 360, pixels in [0, 1] unless scaled."""
+    X, y = load_digits(return_X_y=True)
+    X, X_test, y, y_test = train_test_split(X / 16.0, y, test_size=360, stratify=y, random_state=0)
+    if scale == "standardised":
+        mean, deviation = X.mean(axis=0), X.std(axis=0)
+        deviation[deviation == 0.0] = 1.0
+        X, X_test = (X - mean) / deviation, (X_test - mean) / deviation
+    elif scale == "raw":
+        X, X_test = 16.0 * X, 16.0 * X_test
+    return X, X_test, y, y_test
+
+
+def data_of(X: Any, X_test: Any, y: Any, y_test: Any, shape: Sequence[int] | None = None, n_classes: int = 10) -> Any:
+    """Return a classification's data for `train_network`: one-hot targets, samples of a shape."""
+    import torch
+
+    from qsdp.baselines.rls.harness import Data
+
+    parts = [torch.tensor(np.asarray(part), dtype=torch.float32) for part in (X, X_test)]
+    if shape is not None:
+        parts = [part.reshape(-1, *shape) for part in parts]
+    codes = [torch.eye(n_classes)[torch.as_tensor(part, dtype=torch.long)] for part in (y, y_test)]
+    return Data(parts[0], codes[0], parts[1], codes[1])
+
+
+def perceptron(*sizes: int) -> Callable[[], Any]:
+    """Return what makes a network of ReLU layers."""
+    from torch import nn
+
+    def make() -> Any:
+        parts = [part for a, b in itertools.pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
+        return nn.Sequential(*parts[:-1])
+
+    return make
+
+
+def measure(make_model: Callable[[], Any], data: Any, method: str, **options: Any) -> dict[str, Any]:
+    """Train by one thread; return curves, seconds an epoch, and the numbers that network and optimiser keep."""
+    import torch
+
+    from qsdp.baselines.rls import METHODS, train_network
+    from qsdp.baselines.rls.harness import Method
+
+    torch.set_num_threads(1)
+    kept: list[Any] = []
+
+    def make(model: Any, **chosen: Any) -> Any:
+        kept.extend([model, METHODS[method].make(model, **chosen)])
+        return kept[-1]
+
+    watched = Method(make, METHODS[method].squared_only, METHODS[method].clips)
+    with warnings.catch_warnings():
+        # What diverged is in the record.
+        warnings.simplefilter("ignore")
+        history = train_network(make_model, data, watched, name=method, **options)
+    model, optimizer = kept
+    return summary(history) | {
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "state": state_size(optimizer),
+    }
+
+
+def state_size(optimizer: Any) -> int:
+    """Return how many numbers an optimiser keeps between steps."""
+    import torch
+
+    optimizers = [optimizer, *([optimizer.rest] if getattr(optimizer, "rest", None) else [])]
+    return sum(
+        value.numel()
+        for one in optimizers
+        for state in one.state.values()
+        for value in state.values()
+        if isinstance(value, torch.Tensor)
+    )
+
+
+def summary(history: Any) -> dict[str, Any]:
+    """Return a history at `EPOCHS`; what was not reached is None."""
+    reached = [epoch for epoch in EPOCHS if epoch <= history.n_epochs]
+    curves = {"test": history.extra.get("test", []), "train": history.score, "loss": history.loss}
+    return {
+        **{name: {str(epoch): _rounded(curve[epoch - 1]) for epoch in reached} for name, curve in curves.items()},
+        "best": max(curves["test"], default=None),
+        "diverged": history.diverged,
+        "seconds_per_epoch": float(np.median(history.seconds)) if history.seconds else None,
+    }
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.6g}")
+
+
+# -- tables ---------------------------------------------------------------------------------------------
+
+
+def at(records: Iterable[Record], name: str, epoch: int) -> np.ndarray:
+    """Return a curve's values at an epoch, over repetitions that were so long; nan where they had diverged before."""
+    curves = [(record.measured[name], record.measured["diverged"]) for record in records]
+    return np.array(
+        [_number(curve.get(str(epoch))) for curve, diverged in curves if str(epoch) in curve or diverged is not None]
+    )
+
+
+def best(records: Iterable[Record]) -> np.ndarray:
+    """Return the best test scores over all epochs, over repetitions."""
+    return np.array([_number(record.measured["best"]) for record in records])
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def shown(numbers: np.ndarray, digits: int = 3) -> str:
+    """Return the mean as text, and how many repetitions diverged."""
+    if len(numbers) == 0:
+        return "-"
+    lost = int(np.isnan(numbers).sum())
+    if lost == len(numbers):
+        return "diverged"
+    mean = f"{np.nanmean(numbers):.{digits}f}"
+    return f"{mean} ({lost} of {len(numbers)} diverged)" if lost else mean
+
+
+def printed(number: float | None, digits: int = 3) -> str:
+    """Return a printed number as text."""
+    return "-" if number is None else f"{number:.{digits}f}"
+
+
+def pairs(
+    specified: Sequence[float | None], found: Sequence[np.ndarray], digits: Sequence[int] | None = None
+) -> list[str]:
+    """Return cells "printed | measured" as alternating columns."""
+    places = digits or [3] * len(found)
+    return [
+        cell
+        for number, numbers, place in zip(specified, found, places, strict=True)
+        for cell in (printed(number, place), shown(numbers, place))
+    ]
+
+
+def headings(names: Iterable[str]) -> list[str]:
+    """Return a heading for the specification's and one for the measured number of each."""
+    return [heading for name in names for heading in (f"{name} (spec)", name)]
+
+
+def repetitions(records: Iterable[Record]) -> str:
+    """Return the number of records."""
+    return str(len(list(records)))
+
+
+# -- claims ---------------------------------------------------------------------------------------------
+
+
+def judged(
+    statement: str,
+    source: str,
+    conditions: Mapping[str, bool] | None,
+    figures: str,
+    missing: str = "its cases have not been measured",
+) -> Claim:
+    """Return a claim: reproduced if all of its conditions hold, not if none does, and why."""
+    if conditions is None:
+        return Claim(source, statement, "not measured", figures, missing)
+    failed = [text for text, holds in conditions.items() if not holds]
+    if not failed:
+        return Claim(source, statement, "reproduced", figures)
+    verdict = "not" if len(failed) == len(conditions) else "partly"
+    return Claim(source, statement, verdict, figures, "does not hold: " + "; ".join(failed))
+
+
+def by(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], list[Record]]:
+    """Return records grouped by parameters, empty lists for groups that are missing."""
+    return _Groups(grouped(records, *names))
+
+
+class _Groups(dict[tuple[Any, ...], list[Record]]):
+    def __missing__(self, key: tuple[Any, ...]) -> list[Record]:
+        return []
+
+
+# -- pictures ---------------------------------------------------------------------------------------------
+
+
+def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], path: Path, titles: Mapping[str, str]) -> None:
+    """Draw panels of training loss above and test score below, a column a group, a line a method."""
+    import matplotlib.pyplot as plt
+
+    groups = {group: lines for group, lines in groups.items() if any(lines.values())}
+    figure, axes = plt.subplots(2, len(groups), figsize=(4.5 * len(groups), 6.5), squeeze=False, layout="constrained")
+    for column, (group, lines) in enumerate(groups.items()):
+        for row, name in enumerate(("loss", "test")):
+            axis = axes[row, column]
+            for label, records in lines.items():
+                epochs = [epoch for epoch in EPOCHS if any(str(epoch) in r.measured[name] for r in records)]
+                if epochs:
+                    axis.plot(epochs, [np.nanmean(at(records, name, epoch)) for epoch in epochs], label=label)
+            axis.set_xscale("log")
+            axis.set_xlabel("epoch")
+            if name == "loss":
+                axis.set_yscale("log")
+                axis.set_title(titles.get(group, group))
+            axis.set_ylabel("training loss" if name == "loss" else "test accuracy")
+        axes[0, column].legend(fontsize="small")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

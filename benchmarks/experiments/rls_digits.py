@@ -1,0 +1,173 @@
+"""Figures 2 and 3 of recursive least squares, first column, in kind: a fully connected network on digits.
+
+64-128-10 with ReLU, pixels in [0, 1], minibatches of 128, gradients clipped to a norm of 5, 100 epochs; the same first
+parameters and minibatches for all methods of a seed. "squared" is 1/(2M) times the sum over outputs, of linear outputs
+and one-hot targets. The paper has MNIST; its figures have no numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.experiments import _rls
+from qsdp.bench import Claim, Experiment, Record, Table
+
+#: Label: method, loss, width, options, and the specification's test scores at 1, 5, 20, 100, best, training score at
+#: 100, training loss at 5 and at 100.
+METHODS: dict[str, tuple[str, str, int, dict[str, Any], tuple[float, ...] | None]] = {
+    "Adam": ("adam", "squared", 128, {}, (0.499, 0.898, 0.967, 0.984, 0.985, 0.997, 0.185, 0.0243)),
+    "SGD 1.0": ("sgd", "squared", 128, {"lr": 1.0}, (0.345, 0.767, 0.940, 0.960, 0.983, 0.985, 0.227, 0.0533)),
+    "SGD 0.1": ("sgd", "squared", 128, {"lr": 0.1}, (0.469, 0.851, 0.935, 0.971, 0.977, 0.982, 0.246, 0.0594)),
+    "NAG 0.1": ("nag", "squared", 128, {"lr": 0.1}, None),
+    "AdaGrad 0.01": ("adagrad", "squared", 128, {}, None),
+    "RLS": ("rls", "squared", 128, {}, (0.809, 0.956, 0.982, 0.989, 0.992, 1.000, 0.084, 0.0183)),
+    "RLS+R": ("rls+r", "squared", 128, {}, (0.809, 0.956, 0.982, 0.986, 0.991, 1.000, 0.084, 0.0185)),
+    "RLS+M": ("rls+m", "squared", 128, {}, (0.833, 0.970, 0.981, 0.988, 0.991, 1.000, 0.063, 0.0131)),
+    "RLS+M+R": ("rls+m+r", "squared", 128, {}, (0.833, 0.969, 0.981, 0.988, 0.992, 1.000, 0.063, 0.0133)),
+    "RLS, 512 wide": ("rls", "squared", 512, {}, (0.919, 0.972, 0.987, 0.993, 0.994, 1.000, 0.078, 0.0101)),
+    "Adam, 512 wide": ("adam", "squared", 512, {}, (0.837, 0.953, 0.983, 0.989, 0.991, 1.000, 0.117, 0.0092)),
+    "Adam, entropy": ("adam", "cross_entropy", 128, {}, (0.499, 0.853, 0.939, 0.977, 0.977, 0.997, 1.273, 0.0351)),
+    "HRLS": ("hrls", "cross_entropy", 128, {}, (0.743, 0.894, 0.961, 0.976, 0.976, 1.000, 0.733, 0.0128)),
+    "HRLS+R": ("hrls+r", "cross_entropy", 128, {}, None),
+    "HRLS+M": ("hrls+m", "cross_entropy", 128, {}, None),
+    "HRLS+M+R": ("hrls+m+r", "cross_entropy", 128, {}, (0.788, 0.917, 0.966, 0.975, 0.976, 1.000, 0.446, 0.0081)),
+}
+SEEDS, N_EPOCHS = 5, 100
+COLUMNS = ("test @1", "@5", "@20", "@100", "best", "train @100", "loss @5", "loss @100")
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    """Return a case for each method and seed."""
+    labels = ("Adam", "RLS", "HRLS") if quick else METHODS
+    seeds, epochs = (1, 5) if quick else (SEEDS, N_EPOCHS)
+    return [{"method": label, "seed": seed, "epochs": epochs} for label in labels for seed in range(seeds)]
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    """Train once."""
+    method, loss, width, options, _ = METHODS[case["method"]]
+    data = _rls.data_of(*_rls.digits())
+    return _rls.measure(
+        _rls.perceptron(64, width, 10),
+        data,
+        method,
+        loss=loss,
+        n_epochs=case["epochs"],
+        seed=case["seed"],
+        **options,
+    )
+
+
+def found(records: Sequence[Record]) -> list[np.ndarray]:
+    """Return the measurements of `COLUMNS` over seeds."""
+    curves = [("test", 1), ("test", 5), ("test", 20), ("test", 100), None, ("train", 100), ("loss", 5), ("loss", 100)]
+    return [_rls.best(records) if curve is None else _rls.at(records, *curve) for curve in curves]
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    """Return the specification's numbers beside ours, and what an epoch costs."""
+    rows, costs = [], []
+    for (label,), group in _rls.by(records, "method").items():
+        specified = METHODS[label][4] or (None,) * len(COLUMNS)
+        digits = [3] * 7 + [4]
+        rows.append([label, *_rls.pairs(specified, found(group), digits), _rls.repetitions(group)])
+        first = group[0].measured
+        seconds = np.array([record.measured["seconds_per_epoch"] for record in group])
+        costs.append(
+            [
+                label,
+                f"{1e3 * np.median(seconds):.0f}",
+                f"{first['parameters']:,}",
+                f"{first['state']:,}",
+                str(len(group)),
+            ]
+        )
+    note = (
+        f"Means over seeds; (spec): the {_rls.SPECIFICATION}, three seeds. Minibatches of 128. The paper's curves have "
+        "no numbers."
+    )
+    return [
+        Table("Digits, 64-128-10: accuracy and loss", ["method", *_rls.headings(COLUMNS), "repetitions"], rows, note),
+        Table(
+            "Digits: time and memory",
+            ["method", "ms an epoch", "parameters", "numbers the optimiser keeps", "repetitions"],
+            costs,
+            "Twelve steps of 128 samples, one thread, a shared machine; measuring scores is not counted.",
+        ),
+    ]
+
+
+def plot(records: Sequence[Record], path: Path) -> None:
+    """Draw loss and accuracy against epochs, in the layout of figures 2 and 3."""
+    groups = {(label,): group for (label,), group in _rls.by(records, "method").items()}
+    squared = ("Adam", "SGD 1.0", "RLS", "RLS+R", "RLS+M", "RLS+M+R")
+    hybrid = ("Adam, entropy", "HRLS", "HRLS+R", "HRLS+M", "HRLS+M+R")
+    panels = {
+        title: {label: groups[(label,)] for label in labels if (label,) in groups}
+        for title, labels in (("squared loss", squared), ("cross-entropy, output layer by Adam", hybrid))
+    }
+    _rls.draw_curves(panels, path, {})
+
+
+def claims(records: Sequence[Record]) -> list[Claim]:
+    """Return the claims of section VI-B for fully connected networks, in kind."""
+    groups = _rls.by(records, "method")
+
+    def mean(label: str, name: str, epoch: int) -> float:
+        return float(
+            np.nan_to_num(_rls.at(groups[(label,)], name, epoch), nan=np.inf if name == "loss" else 0.1).mean()
+        )
+
+    made = []
+    for ours, theirs, figure, loss in (("RLS", "Adam", 2, "squared"), ("HRLS", "Adam, entropy", 3, "cross-entropy")):
+        statement = f"{ours} converges faster and better than Adam ({loss} loss), here on digits."
+        if not (groups[(ours,)] and groups[(theirs,)]) or groups[(ours,)][0].case["epochs"] < N_EPOCHS:
+            made.append(_rls.judged(statement, f"{_rls.SOURCE}, Fig. {figure}a", None, ""))
+            continue
+        early = [mean(label, "test", 5) for label in (ours, theirs)]
+        losses = [mean(label, "loss", epoch) for epoch in (5, 100) for label in (ours, theirs)]
+        late = [mean(label, "test", 100) for label in (ours, theirs)]
+        conditions = {
+            "test accuracy is higher after 5 epochs": early[0] > early[1],
+            "training loss is lower after 5 epochs": losses[0] < losses[1],
+            "training loss is lower after 100 epochs": losses[2] < losses[3],
+            "test accuracy is at least as high after 100 epochs": late[0] >= late[1],
+        }
+        figures = (
+            f"test @5 {early[0]:.3f} against {early[1]:.3f}, @100 {late[0]:.3f} against {late[1]:.3f}; "
+            f"loss @100 {losses[2]:.4f} against {losses[3]:.4f}"
+        )
+        made.append(_rls.judged(statement, f"{_rls.SOURCE}, Fig. {figure}a", conditions, figures))
+        improved = f"{ours}+M and {ours}+R improve on {ours}, here on digits."
+        if not (groups[(f"{ours}+M",)] and groups[(f"{ours}+R",)]):
+            made.append(_rls.judged(improved, f"{_rls.SOURCE}, Fig. {figure}a", None, ""))
+            continue
+        plain, momentum, l1 = (mean(f"{ours}{sign}", "loss", 5) for sign in ("", "+M", "+R"))
+        tests = [mean(f"{ours}{sign}", "test", 100) for sign in ("", "+M", "+R")]
+        conditions = {
+            "+M has a lower training loss after 5 epochs": momentum < plain,
+            "+R has a lower training loss after 5 epochs, or a higher test accuracy after 100": l1 < plain
+            or tests[2] > tests[0],
+        }
+        figures = (
+            f"loss @5 {plain:.3f}, +M {momentum:.3f}, +R {l1:.3f}; "
+            f"test @100 {tests[0]:.4f}, +M {tests[1]:.4f}, +R {tests[2]:.4f}"
+        )
+        made.append(_rls.judged(improved, f"{_rls.SOURCE}, Fig. {figure}a", conditions, figures))
+    return made
+
+
+EXPERIMENT = Experiment(
+    name="rls_digits",
+    title="Recursive least squares: fully connected network on digits",
+    source=f"{_rls.SOURCE}, Figures 2 and 3, in kind",
+    cases=cases,
+    run=run,
+    tables=tables,
+    plot=plot,
+    claims=claims,
+)

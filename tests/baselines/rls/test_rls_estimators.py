@@ -1,0 +1,357 @@
+"""The estimators: scikit-learn's checks, both back ends, quantization, divergence and bad input."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from qsdp import QSDPWarning
+from qsdp.baselines.bpls import LeakyReLU
+from qsdp.baselines.rls import RLS, NumpyNetwork, RLSNetworkClassifier, RLSNetworkRegressor, squared_loss
+from qsdp.datasets import load_bundled
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+
+Classifier, Regressor = RLSNetworkClassifier, RLSNetworkRegressor
+both = pytest.mark.parametrize("estimator", [Classifier, Regressor], ids=["classifier", "regressor"])
+
+RNG = np.random.default_rng(0)
+X = RNG.random((90, 4))
+VALUES = np.sin(3.0 * X[:, 0]) - X[:, 1] * X[:, 2]
+LABELS = np.array(["a", "b", "c"])[np.digitize(VALUES, [0.3, 0.6])]
+TARGETS = {Classifier: LABELS, Regressor: VALUES}
+
+
+# -- scikit-learn's own checks -----------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_check_estimator(estimator, backend):
+    options = {} if backend == "numpy" else {"backend": "torch", "n_epochs": 30}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outcomes = check_estimator(estimator(**options), on_skip=None, on_fail=None)
+    failed = [f"{o['check_name']}: {o['exception']!r}" for o in outcomes if o["status"] not in {"passed", "skipped"}]
+    assert not failed, "\n".join(failed)
+    assert {o["check_name"] for o in outcomes if o["status"] == "skipped"} <= {"check_array_api_input"}
+    assert len([o for o in outcomes if o["status"] == "passed"]) >= 50
+
+
+@both
+def test_parameters_are_stored_untouched(estimator):
+    given = {"hidden": [3, 2], "learning_rate": (1.0, 2.0, 3.0), "n_epochs": 7, "device": "cpu"}
+    model = estimator(**given)
+    assert model.get_params() | given == model.get_params()
+    assert model.hidden is given["hidden"]
+    assert clone(model).get_params() == model.get_params()
+
+
+# -- training -----------------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"momentum": 0.5, "l1": 1e-3, "regularize_bias": False},
+        {"forgetting": 0.95, "hidden": (6, 5), "learning_rate": [0.5, 0.7, 0.9], "activation": "tanh"},
+        {"hybrid": True, "adam_learning_rate": 0.01, "activation": "sigmoid", "clip": None},
+        {"hidden": ()},
+    ],
+)
+def test_back_ends_make_the_same_steps(estimator, options):
+    runs = [
+        estimator(**{"hidden": 8, "batch_size": 32, "n_epochs": 5, "random_state": 0, "backend": backend} | options)
+        for backend in ("numpy", "torch")
+    ]
+    for run in runs:
+        run.fit(X, TARGETS[estimator])
+    for ours, theirs in zip(runs[0].thetas_, runs[1].thetas_, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(runs[0].history_.loss, runs[1].history_.loss, rtol=1e-10)
+    assert runs[0].history_.extra == runs[1].history_.extra
+
+
+@pytest.mark.parametrize("loss", ["squared", "cross_entropy", "absolute", "huber"])
+def test_back_ends_make_the_same_hybrid_steps_with_every_loss(loss):
+    estimator = Classifier if loss == "cross_entropy" else Regressor
+    runs = [
+        estimator(5, hybrid=True, loss=loss, batch_size=32, n_epochs=4, random_state=0, backend=backend)
+        for backend in ("numpy", "torch")
+    ]
+    for run in runs:
+        run.fit(X, TARGETS[estimator])
+    for ours, theirs in zip(runs[0].thetas_, runs[1].thetas_, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(runs[0].history_.loss, runs[1].history_.loss, rtol=1e-10)
+
+
+def test_steps_are_those_of_the_optimiser():
+    # From the estimator's own first parameters and minibatches: random_state makes both reproducible.
+    model = Regressor(6, batch_size=32, n_epochs=3, momentum=0.5, random_state=3).fit(X, VALUES)
+    rng = np.random.default_rng(3)
+    first = [rng.uniform(-1 / np.sqrt(n), 1 / np.sqrt(n), (n + 1, m)) for n, m in ((4, 6), (6, 1))]
+    network = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 1)).double()
+    with torch.no_grad():
+        for linear, theta in zip((network[0], network[2]), first, strict=True):
+            linear.weight.copy_(torch.from_numpy(theta[:-1].T))
+            linear.bias.copy_(torch.from_numpy(theta[-1]))
+    optimizer = RLS(network, momentum=0.5)
+    for _ in range(3):
+        order = rng.permutation(90)
+        for rows in (order[:32], order[32:64], order[64:]):
+            optimizer.zero_grad()
+            squared_loss(network(torch.from_numpy(X[rows])), torch.from_numpy(VALUES[rows, None])).backward()
+            optimizer.step()
+    np.testing.assert_allclose(model.predict(X), network(torch.from_numpy(X)).detach().numpy()[:, 0], atol=1e-12)
+
+
+@both
+def test_deterministic(estimator):
+    runs = [estimator(5, n_epochs=3, random_state=1).fit(X, TARGETS[estimator]) for _ in range(2)]
+    for a, b in zip(runs[0].thetas_, runs[1].thetas_, strict=True):
+        np.testing.assert_array_equal(a, b)
+    other = estimator(5, n_epochs=3, random_state=2).fit(X, TARGETS[estimator])
+    assert not np.array_equal(other.thetas_[0], runs[0].thetas_[0])
+
+
+@both
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_single_precision(estimator, backend):
+    double, single = (
+        estimator(8, n_epochs=20, random_state=0, dtype=dtype, backend=backend).fit(X, TARGETS[estimator])
+        for dtype in ("float64", "float32")
+    )
+    assert {theta.dtype.name for theta in single.thetas_} == {"float32"}
+    assert single.history_.loss[-1] == pytest.approx(double.history_.loss[-1], rel=1e-3)
+
+
+def test_learning_rate_of_one_number_is_that_of_the_hidden_layers():
+    number = Regressor((5, 4), learning_rate=0.3, n_epochs=2, random_state=0).fit(X, VALUES)
+    listed = Regressor((5, 4), learning_rate=[0.3, 0.3, 1.0], n_epochs=2, random_state=0).fit(X, VALUES)
+    np.testing.assert_array_equal(number.thetas_[0], listed.thetas_[0])
+    linear = Regressor((), learning_rate=0.3, n_epochs=2, random_state=0).fit(X, VALUES)
+    same = Regressor((), learning_rate=[0.3], n_epochs=2, random_state=0).fit(X, VALUES)
+    np.testing.assert_array_equal(linear.thetas_[0], same.thetas_[0])
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "tanh", "softmax", "softplus", "leaky_relu", LeakyReLU(0.3)])
+def test_inverse_output_activations(activation):
+    data, labels = load_bundled("iris")
+    data = StandardScaler().fit_transform(data)
+    model = Classifier(12, output_activation=activation, batch_size=32, n_epochs=30, random_state=0).fit(data, labels)
+    assert model.score(data, labels) > 0.9
+    # The recorded loss is that of the linear outputs.
+    linear = NumpyNetwork(model.thetas_, "relu").outputs(data)
+    function = model.layers_[-1].activation
+    desired = function.inverse(np.eye(3)[np.unique(labels, return_inverse=True)[1]], 1e-3)
+    assert model.history_.loss[-1] == pytest.approx(np.sum((linear - desired) ** 2) / (2 * len(data)))
+    np.testing.assert_allclose(model._outputs(data), function(linear))
+
+
+def test_regression_through_an_output_activation():
+    y = 1.0 / (1.0 + np.exp(-4.0 * (VALUES - 0.5)))
+    model = Regressor(16, output_activation="sigmoid", batch_size=32, n_epochs=60, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert np.all((model.predict(X) > 0.0) & (model.predict(X) < 1.0))
+
+
+def test_several_targets():
+    Y = np.column_stack([VALUES, -VALUES, X[:, 0]])
+    model = Regressor(32, activation="tanh", batch_size=16, n_epochs=100, random_state=0).fit(X, Y)
+    assert model.predict(X).shape == (90, 3)
+    assert model.score(X, Y) > 0.9
+
+
+def test_history():
+    seen = []
+
+    def callback(history):
+        seen.append(history.n_epochs)
+        return history.n_epochs == 3
+
+    model = Classifier(5, n_epochs=10, random_state=0, callback=callback).fit(X, LABELS)
+    assert seen == [1, 2, 3]
+    assert model.history_.stopped == "callback"
+    assert len(model.history_.loss) == len(model.history_.seconds) == len(model.history_.extra["clipped"]) == 3
+    assert model.history_.accuracy[-1] == model.score(X, LABELS)
+    regressor = Regressor(5, n_epochs=2, random_state=0).fit(X, VALUES)
+    assert regressor.history_.score[-1] == pytest.approx(regressor.score(X, VALUES))
+
+
+def test_verbose(capsys):
+    Classifier(5, n_epochs=2, random_state=0, verbose=True).fit(X, LABELS)
+    assert "RLSNetworkClassifier" in capsys.readouterr().out
+
+
+def test_share_of_clipped_steps():
+    wild = Classifier(5, n_epochs=2, clip=1e-6, random_state=0).fit(X, LABELS)
+    tame = Classifier(5, n_epochs=2, clip=1e6, random_state=0).fit(X, LABELS)
+    assert wild.history_.extra["clipped"] == [1.0, 1.0]
+    assert tame.history_.extra["clipped"] == [0.0, 0.0]
+
+
+# -- divergence ---------------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_divergence_stops_with_epoch_and_suggestion_and_keeps_the_history(estimator, backend):
+    wild = 1e3 * X
+    model = estimator(20, clip=None, batch_size=16, n_epochs=50, random_state=0, learning_rate=10.0, backend=backend)
+    with pytest.warns(QSDPWarning, match=r"training diverged in epoch \d+ .*try inputs in \[0, 1\] or standardised, c"):
+        model.fit(wild, TARGETS[estimator])
+    history = model.history_
+    assert history.stopped == "diverged"
+    assert history.diverged == history.n_epochs + 1 <= 50
+    assert np.all(np.isfinite(history.loss))
+    assert all(np.all(np.isfinite(theta)) for theta in model.thetas_)
+    assert len(model.predict(wild)) == 90
+
+
+# -- layers and quantization ---------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("options", [{"hidden": (6, 3)}, {"hidden": ()}, {"output_activation": "sigmoid"}])
+def test_layers_compute_what_the_estimator_does(estimator, options):
+    y = TARGETS[estimator] if estimator is Classifier else np.clip(VALUES, 0.0, 1.0)
+    model = estimator(**{"hidden": 5, "n_epochs": 3, "random_state": 0} | options).fit(X, y)
+    H = X
+    for layer in model.layers_:
+        H = layer.predict(H)
+    np.testing.assert_allclose(H, model._outputs(X), atol=1e-13)
+
+
+@both
+def test_quantize(estimator):
+    model = estimator(4, n_epochs=30, batch_size=32, random_state=0).fit(X, TARGETS[estimator])
+    chain = model.quantize(X, 2000, random_state=0)
+    assert len(chain.matches) == 2
+    assert all(match.certificate.lower_bound <= match.certificate.objective for match in chain.matches)
+    assert chain.predict(X).shape == model._outputs(X).shape
+    # Affine layers are representable: the relaxation's match is as close as the regularisation lets it be.
+    assert chain.matches[0].relaxed_error < 0.2
+
+
+def test_linear_model_is_one_quadratic_form():
+    model = Regressor((), n_epochs=20, random_state=0).fit(X, VALUES)
+    np.testing.assert_allclose(model.to_quadratic_form().predict(X), model.predict(X), atol=1e-13)
+    deep = Regressor(3, n_epochs=2, random_state=0).fit(X, VALUES)
+    with pytest.raises(AttributeError, match="to_quadratic_form") as error:
+        deep.to_quadratic_form()
+    assert "chain of 2 layers" in str(error.value.__cause__)
+
+
+# -- bad input ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options", "message"),
+    [
+        (Classifier, {"loss": "cross_entropy"}, "loss 'cross_entropy' is excluded by the derivation .*hybrid=True"),
+        (Regressor, {"loss": "huber"}, "loss 'huber' is excluded by the derivation of recursive least squares"),
+        (Classifier, {"loss": "huber", "hybrid": True}, "loss must be one of 'cross_entropy', 'squared'"),
+        (Regressor, {"loss": "cross_entropy"}, "loss must be one of 'absolute', 'huber', 'squared'"),
+        (Classifier, {"output_activation": "relu"}, "output_activation must be invertible.*has no inverse"),
+        (Classifier, {"output_activation": "softmx"}, "did you mean 'softmax'"),
+        (Regressor, {"output_activation": "softmax"}, "output_activation 'softmax' needs two outputs"),
+        (
+            Classifier,
+            {"output_activation": "softmax", "loss": "cross_entropy", "hybrid": True},
+            "output_activation must be 'identity' with loss 'cross_entropy'",
+        ),
+        (Classifier, {"output_activation": "sigmoid", "eps_target": 0.5}, "eps_target must be > 0 and < 0.5"),
+        (Classifier, {"hidden": (), "hybrid": True}, "hybrid=True trains hidden layers by RLS and needs one"),
+        (Classifier, {"hidden": 0}, "hidden must be an integer >= 1; got 0"),
+        (Classifier, {"hidden": (4, 2.5)}, "hidden must be an integer >= 1; got 2.5"),
+        (Classifier, {"activation": "rellu"}, "activation must be one of .*did you mean 'relu'"),
+        (Classifier, {"learning_rate": -1.0}, "learning_rate must be a finite number > 0"),
+        (Classifier, {"learning_rate": [1.0]}, "learning_rate must be one number, of the hidden layers, or 2"),
+        (Classifier, {"learning_rate": [1.0, np.nan]}, "learning_rate must be a finite number > 0; got nan"),
+        (Classifier, {"ratio": -0.1}, "ratio must be a finite number >= 0"),
+        (Classifier, {"forgetting": 0.0}, "forgetting must be a finite number > 0"),
+        (Classifier, {"momentum": 1.0}, "momentum must be a number >= 0 and < 1"),
+        (Classifier, {"l1": np.inf}, "l1 must be a finite number >= 0"),
+        (Classifier, {"initial_inverse": 0}, "initial_inverse must be a finite number > 0"),
+        (Classifier, {"trace_guard": "yes"}, "trace_guard must be True or False"),
+        (Classifier, {"clip": -5.0}, "clip must be a finite number > 0"),
+        (Classifier, {"adam_learning_rate": 0.0}, "adam_learning_rate must be a finite number > 0"),
+        (Classifier, {"n_epochs": 0}, "n_epochs must be an integer >= 1"),
+        (Classifier, {"batch_size": 1.5}, "batch_size must be an integer >= 1"),
+        (Classifier, {"dtype": "float16"}, "dtype must be one of 'float32', 'float64'"),
+        (Classifier, {"backend": "jax"}, "backend must be one of 'numpy', 'torch'"),
+        (Classifier, {"device": "cpu"}, "device must be None with backend='numpy'"),
+        (Classifier, {"device": "toaster", "backend": "torch"}, "device must be a torch device"),
+        (Classifier, {"verbose": 1}, "verbose must be True or False"),
+        (Classifier, {"callback": 3}, "callback must be callable or None"),
+        (Classifier, {"random_state": "x"}, "random_state must be"),
+        (Classifier, {"hybrid": 1}, "hybrid must be True or False"),
+    ],
+)
+def test_bad_parameters_are_refused_before_any_work(estimator, options, message, monkeypatch):
+    monkeypatch.setattr(NumpyNetwork, "forward", lambda *_: pytest.fail("training started"))
+    model = estimator(**options)
+    with pytest.raises(InvalidInputError, match=message):
+        model.fit(X, TARGETS[estimator])
+    assert not hasattr(model, "thetas_")
+
+
+@both
+def test_bad_data(estimator):
+    y = TARGETS[estimator]
+    with pytest.raises(InvalidInputError, match="NaN"):
+        estimator().fit(np.where(X > 0.99, np.nan, X), y)
+    with pytest.raises(InvalidInputError):
+        estimator().fit(X, y[:-1])
+    with pytest.raises(InvalidInputError, match="y to be passed"):
+        estimator().fit(X, None)
+    with pytest.raises(InvalidTypeError):
+        estimator().fit(scipy.sparse.csr_array(X), y)
+    with pytest.raises(NotFittedError):
+        estimator().predict(X)
+    with pytest.raises(NotFittedError):
+        estimator().quantize(X)
+    with pytest.raises(ValueError, match="3 features"):
+        estimator(3, n_epochs=1).fit(X, y).predict(X[:, :3])
+
+
+def test_one_class_is_refused():
+    with pytest.raises(InvalidInputError, match="only one class"):
+        Classifier().fit(X, np.zeros(90))
+
+
+def test_estimators_do_without_torch():
+    code = """
+import sys, importlib.abc
+class NoTorch(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] == 'torch':
+            raise ImportError('no torch')
+sys.meta_path.insert(0, NoTorch())
+import numpy as np
+from qsdp.baselines import rls
+from qsdp.exceptions import QSDPError
+X = np.eye(4)
+rls.RLSNetworkRegressor(3, n_epochs=2).fit(X, X[:, 0]).quantize(X, 10)
+for call in (lambda: rls.RLSNetworkRegressor(3, backend='torch').fit(X, X[:, 0]), lambda: rls.RLS):
+    try:
+        call()
+    except QSDPError as error:
+        print(error)
+assert 'torch' not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("PyTorch: pip install 'qsdp[baselines]'") == 2

@@ -1,0 +1,119 @@
+"""The comparison of optimisers: same start, same minibatches, same loss."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from qsdp import QSDPWarning
+from qsdp.baselines.rls import METHODS, compare_optimizers, squared_loss, train_network
+from qsdp.baselines.rls.harness import Data, Method, classification, evaluate
+from qsdp.exceptions import InvalidInputError
+
+
+def data(n=96):
+    g = torch.Generator().manual_seed(0)
+    X = torch.rand(n, 5, generator=g)
+    targets = torch.eye(3)[(3 * X[:, 0]).long()]
+    return Data(X[:64], targets[:64], X[64:], targets[64:])
+
+
+def network():
+    return nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+class Frozen(torch.optim.Optimizer):
+    """Records what it is given."""
+
+    def __init__(self, model):
+        super().__init__(model.parameters(), {})
+        self.model, self.gradients = model, []
+
+    def step(self):
+        self.gradients.append([p.grad.clone() for p in self.model.parameters()])
+
+
+def test_start_and_minibatches_are_the_same_for_all_methods():
+    kept = []
+
+    def make(model):
+        kept.append(Frozen(model))
+        return kept[-1]
+
+    method = Method(make)
+    compare_optimizers(network, data(), {"a": method, "b": method}, n_epochs=2, batch_size=20, clip=None, seed=4)
+    train_network(network, data(), method, n_epochs=2, batch_size=20, clip=None, seed=5)
+    first, second, other = (optimizer.gradients for optimizer in kept)
+    assert len(first) == 2 * 4
+    assert all(torch.equal(a, b) for x, y in zip(first, second, strict=True) for a, b in zip(x, y, strict=True))
+    assert not torch.equal(first[0][0], other[0][0])
+
+
+def test_all_methods_train_and_record_curves():
+    squared = compare_optimizers(network, data(), METHODS.keys() - {"none"}, n_epochs=3, batch_size=16)
+    assert set(squared) == {
+        *("sgd", "nag", "adagrad", "adam", "rls", "rls+m", "rls+r", "rls+m+r", "hrls", "hrls+m", "hrls+r", "hrls+m+r")
+    }
+    for history in squared.values():
+        assert history.loss[-1] < history.loss[0]
+        assert len(history.seconds) == len(history.score) == len(history.extra["test"]) == 3
+        assert len(history.extra["test_loss"]) == 3
+    assert len({tuple(history.loss) for history in squared.values()}) == len(squared)
+
+
+def test_recorded_numbers_are_those_of_the_model():
+    made = []
+
+    def make_model():
+        made.append(network())
+        return made[-1]
+
+    d = data()
+    history = train_network(make_model, d, "rls", n_epochs=2, batch_size=16)
+    outputs = evaluate(made[0], d.X)
+    assert history.loss[-1] == pytest.approx(float(squared_loss(outputs, d.targets)))
+    assert history.score[-1] == classification(outputs, d.targets)
+    assert history.extra["test"][-1] == classification(evaluate(made[0], d.X_test), d.targets_test)
+    assert made[0].training
+
+
+@pytest.mark.parametrize("name", ["rls", "rls+m+r"])
+def test_losses_that_the_derivation_excludes_are_refused(name):
+    with pytest.raises(InvalidInputError, match=r"loss 'cross_entropy' is excluded by the derivation .*hybrid 'hrls'"):
+        train_network(network, data(), name, loss="cross_entropy")
+    codes = data()
+    codes = Data(codes.X, codes.targets.argmax(1), codes.X_test, codes.targets_test.argmax(1))
+    history = train_network(network, codes, name.replace("rls", "hrls"), loss="cross_entropy", n_epochs=5)
+    assert history.loss[-1] < history.loss[0]
+
+
+def test_divergence_keeps_the_history():
+    with pytest.warns(QSDPWarning, match="training diverged in epoch .*try inputs"):
+        history = train_network(network, data(), "rls", n_epochs=60, lr=1e4, clip=None)
+    assert history.diverged == history.n_epochs + 1
+    with pytest.warns(QSDPWarning, match="training diverged in epoch .*try a smaller lr"):
+        assert train_network(network, data(), "sgd", n_epochs=60, lr=1e6, clip=None).stopped == "diverged"
+
+
+def test_clipping_is_the_same_for_all():
+    # One step of gradient descent, by either optimiser: ratio 0 is SGD.
+    histories = compare_optimizers(network, data(), ["sgd"], n_epochs=1, batch_size=64, lr=1.0, clip=0.1)
+    ours = train_network(network, data(), "rls", n_epochs=1, batch_size=64, ratio=0.0, clip=0.1)
+    assert ours.loss == pytest.approx(histories["sgd"].loss, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "addam"}, "method must be one of .*did you mean 'adam'"),
+        ({"loss": "mse"}, "loss must be one of"),
+        ({"n_epochs": 0}, "n_epochs must be an integer >= 1"),
+        ({"batch_size": 0}, "batch_size must be an integer >= 1"),
+        ({"seed": -1}, "seed must be an integer >= 0"),
+        ({"method": "hrls", "make_model": nn.ReLU}, "the hybrid leaves the last Linear module to Adam"),
+    ],
+)
+def test_bad_input(options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        train_network(**{"make_model": network, "data": data(), "method": "adam", "n_epochs": 1} | options)
