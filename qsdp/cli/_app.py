@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import qsdp
+from qsdp.cli._bench import bench
 from qsdp.cli._certify import certify
 from qsdp.cli._datasets import datasets
 from qsdp.cli._demo import demo
@@ -51,5 +52,5 @@ app = typer.Typer(
 )
 
 app.callback()(_main)
-for command in (demo, fit, predict, resample, certify, datasets):
+for command in (demo, fit, predict, resample, certify, datasets, bench):
     app.command()(command)

@@ -1,0 +1,106 @@
+"""The methods of this package: networks from the relaxation, and the relaxation itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._validation import FloatArray
+from qsdp.bench.uci.method import Folds, Method
+from qsdp.certificate import Certificate
+from qsdp.classes import choose_classes
+from qsdp.estimators import QuantizedNetworkClassifier
+from qsdp.estimators_cv import QuantizedNetworkClassifierCV
+from qsdp.weights import FLOAT_BITS
+
+__all__ = ["CONVEX"]
+
+#: Betas on the path from the largest useful one to a thousandth of it.
+_N_BETAS = 8
+#: Relative gap of the relaxations: far below the noise of a split.
+_TOL = 1e-4
+#: The regularisation of the paper's figures 3, 5 and 6.
+_PAPER_BETA = 10.0
+#: Seconds of a polish.
+_POLISH_SECONDS = 60.0
+
+
+def _selected(n_neurons: int, *, evaluate: str = "network", **options: Any) -> Any:
+    """Return what builds a network of a beta chosen on the folds."""
+
+    def build(folds: Folds, seed: int) -> QuantizedNetworkClassifierCV:
+        return QuantizedNetworkClassifierCV(
+            n_neurons,
+            betas=_N_BETAS,
+            cv=folds,
+            evaluate=evaluate,
+            allotment="proportional",
+            tol=_TOL,
+            random_state=seed,
+            **options,
+        )
+
+    return build
+
+
+def _fixed(folds: Folds, seed: int) -> QuantizedNetworkClassifier:
+    return QuantizedNetworkClassifier(2500, beta=_PAPER_BETA, allotment="proportional", tol=_TOL, random_state=seed)
+
+
+class RelaxationClassifierCV(QuantizedNetworkClassifierCV):
+    """Classification by the relaxation itself: a quadratic function with real coefficients, no network."""
+
+    def _output(self, X: Any) -> FloatArray:
+        outputs: FloatArray = self.result_.relaxation.predict(self._inputs(np.asarray(X, dtype=np.float64)))
+        return outputs
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the labels that the relaxation's outputs stand for."""
+        labels: npt.NDArray[Any] = self.classes_[choose_classes(self._output(X))]
+        return labels
+
+
+def _relaxation(folds: Folds, seed: int) -> RelaxationClassifierCV:
+    return RelaxationClassifierCV(250, betas=_N_BETAS, cv=folds, allotment="proportional", tol=_TOL, random_state=seed)
+
+
+def _network_bits(model: QuantizedNetworkClassifier) -> int:
+    return int(model.network_.n_bits)
+
+
+def _form_bits(model: QuantizedNetworkClassifier) -> int:
+    """Return the bits of the symmetric matrices, one for each output."""
+    side = model.result_.problem.n_features
+    return FLOAT_BITS * (side * (side + 1) // 2) * model.result_.problem.n_outputs
+
+
+def _certificate(model: QuantizedNetworkClassifier, X: FloatArray, y: npt.NDArray[np.intp]) -> Certificate:
+    return model.certificate_
+
+
+def _beta(model: QuantizedNetworkClassifier) -> dict[str, float]:
+    return {"beta": float(model.result_.problem.beta), "neurons": float(model.network_.n_neurons)}
+
+
+def _network(name: str, what: str, build: Any) -> Method:
+    return Method(name, what, build, _network_bits, quantized=True, certify=_certificate, chosen=_beta)
+
+
+CONVEX = (
+    _network("qsdp-250", "250 sampled bilinear neurons, binary", _selected(250)),
+    _network("qsdp-2500", "2500 sampled bilinear neurons, binary", _selected(2500)),
+    _network("qsdp-beta-10", "the same with the paper's beta = 10, not chosen", _fixed),
+    _network("qsdp-4-levels", "2500 sampled bilinear neurons, four levels", _selected(2500, levels=4)),
+    _network("qsdp-polynomial", "2500 sampled neurons of the ReLU-like polynomial", _selected(2500, activation="relu")),
+    _network(
+        "qsdp-refit", "2500 sampled, second layer chosen anew", _selected(2500, evaluate="relaxation", refine="refit")
+    ),
+    _network(
+        "qsdp-polish",
+        "250 sampled, bits improved one by one",
+        _selected(250, evaluate="relaxation", refine="polish", time_limit=_POLISH_SECONDS),
+    ),
+    Method("relaxation", "the relaxation's own quadratic form, float", _relaxation, _form_bits, chosen=_beta),
+)

@@ -1,0 +1,103 @@
+"""The critical-difference picture: mean ranks on a line, and bars over methods that do not differ."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from qsdp.bench.uci.critical_difference import Comparison
+
+__all__ = ["draw_comparison"]
+
+#: Inches: of a line of text, of a bar, of the line of ranks, and of the margins beside it.
+_ROW, _BAR, _AXIS, _MARGIN = 0.24, 0.13, 6.0, 2.3
+#: Inches above the line of ranks (title, numbers, ruler) and below it before the first bar.
+_HEAD, _GAP = 1.0, 0.14
+
+
+def draw_comparison(comparison: Comparison, path: Path, title: str = "") -> None:
+    """Draw mean ranks with labels left and right, bars of `Comparison.groups`, and Nemenyi's difference as a ruler.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    path : Path
+        Of a PNG, PDF or SVG file.
+    title : str, default=""
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    k = len(comparison.methods)
+    groups = comparison.groups()
+    lanes = _lanes(groups)
+    depth = _GAP + _BAR * (1 + max(lanes, default=-1)) + 0.1
+    n_left = math.ceil(k / 2)
+    width, height = _AXIS + 2 * _MARGIN, _HEAD + depth + _ROW * n_left + 0.35
+    figure = Figure(figsize=(width, height), dpi=150)
+    FigureCanvasAgg(figure)
+    ax = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    ax.set(xlim=(-_MARGIN, _AXIS + _MARGIN), ylim=(-(height - _HEAD), _HEAD))
+    ax.axis("off")
+
+    def place(rank: float) -> float:
+        return _AXIS * (rank - 1.0) / (k - 1.0)
+
+    _scale(ax, k, place)
+    if title:
+        ax.text(_AXIS / 2, _HEAD - 0.1, title, ha="center", va="top", fontsize=11)
+    _ruler(ax, comparison, place)
+    for (first, last), lane in zip(groups, lanes, strict=True):
+        y = -_GAP - _BAR * lane
+        ends = [place(float(comparison.mean_ranks[index])) for index in (first, last)]
+        ax.plot([ends[0] - 0.05, ends[1] + 0.05], [y, y], color="black", lw=3.5, solid_capstyle="butt", gid="group")
+    for index, name in enumerate(comparison.methods):
+        rank = float(comparison.mean_ranks[index])
+        left = index < n_left
+        # From the outside in, so that no line crosses another.
+        y = -depth - _ROW * (index if left else k - 1 - index)
+        edge, align = (-0.12, "right") if left else (_AXIS + 0.12, "left")
+        ax.plot([place(rank), place(rank), edge], [0.0, y, y], color="0.35", lw=0.9)
+        number = f"{rank:.2f}"
+        label = f"{name}  {number}" if left else f"{number}  {name}"
+        ax.text(edge + (-0.06 if left else 0.06), y, label, ha=align, va="center", fontsize=9.5, gid="label")
+    note = (
+        f"{comparison.n_sets} data sets, mean rank of test accuracy (1 is best). Bars: no pair differs at "
+        f"{100 * comparison.level:g} % (Wilcoxon, Holm). Friedman p = {comparison.friedman_p:.1g}."
+    )
+    ax.text(_AXIS / 2, -(height - _HEAD) + 0.1, note, ha="center", va="bottom", fontsize=8, color="0.3")
+    figure.savefig(path)
+
+
+def _lanes(groups: list[tuple[int, int]]) -> list[int]:
+    """Return lines for bars so that none touches another; a run begins where an earlier one may still go on."""
+    ends: list[int] = []
+    lanes = []
+    for first, last in groups:
+        lane = next((number for number, end in enumerate(ends) if end < first), len(ends))
+        ends[lane : lane + 1] = [last]
+        lanes.append(lane)
+    return lanes
+
+
+def _scale(ax: Any, k: int, place: Any) -> None:
+    ax.plot([0.0, _AXIS], [0.0, 0.0], color="black", lw=1.2)
+    step = 1 if k <= 12 else 2
+    for rank in range(1, k + 1):
+        named = (rank - 1) % step == 0
+        ax.plot([place(rank)] * 2, [0.0, 0.09 if named else 0.05], color="black", lw=1.0)
+        if named:
+            ax.text(place(rank), 0.13, str(rank), ha="center", va="bottom", fontsize=9)
+
+
+def _ruler(ax: Any, comparison: Comparison, place: Any) -> None:
+    """Draw Nemenyi's difference above the line, from its left end."""
+    right = min(place(1.0 + comparison.difference), _AXIS)
+    y = 0.46
+    ax.plot([0.0, right], [y, y], color="tab:blue", lw=1.4)
+    for x in (0.0, right):
+        ax.plot([x, x], [y - 0.04, y + 0.04], color="tab:blue", lw=1.4)
+    beyond = "" if right < _AXIS else " (beyond the line)"
+    text = f"Nemenyi's critical difference {comparison.difference:.2f}{beyond}"
+    ax.text(0.0, y + 0.06, text, ha="left", va="bottom", fontsize=8, color="tab:blue")

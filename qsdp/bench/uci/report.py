@@ -1,0 +1,236 @@
+"""What the measurements say: tables, ranks and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qsdp._validation import FloatArray
+from qsdp.bench._experiment import Claim, Record, Table
+from qsdp.bench.uci.critical_difference import Comparison, compare, pairwise_wilcoxon
+from qsdp.bench.uci.data import SETS
+from qsdp.bench.uci.methods import METHODS
+from qsdp.bench.uci.picture import draw_comparison
+
+__all__ = ["claims", "comparison_of", "draw", "tables"]
+
+Records = Sequence[Record]
+Show = Callable[[FloatArray], str]
+
+#: Pairs of the paper's claims: figure, ours, theirs, and theirs in words.
+_PAPER_PAIRS = (
+    ("Figures 2, 3 and 5", "qsdp-250", "backprop-rounded", "networks trained by backpropagation and then quantized"),
+    ("Figure 6", "qsdp-250", "relu-rounded", "ReLU networks trained by backpropagation and then quantized"),
+)
+
+
+def tables(records: Records) -> list[Table]:
+    """Return the summary, the methods in words, then accuracy, bits, gap and time of every method on every set."""
+    if not records:
+        return [Table("UCI suite", ["method"], [], "nothing is measured yet")]
+    grid = _grid(records)
+    seeds = max(len(group) for group in grid.values())
+    return [
+        _summary(records, grid),
+        Table("Methods", ["method", "what it is"], [[name, METHODS[name].what] for name in _names(grid)[1]]),
+        _matrix(grid, "Test accuracy (%)", "test", _percent, f"Mean and deviation over {seeds} splits at most."),
+        _matrix(
+            grid, "Bits of the parameters", "bits", _count, "Without the scaling of columns, which all methods share."
+        ),
+        _matrix(
+            grid,
+            "Certified relative gap of the training objective (%)",
+            "relative_gap",
+            _gap,
+            "No network of any width with the same levels has an objective lower by more.",
+            [name for name, method in METHODS.items() if method.quantized],
+        ),
+        _matrix(grid, "Seconds to fit, validation included", "fit_cpu_seconds", _seconds, "Of one processor thread."),
+    ]
+
+
+def comparison_of(records: Records) -> Comparison | None:
+    """Compare the methods on the sets that all of them were measured on; None with fewer than two of either."""
+    names, sets, scores = _complete(_grid(records))
+    return compare(scores, names) if len(names) > 1 and len(sets) > 1 else None
+
+
+def claims(records: Records) -> list[Claim]:
+    """Return the paper's claims beside what was measured."""
+    grid = _grid(records)
+    return [_bound_claim(records), *(_pair_claim(grid, *pair) for pair in _PAPER_PAIRS)]
+
+
+def draw(records: Records, path: Path) -> None:
+    """Draw the critical-difference picture, if enough is measured for one."""
+    comparison = comparison_of(records)
+    if comparison is not None:
+        draw_comparison(comparison, path, "UCI suite: test accuracy")
+
+
+def _grid(records: Records) -> dict[tuple[str, str], list[Record]]:
+    """Return records by set and method."""
+    grid: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        grid.setdefault((record.case["set"], record.case["method"]), []).append(record)
+    return grid
+
+
+def _names(grid: dict[tuple[str, str], list[Record]]) -> tuple[list[str], list[str]]:
+    """Return the sets and the methods that have records, in the suite's order."""
+    sets = [name for name in SETS if any(key[0] == name for key in grid)]
+    methods = [name for name in METHODS if any(key[1] == name for key in grid)]
+    return sets, methods
+
+
+def _complete(grid: dict[tuple[str, str], list[Record]]) -> tuple[list[str], list[str], FloatArray]:
+    """Return methods, the sets that all of them have splits of in common, and mean test accuracies over those."""
+    sets, methods = _names(grid)
+    rows, kept = [], []
+    for name in sets:
+        accuracies = [
+            {record.case["seed"]: record.measured["test"] for record in grid.get((name, method), [])}
+            for method in methods
+        ]
+        seeds = sorted(set.intersection(*map(set, accuracies)))
+        if seeds:
+            kept.append(name)
+            rows.append([np.mean([one[seed] for seed in seeds]) for one in accuracies])
+    return methods, kept, np.array(rows).reshape(len(kept), len(methods))
+
+
+def _values(records: Records, field: str) -> FloatArray:
+    found = [record.measured[field] for record in records if record.measured[field] is not None]
+    return np.array(found, dtype=np.float64)
+
+
+def _summary(records: Records, grid: dict[tuple[str, str], list[Record]]) -> Table:
+    methods, sets, _ = _complete(grid)
+    comparison = comparison_of(records)
+    ranks = {} if comparison is None else dict(zip(comparison.methods, comparison.mean_ranks, strict=True))
+    ours = [name for name in ranks if name.startswith("qsdp")]
+    rows = []
+    for name in sorted(methods, key=lambda method: ranks.get(method, 0.0)):
+        groups = [grid[one, name] for one in sets]
+        micros = [_values(group, "predict_seconds") / _values(group, "n_test") * 1e6 for group in groups]
+        gaps = np.concatenate([_values(group, "relative_gap") for group in groups]) if groups else np.array([])
+        other = (
+            "" if comparison is None or not ours or name == ours[0] else f"{_p_value(comparison, ours[0], name):.2g}"
+        )
+        rows.append(
+            [
+                name,
+                f"{ranks[name]:.2f}" if ranks else "-",
+                other or "-",
+                f"{100.0 * np.mean([_values(group, 'test').mean() for group in groups]):.1f}" if groups else "-",
+                _count(np.array([_geometric(_values(group, "bits")) for group in groups]), _geometric),
+                f"{100.0 * np.median(gaps):.1f}" if gaps.size else "-",
+                _seconds(np.array([_geometric(_values(group, "fit_cpu_seconds")) for group in groups]), _geometric),
+                _seconds(np.array([_geometric(micro) for micro in micros]), _geometric),
+            ]
+        )
+    against = f"p against {ours[0]}" if ours else "p"
+    headings = ["method", "mean rank", against, "test (%)", "bits", "gap (%)", "fit (s)", "predict (us/row)"]
+    return Table("UCI suite: all methods", headings, rows, _note(comparison, sets, grid))
+
+
+def _note(comparison: Comparison | None, sets: Sequence[str], grid: dict[tuple[str, str], list[Record]]) -> str:
+    """Return what the summary is made of, and what is missing."""
+    partial = [name for name in _names(grid)[0] if name not in sets]
+    parts = [
+        f"Over the {len(sets)} sets that all methods were measured on: {', '.join(sets) or 'none yet'}.",
+        "Accuracy: mean; gap: median; bits and times: geometric means. Hyper-parameters, where there are any, by "
+        "validation inside the training part.",
+    ]
+    if comparison is not None:
+        parts.insert(
+            1,
+            f"Friedman: p = {comparison.friedman_p:.2g}; p against one: Wilcoxon, adjusted by Holm for all pairs; "
+            f"Nemenyi's critical difference {comparison.difference:.2f}.",
+        )
+    if partial:
+        parts.append(f"Not by all methods, so not in this table: {', '.join(partial)}.")
+    absent = {
+        method.needs: [name for name, one in METHODS.items() if one.needs == method.needs]
+        for method in METHODS.values()
+        if not method.available and not any(key[1] == method.name for key in grid)
+    }
+    parts += [f"Left out, {package} is not installed: {', '.join(names)}." for package, names in absent.items()]
+    return " ".join(parts)
+
+
+def _p_value(comparison: Comparison, first: str, second: str) -> float:
+    return float(comparison.p_values[comparison.methods.index(first), comparison.methods.index(second)])
+
+
+def _matrix(
+    grid: dict[tuple[str, str], list[Record]],
+    title: str,
+    field: str,
+    show: Show,
+    note: str,
+    only: Sequence[str] | None = None,
+) -> Table:
+    sets, methods = _names(grid)
+    methods = [name for name in methods if only is None or name in only]
+    rows = [[one, *(show(_values(grid.get((one, method), []), field)) for method in methods)] for one in sets]
+    return Table(title, ["set", *methods], rows, note)
+
+
+def _bound_claim(records: Records) -> Claim:
+    certified = [record.measured for record in records if record.measured["lower_bound"] is not None]
+    above = [one for one in certified if one["lower_bound"] > one["objective"] * (1.0 + 1e-9)]
+    verdict = "not measured" if not certified else "not" if above else "reproduced"
+    why = {"not measured": "no certificate yet", "not": f"{len(above)} bounds are above"}.get(verdict, "")
+    figures = f"{len(certified) - len(above)} of {len(certified)} bounds are below the objective of their network."
+    statement = "the relaxation bounds the training objective of every quantized network from below."
+    return Claim("Bartan, Pilanci, section 3", statement, verdict, figures, why)
+
+
+def _pair_claim(grid: dict[tuple[str, str], list[Record]], figure: str, ours: str, theirs: str, words: str) -> Claim:
+    """Compare two methods on the sets that both were measured on."""
+    methods, sets, scores = _complete({key: group for key, group in grid.items() if key[1] in {ours, theirs}})
+    source = f"Bartan, Pilanci, {figure}"
+    statement = f"sampled networks have a higher test accuracy than {words}; here on the sets of the suite."
+    if set(methods) != {ours, theirs} or len(sets) < 2:
+        return Claim(source, statement, "not measured", "", f"{ours} and {theirs} have fewer than two sets in common")
+    difference = scores[:, methods.index(ours)] - scores[:, methods.index(theirs)]
+    p = float(pairwise_wilcoxon(scores)[0, 1])
+    figures = (
+        f"{ours} is better on {np.sum(difference > 0)} of {len(sets)} sets, by {100 * difference.mean():.1f} points in "
+        f"the mean; Wilcoxon p = {p:.2g}."
+    )
+    if difference.mean() > 0 and p < 0.05:
+        return Claim(source, statement, "reproduced", figures)
+    if difference.mean() > 0:
+        return Claim(source, statement, "partly", figures, "the difference is within the noise of the sets")
+    return Claim(source, statement, "not", figures, f"{theirs} is as good or better in the mean")
+
+
+def _percent(values: FloatArray) -> str:
+    if not len(values):
+        return "-"
+    deviation = f" ± {100.0 * np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
+    return f"{100.0 * np.mean(values):.1f}{deviation}"
+
+
+def _gap(values: FloatArray) -> str:
+    return f"{100.0 * np.median(values):.1f}" if len(values) else "-"
+
+
+def _geometric(values: FloatArray) -> float:
+    return float(np.exp(np.mean(np.log(np.maximum(values, 1e-12))))) if len(values) else float("nan")
+
+
+def _count(values: FloatArray, mean: Any = np.mean) -> str:
+    return f"{float(mean(values)):,.0f}" if len(values) else "-"
+
+
+def _seconds(values: FloatArray, mean: Any = np.mean) -> str:
+    if not len(values):
+        return "-"
+    value = float(mean(values))
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

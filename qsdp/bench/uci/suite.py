@@ -1,0 +1,85 @@
+"""The experiment: every method on every split of every set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from qsdp._validation import check_choice, check_integer
+from qsdp.bench._experiment import Case, Experiment
+from qsdp.bench.uci.data import LARGE, SETS
+from qsdp.bench.uci.measure import run
+from qsdp.bench.uci.methods import METHODS
+from qsdp.bench.uci.report import claims, draw, tables
+
+__all__ = ["EXPERIMENT", "N_SEEDS", "uci_experiment"]
+
+N_SEEDS = 10
+_QUICK_SETS = ("iris", "wine", "heart")
+_QUICK_METHODS = ("qsdp-250", "qsdp-refit", "relaxation", "logistic", "quadratic-ridge")
+
+
+def uci_experiment(
+    sets: Sequence[str] | None = None, methods: Sequence[str] | None = None, n_seeds: int | None = None
+) -> Experiment:
+    """Return the suite, or a part of it.
+
+    Parameters
+    ----------
+    sets : sequence of str, optional
+        Of `qsdp.bench.uci.SETS`; all by default, three small ones if quick.
+    methods : sequence of str, optional
+        Of `qsdp.bench.uci.METHODS`; all by default, five fast ones if quick.
+    n_seeds : int, optional
+        Splits of every set, seeds 0, 1, ...; 10 by default, one if quick.
+
+    Returns
+    -------
+    Experiment
+        Its cases are a set, a method and a seed each: the small sets first, all methods of a split together, so that
+        a run that is interrupted has whole splits.
+
+    Raises
+    ------
+    InvalidInputError
+        A name is unknown, or the number not positive.
+    """
+    chosen_sets = None if sets is None else _checked("sets", sets, SETS)
+    chosen_methods = None if methods is None else _checked("methods", methods, METHODS)
+    if n_seeds is not None:
+        check_integer("seeds", n_seeds, minimum=1)
+
+    def cases(quick: bool) -> list[Case]:
+        names = chosen_sets or (_QUICK_SETS if quick else SETS)
+        competitors = chosen_methods or (_QUICK_METHODS if quick else tuple(METHODS))
+        seeds = range(n_seeds or (1 if quick else N_SEEDS))
+        return [
+            {"set": name, "method": method, "seed": seed}
+            for large in (False, True)
+            for seed in seeds
+            for name in names
+            if (name in LARGE) == large
+            for method in competitors
+        ]
+
+    return Experiment(
+        name="uci",
+        title="UCI suite",
+        source="UCI Machine Learning Repository and scikit-learn's sets; stratified splits 80/20, training statistics",
+        cases=cases,
+        run=run,
+        tables=tables,
+        claims=claims,
+        plot=draw,
+        version=1,
+    )
+
+
+def _checked(what: str, names: Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Return distinct names in the suite's order."""
+    allowed = list(known)
+    for name in names:
+        check_choice(what, name, allowed)
+    return tuple(name for name in allowed if name in names)
+
+
+EXPERIMENT = uci_experiment()

@@ -1,0 +1,140 @@
+"""`qsdp bench`: the package beside other methods, on many sets."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qsdp._files import write_whole
+from qsdp._validation import check_choice, check_integer
+from qsdp.cli._streams import make_console, say, stage
+from qsdp.exceptions import InvalidInputError, QSDPWarning
+
+if TYPE_CHECKING:
+    from qsdp.bench import Experiment, Results
+
+_SUITES = ("uci",)
+_List = list[str] | None
+
+
+def bench(
+    suite: Annotated[str, typer.Option(help=" | ".join(_SUITES))] = "uci",
+    quick: Annotated[bool, typer.Option("--quick", help="Three small sets, five methods, one split.")] = False,
+    jobs: Annotated[int, typer.Option(help="Cases measured at a time, each by one thread.")] = 1,
+    sets: Annotated[_List, typer.Option(help="Only these, with commas or one an option; all by default.")] = None,
+    methods: Annotated[_List, typer.Option(help="Only these, likewise.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Splits of every set; 10 by default.")] = None,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results are kept.")] = Path("qsdp-bench"),
+) -> None:
+    """Measure accuracy, bits, certified gap and time of qsdp's networks and of other methods on data sets.
+
+    Quantized networks from the relaxation, sampled and refined; networks that are trained and rounded; logistic
+    regression, boosted trees and quadratic functions in float. Hyper-parameters are chosen inside the training part.
+    Results go to FOLDER as SUITE.json, a table SUITE.md and, where matplotlib is installed, a critical-difference
+    picture SUITE.png. A run that is interrupted keeps what it has measured and goes on from there the next time; the
+    small sets come first.
+    """
+    check_choice("--suite", suite, _SUITES)
+    check_integer("--jobs", jobs, minimum=1)
+    if seeds is not None:
+        check_integer("--seeds", seeds, minimum=1)
+    with stage("Preparing"):
+        experiment = _experiment(sets, methods, seeds, quick)
+        folder = _folder(out)
+        _check_sets(experiment, quick)
+    path = folder / f"{suite}{'-quick' if quick else ''}.json"
+    results, failures, interrupted = _run(experiment, path, quick, jobs)
+    _report(experiment, results, path)
+    for failure in failures:
+        say(failure, "red")
+    if interrupted:
+        raise typer.Exit(130)
+    if failures:
+        raise typer.Exit(1)
+
+
+def _experiment(sets: _List, methods: _List, seeds: int | None, quick: bool) -> Experiment:
+    """Return what was asked for; of all methods those whose packages are installed."""
+    from qsdp.bench.uci import METHODS, SETS, uci_experiment
+
+    chosen = _names("--methods", methods, METHODS)
+    for name in chosen or ():
+        if not METHODS[name].available:
+            raise InvalidInputError(f"--methods {name} needs {METHODS[name].needs}: pip install 'qsdp[baselines]'")
+    if chosen is None and not quick:
+        absent = [method for method in METHODS.values() if not method.available]
+        if absent:
+            packages = ", ".join(sorted({str(method.needs) for method in absent}))
+            names = ", ".join(method.name for method in absent)
+            say(f"Left out, {packages} is not installed: {names} (pip install 'qsdp[baselines]')", "yellow")
+            chosen = [method.name for method in METHODS.values() if method.available]
+    return uci_experiment(_names("--sets", sets, SETS), chosen, seeds)
+
+
+def _names(option: str, given: _List, known: Iterable[str]) -> list[str] | None:
+    """Return the names in an option, given once with commas or several times."""
+    if given is None:
+        return None
+    names = [name.strip() for text in given for name in text.split(",")]
+    return [check_choice(option, name, known) for name in names]
+
+
+def _folder(out: Path) -> Path:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInputError(f"--out must be a folder or be made one; got {str(out)!r}: {error.strerror}") from None
+    return out
+
+
+def _check_sets(experiment: Experiment, quick: bool) -> None:
+    """Load every set once, so that one that cannot be had is found now."""
+    from qsdp.bench.uci.data import load
+
+    for name in dict.fromkeys(case["set"] for case in experiment.cases(quick)):
+        load(name)
+
+
+def _run(experiment: Experiment, path: Path, quick: bool, jobs: int) -> tuple[Results, list[str], bool]:
+    """Measure what is missing; return results, failures in a line each, and whether it was interrupted."""
+    from qsdp.bench import run_experiment
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results, failed = run_experiment(
+            experiment, path, quick=quick, n_jobs=jobs, verbose=make_console(stderr=True).is_terminal
+        )
+    for warning in caught:
+        if issubclass(warning.category, QSDPWarning):
+            say(f"Warning: {warning.message}", "yellow")
+    failures = [f"Failed: {case['set']}, {case['method']}, seed {case['seed']}: {message}" for case, message in failed]
+    interrupted = len(results.missing(experiment.cases(quick))) > len(failures)
+    return results, failures, interrupted
+
+
+def _report(experiment: Experiment, results: Results, path: Path) -> None:
+    """Print the summary and the claims, write all tables as markdown, and draw the picture."""
+    from qsdp.bench import markdown_of, print_report
+
+    records = results.of(experiment.cases(results.quick))
+    picture = path.with_suffix(".png")
+    drawn: Sequence[str] = ()
+    if importlib.util.find_spec("matplotlib") is None:
+        say("No picture: matplotlib is not installed (pip install 'qsdp[plot]')", "yellow")
+    elif experiment.plot is not None:
+        picture.unlink(missing_ok=True)
+        experiment.plot(records, picture)
+        drawn = (picture.name,) if picture.is_file() else ()
+        if not drawn:
+            say("No picture yet: ranks need two sets that two methods were measured on")
+    text = markdown_of(experiment, results, *drawn)
+    write_whole(path.with_suffix(".md"), text.encode("utf-8"))
+    summary = replace(experiment, tables=lambda records: experiment.tables(records)[:1])
+    print_report(summary, results, make_console())
+    say(f"{path.parent}: {', '.join([path.name, path.with_suffix('.md').name, *drawn])}", "dim")

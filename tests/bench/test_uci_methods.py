@@ -1,0 +1,199 @@
+"""Competitors: what they fit, what their bits are, what is certified."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+import qsdp
+from qsdp.bench.uci import METHODS
+from qsdp.bench.uci import measure as measure_module
+from qsdp.bench.uci.data import Split, prepare, validation_splits
+from qsdp.bench.uci.measure import run
+from qsdp.bench.uci.method import Method
+from qsdp.bench.uci.trained import FloatBackprop, RoundedBackprop, RoundedReLU, StraightThrough
+from qsdp.exceptions import InvalidInputError
+
+CONVEX = ("qsdp-250", "qsdp-2500", "qsdp-beta-10", "qsdp-4-levels", "qsdp-polynomial", "qsdp-refit", "qsdp-polish")
+TRAINED = (RoundedBackprop, StraightThrough, RoundedReLU, FloatBackprop)
+
+
+_FITTED: dict[tuple[str, int], Any] = {}
+
+
+def fitted(name: str, split: Split) -> Any:
+    """A method fitted to a split, once for all tests; they leave it as it is."""
+    key = name, id(split)
+    if key not in _FITTED:
+        _FITTED[key] = METHODS[name].build(validation_splits(split.y, 0), 0).fit(split.X, split.y)
+    return _FITTED[key]
+
+
+@pytest.fixture(scope="module")
+def iris() -> Split:
+    return prepare("iris", 0)
+
+
+@pytest.fixture(scope="module")
+def heart(uci_available: None) -> Split:
+    return prepare("heart", 0)
+
+
+def test_the_names_are_those_of_the_methods() -> None:
+    assert all(name == method.name for name, method in METHODS.items())
+    assert [name for name, method in METHODS.items() if method.quantized] == [
+        *CONVEX, "backprop-rounded", "straight-through", "relu-rounded",
+    ]  # fmt: skip
+    assert {name for name, method in METHODS.items() if method.needs == "torch"} == {
+        "backprop", "backprop-rounded", "straight-through", "relu-rounded",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONVEX)
+def test_networks_are_certified_on_the_training_part(name: str, iris: Split) -> None:
+    method, model = METHODS[name], fitted(name, iris)
+    network, certificate = model.network_, method.certify(model, iris.X, iris.y)
+    assert certificate is not None
+    problem = model.result_.problem
+    assert problem.n_samples == len(iris.y)
+    assert certificate.lower_bound <= certificate.objective == pytest.approx(problem.objective(network))
+    m = {"qsdp-250": 250, "qsdp-polish": 250, "qsdp-refit": network.n_neurons}.get(name, 2500)
+    assert network.n_neurons == m
+    assert network.levels == (4 if name == "qsdp-4-levels" else 2)
+    assert (network.activation is None) == (name != "qsdp-polynomial")
+    assert method.bits(model) == network.n_bits
+    assert method.chosen(model) == {"beta": problem.beta, "neurons": m}
+    assert model.score(iris.X, iris.y) > 0.8
+    if name == "qsdp-beta-10":
+        assert problem.beta == 10.0
+    else:
+        assert model.beta_ in model.betas_
+        assert model.scores_.shape == (8, 5)
+
+
+def test_bits_of_sampled_networks_are_counted_by_hand(iris: Split) -> None:
+    bits = {name: METHODS[name].bits(fitted(name, iris)) for name in ("qsdp-250", "qsdp-4-levels")}
+    # 2 m weights of 4 columns and a constant, a float and a size for each of three outputs.
+    assert bits == {"qsdp-250": 2 * 250 * 5 + 3 * 128, "qsdp-4-levels": 2 * 2500 * 5 * 2 + 3 * 128}
+
+
+def test_the_relaxation_is_a_form_without_a_network(iris: Split) -> None:
+    method, model = METHODS["relaxation"], fitted("relaxation", iris)
+    outputs = model.result_.relaxation.predict(qsdp.lifting.append_constant(iris.X_test))
+    np.testing.assert_array_equal(model.predict(iris.X_test), outputs.argmax(axis=1))
+    assert method.bits(model) == 64 * 15 * 3
+    assert method.certify(model, iris.X, iris.y) is None
+    assert model.score(iris.X, iris.y) > 0.9
+
+
+def test_relaxation_of_two_classes(heart: Split) -> None:
+    model = fitted("relaxation", heart)
+    outputs = model.result_.relaxation.predict(qsdp.lifting.append_constant(heart.X_test))
+    np.testing.assert_array_equal(model.predict(heart.X_test), (outputs > 0).astype(int))
+    assert METHODS["relaxation"].bits(model) == 64 * 21 * 22 // 2
+
+
+def test_logistic_regression_is_the_best_of_its_grid(iris: Split) -> None:
+    method, model = METHODS["logistic"], fitted("logistic", iris)
+    splits = validation_splits(iris.y, 0)
+
+    def score(weight: float) -> float:
+        one = LogisticRegression(C=weight, max_iter=1000)
+        return float(np.mean([one.fit(iris.X[a], iris.y[a]).score(iris.X[b], iris.y[b]) for a, b in splits]))
+
+    assert score(method.chosen(model)["C"]) == pytest.approx(max(map(score, np.logspace(-3, 3, 7))))
+    assert method.bits(model) == 64 * (3 * 4 + 3)
+
+
+def test_bits_of_trees(iris: Split) -> None:
+    method, model = METHODS["boosting"], fitted("boosting", iris)
+    trees = [tree for one in model.best_estimator_._predictors for tree in one]
+    leaves = sum(int(np.sum(tree.nodes["is_leaf"])) for tree in trees)
+    splits = sum(int(np.sum(tree.nodes["is_leaf"] == 0)) for tree in trees)
+    assert leaves == splits + len(trees)
+    # Four columns are two bits; three constants.
+    assert method.bits(model) == leaves * 65 + splits * (64 + 2 + 1) + 3 * 64
+
+
+def test_bits_of_the_quadratic_function(heart: Split) -> None:
+    model = fitted("quadratic-ridge", heart)
+    assert METHODS["quadratic-ridge"].bits(model) == 64 * 21 * 22 // 2
+    assert model.score(heart.X, heart.y) > 0.85
+
+
+@pytest.mark.parametrize("kind", TRAINED)
+@pytest.mark.parametrize("name", ["iris", "heart"])
+def test_trained_networks(kind: Any, name: str, request: pytest.FixtureRequest) -> None:
+    pytest.importorskip("torch")
+    split: Split = request.getfixturevalue(name)
+    model = clone(kind(learning_rate=0.02, beta=0.1)).fit(split.X, split.y)
+    d, outputs = split.X.shape[1], split.n_classes if split.n_classes > 2 else 1
+    assert np.mean(model.predict(split.X) == split.y) > 0.7
+    assert set(model.predict(split.X_test)) <= set(range(split.n_classes))
+    if kind is FloatBackprop:
+        assert model.bits() == 64 * 250 * (2 * (d + 1) + outputs)
+    elif kind is RoundedBackprop:
+        # As many as those of "qsdp-250".
+        assert model.bits() == 2 * 250 * (d + 1) + (64 if outputs == 1 else 128 * outputs)
+    elif kind is StraightThrough:
+        assert model.bits() == 250 * (2 * (d + 1) + 64 * outputs)
+    else:
+        assert model.bits() == model.network_.n_bits >= 500 * d
+    if kind in {RoundedBackprop, StraightThrough}:
+        network = model.network_ if kind is RoundedBackprop else model.model_.network_
+        assert set(np.unique(network.U)) == {-1, 1}
+        certificate = model.certificate(split.X, split.y)
+        inputs = qsdp.lifting.append_constant(split.X)
+        targets = np.eye(outputs)[split.y] if outputs > 1 else np.where(split.y == 1, 1.0, -1.0)
+        problem = qsdp.TrainingProblem(inputs, targets, beta=0.1)
+        assert certificate.lower_bound <= certificate.objective == pytest.approx(problem.objective(network))
+        bound = qsdp.solve_relaxation(problem, tol=1e-4).lower_bound
+        assert certificate.lower_bound == pytest.approx(bound, rel=1e-6)
+    else:
+        assert model.certificate(split.X, split.y) is None
+
+
+def test_trained_networks_are_chosen_on_the_folds_as_they_are_deployed(iris: Split) -> None:
+    pytest.importorskip("torch")
+    search = METHODS["backprop-rounded"].build(validation_splits(iris.y, 0)[:1], 0)
+    assert isinstance(search.estimator, RoundedBackprop)
+    assert len(search.param_grid["learning_rate"]) * len(search.param_grid["beta"]) == 6
+    search.param_grid = {"learning_rate": [0.03], "beta": [0.1, 1e6]}
+    search.fit(iris.X, iris.y)
+    method = METHODS["backprop-rounded"]
+    assert method.chosen(search) == {"learning_rate": 0.03, "beta": 0.1}
+    assert method.bits(search) == search.best_estimator_.network_.n_bits
+    assert method.certify(search, iris.X, iris.y) == search.best_estimator_.certificate(iris.X, iris.y)
+
+
+@pytest.mark.parametrize("name", ["qsdp-250", "logistic"])
+def test_a_case_is_measured(name: str) -> None:
+    first = run({"set": "wine", "method": name, "seed": 1})
+    split = prepare("wine", 1)
+    model = METHODS[name].build(validation_splits(split.y, 1), 1).fit(split.X, split.y)
+    assert first["test"] == np.mean(model.predict(split.X_test) == split.y_test)
+    assert first["train"] == np.mean(model.predict(split.X) == split.y)
+    assert (first["n"], first["d"], first["n_classes"], first["n_test"]) == (142, 13, 3, 36)
+    assert first["bits"] == METHODS[name].bits(model)
+    assert min(first[field] for field in ("fit_seconds", "fit_cpu_seconds", "predict_seconds")) >= 0.0
+    if name == "logistic":
+        assert first["relative_gap"] is first["lower_bound"] is first["objective"] is None
+    else:
+        assert first["relative_gap"] == pytest.approx(1.0 - first["lower_bound"] / first["objective"])
+        assert 0.0 < first["relative_gap"] < 1.0
+    assert first["chosen"] == METHODS[name].chosen(model)
+
+
+def test_a_method_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert METHODS["logistic"].available
+    assert METHODS["backprop"].available == (importlib.util.find_spec("torch") is not None)
+    missing = Method("made", "made up", lambda folds, seed: None, lambda model: 0, needs="no_such_package")
+    assert not missing.available
+    monkeypatch.setattr(measure_module, "METHODS", {"made": missing})
+    with pytest.raises(InvalidInputError, match=r"'made' needs no_such_package: pip install 'qsdp\[baselines\]'"):
+        run({"set": "iris", "method": "made", "seed": 0})

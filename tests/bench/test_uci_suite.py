@@ -1,0 +1,216 @@
+"""The suite as an experiment: its cases, and what its tables and claims say of records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qsdp.bench import Record, markdown_of, run_experiment
+from qsdp.bench.uci import EXPERIMENT, METHODS, SETS, comparison_of, uci_experiment
+from qsdp.bench.uci import report as report_module
+from qsdp.bench.uci.method import Method
+from qsdp.exceptions import InvalidInputError
+
+BEST = ("qsdp-250", "backprop-rounded", "logistic")
+
+
+def record(name: str, method: str, seed: int = 0, **changes: Any) -> Record:
+    quantized = METHODS[method].quantized
+    measured = {
+        "train": 0.9, "test": 0.8, "bits": 1000, "objective": 4.0 if quantized else None,
+        "lower_bound": 3.0 if quantized else None, "relative_gap": 0.25 if quantized else None, "fit_seconds": 4.0,
+        "fit_cpu_seconds": 2.0, "predict_seconds": 1e-4, "chosen": {}, "n": 80, "d": 4, "n_classes": 2, "n_test": 20,
+    }  # fmt: skip
+    return Record({"set": name, "method": method, "seed": seed}, {**measured, **changes}, 5.0)
+
+
+def records(*methods: str, sets: tuple[str, ...] = SETS[:8], seeds: int = 2, fall: float = 0.02) -> list[Record]:
+    """Records in which methods are the better the earlier they come, on every set."""
+    return [
+        record(name, method, seed, test=0.9 - fall * place - 0.002 * seed)
+        for name in sets
+        for place, method in enumerate(methods)
+        for seed in range(seeds)
+    ]
+
+
+# --- cases ---------------------------------------------------------------------------------------
+
+
+def test_all_cases_are_every_set_method_and_seed_once() -> None:
+    cases = EXPERIMENT.cases(False)
+    keys = {(case["set"], case["method"], case["seed"]) for case in cases}
+    assert len(cases) == len(keys) == len(SETS) * len(METHODS) * 10
+    assert {key[0] for key in keys} == set(SETS)
+    assert {key[1] for key in keys} == set(METHODS)
+
+
+def test_small_sets_come_first_and_methods_of_a_split_together() -> None:
+    cases = uci_experiment(["adult", "iris", "heart"], ["logistic", "boosting"], 2).cases(False)
+    order = [name for name in METHODS if name in {"logistic", "boosting"}]
+    assert [(case["set"], case["seed"]) for case in cases[::2]] == [
+        ("iris", 0), ("heart", 0), ("iris", 1), ("heart", 1), ("adult", 0), ("adult", 1),
+    ]  # fmt: skip
+    assert [case["method"] for case in cases] == order * 6
+
+
+def test_quick_is_few_cases_of_methods_that_need_nothing() -> None:
+    cases = EXPERIMENT.cases(True)
+    assert len(cases) == 15
+    assert {case["seed"] for case in cases} == {0}
+    assert all(METHODS[case["method"]].needs is None for case in cases)
+    assert {case["set"] for case in uci_experiment(["glass"]).cases(True)} == {"glass"}
+    assert len(uci_experiment(n_seeds=3).cases(True)) == 45
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sets": ["irs"]}, "sets must be one of .* did you mean 'iris'"),
+        ({"methods": ["boost"]}, "methods must be one of .* did you mean 'boosting'"),
+        ({"n_seeds": 0}, "seeds must be an integer >= 1; got 0"),
+        ({"sets": ["diabetes"]}, "sets must be one of"),
+    ],
+)
+def test_unknown_parts_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        uci_experiment(**arguments)
+
+
+def test_the_experiment_of_the_benchmarks_is_this_one() -> None:
+    pytest.importorskip("benchmarks.experiments.uci", reason="not in the installed package")
+    from benchmarks.experiments.uci import EXPERIMENT as KEPT
+
+    assert KEPT is EXPERIMENT
+    assert KEPT.name == "uci"
+
+
+def test_a_run_of_two_methods_is_measured_and_reported(tmp_path: Path) -> None:
+    experiment = uci_experiment(["iris", "wine"], ["logistic", "quadratic-ridge"], 2)
+    results, failures = run_experiment(experiment, tmp_path / "uci.json", verbose=False)
+    assert failures == []
+    assert [one.case for one in results.records] == experiment.cases(False)
+    text = markdown_of(experiment, results)
+    accuracies = [one.measured["test"] for one in results.records if one.case["set"] == "iris"][::2]
+    assert f"| iris | {100 * np.mean(accuracies):.1f} ± " in text
+    experiment.plot(results.records, tmp_path / "uci.png")
+    assert (tmp_path / "uci.png").stat().st_size > 10_000
+
+
+# --- what records say ----------------------------------------------------------------------------
+
+
+def test_ranks_are_over_the_sets_that_all_methods_have() -> None:
+    some = records(*BEST)
+    comparison = comparison_of(some)
+    assert comparison is not None
+    assert (comparison.methods, comparison.mean_ranks.tolist(), comparison.n_sets) == (BEST, [1.0, 2.0, 3.0], 8)
+    some = [one for one in some if (one.case["set"], one.case["method"]) != (SETS[0], "logistic")]
+    fewer = comparison_of(some)
+    assert fewer is not None
+    assert fewer.n_sets == 7
+    (summary, *_) = EXPERIMENT.tables(some)
+    assert f"Not by all methods, so not in this table: {SETS[0]}." in summary.note
+    assert comparison_of(records(*BEST, sets=SETS[:1])) is None
+    assert comparison_of(records("logistic")) is None
+
+
+def test_accuracies_are_compared_on_common_splits() -> None:
+    # Where both were measured "logistic" is better; its second split alone would turn that round.
+    some = [
+        one
+        for name in SETS[:2]
+        for one in (
+            record(name, "qsdp-250", 0, test=0.7),
+            record(name, "logistic", 0, test=0.8),
+            record(name, "logistic", 1, test=0.1),
+        )
+    ]
+    comparison = comparison_of(some)
+    assert comparison is not None
+    assert comparison.methods == ("logistic", "qsdp-250")
+
+
+def test_summary_says_what_was_measured() -> None:
+    some = records(*BEST)
+    summary, methods, accuracy, bits, gap, time = EXPERIMENT.tables(some)
+    assert list(summary.headings) == [
+        "method", "mean rank", "p against qsdp-250", "test (%)", "bits", "gap (%)", "fit (s)", "predict (us/row)",
+    ]  # fmt: skip
+    p = comparison_of(some)
+    assert p is not None
+    assert [list(row) for row in summary.rows] == [
+        ["qsdp-250", "1.00", "-", "89.9", "1,000", "25.0", "2", "5"],
+        ["backprop-rounded", "2.00", f"{p.p_values[0, 1]:.2g}", "87.9", "1,000", "25.0", "2", "5"],
+        ["logistic", "3.00", f"{p.p_values[0, 2]:.2g}", "85.9", "1,000", "-", "2", "5"],
+    ]
+    assert [list(row) for row in methods.rows] == [
+        [name, METHODS[name].what] for name in ("qsdp-250", "backprop-rounded", "logistic")
+    ]
+    assert list(accuracy.headings) == ["set", "qsdp-250", "backprop-rounded", "logistic"]
+    assert list(accuracy.rows[0]) == ["iris", "89.9 ± 0.1", "87.9 ± 0.1", "85.9 ± 0.1"]
+    assert list(bits.rows[0]) == ["iris", "1,000", "1,000", "1,000"]
+    assert list(gap.headings) == ["set", "qsdp-250", "backprop-rounded"]
+    assert list(gap.rows[0]) == ["iris", "25.0", "25.0"]
+    assert list(time.rows[0]) == ["iris", "2", "2", "2"]
+
+
+def test_bits_and_times_are_geometric_means_of_sets() -> None:
+    some = [
+        record(name, method, bits=bits, fit_cpu_seconds=seconds)
+        for name, bits, seconds in (("iris", 100, 0.01), ("wine", 10_000, 100.0))
+        for method in ("logistic", "boosting")
+    ]
+    summary = EXPERIMENT.tables(some)[0]
+    assert all(list(row[4:7]) == ["1,000", "-", "1"] for row in summary.rows)
+
+
+def test_partial_records_make_tables_too() -> None:
+    assert EXPERIMENT.tables([])[0].rows == []
+    summary, _, accuracy, *_ = EXPERIMENT.tables([record("iris", "qsdp-250"), record("wine", "logistic")])
+    assert [list(row)[:2] for row in summary.rows] == [["qsdp-250", "-"], ["logistic", "-"]]
+    assert "none yet" in summary.note
+    assert [list(row) for row in accuracy.rows] == [["iris", "80.0", "-"], ["wine", "-", "80.0"]]
+
+
+def test_methods_left_out_for_want_of_a_package_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = Method("made", "made up", lambda folds, seed: None, lambda model: 0, needs="no_such_package")
+    monkeypatch.setattr(report_module, "METHODS", {**METHODS, "made": missing})
+    assert "Left out, no_such_package is not installed: made." in EXPERIMENT.tables(records(*BEST))[0].note
+    assert "Left out" not in EXPERIMENT.tables([*records(*BEST), *map(_as_made, records("logistic"))])[0].note
+
+
+def _as_made(one: Record) -> Record:
+    return Record({**one.case, "method": "made"}, one.measured, one.seconds)
+
+
+def verdicts(some: list[Record]) -> dict[str, str]:
+    return {claim.source.rsplit(", ", 1)[1]: claim.verdict for claim in EXPERIMENT.claims(some)}
+
+
+def test_claims_are_computed_from_records() -> None:
+    assert set(verdicts([]).values()) == {"not measured"}
+    better = records("qsdp-250", "backprop-rounded", "relu-rounded")
+    assert set(verdicts(better).values()) == {"reproduced"}
+    assert verdicts(records("backprop-rounded", "qsdp-250"))["3 and 5"] == "not"
+    few = records("qsdp-250", "backprop-rounded", sets=SETS[:3])
+    assert verdicts(few)["3 and 5"] == "partly"
+    assert "better on 3 of 3 sets, by 2.0 points" in EXPERIMENT.claims(few)[1].figures
+    assert verdicts(few)["Figure 6"] == "not measured"
+
+
+def test_a_bound_above_an_objective_is_told() -> None:
+    some = records("qsdp-250")
+    assert verdicts(some)["section 3"] == "reproduced"
+    some.append(record("iris", "qsdp-250", 5, lower_bound=4.1))
+    (claim, *_) = EXPERIMENT.claims(some)
+    assert (claim.verdict, claim.why) == ("not", "1 bounds are above")
+    assert claim.figures == "16 of 17 bounds are below the objective of their network."
+
+
+def test_no_picture_of_too_little(tmp_path: Path) -> None:
+    EXPERIMENT.plot(records("logistic"), tmp_path / "uci.png")
+    assert list(tmp_path.iterdir()) == []
