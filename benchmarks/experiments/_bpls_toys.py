@@ -1,0 +1,167 @@
+"""The two toy problems of the paper on back-propagating least squares, and its competitors on them.
+
+Inputs 1, 3, ..., 9 for training and 2, 4, ..., 10 for testing, a column of ones, three hidden neurons, two outputs.
+Noise of deviation sigma on the training targets. Errors are root mean squares over runs of the norm over samples and
+outputs: in training against the noisy targets, in test against the clean ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qsdp.baselines.bpls import BPLSRegressor
+from qsdp.baselines.bpls._network import random_weights
+from qsdp.bench import Record
+
+TRAIN = np.array([1.0, 3.0, 5.0, 7.0, 9.0])[:, None]
+TEST = TRAIN + 1.0
+
+#: Learning rates of the paper: 1e-3, for AdaGrad 0.1.
+COMPETITORS = {"Adam": 1e-3, "NAG": 1e-3, "SGD": 1e-3, "AdaGrad": 0.1}
+
+
+def linear(X: np.ndarray) -> np.ndarray:
+    """Return ``2 - x / 3`` and ``2 x - 1``."""
+    return np.column_stack([2.0 - X[:, 0] / 3.0, 2.0 * X[:, 0] - 1.0])
+
+
+def nonlinear(X: np.ndarray) -> np.ndarray:
+    """Return ``sigmoid(1.5 log10 x)`` and ``sigmoid(-x^(-1/4))``."""
+    x = X[:, 0]
+    return np.column_stack([1.0 / (1.0 + np.exp(np.log10(x**-1.5))), 1.0 / (1.0 + np.exp(x**-0.25))])
+
+
+def noisy(targets: Callable[[np.ndarray], np.ndarray], sigma: float, run: int) -> np.ndarray:
+    """Return the training targets of a run; the weights of its start come from another stream."""
+    return targets(TRAIN) + sigma * np.random.default_rng([1, run]).standard_normal((5, 2))
+
+
+def summary(squares: np.ndarray) -> dict[str, float]:
+    """Return root mean squares of (runs, 2) squared norms, and their standard errors."""
+    rmse = np.sqrt(squares.mean(axis=0))
+    errors = squares.std(axis=0) / np.sqrt(len(squares)) / (2.0 * np.maximum(rmse, 1e-300))
+    return {"train": rmse[0], "test": rmse[1], "train_error": errors[0], "test_error": errors[1]}
+
+
+def least_squares_runs(
+    targets: Callable[[np.ndarray], np.ndarray],
+    sigma: float,
+    runs: int,
+    options: dict[str, Any],
+    *,
+    readout_only: bool = False,
+) -> dict[str, Any]:
+    """Fit `BPLSRegressor` once a run; `readout_only` takes random hidden layers with a fitted last one instead."""
+    squares, seconds, clipped, passes = np.zeros((runs, 2)), 0.0, 0.0, 0
+    for run in range(runs):
+        Y = noisy(targets, sigma, run)
+        model = BPLSRegressor((3,), random_state=run, references=readout_only, **options).fit(TRAIN, Y)
+        network = model.report_.references["random hidden layers"].network if readout_only else model.network_
+        output = network.settings.output
+        squares[run] = [
+            np.sum((output(network.preactivations(X)) - wanted) ** 2)
+            for X, wanted in ((TRAIN, Y), (TEST, targets(TEST)))
+        ]
+        seconds += sum(model.history_.seconds)
+        clipped += model.report_.passes[0].clipped
+        passes += model.history_.n_epochs
+    return {
+        **summary(squares),
+        "seconds_per_pass": seconds / passes,
+        "passes": passes / runs,
+        "clipped": clipped / runs,
+        "parameters": model.network_.n_weights,
+    }
+
+
+def gradient_runs(
+    targets: Callable[[np.ndarray], np.ndarray],
+    sigma: float,
+    runs: int,
+    optimizer: str,
+    *,
+    activation: str,
+    epochs: int,
+) -> dict[str, Any]:
+    """Train all runs at once by an optimiser of PyTorch, one sample a step, each run in orders of its own.
+
+    Squared error averaged over the two outputs, U[-1, 1] start as `BPLSRegressor` has it. All optimisers work entry
+    by entry, so batching the runs changes nothing.
+    """
+    import torch
+
+    starts = [random_weights(1, (3, 2), "input", np.random.default_rng(run)) for run in range(runs)]
+    weights = [torch.tensor(np.stack(each), requires_grad=True) for each in zip(*starts, strict=True)]
+    Y = torch.tensor(np.stack([noisy(targets, sigma, run) for run in range(runs)]))
+    X, X_test = (torch.tensor(np.column_stack([data, np.ones(5)])) for data in (TRAIN, TEST))
+    a = torch.sigmoid if activation == "sigmoid" else lambda values: values
+    method = optimizer_of(optimizer, weights, COMPETITORS[optimizer])
+    order = torch.Generator().manual_seed(0)
+    every = torch.arange(runs)
+
+    def network(inputs: Any) -> Any:
+        return a(a(inputs @ weights[0]) @ weights[1])
+
+    start = time.perf_counter()
+    for _ in range(epochs):
+        for samples in torch.rand(runs, 5, generator=order).argsort(1).T:
+            outputs = network(X[samples][:, None, :])[:, 0]
+            loss = ((outputs - Y[every, samples]) ** 2).mean(1).sum()
+            method.zero_grad()
+            loss.backward()
+            method.step()
+    seconds = time.perf_counter() - start
+    with torch.no_grad():
+        squares = [
+            ((network(X) - Y) ** 2).sum((1, 2)),
+            ((network(X_test) - torch.tensor(targets(TEST))) ** 2).sum((1, 2)),
+        ]
+    stacked = torch.stack(squares, 1).numpy()
+    finite = np.isfinite(stacked).all(axis=1)
+    measured = summary(stacked[finite]) if finite.any() else {}
+    return {**measured, "diverged": int(runs - finite.sum()), "seconds_batched": seconds, "parameters": 12}
+
+
+def optimizer_of(name: str, parameters: list[Any], rate: float) -> Any:
+    """Return an optimiser of PyTorch with its defaults: momentum 0.9, betas (0.9, 0.999)."""
+    import torch
+
+    if name == "Adam":
+        return torch.optim.Adam(parameters, rate, fused=True)
+    if name == "AdaGrad":
+        return torch.optim.Adagrad(parameters, rate, fused=True)
+    if name == "NAG":
+        return torch.optim.SGD(parameters, rate, momentum=0.9, nesterov=True, fused=True)
+    return torch.optim.SGD(parameters, rate, fused=True)
+
+
+def pair(measured: dict[str, Any]) -> str:
+    """Return both errors as text."""
+    if "train" not in measured:
+        return "diverged"
+    return f"{measured['train']:.3f} / {measured['test']:.3f}"
+
+
+def draw(records: Sequence[Record], path: Path, names: Sequence[str], field: str) -> None:
+    """Draw the errors of the records whose `field` is one of the names."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.6), sharex=True)
+    for name in names:
+        points = sorted(
+            (record.case["sigma"], record.measured["train"], record.measured["test"])
+            for record in records
+            if record.case.get(field) == name and "train" in record.measured
+        )
+        for axis, column, title in zip(axes, (1, 2), ("training, noisy targets", "test, clean targets"), strict=True):
+            axis.plot([point[0] for point in points], [point[column] for point in points], "o-", ms=3, label=name)
+            axis.set(xlabel="sigma", ylabel="RMSE", title=title)
+    axes[0].legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
