@@ -6,9 +6,9 @@ test rows are only predicted. Seconds are those of the fit at the chosen paramet
 
 "paper" is the program (25) as printed, solved by SCS, the covariance by (27), m sampled neurons. "qsdp" is the tight
 program by our own solver with the covariance in closed form; "refitted", "polished" and "exact" follow it, the last
-for at most 20 seconds, 3 for each beta tried. "backprop" trains real weights with the second layer fixed; "backprop, signs" rounds them with
-one scale (section 5.1); "backprop, SDP" matches the trained network by one from the relaxation (`qsdp.quantize`);
-"straight-through" trains signs.
+for at most 20 seconds, 3 for each beta tried. "backprop" trains real weights with the second layer fixed; "backprop,
+signs" rounds them with one scale (section 5.1); "backprop, SDP" matches the trained network by one from the relaxation
+(`qsdp.quantize`); "straight-through" trains signs.
 "ReLU" is a two-layer network of real weights, "ReLU, signs" the same with its first layer rounded, a scale a neuron.
 """
 
