@@ -177,6 +177,22 @@ def repetitions(records: Iterable[Record]) -> str:
 # -- claims ---------------------------------------------------------------------------------------------
 
 
+def ahead(ours: Sequence[Record], theirs: Sequence[Record], name: str, epoch: int) -> bool:
+    """Return whether ours is better by more than two standard errors of the differences, seed by seed.
+
+    What diverged is worth a guess, and an infinite loss.
+    """
+    pairs = []
+    for records in (ours, theirs):
+        found = {record.case["seed"]: _number(record.measured[name].get(str(epoch))) for record in records}
+        worst = 1e3 if name == "loss" else 0.1
+        pairs.append({seed: worst if math.isnan(value) else value for seed, value in found.items()})
+    seeds = sorted(set(pairs[0]) & set(pairs[1]))
+    gains = np.array([pairs[0][seed] - pairs[1][seed] for seed in seeds]) * (-1.0 if name == "loss" else 1.0)
+    error = gains.std(ddof=1) / math.sqrt(len(gains)) if len(gains) > 1 else 0.0
+    return bool(gains.mean() > 2.0 * error)
+
+
 def judged(
     statement: str,
     source: str,

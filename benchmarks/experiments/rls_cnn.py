@@ -116,16 +116,16 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         conditions, figures = None, ""
         if full:
             tests = [[mean(label, "test", epoch) for label in (ours, theirs)] for epoch in (3, 10, 30)]
-            losses = [mean(label, "loss", 30) for label in (ours, theirs)]
+            pair = groups[(ours,)], groups[(theirs,)]
             conditions = {
-                "test accuracy is higher after 3 epochs": tests[0][0] > tests[0][1],
-                "test accuracy is higher after 10 epochs": tests[1][0] > tests[1][1],
-                "test accuracy is at least as high after 30 epochs": tests[2][0] >= tests[2][1],
-                "training loss is lower after 30 epochs": losses[0] < losses[1],
+                "test accuracy is higher after 3 epochs": _rls.ahead(*pair, "test", 3),
+                "test accuracy is higher after 10 epochs": _rls.ahead(*pair, "test", 10),
+                "test accuracy is not lower after 30 epochs": not _rls.ahead(*pair[::-1], "test", 30),
+                "training loss is lower after 30 epochs": _rls.ahead(*pair, "loss", 30),
             }
             figures = "; ".join(
-                f"test @{epoch} {pair[0]:.3f} against {pair[1]:.3f}"
-                for epoch, pair in zip((3, 10, 30), tests, strict=True)
+                f"test @{epoch} {both[0]:.3f} against {both[1]:.3f}"
+                for epoch, both in zip((3, 10, 30), tests, strict=True)
             )
         made.append(_rls.judged(statement, f"{_rls.SOURCE}, Fig. {figure}", conditions, figures))
     conditions, figures = None, ""

@@ -233,8 +233,9 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         conditions, figures = None, ""
         if full:
             conditions = {
-                f"{cell}: test accuracy is higher after {epoch} epochs": mean(cell, ours, epoch)
-                > mean(cell, theirs, epoch)
+                f"{cell}: test accuracy is higher after {epoch} epochs": _rls.ahead(
+                    groups[(cell, ours)], groups[(cell, theirs)], "test", epoch
+                )
                 for cell in ("LSTM", "RNN")
                 for epoch in (5, 40)
             }
@@ -248,7 +249,12 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     conditions, figures = None, ""
     if full:
         pairs = {cell: [mean(cell, label, 40) for label in ("RLS", "RLS+M+R")] for cell in ("LSTM", "RNN")}
-        conditions = {f"{cell}: higher test accuracy after 40 epochs": b > a for cell, (a, b) in pairs.items()}
+        conditions = {
+            f"{cell}: higher test accuracy after 40 epochs": _rls.ahead(
+                groups[(cell, "RLS+M+R")], groups[(cell, "RLS")], "test", 40
+            )
+            for cell in pairs
+        }
         figures = "; ".join(f"{cell} @40 {a:.3f}, with both {b:.3f}" for cell, (a, b) in pairs.items())
     statement = "Momentum and L1 term improve RLS for recurrent networks, here small ones on digits."
     made.append(_rls.judged(statement, f"{_rls.SOURCE}, Fig. 2c", conditions, figures))
