@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,12 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.quadratic_form import QuadraticForm
 
 __all__ = ["Piece", "polynomial_pieces"]
+
+#: Where an interval is looked at, as a share of it: unlike the middle, no place where a neuron happens to touch zero.
+_INSIDE = 0.43701602444882104
+
+#: Distance from an end, as a share of half an interval, up to which a root is the end itself.
+_AT_END = 1e-9
 
 #: Coefficients below this share of the largest one are rounding.
 _ROUNDING = 1e-13
@@ -93,14 +98,14 @@ def polynomial_pieces(layers: Sequence[TrainedLayer], low: float, high: float) -
             edges = _divide(layers[: number + 1], forms, edges, degree)
     pieces: list[Piece] = []
     kept = low
-    expansions = [_expansion(layers, forms, 0.5 * (left + right), 0.0) for left, right in itertools.pairwise(edges)]
+    inside = edges[:-1] + _INSIDE * np.diff(edges)
+    expansions = [_expansion(layers, forms, x, 0.0) for x in inside]
     for number, (right, coefficients) in enumerate(zip(edges[1:], expansions, strict=True)):
         last = number == len(expansions) - 1
         if not last and _same(coefficients, expansions[number + 1], max(abs(low), abs(high))):
             continue
         middle = 0.5 * (kept + right)
-        inside = 0.5 * (edges[number] + right)
-        pieces.append(Piece(float(kept), float(right), coefficients, _expansion(layers, forms, inside, middle)))
+        pieces.append(Piece(float(kept), float(right), coefficients, _expansion(layers, forms, inside[number], middle)))
         kept = right
     return pieces
 
@@ -146,7 +151,7 @@ def _divide(
     for interval, (middle, half) in enumerate(zip(middles, halves, strict=True)):
         roots = [_roots(unit) for unit in coefficients[interval]]
         candidates = np.unique(np.concatenate([[-1.0, 1.0], *roots]))
-        between = middle + half * 0.5 * (candidates[:-1] + candidates[1:])
+        between = middle + half * (candidates[:-1] + _INSIDE * np.diff(candidates))
         signs = _preactivations(layers, forms, between) > 0.0
         switches = np.any(signs[1:] != signs[:-1], axis=1)
         added.append(middle + half * candidates[1:-1][switches])
@@ -161,8 +166,9 @@ def _roots(coefficients: FloatArray) -> FloatArray:
     trimmed = chebyshev.chebtrim(coefficients, _ROUNDING * size)
     roots = Chebyshev(trimmed).roots() if len(trimmed) > 1 else np.empty(0)
     real = roots.real[np.abs(roots.imag) < 1e-7]
-    inside: FloatArray = real[np.abs(real) < 1.0]
-    return inside
+    # A root at an end is that of the neuron that made the end.
+    within: FloatArray = real[np.abs(real) < 1.0 - _AT_END]
+    return within
 
 
 def _expansion(layers: Sequence[TrainedLayer], forms: Sequence[QuadraticForm], x: float, centre: float) -> FloatArray:

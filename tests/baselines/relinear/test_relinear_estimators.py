@@ -1,0 +1,453 @@
+"""ReLinear as estimators: scikit-learn's checks, parameters, schedules, stages, divergence, quantization.
+
+Rows B-5 to B-11 of the specification as a user meets them. B-18, the training on CIFAR, ImageNet and KITTI, needs data
+and processors that are not here: the networks of B-17 are tested in test_relinear_networks.py on small tensors.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.neural_network import MLPRegressor
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import qsdp
+from qsdp import QSDPWarning
+from qsdp.baselines.relinear import ReLinearClassifier, ReLinearRegressor, polynomial_pieces
+from qsdp.baselines.relinear.fitting import plan_after_transfer, plan_of_stages
+from qsdp.baselines.relinear.training import Plan
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+
+Classifier, Regressor = ReLinearClassifier, ReLinearRegressor
+both = pytest.mark.parametrize("estimator", [Classifier, Regressor], ids=["classifier", "regressor"])
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((90, 3))
+TARGET = X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + 0.2
+CODES = (TARGET > 0).astype(int)
+
+
+def target(estimator: type) -> np.ndarray:
+    return CODES if estimator is Classifier else TARGET
+
+
+def small(estimator: type, **options: Any) -> Any:
+    return estimator(**{"hidden_widths": (6,), "n_epochs": 3, "random_state": 0, **options})
+
+
+# -- scikit-learn ------------------------------------------------------------------------------------
+
+
+@both
+def test_check_estimator(estimator: type) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outcomes = check_estimator(estimator(), on_skip=None, on_fail=None)
+    failed = [f"{o['check_name']}: {o['exception']!r}" for o in outcomes if o["status"] not in {"passed", "skipped"}]
+    assert not failed, "\n".join(failed)
+    assert {o["check_name"] for o in outcomes if o["status"] == "skipped"} <= {"check_array_api_input"}
+    assert len([o for o in outcomes if o["status"] == "passed"]) >= 50
+
+
+@both
+def test_parameters_are_kept_as_given_and_seeds_repeat(estimator: type) -> None:
+    model = small(estimator, milestones=[1, 2], variant="sw-l2", beta_g=0.1)
+    model.fit(X, target(estimator))
+    assert model.get_params()["milestones"] == [1, 2]
+    again = clone(model).fit(X, target(estimator))
+    assert np.array_equal(model.predict(X), again.predict(X))
+    other = clone(model).set_params(random_state=1).fit(X, target(estimator))
+    assert not np.allclose(model.history_.loss, other.history_.loss)
+
+
+def test_it_learns_what_a_linear_model_cannot() -> None:
+    classifier = Classifier((16,), n_epochs=200, random_state=0).fit(X, CODES)
+    assert classifier.score(X, CODES) > 0.97
+    assert classifier.history_.loss[-1] < 0.2 * classifier.history_.loss[0]
+    regressor = Regressor((16,), n_epochs=200, random_state=0).fit(X, TARGET)
+    assert regressor.score(X, TARGET) > 0.97
+
+
+def test_probabilities_are_the_softmax_of_the_outputs() -> None:
+    y = np.where(TARGET > 0.5, "c", np.where(TARGET > -0.5, "b", "a"))
+    model = small(Classifier).fit(X, y)
+    scores, probabilities = model.decision_function(X), model.predict_proba(X)
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(probabilities, shares / shares.sum(axis=1, keepdims=True), rtol=1e-12)
+    assert np.array_equal(model.predict(X), model.classes_[probabilities.argmax(axis=1)])
+    assert not hasattr(small(Classifier, loss="squared"), "predict_proba")
+
+
+def test_regression_of_several_targets() -> None:
+    Y = np.column_stack([TARGET, -TARGET])
+    model = small(Regressor, n_epochs=150).fit(X, Y)
+    assert model.predict(X).shape == (90, 2)
+    assert model.score(X, Y) > 0.7
+    assert small(Regressor).fit(X, TARGET[:, None]).predict(X).shape == (90, 1)
+
+
+def test_single_precision() -> None:
+    model = small(Regressor, dtype="float32").fit(X, TARGET)
+    assert next(model.network_.parameters()).dtype == torch.float32
+    assert model.predict(X).dtype == np.float64
+    exact = copy.deepcopy(model.network_).double()(torch.as_tensor(X))[:, 0].detach().numpy()
+    assert 0.0 < np.abs(model.predict(X) - exact).max() < 1e-5 * np.abs(exact).max()
+
+
+# -- B-9: activations and losses ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activation", ["relu", "identity", "tanh"])
+@pytest.mark.parametrize("loss", ["cross_entropy", "squared"])
+def test_b9_losses_and_activations(loss: str, activation: str) -> None:
+    model = small(Classifier, loss=loss, activation=activation, n_epochs=60).fit(X, CODES)
+    assert model.history_.loss[-1] < 0.8 * model.history_.loss[0]
+    outputs = torch.as_tensor(model._outputs(X))
+    expected = (
+        torch.nn.functional.cross_entropy(outputs, torch.as_tensor(CODES))
+        if loss == "cross_entropy"
+        else (outputs - torch.eye(2, dtype=torch.float64)[CODES]).square().mean()
+    )
+    assert model.history_.loss[-1] == pytest.approx(expected.item(), rel=1e-10)
+    assert model.history_.score[-1] == model.score(X, CODES)
+
+
+def test_b9_the_score_of_a_regressor_is_r2() -> None:
+    model = small(Regressor).fit(X, TARGET)
+    assert model.history_.score[-1] == pytest.approx(model.score(X, TARGET), rel=1e-10)
+    assert model.history_.loss[-1] == pytest.approx(np.mean((model.predict(X) - TARGET) ** 2), rel=1e-10)
+
+
+# -- B-6, B-7: rates, schedules, optimisers ----------------------------------------------------------
+
+
+def test_b6_milestones_multiply_the_rates_between_epochs() -> None:
+    model = small(Regressor, n_epochs=6, gamma_r=0.1, milestones=(2, 5), drop=0.5).fit(X, TARGET)
+    assert model.history_.extra["gamma_r"] == pytest.approx([0.1, 0.1, 0.05, 0.05, 0.05, 0.025])
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", "gd"])
+def test_b7_optimisers(optimizer: str) -> None:
+    rate = 0.1 if optimizer == "gd" else 0.01
+    model = small(Regressor, optimizer=optimizer, gamma_r=rate, n_epochs=100).fit(X, TARGET)
+    assert model.history_.loss[-1] < 0.7 * model.history_.loss[0]
+
+
+def test_b7_plain_gradient_descent_is_the_formula() -> None:
+    """One layer, two steps, against the gradients of the squared error by hand."""
+    weights, bias = RNG.standard_normal((1, 3)), RNG.standard_normal(1)
+    options = {"hidden_widths": (), "optimizer": "gd", "gamma_r": 0.01, "gamma_g": 0.004, "gamma_b": 0.002}
+    model = small(Regressor, transfer=[(weights, bias)], n_epochs=2, **options).fit(X, TARGET)
+    wr, br, wg, bg, wb, c = weights[0], bias[0], np.zeros(3), 1.0, np.zeros(3), 0.0
+    for _ in range(2):
+        U, V = X @ wr + br, X @ wg + bg
+        D = 2.0 * (U * V + (X * X) @ wb + c - TARGET) / len(X)
+        steps = (D * V) @ X, (D * V).sum(), (D * U) @ X, (D * U).sum(), D @ (X * X), D.sum()
+        wr, br = wr - 0.01 * steps[0], br - 0.01 * steps[1]
+        wg, bg = wg - 0.004 * steps[2], bg - 0.004 * steps[3]
+        wb, c = wb - 0.002 * steps[4], c - 0.002 * steps[5]
+    expected = (X @ wr + br) * (X @ wg + bg) + (X * X) @ wb + c
+    np.testing.assert_allclose(model.predict(X), expected, rtol=0, atol=1e-13)
+
+
+def test_steps_that_are_called_an_epoch() -> None:
+    options = {"optimizer": "gd", "gamma_r": 0.05}
+    many = small(Regressor, n_epochs=10, **options).fit(X, TARGET)
+    few = small(Regressor, n_epochs=2, steps_per_epoch=5, **options).fit(X, TARGET)
+    assert np.array_equal(many.predict(X), few.predict(X))
+    assert few.history_.loss == many.history_.loss[4::5]
+
+
+def test_batches_go_round_the_data() -> None:
+    plan = Plan("squared", "none", (0.1, 0.1, 0.1), 1, batch_size=4)
+    seen = [batch.tolist() for batch in plan.batches(10, torch.Generator())]
+    assert sorted(itertools.chain(*seen)) == list(range(10))
+    assert [len(batch) for batch in seen] == [4, 4, 2]
+    longer = Plan("squared", "none", (0.1, 0.1, 0.1), 1, batch_size=4, steps_per_epoch=7)
+    assert len(list(longer.batches(10, torch.Generator()))) == 7
+    assert list(Plan("squared", "none", (0.1,) * 3, 1, batch_size=64).batches(10, torch.Generator())) == [None]
+
+
+@pytest.mark.parametrize("variant", ["none", "sg", "sw-l1", "sw-l2", "sw-soft"])
+def test_b4_every_variant_trains(variant: str) -> None:
+    model = small(Regressor, variant=variant, n_epochs=60).fit(X, TARGET)
+    assert model.history_.loss[-1] < 0.5 * model.history_.loss[0]
+    assert model.history_.extra["quadratic_norm"][-1] > 0.0
+
+
+def test_quadratic_parameters_are_held_back() -> None:
+    norms = {}
+    for variant, options in (
+        ("none", {}),
+        ("sg", {"gamma_g": 1e-4}),
+        ("sw-l2", {"beta_g": 0.5, "beta_b": 0.5, "shrink": "all"}),
+    ):
+        model = small(Regressor, variant=variant, n_epochs=60, **options).fit(X, TARGET)
+        norms[variant] = model.history_.extra["quadratic_norm"][-1]
+    assert norms["sg"] < 0.2 * norms["none"]
+    assert norms["sw-l2"] < 0.7 * norms["none"]
+
+
+def test_7_4_2_rates_of_zero_leave_the_conventional_estimator() -> None:
+    quadratic = small(Classifier, gamma_g=0.0, n_epochs=20).fit(X, CODES)
+    conventional = small(Classifier, family="linear", n_epochs=20).fit(X, CODES)
+    np.testing.assert_allclose(quadratic.history_.loss, conventional.history_.loss, rtol=1e-11)
+    assert set(quadratic.history_.extra["quadratic_norm"]) == {0.0}
+
+
+# -- B-8: weight transfer with stages ----------------------------------------------------------------
+
+
+def test_b8_stages_of_a_schedule() -> None:
+    plan = Plan("squared", "sg", (0.1, 0.01, 0.001), 200, milestones=(100, 150))
+    lengths = [(plan_of_stages(plan, s).n_epochs, plan_of_stages(plan, s).milestones) for s in (1, 2, 3)]
+    assert lengths == [(100, ()), (150, (100,)), (200, (100, 150))]
+    after = [plan_after_transfer(plan, s) for s in (1, 2, 3)]
+    assert [(p.n_epochs, p.milestones) for p in after] == [(200, (100, 150)), (100, (50,)), (50, ())]
+    np.testing.assert_allclose([p.rates for p in after], np.outer([1.0, 0.1, 0.01], plan.rates))
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_b8_the_chosen_stage_is_where_the_quadratic_training_begins(stage: int) -> None:
+    options = {"n_epochs": 40, "milestones": (20, 30), "transfer": stage, "gamma_g": 0.0}
+    model = small(Classifier, **options).fit(X, CODES)
+    assert model.transfer_history_.n_epochs == [20, 30, 40][stage - 1]
+    assert model.history_.n_epochs == [40, 20, 10][stage - 1]
+    assert model.history_.extra["gamma_r"][0] == pytest.approx(0.01 * 0.1 ** (stage - 1))
+    assert model.transfer_history_.extra["gamma_r"][-1] == pytest.approx(0.01 * 0.1 ** (stage - 1))
+    # It begins where the conventional network ended, and not at a new one.
+    assert abs(model.history_.loss[0] - model.transfer_history_.loss[-1]) < 0.1 * model.transfer_history_.loss[0]
+
+
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
+def test_b8_weights_of_another_library() -> None:
+    other = MLPRegressor(hidden_layer_sizes=(7,), max_iter=100, random_state=0).fit(X, TARGET)
+    pairs = [(W.T, b) for W, b in zip(other.coefs_, other.intercepts_, strict=True)]
+    model = small(Regressor, hidden_widths=(7,), transfer=pairs, gamma_r=0.0).fit(X, TARGET)
+    np.testing.assert_allclose(model.predict(X), other.predict(X), rtol=1e-10)
+    assert model.transfer_history_ is None
+    random = small(Regressor, hidden_widths=(7,), transfer=pairs, gamma_r=0.0, start="random").fit(X, TARGET)
+    assert np.array_equal(random.network_.layers[0].wr.detach().numpy(), pairs[0][0])
+    assert not np.allclose(random.predict(X), other.predict(X))
+
+
+# -- B-10: divergence --------------------------------------------------------------------------------
+
+
+@both
+def test_b10_divergence_is_a_result(estimator: type) -> None:
+    model = small(
+        estimator,
+        hidden_widths=(20, 20, 20),
+        start="random",
+        start_scale=None,
+        variant="none",
+        optimizer="gd",
+        gamma_r=0.5,
+        n_epochs=50,
+    )
+    with pytest.warns(QSDPWarning, match=r"training diverged in epoch \d+ .*start='relinear' with variant='sg'"):
+        model.fit(3.0 * X, target(estimator))
+    assert model.history_.stopped == "diverged"
+    assert model.history_.diverged == model.history_.n_epochs + 1 <= 50
+    assert np.all(np.isfinite(model.history_.loss))
+    assert np.all(np.isfinite(model._outputs(X)))
+    assert model.best_epoch_ == model.history_.n_epochs
+
+
+@pytest.mark.parametrize(("variant", "advice"), [("sg", "smaller gamma_g and gamma_b"), ("sw-l2", "variant='sg'")])
+def test_b10_the_suggestion_belongs_to_the_variant(variant: str, advice: str) -> None:
+    options = {"hidden_widths": (20, 20), "optimizer": "gd", "gamma_r": 50.0, "n_epochs": 50}
+    with pytest.warns(QSDPWarning, match=advice):
+        model = small(Regressor, variant=variant, **options).fit(3.0 * X, TARGET)
+    assert model.history_.stopped == "diverged"
+
+
+def test_the_best_epoch_on_held_out_samples() -> None:
+    noisy = TARGET + RNG.standard_normal(90)
+    model = small(Regressor, hidden_widths=(30,), n_epochs=120, gamma_r=0.05, validation_fraction=0.3).fit(X, noisy)
+    reached = model.history_.extra["validation_score"]
+    assert len(reached) == 120
+    assert model.best_epoch_ == int(np.argmax(reached)) + 1 < 120
+    assert small(Regressor).fit(X, TARGET).best_epoch_ == 3
+
+
+def test_a_callback_stops_the_training_and_bars_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    model = small(Regressor, n_epochs=50, verbose=True, callback=lambda history: history.n_epochs == 2)
+    model.fit(X, TARGET)
+    assert (model.history_.n_epochs, model.history_.stopped) == (2, "callback")
+    assert "ReLinear" in capsys.readouterr().out
+
+
+# -- B-16 and families -------------------------------------------------------------------------------
+
+
+def test_b16_rezero() -> None:
+    model = small(Classifier, hidden_widths=(6, 6, 6), rezero=True, n_epochs=60).fit(X, CODES)
+    assert model.history_.loss[-1] < 0.7 * model.history_.loss[0]
+    assert [hasattr(layer, "zeta") for layer in model.network_.layers] == [False, True, True, False]
+
+
+@pytest.mark.parametrize("family", ["fan", "fan_compact", "parabolic", "poly2", "linear", ("linear", "fan")])
+def test_b2_families_as_estimators(family: Any) -> None:
+    model = small(Regressor, family=family, n_epochs=60).fit(X, TARGET)
+    assert model.history_.loss[-1] < 0.7 * model.history_.loss[0]
+    H = X
+    for layer in model.layers_:
+        H = layer.predict(H)
+    np.testing.assert_allclose(H[:, 0], model.predict(X), rtol=1e-9, atol=1e-10)
+
+
+def test_b2_the_square_activation_has_regular_training_only() -> None:
+    options = {"family": "square_act", "start": "random", "variant": "none"}
+    model = small(Regressor, n_epochs=60, **options).fit(X, TARGET)
+    assert model.history_.loss[-1] < 0.7 * model.history_.loss[0]
+    for change, message in (
+        ({"start": "relinear"}, "start must be 'random' with family 'square_act': a squared affine function is never"),
+        ({"variant": "sg"}, "variant must be 'none' with family 'square_act'"),
+        ({"transfer": 1}, "transfer must be None with family 'square_act'"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            small(Regressor, **{**options, **change}).fit(X, TARGET)
+
+
+# -- B-11: Runge's function, in small; the experiment is benchmarks/experiments/runge.py ------------------------
+
+
+def test_b11_four_ways_to_train_on_runges_function() -> None:
+    x = np.linspace(-5.0, 5.0, 33)[:, None]
+    y = 1.0 / (1.0 + 16.0 * x[:, 0] ** 2)
+    middles = (np.linspace(-5.0, 5.0, 101)[:-1] + 0.05)[:, None]
+    rng = np.random.default_rng(0)
+    widths = [1, 8, 8, 8, 8, 1]
+    pairs = [
+        (rng.normal(0.0, np.sqrt(2.0 / n), (m, n)), rng.uniform(-3.0, 3.0, m) * (1.0 if n == 1 else 0.1))
+        for n, m in itertools.pairwise(widths)
+    ]
+    modes: dict[str, dict[str, Any]] = {
+        "sg": {"gamma_g": 1.5e-3},
+        "sw-l1": {},
+        "sw-l2": {},
+        "none": {"start": "random", "start_scale": 0.1},
+    }
+    for variant, options in modes.items():
+        model = small(
+            Regressor,
+            hidden_widths=(8, 8, 8, 8),
+            variant=variant,
+            transfer=pairs,
+            gamma_r=3e-3,
+            batch_size=None,
+            steps_per_epoch=100,
+            n_epochs=5,
+            **options,
+        ).fit(x, y)
+        assert sum(parameter.numel() for parameter in model.network_.parameters()) == 723
+        # Of the function's own deviation, 0.2.
+        assert np.sqrt(np.mean((model.predict(x) - y) ** 2)) < 0.1
+        pieces = polynomial_pieces(model.layers_, -5.0, 5.0)
+        assert len(pieces) > 3
+        assert all(len(piece.coefficients) == 33 for piece in pieces)
+        for piece in pieces:
+            inside = middles[(middles[:, 0] > piece.low) & (middles[:, 0] < piece.high)]
+            np.testing.assert_allclose(piece(inside[:, 0]), model.predict(inside) if len(inside) else [], atol=1e-9)
+
+
+# -- 7: quantization ---------------------------------------------------------------------------------
+
+
+def test_7_one_layer_is_handed_over_as_a_quadratic_form() -> None:
+    model = small(Regressor, hidden_widths=(), n_epochs=200).fit(X, TARGET)
+    form = model.to_quadratic_form()
+    np.testing.assert_allclose(form.predict(X)[:, 0], model.predict(X), rtol=1e-10, atol=1e-12)
+    match = qsdp.quantize(model, X, 4000, random_state=0)
+    assert match.relaxed_error < 0.05
+    assert match.certificate.lower_bound <= match.certificate.objective
+
+
+@pytest.mark.parametrize("family", ["fan", "parabolic"])
+def test_7_a_chain_is_quantized_layer_by_layer(family: str) -> None:
+    data, labels = qsdp.datasets.load_bundled("iris")
+    data = StandardScaler().fit_transform(data)
+    model = Classifier((4,), family=family, n_epochs=60, random_state=0).fit(data, labels)
+    assert not hasattr(model, "to_quadratic_form")
+    chain = model.quantize(data, 2000, random_state=0)
+    assert len(chain.matches) == 2
+    agreement = np.mean(chain.predict(data).argmax(axis=1) == model._outputs(data).argmax(axis=1))
+    assert agreement > 0.85
+
+
+# -- bad input ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hidden_widths": 5}, "hidden_widths must be a sequence of integers >= 1; got 5"),
+        ({"hidden_widths": (5, 0)}, "hidden_widths must be an integer >= 1; got 0"),
+        ({"hidden_widths": "55"}, "hidden_widths must be a sequence of integers >= 1; got '55'"),
+        ({"family": "qnn"}, "family must be one of .*; got 'qnn'"),
+        ({"family": ["fan"]}, "family must be one name or 2, one a layer; got 1"),
+        ({"activation": "square"}, "activation cannot be 'square': .*family='square_act'"),
+        ({"activation": "softmax"}, "activation cannot be 'softmax'"),
+        ({"loss": "hinge"}, "loss cannot be 'hinge': ReLinear's convergence is derived for losses with Lipschitz"),
+        ({"loss": "absolute"}, "loss cannot be 'absolute'"),
+        ({"loss": "cross-entropy"}, "loss must be one of .*; got 'cross-entropy'"),
+        ({"variant": "sw"}, "variant must be one of .*; got 'sw'"),
+        ({"gamma_r": -1.0}, "gamma_r must be a finite number >= 0; got -1.0"),
+        ({"gamma_r": np.nan}, "gamma_r must be a finite number >= 0; got nan"),
+        ({"gamma_g": 1.0}, "gamma_g must be at most gamma_r = 0.01, as 'sg' shrinks; got 1"),
+        ({"gamma_b": "big"}, "gamma_b must be a finite number >= 0; got 'big'"),
+        ({"variant": "none", "gamma_g": 0.01}, "gamma_g must be None in variant 'none': it belongs to 'sg'"),
+        ({"alpha_g": 0.1}, "alpha_g must be None in variant 'sg': it belongs to 'sw-l1' and 'sw-soft'; got 0.1"),
+        ({"variant": "sw-l2", "beta_b": 2.0}, "beta_b must be from 0 to 1; got 2.0"),
+        ({"shrink": "none"}, "shrink must be one of 'all', 'weights'"),
+        ({"start": "he"}, "start must be one of 'random', 'relinear'; got 'he'"),
+        ({"start_scale": -0.1}, "start_scale must be a finite number >= 0; got -0.1"),
+        ({"transfer": 2}, "transfer must be an integer from 1 to 1; got 2"),
+        ({"transfer": True}, "transfer must be an integer from 1 to 1; got True"),
+        ({"transfer": 0.5}, r"transfer must be \(weights, bias\) of every layer; got 0.5"),
+        ({"transfer": [(np.ones((2, 2)), np.ones(2))] * 2}, r"weight must have shape \(6, 3\); got \(2, 2\)"),
+        ({"rezero": 1}, "rezero must be True or False; got 1"),
+        ({"rezero": True}, "rezero needs two hidden layers of equal widths"),
+        ({"optimizer": "lbfgs"}, "optimizer must be one of 'adam', 'gd', 'sgd'; got 'lbfgs'"),
+        ({"momentum": 1.0}, "momentum must be from 0 to below 1; got 1.0"),
+        ({"weight_decay": -1e-4}, "weight_decay must be a finite number >= 0"),
+        ({"decay": "wr"}, "decay must be one of 'all', 'linear'"),
+        ({"batch_size": 0}, "batch_size must be an integer >= 1; got 0"),
+        ({"steps_per_epoch": 1.5}, "steps_per_epoch must be an integer >= 1; got 1.5"),
+        ({"n_epochs": 0}, "n_epochs must be an integer >= 1; got 0"),
+        ({"milestones": (2, 1)}, r"milestones must be increasing numbers of epochs below n_epochs = 3; got \(2, 1\)"),
+        ({"milestones": (3,)}, "milestones must be increasing numbers of epochs below n_epochs = 3"),
+        ({"drop": 0.0}, "drop must be a finite number > 0; got 0.0"),
+        ({"validation_fraction": 1.0}, "validation_fraction must be from 0 to below 1"),
+        ({"dtype": "float16"}, "dtype must be one of 'float32', 'float64'"),
+        ({"device": "tpu9"}, "device must be a torch device of this machine; got 'tpu9'"),
+        ({"callback": 3}, "callback must be callable or None; got 3"),
+    ],
+)
+def test_bad_parameters_are_named_before_any_work(change: dict[str, Any], message: str) -> None:
+    model = small(Classifier, **change)
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
+        model.fit(X, CODES)
+    assert not hasattr(model, "network_")
+
+
+def test_a_regressor_has_no_cross_entropy() -> None:
+    with pytest.raises(InvalidInputError, match="loss cannot be 'cross_entropy': it is of classes, ReLinearClassifier"):
+        small(Regressor, loss="cross_entropy").fit(X, TARGET)
+
+
+def test_one_class_and_one_layer_networks() -> None:
+    with pytest.raises(InvalidInputError, match="only one class is present"):
+        small(Classifier).fit(X, np.zeros(90))
+    with pytest.raises(AttributeError):
+        small(Regressor).fit(X, TARGET).to_quadratic_form()
