@@ -73,7 +73,9 @@ def test_networks_are_certified_on_the_training_part(name: str, iris: Split) -> 
         assert problem.beta == 10.0
     else:
         assert model.beta_ in model.betas_
-        assert model.scores_.shape == (8, 5)
+        assert model.scores_.shape == (9, 5)
+        assert model.betas_[0] == pytest.approx(qsdp.largest_beta(problem))
+        assert model.betas_[-1] == pytest.approx(1e-4 * model.betas_[0])
 
 
 def test_bits_of_sampled_networks_are_counted_by_hand(iris: Split) -> None:

@@ -13,12 +13,15 @@ from qsdp.certificate import Certificate
 from qsdp.classes import choose_classes
 from qsdp.estimators import QuantizedNetworkClassifier
 from qsdp.estimators_cv import QuantizedNetworkClassifierCV
+from qsdp.relaxation import largest_beta
+from qsdp.relaxation.path import geometric
 from qsdp.weights import FLOAT_BITS
 
 __all__ = ["CONVEX"]
 
-#: Betas on the path from the largest useful one to a thousandth of it.
-_N_BETAS = 8
+#: Betas on the path from the largest useful one to a share of it: less than a thousandth, which with thousands of
+#: samples is chosen itself.
+_N_BETAS, _FRACTION = 9, 1e-4
 #: Relative gap of the relaxations: far below the noise of a split.
 _TOL = 1e-4
 #: The regularisation of the paper's figures 3, 5 and 6.
@@ -27,13 +30,21 @@ _PAPER_BETA = 10.0
 _POLISH_SECONDS = 60.0
 
 
+class WideClassifierCV(QuantizedNetworkClassifierCV):
+    """Of a beta chosen on a path that goes on to smaller ones than by default."""
+
+    def _fit(self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any]) -> None:
+        problem = self._problem(self._inputs(X), target)
+        self.betas = geometric(largest_beta(problem), _FRACTION, _N_BETAS)
+        super()._fit(X, target, y)
+
+
 def _selected(n_neurons: int, *, evaluate: str = "network", **options: Any) -> Any:
     """Return what builds a network of a beta chosen on the folds."""
 
-    def build(folds: Folds, seed: int) -> QuantizedNetworkClassifierCV:
-        return QuantizedNetworkClassifierCV(
+    def build(folds: Folds, seed: int) -> WideClassifierCV:
+        return WideClassifierCV(
             n_neurons,
-            betas=_N_BETAS,
             cv=folds,
             evaluate=evaluate,
             allotment="proportional",
@@ -49,7 +60,7 @@ def _fixed(folds: Folds, seed: int) -> QuantizedNetworkClassifier:
     return QuantizedNetworkClassifier(2500, beta=_PAPER_BETA, allotment="proportional", tol=_TOL, random_state=seed)
 
 
-class RelaxationClassifierCV(QuantizedNetworkClassifierCV):
+class RelaxationClassifierCV(WideClassifierCV):
     """Classification by the relaxation itself: a quadratic function with real coefficients, no network."""
 
     def _output(self, X: Any) -> FloatArray:
@@ -63,7 +74,7 @@ class RelaxationClassifierCV(QuantizedNetworkClassifierCV):
 
 
 def _relaxation(folds: Folds, seed: int) -> RelaxationClassifierCV:
-    return RelaxationClassifierCV(250, betas=_N_BETAS, cv=folds, allotment="proportional", tol=_TOL, random_state=seed)
+    return RelaxationClassifierCV(250, cv=folds, allotment="proportional", tol=_TOL, random_state=seed)
 
 
 def _network_bits(model: QuantizedNetworkClassifier) -> int:

@@ -38,7 +38,7 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     ----------
     splits : sequence of (training rows, held-out rows)
     lambdas : sequence of float, optional
-        Ten to the powers -5, ..., 1 by default; of equal accuracies the largest is taken.
+        Ten to the powers -7, ..., 1 by default; of equal accuracies the largest is taken.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def __init__(
         self,
         splits: Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]],
-        lambdas: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0),
+        lambdas: Sequence[float] = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0),
     ) -> None:
         self.splits = splits
         self.lambdas = lambdas
