@@ -9,6 +9,7 @@ from typing import Any
 
 from sklearn.base import is_classifier
 from sklearn.model_selection import GridSearchCV, ParameterSampler, ShuffleSplit, StratifiedShuffleSplit
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._validation import check_flag, check_integer, check_jobs, check_random_state, check_real
@@ -106,20 +107,28 @@ class ValidationSearch(GridSearchCV):  # type: ignore[misc]
             check_flag("refit", self.refit)
         check_jobs(self.n_jobs)
         _check_grid(self.estimator, self.grid, random=count is not None)
+        if is_classifier(self.estimator):
+            check_classification_targets(y)
         rng = check_random_state(self.random_state)
         split = StratifiedShuffleSplit if is_classifier(self.estimator) else ShuffleSplit
-        self.cv = split(n_splits=1, test_size=share, random_state=int(rng.integers(2**31)))
-        self.param_grid = self.grid
+        cv = split(n_splits=1, test_size=share, random_state=int(rng.integers(2**31)))
+        grid = self.grid
         if count is not None:
             drawn = ParameterSampler(self.grid, count, random_state=int(rng.integers(2**31)))
-            self.param_grid = [{name: [value] for name, value in one.items()} for one in drawn]
+            grid = [{name: [value] for name, value in one.items()} for one in drawn]
+        search = GridSearchCV(self.estimator, grid, scoring=self.scoring, refit=self.refit, cv=cv, n_jobs=self.n_jobs)
         start = time.perf_counter()
         with warnings.catch_warnings():
             # Among candidates there are rates that diverge; their scores tell.
             warnings.simplefilter("ignore", QSDPWarning)
-            super().fit(X, y, **params)
+            search.fit(X, y, **params)
+        seconds = time.perf_counter() - start
+        # Whatever a fitted search has; parameters stay as they are.
+        for name, value in vars(search).items():
+            if name.endswith("_"):
+                setattr(self, name, value)
         self.refit_seconds_ = float(getattr(self, "refit_time_", 0.0))
-        self.search_seconds_ = time.perf_counter() - start - self.refit_seconds_
+        self.search_seconds_ = seconds - self.refit_seconds_
         self.n_candidates_ = len(self.cv_results_["params"])
         return self
 

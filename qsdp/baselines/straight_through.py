@@ -14,7 +14,7 @@ from qsdp.baselines._history import Callback, History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import Descent, descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
-from qsdp.baselines.backprop._training import NetworkTraining, fixed_second_layer
+from qsdp.baselines.backprop._training import NetworkTraining, fixed_second_layer, free_second_layer
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
@@ -67,16 +67,12 @@ class _LatentTraining(NetworkTraining):
         super().__init__(problem, n_neurons, descent)
         self.M = problem.levels - 1
         self._second_layer = second_layer
-        start = rng.uniform(-1.0, 1.0, (self.factors, n_neurons, problem.n_features))
-        self._latent = descent.tensor(start).requires_grad_()
+        latent = rng.uniform(-1.0, 1.0, (self.factors, n_neurons, problem.n_features))
+        self._latent = descent.tensor(latent).requires_grad_()
         signed = problem.activation is not None
         if second_layer == "free":
-            a = (
-                rng.standard_normal((n_neurons, self.n_outputs))
-                if self.n_outputs
-                else fixed_second_layer(n_neurons, None, signed=signed)
-            )
-            second = self._a = descent.tensor(a).requires_grad_()
+            start = free_second_layer(n_neurons, self.n_outputs, signed=signed, rng=rng)
+            second = self._a = descent.tensor(start).requires_grad_()
         else:
             self._a = descent.tensor(fixed_second_layer(n_neurons, self.n_outputs, signed=signed))
             # A number shared by m neurons has a gradient m times theirs; in this unit SGD's step of it is as theirs.

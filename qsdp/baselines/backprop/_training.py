@@ -18,7 +18,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.problem import TrainingProblem
 from qsdp.sampling import allot
 
-__all__ = ["FloatTraining", "NetworkTraining", "evaluated", "fixed_second_layer", "neuron_values"]
+__all__ = ["FloatTraining", "NetworkTraining", "evaluated", "fixed_second_layer", "free_second_layer", "neuron_values"]
 
 
 def neuron_values(X: Any, W: Any, coefficients: tuple[float, float, float] | None) -> Any:
@@ -28,6 +28,16 @@ def neuron_values(X: Any, W: Any, coefficients: tuple[float, float, float] | Non
         return t[0] * t[1]
     a, b, c = coefficients
     return (a * t[0] + b) * t[0] + c
+
+
+def free_second_layer(m: int, n_outputs: int | None, *, signed: bool, rng: np.random.Generator) -> FloatArray:
+    """Return m times the second-layer weights to start training with, (m,) or (m, n_outputs).
+
+    Normal numbers for several outputs, else those of `fixed_second_layer`: signs of bilinear neurons are their own.
+    """
+    if n_outputs is None or n_outputs == 1:
+        return fixed_second_layer(m, n_outputs, signed=signed)
+    return rng.standard_normal((m, n_outputs))
 
 
 def fixed_second_layer(m: int, n_outputs: int | None, *, signed: bool) -> FloatArray:
@@ -146,13 +156,12 @@ class FloatTraining(NetworkTraining):
         super().__init__(problem, n_neurons, descent)
         self._W = descent.tensor(rng.standard_normal((self.factors, n_neurons, problem.n_features))).requires_grad_()
         self.parameters = {"first layer": self._W}
-        if second_layer == "free" and self.n_outputs:
-            start = rng.standard_normal((n_neurons, self.n_outputs))
-        else:
-            start = fixed_second_layer(n_neurons, self.n_outputs, signed=problem.activation is not None)
-        self._a = descent.tensor(start)
+        signed = problem.activation is not None
         if second_layer == "free":
-            self.parameters["second layer"] = self._a.requires_grad_()
+            start = free_second_layer(n_neurons, self.n_outputs, signed=signed, rng=rng)
+            self._a = self.parameters["second layer"] = descent.tensor(start).requires_grad_()
+        else:
+            self._a = descent.tensor(fixed_second_layer(n_neurons, self.n_outputs, signed=signed))
 
     @property
     def coefficients(self) -> tuple[float, float, float] | None:
@@ -172,4 +181,4 @@ class FloatTraining(NetworkTraining):
     def network(self) -> FloatNetwork:
         """Return the network in the user's units."""
         W, a = (tensor.detach().cpu().numpy().astype(np.float64) for tensor in (self._W, self._a))
-        return FloatNetwork(tuple(W / self.units.row), a * (self.units.target / self.m), self.problem.activation)
+        return FloatNetwork(W / self.units.row, a * (self.units.target / self.m), self.problem.activation)

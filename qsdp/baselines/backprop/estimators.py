@@ -122,7 +122,8 @@ class BackpropRegressor(_Backprop, BaselineRegressor):
         None is bilinear.
     second_layer : {"free", "fixed"}, default="free"
         Train the second layer, or leave it at 1/m as the paper does (for polynomial activations :math:`\pm 1/m` in
-        turn). With several outputs fixed neurons are divided among them, each with one over their number.
+        turn), times the root mean square of real targets. With several outputs fixed neurons are divided among them,
+        each with one over their number.
     loss : {"squared", "absolute", "huber"} or Loss, default="squared"
         Summed over samples; of the classes of `qsdp.losses`.
     beta : float, default=0.1

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, own
+from qsdp._validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, check_numbers, own
 from qsdp._work import blocks
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
@@ -30,33 +30,33 @@ class FloatNetwork(ReadOnlyArrays):
 
     Parameters
     ----------
-    factors : sequence of array-like of shape (m, D)
-        (U, V) of a bilinear network, (Q,) of one with a polynomial activation; real numbers.
+    factors : array-like of shape (2, m, D) or (1, m, D)
+        U and V of a bilinear network, or Q of one with a polynomial activation; real numbers.
     alpha : array-like of shape (m,) or (m, C)
     activation : None, str, (a, b, c) or PolynomialActivation, default=None
         None is bilinear.
 
     Examples
     --------
-    >>> network = FloatNetwork(([[0.5, -1.5]], [[2.0, 2.0]]), [3.0])
+    >>> network = FloatNetwork([[[0.5, -1.5]], [[2.0, 2.0]]], [3.0])
     >>> network.predict([[1.0, 1.0]])
     array([-12.])
     >>> network.quantized().predict([[1.0, 1.0]])  # signs (1, -1) and (1, 1), scales 1 and 2
     array([0.])
     """
 
-    factors: tuple[FloatArray, ...]
+    factors: FloatArray
     alpha: FloatArray
     activation: PolynomialActivation | None = None
 
     def __post_init__(self) -> None:
         activation = get_activation(self.activation)
-        factors = tuple(own(check_matrix("factors", factor)) for factor in self.factors)
         count = 2 if activation is None else 1
-        if len(factors) != count or len({factor.shape for factor in factors}) != 1:
-            raise InvalidInputError(f"factors must be {count} arrays of one shape (m, D); got {len(factors)}")
+        factors = check_numbers("factors", self.factors, f"({count}, m, D)")
+        if factors.ndim != 3 or len(factors) != count or not factors.size:
+            raise InvalidInputError(f"factors must have shape ({count}, m, D); got {factors.shape}")
         for name, value in (
-            ("factors", factors),
+            ("factors", own(factors)),
             ("alpha", check_alpha(self.alpha, len(factors[0]))),
             ("activation", activation),
         ):
@@ -65,17 +65,17 @@ class FloatNetwork(ReadOnlyArrays):
     @property
     def n_neurons(self) -> int:
         """Number of hidden neurons ``m``."""
-        return int(self.factors[0].shape[0])
+        return int(self.factors.shape[1])
 
     @property
     def n_inputs(self) -> int:
         """Number of inputs ``D``."""
-        return int(self.factors[0].shape[1])
+        return int(self.factors.shape[2])
 
     @property
     def n_parameters(self) -> int:
         """Number of weights of both layers."""
-        return sum(factor.size for factor in self.factors) + self.alpha.size
+        return int(self.factors.size + self.alpha.size)
 
     @property
     def _lifted(self) -> bool:
@@ -117,7 +117,7 @@ class FloatNetwork(ReadOnlyArrays):
         and unscaling its output weight changes neither function nor regulariser, and at its minimum over such scalings
         and splits the first is :math:`\beta` times a nuclear norm of :math:`\sum_j \alpha_j u_j v_j^T`.
         """
-        sizes = sum(np.einsum("ij,ij->i", factor, factor) for factor in self.factors) / len(self.factors)
+        sizes = np.einsum("kij,kij->i", self.factors, self.factors) / len(self.factors)
         magnitudes = np.abs(self.alpha.reshape(self.n_neurons, -1)).sum(axis=1)
         return problem.beta * float((sizes + self._lifted) @ magnitudes)
 

@@ -1,0 +1,308 @@
+"""The straight-through estimator: values of levels, gradients by the formula, and no latent weights left."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import qsdp
+from qsdp import BilinearNetwork, PolynomialNetwork, TrainingProblem
+from qsdp.baselines import StraightThroughClassifier, StraightThroughRegressor
+from qsdp.baselines._torch import minibatches, seeded
+from qsdp.baselines.backprop._descent import descent_of
+from qsdp.baselines.straight_through import _LatentTraining, straight_through
+from qsdp.datasets import make_planted
+
+RNG = np.random.default_rng(0)
+N, D, M, C = 12, 4, 5, 3
+X = RNG.standard_normal((N, D)) * 2.0 + 0.5
+Y = RNG.standard_normal(N) * 3.0
+YS = RNG.standard_normal((N, C))
+BETA = 0.7
+KINDS = {"bilinear": None, "quadratic": (1.0, 0.0, 0.0), "lifted": (0.3, -0.7, 0.4)}
+SECOND_LAYERS = ("free", "shared", "analytic")
+OPTIONS = {
+    "learning_rate": 0.05,
+    "momentum": 0.9,
+    "clip": None,
+    "optimizer": "sgd",
+    "schedule": "constant",
+    "batch_size": 5,
+    "n_epochs": 3,
+    "device": None,
+    "dtype": "float64",
+    "callback": None,
+    "verbose": False,
+}
+
+
+def combinations() -> list[Any]:
+    return [
+        pytest.param(kind, second, levels, vector, id=f"{kind}-{second}-{levels}-{'vector' if vector else 'scalar'}")
+        for kind, second, levels, vector in itertools.product(KINDS, SECOND_LAYERS, (2, 3, 4), (False, True))
+        if not (kind == "lifted" and second == "analytic")
+    ]
+
+
+def nearest_level(w: float, M: int) -> int:
+    """The level nearest to M w, the larger of two at the same distance."""
+    return max(range(-M, M + 1, 2), key=lambda q: (-abs(q - M * min(max(w, -1.0), 1.0)), q))
+
+
+# -- rounding --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("levels", [2, 3, 4, 5, 8, 128])
+def test_values_are_the_nearest_levels(levels: int) -> None:
+    M = levels - 1
+    w = np.concatenate([RNG.uniform(-1.5, 1.5, 200), [0.0, 1.0, -1.0, 7.0, -7.0]])
+    q = straight_through(torch.tensor(w, requires_grad=True), M).detach().numpy() * M
+    np.testing.assert_allclose(q, np.rint(q), atol=1e-12)
+    np.testing.assert_array_equal(np.rint(q), [nearest_level(value, M) for value in w])
+
+
+@pytest.mark.parametrize("levels", [2, 3, 4, 8])
+def test_gradient_is_that_of_clipping(levels: int) -> None:
+    w = np.array([-1.5, -1.0, -0.3, 0.0, 0.4, 1.0, 1.2])
+    upstream = RNG.standard_normal(len(w))
+    latent = torch.tensor(w, requires_grad=True)
+    straight_through(latent, levels - 1).backward(torch.tensor(upstream))
+    assert latent.grad is not None
+    np.testing.assert_array_equal(latent.grad.numpy(), upstream * (np.abs(w) <= 1.0))
+
+
+def test_values_are_exact() -> None:
+    # What carries the gradient must not disturb the levels by a rounding error.
+    w = torch.tensor(RNG.uniform(-1.0, 1.0, 10_000), requires_grad=True)
+    assert set(np.unique(straight_through(w, 1).detach().numpy()).tolist()) == {-1.0, 1.0}
+
+
+# -- gradients of the network ----------------------------------------------------------------------------
+
+
+def training_of(kind: str, second: str, levels: int, vector: bool, loss: str = "squared") -> _LatentTraining:
+    problem = TrainingProblem(X, YS if vector else Y, beta=BETA, loss=loss, activation=KINDS[kind], levels=levels)
+    training = _LatentTraining(problem, M, descent_of(SimpleNamespace(**OPTIONS)), second, np.random.default_rng(2))
+    with torch.no_grad():
+        # Some beyond the range that training keeps them in, to see their gradients vanish.
+        training.parameters["first layer"].mul_(1.4)
+        training.parameters["second layer"].mul_(
+            torch.linspace(0.5, 1.5, training.parameters["second layer"].numel()).reshape(
+                training.parameters["second layer"].shape
+            )
+        )
+    return training
+
+
+def network_and_parts(training: _LatentTraining, second: str) -> tuple[Any, ...]:
+    """Levels, alpha, and what is needed to follow their gradients to the latent weights, in the user's units."""
+    w = training.parameters["first layer"].detach().numpy()
+    p = training.parameters["second layer"].detach().numpy()
+    top, unit = training.M, training.units.target / (M * training._size)
+    q = np.vectorize(lambda value: nearest_level(value, top))(w).astype(float)
+    if second == "free":
+        return w, q, unit * p, unit, None, None
+    share = training._a.numpy()
+    gain = p * training._unit
+    if second == "shared":
+        return w, q, unit * share * gain, unit, share, None
+    q_unit = q / top
+    sizes = np.maximum(np.sum(q_unit**2, axis=-1), 1e-300)
+    scales = np.sum(w * q_unit, axis=-1) / sizes
+    return w, q, None, unit, share, (scales, q_unit / sizes[..., None], gain)
+
+
+@pytest.mark.parametrize(("kind", "second", "levels", "vector"), combinations())
+def test_objective_and_gradients_are_the_written_out_ones(kind: str, second: str, levels: int, vector: bool) -> None:
+    training = training_of(kind, second, levels, vector)
+    problem, factor = training.problem, training.units.factor
+    value = training.objective(torch.arange(N))
+    value.backward()
+    got_w, got_p = (tensor.grad.numpy() * N * factor for tensor in training.parameters.values())
+
+    w, q, alpha, unit, share, analytic = network_and_parts(training, second)
+    neuron_scale = np.ones(M)
+    if analytic is not None:
+        scales, slopes_of_scales, gain = analytic
+        neuron_scale = np.prod(scales, axis=0) if len(scales) == 2 else scales[0] ** 2
+        alpha = unit * share * gain * (neuron_scale[:, None] if vector else neuron_scale)
+
+    # Forward and backward through the network of levels.
+    a, b, c = KINDS[kind] or (1.0, 0.0, 0.0)
+    t = [problem.X @ factor_.T for factor_ in q]
+    if kind == "bilinear":
+        values, inner = t[0] * t[1], [t[1], t[0]]
+    else:
+        values, inner = a * t[0] ** 2 + b * t[0] + c, [2 * a * t[0] + b]
+    columns = alpha.reshape(M, -1)
+    outputs = values @ alpha
+    slopes = problem.loss.gradient(outputs, problem.y).reshape(N, -1)
+    objective = problem.loss.value(outputs, problem.y) + BETA * problem.dimension * np.abs(alpha).sum()
+    assert float(value.detach()) * N * factor == pytest.approx(objective, rel=1e-12)
+    of_q = np.stack([((slopes @ columns.T) * pull).T @ problem.X for pull in inner])
+    of_alpha = (values.T @ slopes + BETA * problem.dimension * np.sign(columns)).reshape(alpha.shape)
+
+    # The straight-through estimator: d q / d w is M inside [-1, 1] and 0 outside.
+    passed = training.M * (np.abs(w) <= 1.0)
+    expected_w = of_q * passed
+    if second == "free":
+        expected_p = of_alpha * unit
+    else:
+        weighted = of_alpha * unit * share * training._unit
+        if analytic is None:
+            expected_p = weighted.sum(axis=0)
+        else:
+            scales, slopes_of_scales, gain = analytic
+            expected_p = (weighted * (neuron_scale[:, None] if vector else neuron_scale)).sum(axis=0)
+            pull = (of_alpha * unit * share * gain).reshape(M, -1).sum(axis=1)
+            others = scales[::-1] if len(scales) == 2 else 2.0 * scales
+            # XNOR-Net: through the scales as well; the levels in them count as constants.
+            expected_w = expected_w + (pull * others)[..., None] * slopes_of_scales
+    np.testing.assert_allclose(got_p, expected_p, rtol=1e-10, atol=1e-10 * np.abs(expected_p).max())
+    np.testing.assert_allclose(got_w, expected_w, rtol=1e-10, atol=1e-10 * np.abs(expected_w).max())
+
+
+@pytest.mark.parametrize(("kind", "second", "levels", "vector"), combinations())
+def test_the_network_is_what_the_forward_pass_computes(kind: str, second: str, levels: int, vector: bool) -> None:
+    training = training_of(kind, second, levels, vector)
+    outputs, penalty = training.evaluate()
+    network, problem = training.network(), training.problem
+    assert isinstance(network, BilinearNetwork if kind == "bilinear" else PolynomialNetwork)
+    np.testing.assert_allclose(outputs * training.units.target, network.predict(X), rtol=1e-10, atol=1e-10)
+    assert penalty == pytest.approx(problem.penalty(network), rel=1e-12)
+    if second == "shared":
+        columns = network.alpha.reshape(M, -1).T
+        assert all(np.ptp(np.abs(column[column != 0.0])) == 0.0 for column in columns)
+
+
+def test_steps_are_those_of_the_formula() -> None:
+    """A whole training of a bilinear network with binary weights, latent weights and all."""
+    options = {**OPTIONS, "n_epochs": 4}
+    problem = TrainingProblem(X, Y, beta=BETA)
+    rng = np.random.default_rng(5)
+    latent = rng.uniform(-1.0, 1.0, (2, M, D))
+    a = np.ones(M)
+    generator = seeded(rng)
+    row = np.sqrt(np.mean(np.sum(X**2, axis=1)))
+    tau = np.sqrt(np.mean(Y**2))
+    moved = [np.zeros_like(latent), np.zeros_like(a)]
+    best = (np.inf, None, None)
+    for _ in range(4):
+        for rows in minibatches(N, 5, generator):
+            x, y = X[rows.numpy()] / row, Y[rows.numpy()] / tau
+            q = np.where(latent < 0.0, -1.0, 1.0)
+            t = [x @ q[0].T, x @ q[1].T]
+            slopes = 2.0 * (t[0] * t[1] @ a / M - y) / len(rows)
+            weight = BETA * D * tau / (tau**2 * M * row**2) / N
+            g = np.stack([((slopes[:, None] * t[1 - k]).T @ x) * a[:, None] / M for k in range(2)])
+            h = (t[0] * t[1]).T @ slopes / M + weight * np.sign(a)
+            moved[0] = 0.9 * moved[0] + g
+            moved[1] = 0.9 * moved[1] + h
+            latent = np.clip(latent - 0.05 * M * moved[0], -1.0, 1.0)
+            a = a - 0.05 * M * moved[1]
+        q = np.where(latent < 0.0, -1, 1)
+        network = BilinearNetwork(q[0], q[1], a * tau / (M * row**2))
+        loss = problem.objective(network)
+        if loss < best[0]:
+            best = (loss, network, a)
+    options.pop("device")
+    model = StraightThroughRegressor(M, beta=BETA, constant_column=False, random_state=5, **options).fit(X, Y)
+    assert best[1] is not None
+    np.testing.assert_array_equal(model.network_.U, best[1].U)
+    np.testing.assert_array_equal(model.network_.V, best[1].V)
+    np.testing.assert_allclose(model.network_.alpha, best[1].alpha, rtol=1e-10)
+    assert min(model.history_.loss) == pytest.approx(best[0], rel=1e-10)
+
+
+# -- what a fit leaves -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("levels", [2, 3, 4])
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_networks_have_true_levels(levels: int, activation: Any) -> None:
+    model = StraightThroughRegressor(20, levels=levels, activation=activation, n_epochs=5, random_state=0).fit(X, Y)
+    arrays = [model.network_.U, model.network_.V] if activation is None else [model.network_.Q]
+    for array in arrays:
+        assert array.dtype == np.int8
+        assert set(np.unique(array)) <= set(range(1 - levels, levels, 2))
+    bits = {2: 1, 3: 2, 4: 2}[levels]
+    if activation is None:
+        assert model.network_.levels == levels
+        assert model.network_.n_bits == 2 * 20 * 5 * bits + 64 * 20
+
+
+@pytest.mark.parametrize("second", SECOND_LAYERS)
+@pytest.mark.parametrize("estimator", [StraightThroughClassifier, StraightThroughRegressor])
+def test_no_latent_weights_are_left(estimator: Any, second: str) -> None:
+    y = (Y > 0).astype(int) if estimator is StraightThroughClassifier else Y
+    model = estimator(40, second_layer=second, n_epochs=3, random_state=0).fit(X, y)
+    floats: list[int] = []
+
+    def walk(value: Any, seen: set[int]) -> None:
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        if isinstance(value, torch.Tensor):
+            raise AssertionError("a tensor was kept")
+        if isinstance(value, np.ndarray):
+            if value.dtype.kind == "f":
+                floats.append(value.size)
+        elif isinstance(value, dict):
+            for one in value.values():
+                walk(one, seen)
+        elif isinstance(value, (list, tuple)):
+            for one in value:
+                walk(one, seen)
+        elif hasattr(value, "__dict__"):
+            walk(vars(value), seen)
+
+    walk(model, set())
+    # The second layer is all that is real.
+    assert max(floats) == 40
+    latent = 2 * 40 * 5 * 8
+    small = estimator(4, second_layer=second, n_epochs=3, random_state=0).fit(X, y)
+    # A pickle grows by a byte a weight and eight a neuron, not by eight a weight.
+    grown = len(pickle.dumps(model)) - len(pickle.dumps(small))
+    assert grown < 2 * 36 * 5 + 8 * 36 + 100 < latent
+
+
+def test_the_best_epoch_is_kept() -> None:
+    planted = make_planted(n=100, d=8, n_neurons=4, random_state=0)
+    model = StraightThroughRegressor(
+        20, beta=0.1, constant_column=False, schedule="constant", n_epochs=40, random_state=0
+    ).fit(planted.X, planted.y)
+    problem = model.training_problem(planted.X, planted.y, model.network_)
+    assert problem.objective(model.network_) == pytest.approx(min(model.history_.loss), rel=1e-12)
+    assert min(model.history_.loss) < model.history_.loss[-1]
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_certificates(activation: Any) -> None:
+    planted = make_planted(n=60, d=5, n_neurons=3, random_state=0)
+    model = StraightThroughRegressor(30, activation=activation, beta=1.0, n_epochs=40, random_state=0)
+    model.fit(planted.X, planted.y)
+    network = model.network_ if activation is None else qsdp.from_polynomial(model.network_)
+    problem = model.training_problem(planted.X, planted.y, model.network_)
+    certificate = qsdp.certify(network, problem)
+    assert certificate.objective == pytest.approx(min(model.history_.loss), rel=1e-9)
+    assert 0.0 < certificate.lower_bound < certificate.objective
+    refitted = qsdp.refit(network, problem)
+    assert certificate.lower_bound < problem.objective(refitted) < certificate.objective
+
+
+def test_training_levels_beats_rounding_afterwards() -> None:
+    planted = make_planted(n=200, d=8, n_neurons=4, random_state=0)
+    options = {"beta": 1e-3, "constant_column": False, "n_epochs": 80, "random_state": 0}
+    trained = StraightThroughRegressor(60, second_layer="shared", **options).fit(planted.X, planted.y)
+    rounded = (
+        qsdp.baselines.BackpropRegressor(60, second_layer="fixed", **options).fit(planted.X, planted.y)
+    ).quantized(scale="shared")
+    errors = [np.sum((network.predict(planted.X) - planted.y) ** 2) for network in (trained.network_, rounded)]
+    assert trained.network_.n_bits == rounded.n_bits
+    assert errors[0] < 0.2 * errors[1]
