@@ -3,18 +3,18 @@
 They hang off the networks: nothing of the core imports them. What needs automatic gradients needs PyTorch,
 ``pip install 'qsdp[baselines]'``, and imports it when it is asked for.
 
-======================================================  ===============================================================
-estimators                                              system
-======================================================  ===============================================================
-`BackpropClassifier`, `BackpropRegressor`               the paper's networks by gradient descent, rounded afterwards
-`StraightThroughClassifier`, `StraightThroughRegressor` quantization-aware training of the same
-`ReLUNetworkClassifier`, `ReLUNetworkRegressor`         two layers of ReLU neurons, the first one rounded afterwards
-`QuadraticLogisticRegression`                           one layer of quadratic neurons (`qsdp.baselines.quadratic`)
-`QuadraticNetworkClassifier`                            several layers of quadratic neurons
-`ReLinearClassifier`, `ReLinearRegressor`               Fan's quadratic networks (`qsdp.baselines.relinear`)
-`BPLSClassifier`, `BPLSRegressor`                       least squares, layer by layer (`qsdp.baselines.bpls`)
-`RLSNetworkClassifier`, `RLSNetworkRegressor`           recursive least squares (`qsdp.baselines.rls`)
-======================================================  ===============================================================
+=======================================================  ==============================================================
+estimators                                               system
+=======================================================  ==============================================================
+`BackpropClassifier`, `BackpropRegressor`                the paper's networks by gradient descent, rounded afterwards
+`StraightThroughClassifier`, `StraightThroughRegressor`  quantization-aware training of the same
+`ReLUNetworkClassifier`, `ReLUNetworkRegressor`          two layers of ReLU neurons, the first one rounded afterwards
+`QuadraticLogisticRegression`                            one layer of quadratic neurons (`qsdp.baselines.quadratic`)
+`QuadraticNetworkClassifier`                             several layers of quadratic neurons
+`ReLinearClassifier`, `ReLinearRegressor`                Fan's quadratic networks (`qsdp.baselines.relinear`)
+`BPLSClassifier`, `BPLSRegressor`                        least squares, layer by layer (`qsdp.baselines.bpls`)
+`RLSNetworkClassifier`, `RLSNetworkRegressor`            recursive least squares (`qsdp.baselines.rls`)
+=======================================================  ==============================================================
 
 Each has `quantize`, which matches what it learned by networks of quantized weights. `search_on_validation` chooses
 parameters of any of them and says how long that took.
