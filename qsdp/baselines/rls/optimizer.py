@@ -11,18 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from qsdp._validation import _show, check_choice, check_flag, check_integer, check_real, warn
+from qsdp._validation import _show, check_flag, check_integer, check_real, warn
 from qsdp.baselines.rls._collector import Collector
-from qsdp.baselines.rls._maps import Layer, LinearMap, Mean, layer_of
+from qsdp.baselines.rls._maps import LinearMap, Mean
+from qsdp.baselines.rls._model import check_maps, excluded_names, layers_of, learning_rates, make_rest
 from qsdp.baselines.rls._settings import SUGGESTION, DivergedError, Settings
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 
 __all__ = ["RLS"]
-
-_REST: dict[str, Callable[[list[nn.Parameter]], torch.optim.Optimizer]] = {
-    "adam": torch.optim.Adam,
-    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
-}
 
 #: Bytes of the largest P: 11585 rows in single precision.
 _MEMORY_LIMIT = 2**29
@@ -132,13 +128,13 @@ class RLS(torch.optim.Optimizer):
         check_integer("memory_limit", memory_limit, minimum=1)
         if batch_first is None:
             batch_first = all(m.batch_first for m in model.modules() if isinstance(m, (nn.RNN, nn.LSTM)))
-        layers = _layers(model, _names_of(exclude, model), check_flag("batch_first", batch_first))
+        layers = layers_of(model, excluded_names(exclude, model), check_flag("batch_first", batch_first))
         maps = [one for layer in layers for one in layer.maps]
-        _check_maps(maps, memory_limit)
-        rates = _rates(lr, layers)
+        check_maps(maps, memory_limit)
+        rates = learning_rates(lr, layers)
         covered = {id(parameter) for one in maps for parameter in one.parameters}
         others = [(n, p) for n, p in model.named_parameters() if p.requires_grad and id(p) not in covered]
-        self.rest = _make_rest(rest, others)
+        self.rest = make_rest(rest, others)
         self._maps = maps
         groups = [
             {"params": one.parameters, "name": one.name, "lr": rates[one.name], **asdict(settings)} for one in maps
@@ -321,76 +317,6 @@ class _Step:
         self.state["P"].addr_(v, v, beta=1.0 / forgetting, alpha=-1.0)
         self.map.add(change)
         self.state["step"] += 1
-
-
-def _names_of(exclude: str | Iterable[str], model: nn.Module) -> list[str]:
-    """Return the names of modules to leave out."""
-    names = [exclude] if isinstance(exclude, str) else list(exclude)
-    known = [name for name, _ in model.named_modules()]
-    return [check_choice("exclude", name, known) for name in names]
-
-
-def _layers(model: nn.Module, excluded: list[str], batch_first: bool) -> list[Layer]:
-    layers = []
-    for name, module in model.named_modules():
-        if any(name == one or name.startswith(f"{one}.") for one in excluded):
-            continue
-        for parameter in module.parameters(recurse=False):
-            if isinstance(parameter, nn.parameter.UninitializedParameter):
-                raise InvalidInputError(f"{name!r} has no shape yet: run the model once before RLS(model)")
-        layer = layer_of(name or "model", module, batch_first)
-        if layer is not None and layer.maps:
-            layers.append(layer)
-    if not layers:
-        raise InvalidInputError("model must have a Linear, Conv2d, RNN or LSTM module to train; all are excluded")
-    return layers
-
-
-def _check_maps(maps: list[LinearMap], memory_limit: int) -> None:
-    owners: dict[int, str] = {}
-    for one in maps:
-        if one.weight.dtype not in {torch.float32, torch.float64}:
-            raise InvalidTypeError(f"{one.name!r} must be of single or double precision; got {one.weight.dtype}")
-        if id(one.weight) in owners:
-            raise InvalidInputError(
-                f"{one.name!r} shares its weights with {owners[id(one.weight)]!r}, so they have no single input; "
-                "exclude both"
-            )
-        owners[id(one.weight)] = one.name
-        size = one.side**2 * one.weight.element_size()
-        if size > memory_limit:
-            raise InvalidInputError(
-                f"{one.name!r} needs a P of {one.side} x {one.side} numbers, {size / 1e9:.2f} GB: more than "
-                f"memory_limit={memory_limit}; raise it, or exclude the layer: exclude=[{one.name!r}], rest='adam'"
-            )
-
-
-def _rates(lr: float | Mapping[str, float], layers: list[Layer]) -> dict[str, float]:
-    """Return the learning rate of every map."""
-    names = {one.name: layer.name for layer in layers for one in layer.maps}
-    if not isinstance(lr, Mapping):
-        rate = check_real("lr", lr, strict=True)
-        return dict.fromkeys(names, rate)
-    for key in lr:
-        check_choice("lr", key, {*names, *names.values()})
-    given = {key: check_real(f"lr[{key!r}]", rate, strict=True) for key, rate in lr.items()}
-    return {name: given.get(name, given.get(module, 1.0)) for name, module in names.items()}
-
-
-def _make_rest(rest: Any, others: list[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer | None:
-    """Return the optimiser of the parameters that are not covered."""
-    if rest is not None and not callable(rest):
-        rest = _REST[check_choice("rest", rest, _REST)]
-    if not others:
-        return None
-    if rest is None:
-        names = ", ".join(repr(name) for name, _ in others)
-        raise InvalidInputError(
-            f"RLS covers Linear, Conv2d, RNN and LSTM layers that are not excluded; {names} need another optimiser: "
-            "rest='adam' or 'sgd'"
-        )
-    made: torch.optim.Optimizer = rest([parameter for _, parameter in others])
-    return made
 
 
 def _remove(handles: list[Any]) -> None:

@@ -53,10 +53,9 @@ def woodbury_step(
     inner[np.diag_indices_from(inner)] += forgetting * len(X)
     # solve(inner, XP) is K': P and the inner matrix are symmetric.
     K = scipy.linalg.solve(inner, XP, assume_a="pos").T
-    P_next = (P - K @ XP) / forgetting
     # Rounding leaves the product K X P not quite symmetric.
-    symmetric: FloatArray = 0.5 * (P_next + P_next.T)
-    return theta - K @ (X @ theta - targets), symmetric
+    P_next = (P - K @ XP) / forgetting
+    return theta - K @ (X @ theta - targets), 0.5 * (P_next + P_next.T)
 
 
 def least_squares(
@@ -75,7 +74,7 @@ def least_squares(
     batches, targets : iterables of ndarray of shape (M, n) and (M, C)
     forgetting : float, default=1.0
     """
-    A = np.linalg.inv(P)
+    A: FloatArray = np.asarray(np.linalg.inv(P), dtype=np.float64)
     B = A @ theta
     for X, Z in zip(batches, targets, strict=True):
         A = forgetting * A + X.T @ X / len(X)
