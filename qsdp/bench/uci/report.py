@@ -108,31 +108,30 @@ def _values(records: Records, field: str) -> FloatArray:
 
 
 def _summary(records: Records, grid: dict[tuple[str, str], list[Record]]) -> Table:
-    methods, sets, _ = _complete(grid)
+    methods, sets, scores = _complete(grid)
     comparison = comparison_of(records)
     ranks = {} if comparison is None else dict(zip(comparison.methods, comparison.mean_ranks, strict=True))
-    ours = [name for name in ranks if name.startswith("qsdp")]
+    # The best of qsdp's, or of all where none of them is there.
+    reference = next((name for name in ranks if name.startswith("qsdp")), next(iter(ranks), ""))
     rows = []
     for name in sorted(methods, key=lambda method: ranks.get(method, 0.0)):
         groups = [grid[one, name] for one in sets]
         micros = [_values(group, "predict_seconds") / _values(group, "n_test") * 1e6 for group in groups]
         gaps = np.concatenate([_values(group, "relative_gap") for group in groups]) if groups else np.array([])
-        other = (
-            "" if comparison is None or not ours or name == ours[0] else f"{_p_value(comparison, ours[0], name):.2g}"
-        )
+        other = "-" if comparison is None or name == reference else f"{_p_value(comparison, reference, name):.2g}"
         rows.append(
             [
                 name,
                 f"{ranks[name]:.2f}" if ranks else "-",
-                other or "-",
-                f"{100.0 * np.mean([_values(group, 'test').mean() for group in groups]):.1f}" if groups else "-",
+                other,
+                f"{100.0 * scores[:, methods.index(name)].mean():.1f}" if groups else "-",
                 _count(np.array([_geometric(_values(group, "bits")) for group in groups]), _geometric),
                 f"{100.0 * np.median(gaps):.1f}" if gaps.size else "-",
                 _seconds(np.array([_geometric(_values(group, "fit_cpu_seconds")) for group in groups]), _geometric),
                 _seconds(np.array([_geometric(micro) for micro in micros]), _geometric),
             ]
         )
-    against = f"p against {ours[0]}" if ours else "p"
+    against = f"p against {reference or 'one'}"
     headings = ["method", "mean rank", against, "test (%)", "bits", "gap (%)", "fit (s)", "predict (us/row)"]
     return Table("UCI suite: all methods", headings, rows, _note(comparison, sets, grid))
 
