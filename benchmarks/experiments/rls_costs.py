@@ -34,7 +34,7 @@ MILLISECONDS = {
 CHANNELS = (3, 64, 64, 128, 128, 256)
 POOLED = (2, 4, 5)
 T, WORDS = 50, 200
-ROUNDS = 3
+ROUNDS = 2
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 784-512-10 with ReLU, pixels in [0, 1], minibatches of 128, clip 5, lambda 1, k 0.1, eta 1, alpha 0.5, gamma 1e-5;
 60,000 training and 10,000 test images. The paper has 100 epochs and five repetitions; here all methods run for 5
-epochs, three times, and three of them for 20 epochs, once; k and eta are swept over 3 epochs. The paper's curves have
+epochs, twice, and two of them for 20 epochs, once; k and eta are swept over 3 epochs, once. The paper's curves have
 no numbers, so the tables have none of it: the claims are compared.
 """
 
@@ -32,9 +32,9 @@ METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "HRLS+R": ("hrls+r", "cross_entropy", {}),
     "HRLS+M+R": ("hrls+m+r", "cross_entropy", {}),
 }
-LONG = ("Adam", "RLS", "RLS+M")
+LONG = ("Adam", "RLS")
 GRID = (0.01, 0.1, 1.0, 10.0)
-SEEDS, N_EPOCHS, LONG_EPOCHS, SWEEP_EPOCHS = 3, 5, 20, 3
+SEEDS, N_EPOCHS, LONG_EPOCHS, SWEEP_EPOCHS = 2, 5, 20, 3
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -48,12 +48,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
         return {"kind": kind, "method": label, "seed": seed, "epochs": epochs, **more}
 
     methods = [case("methods", label, seed, N_EPOCHS) for seed in range(SEEDS) for label in METHODS]
-    swept = [
-        case(kind, "RLS", seed, SWEEP_EPOCHS, value=value)
-        for seed in range(2)
-        for kind in ("k", "eta")
-        for value in GRID
-    ]
+    swept = [case(kind, "RLS", 0, SWEEP_EPOCHS, value=value) for kind in ("k", "eta") for value in GRID]
     return methods + swept + [case("long", label, 0, LONG_EPOCHS) for label in LONG]
 
 

@@ -54,7 +54,7 @@ SINES = {
     ("RNN", "RLS"): ("rls", (0.231, 0.166, 0.114, 0.079, 0.060)),
 }
 STEPS = (50, 100, 200, 400, 600)
-SEEDS = 3
+SEEDS = 2
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
