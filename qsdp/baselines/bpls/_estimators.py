@@ -86,8 +86,9 @@ class BPLSRegressor(BPLSBase, BaselineRegressor):
 
     Notes
     -----
-    Every solve is optimal for its own linear problem; the network composed of them is not, unless it is linear: then
-    it is ordinary least squares, whatever the random weights and the rule (and without ridge).
+    Every solve is optimal for its own linear problem; the network composed of them is not, unless it is linear: then,
+    with hidden layers no narrower than the rank of the inputs and without ridge, it is ordinary least squares,
+    whatever the random weights and the rule: the last residual is orthogonal to the inputs.
 
     Inputs much larger than 1 saturate bounded activations; put a ``StandardScaler`` in front.
 
@@ -231,6 +232,13 @@ class BPLSClassifier(BPLSBase, BaselineClassifier):
     layers_ : list of TrainedLayer
         Up to the outputs before their activation.
     n_features_in_ : int
+
+    Notes
+    -----
+    The outputs of a softmax hidden layer are about one over its width: it wants a smaller ridge, the more so the more
+    saturated it is by its inputs (1e-5 for images of 784 pixels).
+
+    Time a pass over S samples is :math:`O(S n^2)` for the widest design of n columns, memory :math:`O(S \sum_l n_l)`.
 
     References
     ----------

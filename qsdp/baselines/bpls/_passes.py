@@ -68,11 +68,12 @@ def _desired(A: FloatArray, W: FloatArray, T: FloatArray, settings: Settings) ->
     return hidden_target(A[:, :-1], W[:-1], T - W[-1], settings.hidden_target)
 
 
-def fit_readout(network: Network, design: FloatArray, T: FloatArray) -> Network:
+def fit_readout(network: Network, design: FloatArray, T: FloatArray) -> tuple[Network, LayerReport]:
     """Return the network with its last layer solved by least squares for T, given that layer's design matrix."""
-    settings = network.settings
-    readout, _ = solve_layer(design, T, settings.ridge, settings.n_jobs)
-    return Network([*network.weights[:-1], readout], settings)
+    settings, start = network.settings, time.perf_counter()
+    readout, solved = solve_layer(design, T, settings.ridge, settings.n_jobs)
+    report = LayerReport(len(network.weights), (solved,), readout.shape[1], None, time.perf_counter() - start)
+    return Network([*network.weights[:-1], readout], settings), report
 
 
 def blend(weights: Weights, others: Weights, share: float) -> Weights:

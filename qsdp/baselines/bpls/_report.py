@@ -21,7 +21,7 @@ class LayerReport:
     number : int
         From 1, at the inputs.
     designs : tuple of Design
-        Size, rank and condition of the design matrix; of both, where a second solve was made.
+        Size, rank and condition of the design matrix; of both, where a second solve or a refit was made.
     n_solves : int
         Weight vectors that were solved for.
     clipped : float or None
@@ -35,6 +35,16 @@ class LayerReport:
     n_solves: int
     clipped: float | None
     seconds: float
+
+    def joined(self, other: LayerReport) -> LayerReport:
+        """Return this solve and another one of the same layer as one report."""
+        return LayerReport(
+            self.number,
+            self.designs + other.designs,
+            self.n_solves + other.n_solves,
+            self.clipped,
+            self.seconds + other.seconds,
+        )
 
 
 @dataclass(frozen=True)

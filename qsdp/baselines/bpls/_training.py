@@ -52,7 +52,7 @@ class Training(ABC):
         self.report = BPLSReport(clipped_targets=output.outside(Y, eps))
         self._score, self._keep_best = score, keep_best
         self._kept, self._kept_value = network, math.inf
-        self._outputs = self.preactivations(network)
+        self._outputs: FloatArray = np.empty((0, self.T.shape[1]))
 
     def train(self, epoch: int) -> bool:
         """Make one pass; return whether there is nothing left to do."""
@@ -139,7 +139,8 @@ class Regression(Training):
         new = Network(weights, old.settings)
         reached = new.designs(self.inputs)[-1]
         if self._refit:
-            new = fit_readout(new, reached, self.T)
+            new, refitted = fit_readout(new, reached, self.T)
+            layers[-1] = layers[-1].joined(refitted)
         self.network, self._outputs = new, reached @ new.weights[-1]
         done = False
         if self._keep_best:
@@ -220,7 +221,7 @@ def references(training: Training) -> dict[str, Reference]:
     for name, model in (("linear least squares", linear), ("random hidden layers", network)):
         start = time.perf_counter()
         with np.errstate(over="ignore", invalid="ignore"):
-            fitted = fit_readout(model, model.designs(training.inputs)[-1], training.T)
+            fitted, _ = fit_readout(model, model.designs(training.inputs)[-1], training.T)
         seconds = time.perf_counter() - start
         outputs = training.preactivations(fitted)
         found[name] = Reference(fitted, training.loss(outputs), training.score(outputs), seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp.baselines.bpls import HIDDEN_TARGETS, hidden_target
@@ -74,6 +74,7 @@ def test_a3_default_is_relax() -> None:
     np.testing.assert_array_equal(hidden_target(H2, W2, T2), hidden_target(H2, W2, T2, "relax"))
 
 
+@settings(deadline=None)
 @given(**sizes)
 def test_a3_equation_5_for_one_neuron_and_one_output(seed: int, S: int, n: int, J: int) -> None:
     H, W, T = problem(seed, S, n, J)
@@ -87,6 +88,7 @@ def test_a3_equation_5_for_one_neuron_and_one_output(seed: int, S: int, n: int, 
     np.testing.assert_allclose(hidden_target(H, W, T, "mean"), alone.mean(axis=2), atol=scale)
 
 
+@settings(deadline=None)
 @given(**sizes)
 def test_a3_least_squares_of_one_neuron(seed: int, S: int, n: int, J: int) -> None:
     H, W, T = problem(seed, S, n, J)
@@ -98,6 +100,7 @@ def test_a3_least_squares_of_one_neuron(seed: int, S: int, n: int, J: int) -> No
         np.testing.assert_allclose((T - moved @ W) @ W[i], 0.0, atol=1e-9 * (1 + np.abs(W).max() ** 2))
 
 
+@settings(deadline=None)
 @given(**sizes)
 def test_a3_damped_rules_are_shares_of_that_step(seed: int, S: int, n: int, J: int) -> None:
     H, W, T = problem(seed, S, n, J)
@@ -106,6 +109,7 @@ def test_a3_damped_rules_are_shares_of_that_step(seed: int, S: int, n: int, J: i
     np.testing.assert_allclose(hidden_target(H, W, T, "damped") - H, step / n, atol=1e-10)
 
 
+@settings(deadline=None)
 @given(**sizes)
 def test_a3_average_gain(seed: int, S: int, n: int, J: int) -> None:
     # The output moves by E G, G = W' D W, of trace n: a gain of n / J on average, and of 1 for "relax" if J <= n.
@@ -115,6 +119,7 @@ def test_a3_average_gain(seed: int, S: int, n: int, J: int) -> None:
     assert np.trace(gains["relax"]) == pytest.approx(min(n, J), rel=1e-9)
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 10**6), S=st.integers(1, 6), n=st.integers(1, 7))
 def test_a14_3_overshoot_of_one_output_is_exactly_n(seed: int, S: int, n: int) -> None:
     H, W, T = problem(seed, S, n, 1)
@@ -122,6 +127,7 @@ def test_a14_3_overshoot_of_one_output_is_exactly_n(seed: int, S: int, n: int) -
     np.testing.assert_allclose(hidden_target(H, W, T, "ls") @ W - H @ W, n * E, rtol=1e-9, atol=1e-9)
 
 
+@settings(deadline=None)
 @given(**sizes)
 def test_a3_gauss_seidel_moves_one_neuron_after_the_other(seed: int, S: int, n: int, J: int) -> None:
     H, W, T = problem(seed, S, n, J)
@@ -135,6 +141,7 @@ def test_a3_gauss_seidel_moves_one_neuron_after_the_other(seed: int, S: int, n: 
         np.testing.assert_allclose(N @ W, T, atol=1e-8 * (1 + np.abs(N).max()))
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 10**6), S=st.integers(1, 6), n=st.integers(1, 7), J=st.integers(1, 5))
 def test_a14_4_minimum_norm_fits_exactly_and_is_the_smallest_change(seed: int, S: int, n: int, J: int) -> None:
     H, W, T = problem(seed, S, n, J)
@@ -148,6 +155,7 @@ def test_a14_4_minimum_norm_fits_exactly_and_is_the_smallest_change(seed: int, S
 
 
 @every
+@settings(deadline=None)
 @given(**sizes)
 def test_a3_nothing_moves_where_the_layer_fits(rule: str, seed: int, S: int, n: int, J: int) -> None:
     H, W, _ = problem(seed, S, n, J)

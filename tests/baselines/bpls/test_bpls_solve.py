@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp.baselines.bpls._solve import Factorisation, solve_layer
@@ -24,6 +24,7 @@ def deficient(seed: int, S: int, n: int, rank: int) -> np.ndarray:
     return rng.standard_normal((S, rank)) @ rng.standard_normal((rank, n))
 
 
+@settings(deadline=None)
 @given(**shapes)
 def test_a5_without_ridge_it_is_the_solution_of_minimum_norm(seed: int, S: int, n: int, J: int) -> None:
     A, B = data(seed, S, n, J)
@@ -43,6 +44,7 @@ def test_a5_without_full_rank(S: int, n: int, rank: int) -> None:
     assert design.condition == pytest.approx(values[0] / values[rank - 1], rel=1e-9)
 
 
+@settings(deadline=None)
 @given(**shapes, ridge=st.floats(1e-6, 10.0))
 def test_a5_with_ridge_the_gradient_vanishes(seed: int, S: int, n: int, J: int, ridge: float) -> None:
     A, B = data(seed, S, n, J)
