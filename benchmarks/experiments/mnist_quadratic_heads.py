@@ -128,7 +128,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
         headings += [f"{NAMES[head]} {kind}" for head in HEADS for kind in ("printed", "measured")]
         weights = "of deviation fan-in to the power -1/2" if start == "fan-in" else f"of deviation {start}"
         note = (
-            "Test accuracy in percent, mean and deviation over starts. Batches of one sample, rate 0.01, pixels 0 to 1; "
+            "Test accuracy in percent, mean and deviation over starts. Batches of one, rate 0.01, pixels 0 to 1; "
             "all starts of a width train on the same images, each in an order of its own. QNN sign code: every output "
             "neuron on its side of 1/2."
         )
