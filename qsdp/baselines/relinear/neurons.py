@@ -237,8 +237,11 @@ class QuadraticLinear(QuadraticNeurons):
         super().__init__((m, n), device, dtype)
 
     def apply_weights(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Return ``x @ weight.T + bias``."""
-        return functional.linear(x, weight, bias)
+        """Return ``x @ weight.T + bias``; with weights (R, m, n), as in `Replicas`, for R layers at once."""
+        if weight.ndim == 2:
+            return functional.linear(x, weight, bias)
+        x = x.expand(len(weight), *x.shape[-2:])
+        return x @ weight.mT if bias is None else torch.baddbmm(bias[:, None], x, weight.mT)
 
 
 class QuadraticConv2d(QuadraticNeurons):

@@ -299,12 +299,13 @@ def test_b17_a_new_network_is_the_conventional_one_and_trains(family: str) -> No
 
 
 @pytest.mark.parametrize("variant", ["sg", "sw-l1", "sw-soft"])
-@pytest.mark.parametrize("family", ["fan", "parabolic", "linear"])
-def test_replicas_train_as_each_alone(family: str, variant: str) -> None:
+@pytest.mark.parametrize("rezero", [False, True])
+@pytest.mark.parametrize("family", ["fan", "fan_compact", "parabolic", "linear"])
+def test_replicas_train_as_each_alone(family: str, rezero: bool, variant: str) -> None:
     X, Y = draw(10, 3), draw(10, 2, seed=2)
     networks = []
     for seed in range(3):
-        network = QuadraticNetwork([3, 5, 5, 2], family, rezero=True, dtype=torch.float64)
+        network = QuadraticNetwork([3, 5, 5, 2], family, rezero=rezero, dtype=torch.float64)
         start_conventional(network, generator(seed))
         networks.append(network)
     replicas = Replicas(networks)
