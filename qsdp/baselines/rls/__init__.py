@@ -19,9 +19,11 @@ from qsdp.baselines.rls.reference import averaged_step, least_squares, mean_rati
 __all__ = [
     "METHODS",
     "RLS",
+    "Data",
     "DivergedError",
     "LayerCost",
     "LayerState",
+    "Method",
     "NumpyNetwork",
     "NumpyRLS",
     "RLSNetworkClassifier",
@@ -45,6 +47,8 @@ _LAZY = {
     "RLS": "optimizer",
     "squared_loss": "torch_losses",
     "METHODS": "harness",
+    "Data": "harness",
+    "Method": "harness",
     "compare_optimizers": "harness",
     "train_network": "harness",
 }

@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import softmax
+from sklearn.utils.metaestimators import available_if
 
 from qsdp._validation import FloatArray
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, accuracy_of, r2_of
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._layers import AffineForm, TrainedLayer
-from qsdp.baselines.bpls import Identity, InvertibleActivation, get_invertible
+from qsdp.baselines.bpls import Identity, InvertibleActivation, Softmax, get_invertible
 from qsdp.baselines.rls._functions import (
     ACTIVATIONS,
     CLASSIFIER_LOSSES,
@@ -172,6 +174,12 @@ class _RLSNetwork(Baseline):
         raise NotImplementedError
 
 
+def _has_probabilities(estimator: RLSNetworkClassifier) -> bool:
+    if estimator.loss != "cross_entropy" and not isinstance(estimator._output_function(), Softmax):
+        raise AttributeError("predict_proba needs loss='cross_entropy' or output_activation='softmax'")
+    return True
+
+
 class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
     r"""Fully connected network trained by recursive least squares with the average approximation.
 
@@ -259,6 +267,12 @@ class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
     """
 
     _losses = CLASSIFIER_LOSSES
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return probabilities of shape (n, C): the softmax of the linear outputs."""
+        outputs = self._outputs(self._checked(X))
+        return outputs if self.loss == "squared" else softmax(outputs, axis=1)
 
     def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
         return accuracy_of(outputs, np.argmax(targets, axis=1))

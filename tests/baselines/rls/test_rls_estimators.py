@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.special
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -172,6 +173,22 @@ def test_several_targets():
     model = Regressor(32, activation="tanh", batch_size=16, n_epochs=100, random_state=0).fit(X, Y)
     assert model.predict(X).shape == (90, 3)
     assert model.score(X, Y) > 0.9
+
+
+@pytest.mark.parametrize("options", [{"loss": "cross_entropy", "hybrid": True}, {"output_activation": "softmax"}])
+def test_probabilities(options):
+    model = Classifier(8, n_epochs=20, batch_size=32, random_state=0, **options).fit(X, LABELS)
+    probabilities = model.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert probabilities.min() > 0.0
+    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
+    linear = NumpyNetwork(model.thetas_, "relu").outputs(X)
+    np.testing.assert_allclose(probabilities, scipy.special.softmax(linear, axis=1))
+
+
+def test_other_outputs_are_no_probabilities():
+    assert not hasattr(Classifier(), "predict_proba")
+    assert not hasattr(Classifier(output_activation="sigmoid"), "predict_proba")
 
 
 def test_history():

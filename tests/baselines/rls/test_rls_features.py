@@ -14,7 +14,6 @@ from torch import nn
 import qsdp
 from qsdp import QSDPWarning
 from qsdp.baselines import rls
-from qsdp.baselines.rls.harness import Data
 from qsdp.exceptions import InvalidInputError
 
 G = torch.Generator().manual_seed(0)
@@ -171,7 +170,7 @@ def test_b16_row_8_framework_free_version():
 
 def test_b16_row_9_comparison_harness():
     X = IMAGES.flatten(1)
-    data = Data(X[:16], ONE_HOT[:16], X[16:], ONE_HOT[16:])
+    data = rls.Data(X[:16], ONE_HOT[:16], X[16:], ONE_HOT[16:])
     methods = ["adam", "sgd", "nag", "adagrad", "rls", "hrls"]
     curves = rls.compare_optimizers(lambda: nn.Sequential(nn.Linear(64, 4), nn.Linear(4, 2)), data, methods, n_epochs=2)
     assert list(curves) == methods
