@@ -48,21 +48,21 @@ def accuracies(network: Network, split: Split) -> list[float]:
     ]
 
 
-def least_squares(
-    split: Split, options: dict[str, Any], seed: int, *, initial: bool = True, references: bool = True
-) -> dict[str, Any]:
-    """Train once and measure the stages: simpler models, the initial pass (by a training of its own), the end.
+def least_squares(split: Split, options: dict[str, Any], seed: int, *, stages: bool = True) -> dict[str, Any]:
+    """Train once, and measure the end; in a training of their own, the stages before it and the simpler models.
 
-    The test data are looked at here only; nothing is chosen by them.
+    The test data are looked at here only; nothing is chosen by them. "cpu" are seconds of one processor, pass by pass,
+    with the evaluation on the training data.
     """
     X, _, y, _ = split
     found: dict[str, Any] = {}
-    if initial:
-        first = BPLSClassifier(**{**options, "tau_max": 0}, random_state=seed).fit(X, y)
+    if stages:
+        first = BPLSClassifier(**{**options, "tau_max": 0}, references=True, random_state=seed).fit(X, y)
+        found = {name: accuracies(each.network, split) for name, each in first.report_.references.items()}
         found["initial"] = accuracies(first.network_, split)
-    model = BPLSClassifier(**options, references=references, random_state=seed).fit(X, y)
-    for name, each in model.report_.references.items():
-        found[name] = accuracies(each.network, split)
+    marks = [time.process_time()]
+    model = BPLSClassifier(**options, random_state=seed, callback=lambda _: marks.append(time.process_time()))
+    model.fit(X, y)
     history, report = model.history_, model.report_
     return {
         **found,
@@ -70,6 +70,7 @@ def least_squares(
         "epochs": history.n_epochs,
         "misses": history.extra["misses"],
         "seconds": history.seconds,
+        "cpu": list(np.diff(marks)),
         "clipped": history.extra["clipped"],
         "parameters": model.network_.n_weights,
         "rank": report.passes[0].layers[0].designs[0].rank,
@@ -77,8 +78,8 @@ def least_squares(
 
 
 def per_epoch(records: Sequence[Record]) -> float:
-    """Return the median over trainings of the mean seconds of an epoch."""
-    return float(np.median([np.mean(record.measured["seconds"]) for record in records]))
+    """Return the median over trainings of the mean processor seconds of an epoch."""
+    return float(np.median([np.mean(record.measured["cpu"]) for record in records]))
 
 
 def both(records: Sequence[Record], name: str, digits: int = 3) -> str:
@@ -127,14 +128,15 @@ def gradient(
         return (torch.softmax(hidden, 1) if activation == "softmax" else torch.sigmoid(hidden)) @ last
 
     data, labels = parts[0]
-    curve, seconds = [], []
+    curve, seconds, cpu = [], [], []
     for _ in range(epochs):
-        start = time.perf_counter()
+        start, begin = time.perf_counter(), time.process_time()
         for rows in torch.randperm(len(data), generator=order).split(batch):
             loss = torch.nn.functional.cross_entropy(outputs(data[rows]), labels[rows])
             method.zero_grad()
             loss.backward()
             method.step()
+        cpu.append(time.process_time() - begin)
         seconds.append(time.perf_counter() - start)
         with torch.no_grad():
             curve.append([float((outputs(inputs).argmax(1) == codes).double().mean()) for inputs, codes in parts])
@@ -150,6 +152,7 @@ def gradient(
         "best": [max(values) for values in zip(*curve, strict=True)],
         "final": curve[-1],
         "seconds": seconds,
+        "cpu": cpu,
         "parameters": weights,
         # Weights and gradients of four bytes, and what the optimiser keeps.
         "bytes": 8 * weights + state,

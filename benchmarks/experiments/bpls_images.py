@@ -108,13 +108,13 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     split = images(case["data"], case["n"], validation=part == "validation")
     if part == "validation":
         options = {"activation": "softmax", "ridge": case["ridge"], "eps_hidden": case["eps_hidden"]}
-        return least_squares(split, options, case["seed"], initial=False, references=False)
+        return least_squares(split, options, case["seed"], stages=False)
     if part == "memory":
         return {"bytes": peak_memory(split, VARIANTS[case["variant"]], 0), "data": int(split[0].nbytes)}
     if part == "competitors":
         options = {key: case[key] for key in ("optimizer", "batch", "activation", "seed", "epochs")}
         return gradient(split, rate=1e-3, **options)
-    return least_squares(split, VARIANTS[case["variant"]], case["seed"], initial=False)
+    return least_squares(split, VARIANTS[case["variant"]], case["seed"])
 
 
 def of(records: Sequence[Record], part: str) -> list[Record]:
@@ -135,7 +135,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
             [data, name, str(n), "-", printed, final, final, str(PRINTED_EPOCHS[data]), epochs, str(len(group))]
         )
         held = f"{memory[data]['bytes'] / 2**20:.0f}" if data in memory else "-"
-        first = float(np.median([record.measured["seconds"][0] for record in group]))
+        first = float(np.median([record.measured["cpu"][0] for record in group]))
         seconds.append(
             [data, name, str(n), "-", PRINTED_SECONDS["BPLS"], f"{per_epoch(group):.2f} (first {first:.2f})", held]
         )
@@ -177,9 +177,10 @@ def tables(records: Sequence[Record]) -> list[Table]:
         ),
         Table(
             "Images: seconds an epoch and memory (Table II)",
-            [*headings[:4], "printed s (Fashion-MNIST)", "measured s", "MiB"],
+            [*headings[:4], "printed s (Fashion-MNIST)", "measured CPU s", "MiB"],
             seconds,
-            "MiB: at most held beside the data by least squares; weights, gradients and state of the others.",
+            "CPU: seconds of one processor, one thread. MiB: at most held beside the data by least squares; weights, "
+            "gradients and state of the others.",
         ),
         Table(
             "Images: simpler models on the same solves",
@@ -295,13 +296,13 @@ def plot(records: Sequence[Record], path: Path) -> None:
         for key, group in grouped(of(here, "competitors"), "optimizer", "batch", "activation").items():
             if key[2] == "softmax":
                 curve = np.mean([record.measured["curve"] for record in group], axis=0)[:, 1]
-                seconds = np.cumsum(np.mean([record.measured["seconds"] for record in group], axis=0))
+                seconds = np.cumsum(np.mean([record.measured["cpu"] for record in group], axis=0))
                 axis.plot(seconds, curve, ".-", ms=3, label=f"{key[0]}, batch {key[1]}")
         for (variant, n), group in grouped(of(here, "bpls"), "variant", "n").items():
             if n == 40_000 and "literal" not in variant:
-                points = [(sum(record.measured["seconds"]), record.measured["final"][1]) for record in group]
+                points = [(sum(record.measured["cpu"]), record.measured["final"][1]) for record in group]
                 axis.plot(*zip(*points, strict=True), "*", ms=7, label=f"BPLS, {variant}")
-        axis.set(xscale="log", xlabel="seconds of training", ylabel="test accuracy", title=data)
+        axis.set(xscale="log", xlabel="processor seconds of training", ylabel="test accuracy", title=data)
     axes[0].legend(fontsize=6)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
