@@ -1,0 +1,262 @@
+"""Time, memory, parameters and multiplications of linear, quadratic and reduced quadratic layers.
+
+Seconds are of the processor, so that other programs on the machine count less; the best of three repetitions.
+"""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.experiments._quadratic_table4 import HEADS, NAMES
+from qsdp.baselines.quadratic import (
+    LOSSES,
+    Descent,
+    Layer,
+    QuadraticNetwork,
+    count_operations,
+    count_parameters,
+    get_family,
+    printed_extra_memory,
+    printed_extra_operations,
+    starting_parameters,
+)
+from qsdp.bench import Claim, Experiment, Record, Table
+
+SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Tables 1, 2 and 5"
+PRINTED_SECONDS = {"linear": (1.63, 0.04), "qnn": (5.98, 0.05), "rpqnn": (1.71, 0.01)}
+FAMILIES = (*HEADS, "fan")
+TITLES = {**NAMES, "fan": "Fan"}
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    widths, counts, sizes = ((30,), (1,), (16, 32)) if quick else ((10, 30), (1, 25), (32, 64, 128, 256))
+    made: list[dict[str, Any]] = [
+        {"kind": "network", "head": head, "hidden": h, "n_starts": s, "samples": 400 if quick else 2000}
+        for h in widths
+        for s in counts
+        for head in FAMILIES
+    ]
+    return made + [{"kind": "square", "head": head, "n": n} for n in sizes for head in FAMILIES]
+
+
+def network(families: Sequence[str], widths: Sequence[int], n_starts: int) -> QuadraticNetwork:
+    rng = np.random.default_rng(0)
+    copies = [
+        QuadraticNetwork(
+            [
+                Layer(get_family(name), starting_parameters(get_family(name), n, m, rng), "sigmoid")
+                for name, n, m in zip(families, widths[:-1], widths[1:], strict=True)
+            ]
+        )
+        for _ in range(n_starts)
+    ]
+    return QuadraticNetwork.stack(copies)
+
+
+def seconds_per_sample(descent: Descent, samples: int, repetitions: int = 3) -> float:
+    order = np.arange(samples)
+    descent.epoch(order[: min(samples, 64)])
+    taken = []
+    for _ in range(repetitions):
+        start = time.process_time()
+        descent.epoch(order)
+        taken.append(time.process_time() - start)
+    return min(taken) / samples
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    rng = np.random.default_rng(1)
+    if case["kind"] == "square":
+        # The second of two square layers: the first one, of linear neurons, hands it inputs.
+        n, samples = case["n"], 64
+        X, Y = rng.random((samples, n)), np.eye(n)[rng.integers(0, n, samples)]
+        rates = [
+            seconds_per_sample(Descent(network(names, widths, 1), X, Y, LOSSES["binary_cross_entropy"], 1e-3), samples)
+            for names, widths in ((("linear", case["head"]), (n, n, n)), (("linear", "linear"), (n, n, n)))
+        ]
+        total = count_operations(case["head"], n, n).total
+        return {"seconds_per_sample": rates[0], "of_linear": rates[1], "operations": total}
+    n, h, samples = 784, case["hidden"], case["samples"]
+    X = rng.random((samples, n)) * (rng.random((samples, n)) < 0.2)
+    Y = np.eye(10)[rng.integers(0, 10, samples)]
+    trained = network(("linear", case["head"]), (n, h, 10), case["n_starts"])
+    descent = Descent(trained, X, Y, LOSSES["binary_cross_entropy"], 0.01)
+    rate = seconds_per_sample(descent, samples)
+    tracemalloc.start()
+    descent.epoch(np.arange(min(samples, 400)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    stored = sum(value.nbytes for layer in trained.layers for value in layer.parameters.values())
+    return {
+        "seconds_per_sample": rate,
+        "parameters": trained.n_parameters,
+        "operations": trained.operations().total,
+        "cached": trained.n_cached,
+        "bytes_of_parameters": stored,
+        "bytes_of_temporaries": peak,
+    }
+
+
+def of(records: Sequence[Record], **wanted: Any) -> list[Record]:
+    return [record for record in records if all(record.case.get(name) == value for name, value in wanted.items())]
+
+
+def linear_like(record: Record, records: Sequence[Record]) -> Record | None:
+    case = record.case
+    found = of(records, kind="network", head="linear", hidden=case["hidden"], n_starts=case["n_starts"])
+    return found[0] if found else None
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    rows = []
+    for record in of(records, kind="network"):
+        case, m = record.case, record.measured
+        plural = "starts" if case["n_starts"] > 1 else "start"
+        base = linear_like(record, records)
+        ratio = m["seconds_per_sample"] / base.measured["seconds_per_sample"] if base else float("nan")
+        printed = PRINTED_SECONDS.get(case["head"])
+        printed_ratio = f"{printed[0] / PRINTED_SECONDS['linear'][0]:.2f}" if printed and case["hidden"] == 30 else "-"
+        rows.append(
+            [
+                f"784-{case['hidden']}-10 {TITLES[case['head']]}, {case['n_starts']} {plural}",
+                str(m["parameters"]),
+                str(m["operations"]),
+                str(m["cached"]),
+                f"{1e6 * m['seconds_per_sample'] / case['n_starts']:.1f}",
+                f"{60_000 * m['seconds_per_sample'] / case['n_starts']:.2f}",
+                printed_ratio,
+                f"{ratio:.2f}",
+                f"{m['bytes_of_parameters'] / 1e6:.2f}",
+                f"{m['bytes_of_temporaries'] / 1e6:.2f}",
+            ]
+        )
+    headings = ["network", "parameters", "multiplications a sample", "numbers cached", "µs a sample and start"]
+    headings += ["s an epoch of 60000", "time / ANN printed", "time / ANN", "MB of parameters", "MB of temporaries"]
+    note = (
+        "Per-sample steps, one processor; the printed seconds are 1.63 (ANN), 5.98 (QNN), 1.71 (RPQNN), of a unit of "
+        "work that the paper does not state."
+    )
+    made = [Table("Costs of the MNIST networks", headings, rows, note)]
+    rows = []
+    n, m = 30, 10
+    base_count = count_operations("linear", n, m)
+    for head in ("qnn", "rpqnn"):
+        printed_count, counted = printed_extra_operations(head, n, m), count_operations(head, n, m)
+        for part in ("forward", "delta", "update"):
+            extra = getattr(counted, part) - getattr(base_count, part)
+            rows.append([f"{NAMES[head]} {part}", str(getattr(printed_count, part)), str(extra)])
+        stored = count_parameters(head, n, m) - count_parameters("linear", n, m) + get_family(head).n_cached(n, m)
+        rows.append([f"{NAMES[head]} memory", str(printed_extra_memory(head, n, m)), str(stored)])
+    note = "Of the algorithms as implemented, which need both triangles of Q: its products number mn², not mn(n+1)/2."
+    made.append(Table("Beyond a linear layer of 30 inputs and 10 neurons", ["", "printed", "counted"], rows, note))
+    rows = []
+    for head in FAMILIES:
+        found = sorted(of(records, kind="square", head=head), key=lambda r: r.case["n"])
+        if len(found) > 1:
+            rows.append(
+                [
+                    TITLES[head],
+                    " / ".join(str(r.case["n"]) for r in found),
+                    " / ".join(f"{1e6 * layer_seconds(r):.0f}" for r in found),
+                    {"qnn": "3", "linear": "2", "rpqnn": "2"}.get(head, "-"),
+                    f"{exponent(found[-2:], 'operations'):.2f}",
+                    f"{exponent(found[-2:], 'seconds'):.2f}",
+                ]
+            )
+    headings = ["layer", "n = m", "µs a sample", "exponent printed", "of multiplications", "of time, last two sizes"]
+    note = "Time of a network of one linear and one such layer, less half of that of two linear layers."
+    made.append(Table("A square layer of n inputs and n neurons", headings, rows, note))
+    return [table for table in made if table.rows]
+
+
+def layer_seconds(record: Record) -> float:
+    return max(record.measured["seconds_per_sample"] - 0.5 * record.measured["of_linear"], 1e-9)
+
+
+def exponent(records: Sequence[Record], what: str) -> float:
+    """Return the slope of a cost over n in logarithms, between two records."""
+    first, second = records
+    values = [layer_seconds(r) if what == "seconds" else r.measured["operations"] for r in (first, second)]
+    return float(np.log(values[1] / values[0]) / np.log(second.case["n"] / first.case["n"]))
+
+
+def claims(records: Sequence[Record]) -> list[Claim]:
+    made = []
+    times = {
+        head: found[0].measured["seconds_per_sample"]
+        for head in HEADS
+        if (found := of(records, kind="network", head=head, hidden=30, n_starts=1))
+    }
+    if len(times) == len(HEADS):
+        ratios = {head: times[head] / times["linear"] for head in ("qnn", "rpqnn")}
+        near = abs(ratios["qnn"] - 3.67) < 0.5 and abs(ratios["rpqnn"] - 1.05) < 0.1
+        made.append(
+            Claim(
+                "Noel, Muthiah-Nakarajan, Oswal, Table 5",
+                "A QNN takes 3.67 times the time of an ANN, an RPQNN 1.05 times.",
+                "reproduced" if near else "partly" if ratios["qnn"] > ratios["rpqnn"] > 1.0 else "not",
+                f"{ratios['qnn']:.2f} and {ratios['rpqnn']:.2f} (784-30-10, one start).",
+                "" if near else "times depend on the program: here, the input layer costs less than calls of NumPy",
+            )
+        )
+    extra = {head: count_parameters(head, 30, 1) - count_parameters("linear", 30, 1) for head in ("qnn", "rpqnn")}
+    right = extra == {"qnn": 30 * 31 // 2, "rpqnn": 31}
+    made.append(
+        Claim(
+            "Noel, Muthiah-Nakarajan, Oswal, sections 3 and 4",
+            "A quadratic neuron has n(n+1)/2 parameters more than a linear one, a reduced one n more.",
+            "partly" if right else "not",
+            f"For n = 30: {extra['qnn']} and {extra['rpqnn']}.",
+            "a reduced neuron has n + 1 more: its second factor has a bias, too",
+        )
+    )
+    exponents = {}
+    for head in HEADS:
+        found = sorted(of(records, kind="square", head=head), key=lambda r: r.case["n"])
+        if len(found) > 1:
+            exponents[head] = exponent(found[-2:], "operations")
+    if len(exponents) == len(HEADS):
+        right = abs(exponents["qnn"] - 3) < 0.15 and all(abs(exponents[h] - 2) < 0.15 for h in ("linear", "rpqnn"))
+        made.append(
+            Claim(
+                "Noel, Muthiah-Nakarajan, Oswal, section 5",
+                "Layers of n inputs and neurons cost O(n²) for ANN and RPQNN, O(n³) for QNN.",
+                "reproduced" if right else "partly",
+                "; ".join(f"{NAMES[head]} {value:.2f}" for head, value in exponents.items()) + " (multiplications).",
+                "" if right else "sizes are too small for the leading term",
+            )
+        )
+    return made
+
+
+def plot(records: Sequence[Record], path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(5.5, 3.8))
+    for head in FAMILIES:
+        found = sorted(of(records, kind="square", head=head), key=lambda r: r.case["n"])
+        axis.loglog([r.case["n"] for r in found], [1e6 * layer_seconds(r) for r in found], "o-", label=TITLES[head])
+    axis.set_xlabel("inputs and neurons of the layer")
+    axis.set_ylabel("µs a sample")
+    axis.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+EXPERIMENT = Experiment(
+    name="quadratic_costs",
+    title="Costs of quadratic layers",
+    source=SOURCE,
+    cases=cases,
+    run=run,
+    tables=tables,
+    claims=claims,
+    plot=plot,
+)
