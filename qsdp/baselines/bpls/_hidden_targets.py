@@ -97,15 +97,15 @@ def hidden_target(H: FloatArray, W: FloatArray, T: FloatArray, rule: str = "rela
 
     With the residual :math:`E = T - H W` and :math:`w_i` the rows of W:
 
-    =================  ======================================================================================
-    ``"first"``        :math:`n_i = h_i + e_1 / w_{i1}`; the paper's equation 5 for j = 1. For one output only.
-    ``"mean"``         :math:`n_i = h_i + \frac1J \sum_j e_j / w_{ij}`; heavy tails where weights are small.
-    ``"ls"``           :math:`n_i = h_i + E w_i / \|w_i\|^2`; overshoots.
-    ``"relax"``        the same with the step times :math:`\min(1, J / n)`.
-    ``"damped"``       the same with the step times :math:`1 / n`.
-    ``"gauss-seidel"`` one neuron after the other, with E brought up to date in between.
-    ``"minnorm"``      :math:`H + E W^+`, the smallest change that fits.
-    =================  ======================================================================================
+    ==================  =======================================================================================
+    ``"first"``         :math:`n_i = h_i + e_1 / w_{i1}`; the paper's equation 5 for j = 1. For one output only.
+    ``"mean"``          :math:`n_i = h_i + \frac1J \sum_j e_j / w_{ij}`; heavy tails where weights are small.
+    ``"ls"``            :math:`n_i = h_i + E w_i / \|w_i\|^2`; overshoots.
+    ``"relax"``         the same with the step times :math:`\min(1, J / n)`.
+    ``"damped"``        the same with the step times :math:`1 / n`.
+    ``"gauss-seidel"``  one neuron after the other, with E brought up to date in between.
+    ``"minnorm"``       :math:`H + E W^+`, the smallest change that fits.
+    ==================  =======================================================================================
 
     A neuron without outgoing weight keeps its values.
 

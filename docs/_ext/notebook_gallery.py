@@ -1,0 +1,88 @@
+"""Brings the notebooks into the site: copies with their committed outputs, and a page of cards with their pictures."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+SOURCE = Path(__file__).parents[2] / "notebooks"
+
+PAGE = """# Notebooks
+
+Each tells one story with real data and ends in something to change. They run in under three minutes altogether, with
+`pip install -e ".[notebooks]"` and any Jupyter; the outputs shown here are those of the repository. Sliders resample
+a solution and never solve again. They need a running kernel; the picture above each of them is what they draw.
+
+::::{{grid}} 1 2 2 3
+:gutter: 3
+
+{cards}
+::::
+
+```{{toctree}}
+:hidden:
+
+{names}
+```
+"""
+
+CARD = """:::{{grid-item-card}} {title}
+:link: {name}
+:link-type: doc
+:img-top: pictures/{name}.png
+:class-img-top: notebook-picture
+
+{summary}
+:::
+"""
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register with Sphinx."""
+    app.connect("builder-inited", write_gallery)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def write_gallery(app: Sphinx) -> None:
+    """Write ``notebooks/`` below the documentation's sources: the page, copies of the notebooks, a picture of each."""
+    target = Path(app.srcdir) / "notebooks"
+    (target / "pictures").mkdir(parents=True, exist_ok=True)
+    cards, names = [], []
+    for path in sorted(SOURCE.glob("*.ipynb")):
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        title, summary = heading(notebook)
+        _write(target / path.name, path.read_bytes())
+        _write(target / "pictures" / f"{path.stem}.png", picture(notebook))
+        cards.append(CARD.format(title=title, name=path.stem, summary=summary))
+        names.append(path.stem)
+    _write(target / "index.md", PAGE.format(cards="\n".join(cards), names="\n".join(names)).encode())
+
+
+def heading(notebook: dict[str, Any]) -> tuple[str, str]:
+    """Return the title and the first paragraph."""
+    first = "".join(notebook["cells"][0]["source"])
+    title, _, rest = first.partition("\n")
+    return title.removeprefix("# "), " ".join(rest.strip().split("\n\n")[0].splitlines())
+
+
+def picture(notebook: dict[str, Any]) -> bytes:
+    """Return the picture of the cell tagged "thumbnail", or the first there is."""
+    drawn = [
+        (output["data"]["image/png"], "thumbnail" in cell["metadata"].get("tags", []))
+        for cell in notebook["cells"]
+        if cell["cell_type"] == "code"
+        for output in cell["outputs"]
+        if "image/png" in output.get("data", {})
+    ]
+    chosen = next((image for image, tagged in drawn if tagged), drawn[0][0])
+    return base64.b64decode("".join(chosen))
+
+
+def _write(path: Path, content: bytes) -> None:
+    # Untouched where it is the same: Sphinx reads again what has changed.
+    if not path.exists() or path.read_bytes() != content:
+        path.write_bytes(content)

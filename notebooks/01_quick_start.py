@@ -1,0 +1,150 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Quick start
+#
+# Train a network whose first-layer weights are all -1 or +1 on real data, read the proof of how good it is, and
+# draw networks of other sizes from the same solution.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+from ipywidgets import IntSlider, SelectionSlider, interact
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import qsdp
+from qsdp.plotting import BitsDisplay, ObjectiveDisplay
+
+plt.rcParams["figure.figsize"] = (6, 3.8)
+
+# %% [markdown]
+# ## Fit
+#
+# The data are 569 tumours, measured in 30 columns; +1 is malignant. Columns are standardised first, because weights
+# of ±1 cannot make up for different scales.
+
+# %%
+data = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
+X_train, X_test, y_train, y_test = data.split()
+
+model = make_pipeline(StandardScaler(), qsdp.QuantizedNetworkClassifier(2500, beta=10, random_state=0))
+model.fit(X_train, y_train)
+print(f"accuracy on training rows: {model.score(X_train, y_train):.1%}")
+print(f"accuracy on test rows:     {model.score(X_test, y_test):.1%}")
+
+# %% [markdown]
+# The network is $f(x) = \alpha \sum_j (x^T u_j)(x^T v_j)$ with sign vectors $u_j, v_j$ and a single real number
+# $\alpha$. A weight takes one bit.
+
+# %%
+network = model[-1].network_
+print(network)
+print("weights that occur:", np.unique(np.vstack([network.U, network.V])))
+print(f"{network.n_bits:,} bits; in 64-bit floats it would be {64 * 2 * network.U.size:,}")
+
+# %% [markdown]
+# ## The certificate
+#
+# Training minimises $\sum_i (f(x_i) - y_i)^2 + \beta D \sum_j |\alpha_j|$. Which network is the best of all is a
+# combinatorial question. But a semidefinite program gives a number that **no** network of this kind can beat, of
+# any width and with any weights: the lower bound.
+
+# %%
+result = model[-1].result_
+certificate = result.certificate
+print(certificate)
+print(f"so the best objective there is lies between {certificate.lower_bound:.1f} and {certificate.objective:.1f}")
+
+# %% [markdown]
+# ## One solve for every size
+#
+# Networks are *sampled* from the solution, so the number of neurons $m$ enters only now. Each point below is a
+# network that was drawn in milliseconds. On average, the excess over the dashed line falls like $1/m$; what is
+# between that and the bound has other remedies, at the end.
+
+# %% tags=["thumbnail"]
+ObjectiveDisplay.from_result(result, n_draws=5)
+plt.show()
+
+# %% [markdown]
+# What do the bits buy? Accuracy on the test rows:
+
+# %%
+scaled_test = model[0].transform(X_test)
+BitsDisplay.from_estimator(model[-1], scaled_test, y_test, sizes=[30, 100, 300, 1000, 3000, 10_000])
+plt.show()
+
+# %% [markdown]
+# ## Resample by hand
+#
+# A sampled network's outputs scatter around those of the solution. The function draws one network and shows by how
+# much.
+
+
+# %%
+def draw(m=300, seed=0):
+    drawn = result.resample(m, random_state=seed)
+    inputs = np.column_stack([scaled_test, np.ones(len(scaled_test))])
+    ideal, outputs = drawn.relaxation.predict(inputs), drawn.predict(inputs)
+    _, ax = plt.subplots(figsize=(5.2, 4), layout="constrained")
+    for label, colour, marker in ((-1, "#0072B2", "o"), (1, "#D55E00", "^")):
+        rows = y_test == label
+        ax.scatter(ideal[rows], outputs[rows], color=colour, marker=marker, s=18, alpha=0.7, label=f"class {label:+d}")
+    ax.axline((0, 0), slope=1, color="#666666", linewidth=1)
+    ax.axhline(0, color="black", linewidth=0.8)
+    accuracy = np.mean(np.where(outputs > 0, 1, -1) == y_test)
+    ax.set(xlabel="output of the solution", ylabel="output of the network", ylim=(-5, 5))
+    ax.set_title(f"m = {m}: {drawn.network.n_bits:,} bits, accuracy {accuracy:.1%}", fontsize=10)
+    ax.legend(frameon=False, loc="upper left")
+    plt.show()
+
+
+draw()
+
+# %% [markdown]
+# In a live notebook, move the sliders: nothing is solved again.
+
+# %%
+_ = interact(
+    draw,
+    m=SelectionSlider(options=[30, 100, 300, 1000, 3000, 10_000, 30_000], value=300, continuous_update=False),
+    seed=IntSlider(0, 0, 20, continuous_update=False),
+)
+
+# %% [markdown]
+# ## Less noise, fewer neurons
+#
+# A new second layer (`refit`) keeps only the neurons that are worth their price. Better bits at equal storage are
+# another way (`polish`). The relative gap is the share of the objective that is not proven to be necessary.
+
+# %%
+for refine, m in (("none", 2500), ("refit", 2500), ("polish", 100)):
+    other = result.resample(m, random_state=0, refine=refine)
+    gap = other.certificate.relative_gap
+    print(f"{refine:>6}: {other.network.n_neurons:5d} neurons, {other.network.n_bits:7,} bits, relative gap {gap:6.1%}")
+
+# %% [markdown]
+# ## Change it
+#
+# Another data set, another β, another loss: change the first three lines and run the cell. `"wine"`, `"digits"` and
+# `"iris"` have more than two classes; `loss="cross_entropy"` couples them. Which β gives the best test accuracy?
+# Which the smallest gap?
+
+# %%
+name = "wine"
+beta = 3.0
+loss = "squared"
+
+X_train, X_test, y_train, y_test = qsdp.datasets.load_bundled(name).split()
+mine = make_pipeline(StandardScaler(), qsdp.QuantizedNetworkClassifier(2500, beta=beta, loss=loss, random_state=0))
+mine.fit(X_train, y_train)
+print(f"{name}: test accuracy {mine.score(X_test, y_test):.1%};", mine[-1].certificate_)

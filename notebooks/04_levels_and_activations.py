@@ -1,0 +1,162 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Levels and activations
+#
+# First-layer weights may have more values than two, and neurons an activation like ReLU's. Neither makes the
+# semidefinite program larger. This notebook shows what they do on a plane one can look at: the petals of iris.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+from ipywidgets import IntSlider, SelectionSlider, interact
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import qsdp
+from qsdp.plotting import BitsDisplay, DecisionRegionDisplay, LevelsDisplay
+
+plt.rcParams["figure.figsize"] = (6, 3.8)
+data = qsdp.datasets.load_bundled("iris")
+X, y = StandardScaler().fit_transform(data.X[:, 2:]), data.y
+print(data.feature_names[2:], data.target_names)
+
+# %% [markdown]
+# ## A polynomial like ReLU
+#
+# The method needs activations $\sigma(t) = a t^2 + b t + c$. The best one on an interval is a least-squares fit;
+# `activation="relu"` is the paper's, for $[-5, 5]$.
+
+# %%
+relu = qsdp.PolynomialActivation.fit_to(lambda t: np.maximum(t, 0), (-5, 5))
+tanh = qsdp.PolynomialActivation.fit_to(np.tanh, (-2, 2))
+t = np.linspace(-6, 6, 200)
+
+_, ax = plt.subplots(layout="constrained")
+curves = [("ReLU", np.maximum(t, 0), relu, "#0072B2"), ("tanh", np.tanh(t), tanh, "#D55E00")]
+for name, values, fitted, colour in curves:
+    ax.plot(t, values, color=colour, label=name)
+    ax.plot(t, fitted(t), color=colour, linestyle="--", label=f"polynomial like {name}")
+ax.set(xlabel="t", ylim=(-2.5, 6))
+ax.legend(frameon=False)
+ax.grid(alpha=0.3)
+plt.show()
+print("ReLU:", relu)
+
+# %% [markdown]
+# The best quadratic polynomial for an odd function is a straight line: tanh does not gain from the square.
+#
+# ## More levels from one solve
+#
+# $M + 1$ levels are $-M, -M + 2, \dots, M$. A weight is then a sum of $M$ signs, which would make the program $M$
+# times as wide; but the wide program has a solution that is the same for all $M$ signs of a weight, and so it is
+# the small program on columns multiplied by $M$. One solution serves every number of levels, too.
+
+# %%
+network = qsdp.QuantizedNetworkClassifier(2000, beta=0.3, activation="relu", levels=3, random_state=0).fit(X, y)
+result = network.result_
+print(network.network_)
+print(result.certificate)
+
+# %%
+figure, axes = plt.subplots(1, 3, figsize=(8.4, 2.8), layout="constrained", sharey=True)
+for ax, levels in zip(axes, (2, 3, 6), strict=True):
+    LevelsDisplay.from_result(result.resample(2000, random_state=0, levels=levels), ax=ax)
+    ax.get_legend().remove()
+    ax.set(title=f"{levels} levels", ylabel="share of the weights" if levels == 2 else "")
+plt.show()
+
+# %% [markdown]
+# Blue are the weights of $u$, orange those of $v$. Inner levels occur because the $M$ signs of a weight disagree:
+# the covariance gives them a correlation just large enough.
+#
+# ## On the plane
+#
+# Draw a network of $m$ neurons with some levels, and look at the regions of its classes. Few neurons are noisy.
+
+
+# %% tags=["thumbnail"]
+def draw(m=1000, levels=3, seed=0):
+    drawn = network.resample(m, random_state=seed, levels=levels)
+    figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
+    DecisionRegionDisplay.from_estimator(drawn, X, y, resolution=150, ax=ax)
+    ax.set(xlabel="petal length, standardised", ylabel="petal width, standardised")
+    title = f"m = {m}, {levels} levels, {drawn.network_.n_bits:,} bits: accuracy {drawn.score(X, y):.1%}"
+    figure.suptitle(title, fontsize=10)
+    plt.show()
+
+
+draw()
+
+# %% [markdown]
+# In a live notebook:
+
+# %%
+_ = interact(
+    draw,
+    m=SelectionSlider(options=[10, 30, 100, 300, 1000, 3000, 10_000], value=1000, continuous_update=False),
+    levels=IntSlider(3, 2, 9, continuous_update=False),
+    seed=IntSlider(0, 0, 9, continuous_update=False),
+)
+
+# %% [markdown]
+# ## Are more levels worth their bits?
+#
+# A fair comparison has bits on the axis, not neurons: $M + 1$ levels take $\lceil \log_2(M + 1) \rceil$ bits a
+# weight. On all four columns and held-out rows:
+
+# %%
+X_train, X_test, y_train, y_test = data.split()
+scaler = StandardScaler().fit(X_train)
+full = qsdp.QuantizedNetworkClassifier(1000, beta=0.3, activation="relu", random_state=0)
+full.fit(scaler.transform(X_train), y_train)
+display = BitsDisplay.from_estimator(
+    full, scaler.transform(X_test), y_test, sizes=[10, 30, 100, 300, 1000, 3000], levels=[2, 4, 8], n_draws=20
+)
+for band in display.bands_:
+    band.remove()
+plt.show()
+
+# %% [markdown]
+# Means of twenty networks each. Not here: at equal bits, more neurons with two levels do better than fewer with
+# more. What is lost at small sizes is lost to sampling noise, and that falls with the number of neurons.
+#
+# ## The same function as an ordinary network
+#
+# Training works with pairs of weight vectors, $\tilde u^T \mathcal{X} \tilde v$. Each pair is three ordinary
+# neurons, exactly: $2 \sigma(x^T \frac{u + v}{2}) - \frac12 \sigma(x^T u) - \frac12 \sigma(x^T v)$. So the result
+# is a network $\sum_j \alpha_j \sigma(x^T q_j)$ with integer weights, and it can be written out.
+
+# %%
+small = result.resample(200, random_state=0)
+polynomial = small.network.to_polynomial()
+print(polynomial)
+print("weights that occur:", np.unique(polynomial.Q))
+print(f"largest difference of the outputs: {np.abs(polynomial.predict(X) - small.predict(X)).max():.1e}")
+for species, formula in zip(data.target_names, polynomial.to_expression(["length", "width"], digits=2), strict=True):
+    print(f"{species:>10} = {formula}")
+
+# %% [markdown]
+# ## Change it
+#
+# Another activation as $(a, b, c)$, other levels, another loss. `activation=None` is the bilinear network. With
+# `"quadratic"` alone it is even: $f(-x) = f(x)$; why does the estimator still tell the species apart? (It appends a
+# column of ones.) What happens with `constant_column=False`?
+
+# %%
+activation = "quadratic"
+levels = 2
+
+mine = qsdp.QuantizedNetworkClassifier(3000, beta=0.3, activation=activation, levels=levels, random_state=0)
+model = make_pipeline(StandardScaler(), mine).fit(data.X[:, 2:], y)
+DecisionRegionDisplay.from_estimator(model, data.X[:, 2:], y, resolution=150)
+plt.show()
+print(f"accuracy {model.score(data.X[:, 2:], y):.1%}, relative gap {mine.certificate_.relative_gap:.1%}")

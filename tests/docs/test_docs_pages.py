@@ -1,0 +1,148 @@
+"""Every example of the documentation's pages, run word for word, and what the how-to pages claim of their files."""
+
+import doctest
+import math
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qsdp
+from qsdp.losses import SCALAR_LOSSES, Loss
+from qsdp.relaxation.backends import BACKENDS
+
+DOCS = Path(__file__).parents[2] / "docs"
+HOWTO = DOCS / "howto"
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+PAGES = sorted(path for path in DOCS.rglob("*.md") if not {"_build", "notebooks"} & set(path.relative_to(DOCS).parts))
+
+
+def examples(page):
+    """Return the doctest of a page's blocks, in one namespace, at the lines where they stand."""
+    text = page.read_text(encoding="utf-8")
+    lines = [""] * (text.count("\n") + 1)
+    for block in BLOCK.finditer(text):
+        first = text.count("\n", 0, block.start(1))
+        code = block.group(1).splitlines()
+        lines[first : first + len(code)] = code
+    return doctest.DocTestParser().get_doctest("\n".join(lines), {}, page.name, str(page), 0)
+
+
+@pytest.fixture
+def howto(monkeypatch):
+    """Make the files beside the how-to pages importable, as the pages do, and forget them afterwards."""
+    monkeypatch.syspath_prepend(str(HOWTO))
+    before = set(sys.modules)
+    yield
+    for name in {"pinball", "check_loss", "factors"} - before:
+        sys.modules.pop(name, None)
+
+
+def test_pages_are_found():
+    names = {path.relative_to(DOCS).as_posix() for path in PAGES}
+    assert {"index.md", "theory.md", "errata.md", "howto/add_a_loss.md", "howto/add_a_solver.md"} <= names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_examples_of_a_page(page, howto, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("QSDP_DATA", raising=False)
+    report = []
+    runner = doctest.DocTestRunner(optionflags=OPTIONS)
+    runner.run(examples(page), out=report.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(report)
+
+
+def test_a_block_without_prompt_is_no_example_by_mistake():
+    """A page's Python block without ``>>>`` would not be run: there is none."""
+    silent = [path.name for path in PAGES for code in BLOCK.findall(path.read_text("utf-8")) if ">>>" not in code]
+    assert silent == []
+
+
+def spoilt(**members):
+    """Return the absolute loss with one thing wrong."""
+    return type("Spoilt", (SCALAR_LOSSES["absolute"],), members)()
+
+
+WRONG = {
+    "value": spoilt(value=lambda self, t, y: float(np.sum(np.square(t - y)))),
+    "gradient": spoilt(gradient=lambda self, t, y: -np.sign(t - y)),
+    "conjugate too small": spoilt(conjugate=lambda self, u, y: float(np.sum(u * y)) - 1.0),
+    "conjugate too large": spoilt(conjugate=lambda self, u, y: float(np.sum(u * y)) + 1.0),
+    "project_dual": spoilt(project_dual=lambda self, u, y: np.clip(u, -0.5, 0.5)),
+    "prox": spoilt(prox=lambda self, p, y, s: y.copy()),
+    "lipschitz": spoilt(lipschitz=math.inf),
+    "expression": spoilt(expression=lambda self, t, y: 2.0 * SCALAR_LOSSES["absolute"].expression(self, t, y)),
+    "rescaled": spoilt(rescaled=lambda self, c: (self, c * c)),
+}
+
+
+@pytest.mark.parametrize("loss", [loss() for loss in SCALAR_LOSSES.values()], ids=repr)
+def test_check_loss_accepts_the_losses_of_the_package(loss, howto):
+    from check_loss import check_loss
+
+    check_loss(loss)
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_check_loss_finds_what_is_wrong(what, howto):
+    from check_loss import check_loss
+
+    with pytest.raises(AssertionError):
+        check_loss(WRONG[what])
+
+
+def test_pinball_at_one_half_is_half_the_absolute_loss(howto):
+    from pinball import Pinball
+
+    X, y = qsdp.datasets.make_planted(n=40, d=5, n_neurons=3, random_state=0)
+    pinball = qsdp.solve_relaxation(qsdp.TrainingProblem(X, y, beta=0.2, loss=Pinball(0.5)))
+    absolute = qsdp.solve_relaxation(qsdp.TrainingProblem(X, y, beta=0.4, loss="absolute"))
+    assert 2.0 * pinball.objective == pytest.approx(absolute.objective, rel=1e-5)
+    assert 2.0 * pinball.lower_bound <= absolute.objective
+
+
+def test_every_member_that_the_page_lists_is_one_of_a_loss():
+    listed = re.findall(r"^\| (`.*?) \|", (HOWTO / "add_a_loss.md").read_text("utf-8"), re.MULTILINE)
+    names = {name for cell in listed[:9] for name in re.findall(r"`(\w+)", cell)}
+    abstract = set(Loss.__abstractmethods__)
+    declared = set(Loss.__annotations__)
+    assert abstract <= names
+    assert declared <= names
+    assert names <= abstract | declared
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "logistic", "squared_hinge"])
+@pytest.mark.parametrize("share", [0.3, 0.03])
+def test_factors_find_the_optimum_of_the_interior_point_method(loss, share, howto, monkeypatch):
+    from factors import BACKEND
+
+    monkeypatch.setitem(BACKENDS, "factors", BACKEND)
+    X, y = qsdp.datasets.make_planted(n=40, d=6, n_neurons=3, noise=3.0, random_state=1)
+    target = np.where(y > np.median(y), 1.0, -1.0) if SCALAR_LOSSES[loss].labels else y
+    problem = qsdp.TrainingProblem(X, target, beta=1.0, loss=loss)
+    problem = problem.with_beta(share * qsdp.largest_beta(problem))
+    mine, theirs = (qsdp.solve_relaxation(problem, solver=name) for name in ("factors", "interior"))
+    assert mine.relative_gap < 1e-3
+    assert mine.objective >= theirs.lower_bound
+    assert mine.lower_bound <= theirs.objective
+    assert mine.objective == pytest.approx(theirs.objective, rel=1e-3)
+
+
+def test_auto_never_takes_a_back_end_that_does_not_tell_its_cost(howto, monkeypatch):
+    from factors import BACKEND
+
+    monkeypatch.setitem(BACKENDS, "factors", BACKEND)
+    X, y = qsdp.datasets.make_planted(n=40, d=5, n_neurons=3, random_state=1)
+    assert qsdp.solve_relaxation(qsdp.TrainingProblem(X, y, beta=0.1)).solver != "factors"
+
+
+def test_the_reference_names_everything_public():
+    listed = set(re.findall(r"^   (\w+)$", (DOCS / "api" / "index.md").read_text("utf-8"), re.MULTILINE))
+    modules = {"datasets"}
+    assert set(qsdp.__all__) - modules - listed - {"QSDPError", "QSDPWarning"} == set()
+    assert listed <= set(qsdp.__all__)

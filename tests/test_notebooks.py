@@ -1,0 +1,100 @@
+"""The notebooks as they are committed: pairs in sync, outputs whole and lean. Executing them is `pytest --nbmake`."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+SOURCES = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.py"))
+
+LARGEST = 400_000
+
+every = pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+
+
+def cells_of(source):
+    """Return the cells of the committed notebook of a source."""
+    return json.loads(source.with_suffix(".ipynb").read_text("utf-8"))["cells"]
+
+
+def code_cells(source):
+    return [cell for cell in cells_of(source) if cell["cell_type"] == "code"]
+
+
+def text_of(cell):
+    return "".join(cell["source"])
+
+
+def test_there_are_six_at_most_and_no_strays():
+    assert 1 <= len(SOURCES) <= 6
+    assert sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb")) == [path.stem for path in SOURCES]
+
+
+@every
+def test_source_and_notebook_are_in_sync(source):
+    jupytext = pytest.importorskip("jupytext")
+    written = jupytext.read(source).cells
+    kept = cells_of(source)
+    assert [(cell.cell_type, cell.source) for cell in written] == [(cell["cell_type"], text_of(cell)) for cell in kept]
+    tags = [cell.metadata.get("tags", []) for cell in written]
+    assert tags == [cell["metadata"].get("tags", []) for cell in kept]
+
+
+@every
+def test_every_cell_was_executed_once_and_in_order_without_errors(source):
+    cells = code_cells(source)
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    kinds = {output["output_type"] for cell in cells for output in cell["outputs"]}
+    assert "error" not in kinds
+    assert not [output for cell in cells for output in cell["outputs"] if output.get("name") == "stderr"]
+
+
+@every
+def test_outputs_are_lean_and_of_no_machine(source):
+    path = source.with_suffix(".ipynb")
+    assert path.stat().st_size < LARGEST
+    assert set(json.loads(path.read_text("utf-8"))["metadata"]) == {"jupytext", "kernelspec", "language_info"}
+    texts = [text for cell in code_cells(source) for output in cell["outputs"] for text in output.get("text", [])]
+    assert not [text for text in texts if re.search(r"/(home|root|tmp|work|Users)/", text)]
+
+
+@every
+def test_sliders_leave_no_output_and_have_a_picture_before_them(source):
+    cells = code_cells(source)
+    sliders = [number for number, cell in enumerate(cells) if re.search(r"\binteract\(", text_of(cell))]
+    assert sliders
+    for number in sliders:
+        assert cells[number]["outputs"] == []
+        assert any("image/png" in output.get("data", {}) for output in cells[number - 1]["outputs"])
+
+
+@every
+def test_the_last_section_invites_a_change(source):
+    cells = cells_of(source)
+    assert text_of(cells[-2]).startswith("## Change it")
+    assert cells[-1]["cell_type"] == "code"
+    assert cells[-1]["outputs"]
+
+
+@every
+def test_there_is_one_title_and_one_thumbnail(source):
+    prose = "\n".join(text_of(cell) for cell in cells_of(source) if cell["cell_type"] == "markdown")
+    titles = re.findall(r"^# (?!#)", prose, re.MULTILINE)
+    assert len(titles) == 1
+    tagged = [cell for cell in code_cells(source) if "thumbnail" in cell["metadata"].get("tags", [])]
+    assert len(tagged) == 1
+    assert any("image/png" in output.get("data", {}) for output in tagged[0]["outputs"])
+
+
+@every
+def test_only_public_names_and_data_without_a_download(source):
+    tree = ast.parse(source.read_text("utf-8"))
+    modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    modules |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not [name for name in modules if name.startswith("qsdp._") or "._" in name]
+    called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not called & {"load_uci", "load_dataset", "load_mnist"}
+    assert "load_bundled" in called
