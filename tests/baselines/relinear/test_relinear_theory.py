@@ -257,7 +257,7 @@ def gaussian_layers(widths: list[int], scale: float, rng: np.random.Generator, q
 def ranges(scale: float, quadratic: bool) -> np.ndarray:
     draws = [np.random.default_rng(seed) for seed in range(30)]
     return np.array(
-        [output_range(gaussian_layers([1, 10, 10, 10, 10, 1], scale, rng, quadratic), -1.0, 1.0, 101) for rng in draws]
+        [output_range(gaussian_layers([1, 10, 10, 10, 10, 1], scale, rng, quadratic), -1.0, 1.0, 201) for rng in draws]
     )
 
 
@@ -268,6 +268,13 @@ def test_b14_7_7_the_output_of_a_quadratic_network_grows_with_the_ninth_power_of
     assert np.median(conventional[0.03] / conventional[0.01]) == pytest.approx(3**5, rel=0.02)
     assert np.median(quadratic[0.02] / quadratic[0.01]) == pytest.approx(2**9, rel=0.15)
     assert np.median(quadratic[0.03] / quadratic[0.01]) == pytest.approx(3**9, rel=0.25)
+
+
+def test_b14_ranges_below_the_rounding_of_the_outputs() -> None:
+    square = QuadraticForm([[[1e-9]]], [[1e-9]], [1e9])
+    assert output_range([TrainedLayer(square)], 0.0, 1.0) == pytest.approx(2e-9, rel=1e-6)
+    kink = [TrainedLayer(AffineForm([[1.0], [-1.0]]), relu), TrainedLayer(AffineForm([[2.0, 1.0]]))]
+    assert output_range(kink, -1.0, 1.0) == pytest.approx(2.0, rel=1e-2)
 
 
 def test_b14_7_7_the_factor_a_layer_amplifies_by_is_the_root_of_two() -> None:
