@@ -56,7 +56,7 @@ def test_values_and_quadratic_form(activation: Any, outputs: int) -> None:
 @every
 def test_scales_of_neurons_go_into_alpha(outputs: int) -> None:
     network = network_of(None, outputs)
-    rounded = network.quantized(4)
+    rounded = network.quantized(4, corrected=False)
     U, V = network.roundings(4)
     assert isinstance(rounded, BilinearNetwork)
     assert rounded.levels == 4
@@ -72,7 +72,7 @@ def test_scales_of_neurons_go_into_alpha(outputs: int) -> None:
 @every
 def test_scales_of_quadratic_neurons_are_squared(outputs: int) -> None:
     network = network_of("quadratic", outputs)
-    rounded = network.quantized(3)
+    rounded = network.quantized(3, corrected=False)
     assert isinstance(rounded, PolynomialNetwork)
     (found,) = network.roundings(3)
     real = FloatNetwork((found.scales[:, None] * found.weights,), network.alpha, "quadratic")
@@ -84,7 +84,7 @@ def test_scales_of_quadratic_neurons_are_squared(outputs: int) -> None:
 @pytest.mark.parametrize("levels", [2, 4, 5])
 def test_scale_of_other_activations_goes_into_their_coefficients(outputs: int, levels: int) -> None:
     network = network_of(LIFTED, outputs)
-    rounded = network.quantized(levels)
+    rounded = network.quantized(levels, corrected=False)
     (found,) = network.roundings(levels, scale="layer")
     s = found.scales[0]
     a, b, c = LIFTED
@@ -101,7 +101,7 @@ def test_scale_of_other_activations_goes_into_their_coefficients(outputs: int, l
 @pytest.mark.parametrize("levels", [2, 3])
 def test_layer_scale(outputs: int, activation: Any, levels: int) -> None:
     network = network_of(activation, outputs)
-    rounded = network.quantized(levels, scale="layer")
+    rounded = network.quantized(levels, scale="layer", corrected=False)
     found = network.roundings(levels, scale="layer")
     factors = tuple(one.scales[:, None] * one.weights for one in found)
     real = FloatNetwork(factors, network.alpha, activation)
@@ -134,6 +134,38 @@ def test_shared_scale_is_the_least_squares_one(outputs: int, levels: int) -> Non
         assert c[0] == pytest.approx(best, rel=1e-6)
         # The sum over samples would be another matter: this is the paper's criterion.
         assert c[0] == pytest.approx(np.sum(Z * exact[k]) / np.sum(Z * Z), rel=1e-12)
+
+
+@every
+@kinds
+@pytest.mark.parametrize("scale", ["auto", "layer"])
+def test_correction_is_the_factor_of_least_squares(activation: Any, outputs: int, scale: str) -> None:
+    network = network_of(activation, outputs)
+    plain, corrected = (network.quantized(3, scale=scale, corrected=flag) for flag in (False, True))
+    ratios = corrected.alpha.reshape(M, -1) / plain.alpha.reshape(M, -1)
+
+    def distance(k: int, factor: float) -> float:
+        forms = [one.to_quadratic_form() for one in (network, plain)]
+        S, s, s0 = ([np.reshape(getattr(form, part), (outputs, -1))[k] for form in forms] for part in ("S", "s", "s0"))
+        # As matrices of (x, 1): the linear part stands there twice, halved.
+        return float(sum(w * np.sum((a - factor * b) ** 2) for w, (a, b) in ((1.0, S), (0.5, s), (1.0, s0))))
+
+    for k in range(outputs):
+        assert np.ptp(ratios[:, k]) < 1e-12 * np.abs(ratios[:, k]).max()
+        best = minimize_scalar(lambda factor, k=k: distance(k, factor), tol=1e-12).x
+        assert ratios[0, k] == pytest.approx(best, rel=1e-6)
+        assert distance(k, ratios[0, k]) <= distance(k, 1.0)
+
+
+def test_uncorrected_scales_of_gaussian_weights_are_too_small() -> None:
+    U, V = np.random.default_rng(0).standard_normal((2, 20_000, 5))
+    off = ~np.eye(5, dtype=bool)
+    mixed = FloatNetwork((U, 0.5 * U + np.sqrt(0.75) * V), np.full(20_000, 1.0 / 20_000))
+    rounded = mixed.quantized(scale="layer", corrected=False)
+    # E s^2 sign(u) sign(v) = (2/pi)^2 arcsin(1/2) on the diagonal where E u v is 1/2.
+    expected = (2.0 / np.pi) ** 2 * np.arcsin(0.5)
+    np.testing.assert_allclose(np.diag(rounded.quadratic_form), expected, rtol=0.05)
+    assert np.abs(rounded.quadratic_form[off]).max() < 0.03
 
 
 def test_printed_ratio_is_another_one() -> None:

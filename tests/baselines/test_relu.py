@@ -180,6 +180,21 @@ def test_rounding_is_exact_in_function(outputs: int, levels: int, scale: str) ->
     np.testing.assert_allclose(rounded.predict(X), real.predict(X), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("outputs", [1, C])
+def test_calibration_is_a_line_through_the_trained_outputs(outputs: int) -> None:
+    network = network_of(outputs)
+    data = RNG.standard_normal((50, D))
+    plain, calibrated = network.quantized(), network.quantized(X=data)
+    np.testing.assert_array_equal(calibrated.Q, plain.Q)
+    assert calibrated.n_bits == plain.n_bits
+    target = network.predict(data).reshape(50, -1)
+    before, after = (one.predict(data).reshape(50, -1) for one in (plain, calibrated))
+    for k in range(outputs):
+        slope, offset = np.polyfit(before[:, k], target[:, k], 1)
+        np.testing.assert_allclose(after[:, k], slope * before[:, k] + offset, rtol=1e-9, atol=1e-9)
+    assert np.sum((after - target) ** 2) < np.sum((before - target) ** 2)
+
+
 def test_more_levels_come_nearer() -> None:
     network = network_of()
     errors = [np.linalg.norm(network.quantized(levels).predict(X) - network.predict(X)) for levels in (2, 4, 16, 128)]

@@ -92,14 +92,16 @@ class _Backprop(QuadraticNetworkTrained):
         """The network as one quadratic layer."""
         return self._layers_of(self.float_network_.to_quadratic_form())
 
-    def quantized(self, levels: int = 2, *, scale: str = "auto") -> BilinearNetwork | PolynomialNetwork:
+    def quantized(
+        self, levels: int = 2, *, scale: str = "auto", corrected: bool = True
+    ) -> BilinearNetwork | PolynomialNetwork:
         """Return the trained network with first-layer weights rounded; see `FloatNetwork.quantized`.
 
         It takes `network_inputs`. ``qsdp.refit(network, model.training_problem(X, y, network))`` chooses its second
         layer by the data, ``qsdp.certify`` of the same compares it with the bound on every quantized network.
         """
         check_is_fitted(self)
-        return self.float_network_.quantized(levels, scale=scale)
+        return self.float_network_.quantized(levels, scale=scale, corrected=corrected)
 
 
 class BackpropRegressor(_Backprop, BaselineRegressor):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, check_numbers, own
+from qsdp._validation import FloatArray, ReadOnlyArrays, check_choice, check_flag, check_matrix, check_numbers, own
 from qsdp._work import blocks
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
@@ -41,8 +41,8 @@ class FloatNetwork(ReadOnlyArrays):
     >>> network = FloatNetwork([[[0.5, -1.5]], [[2.0, 2.0]]], [3.0])
     >>> network.predict([[1.0, 1.0]])
     array([-12.])
-    >>> network.quantized().predict([[1.0, 1.0]])  # signs (1, -1) and (1, 1), scales 1 and 2
-    array([0.])
+    >>> network.quantized(corrected=False)  # signs (1, -1) and (1, 1), scales 1 and 2
+    BilinearNetwork(n_neurons=1, n_inputs=2, n_bits=68, shared alpha=6)
     """
 
     factors: FloatArray
@@ -132,7 +132,9 @@ class FloatNetwork(ReadOnlyArrays):
         """Return `round_to_levels` of each of the factors: levels, scales and relative errors."""
         return tuple(round_to_levels(factor, levels, scale=scale) for factor in self.factors)
 
-    def quantized(self, levels: int = 2, *, scale: str = "auto") -> BilinearNetwork | PolynomialNetwork:
+    def quantized(
+        self, levels: int = 2, *, scale: str = "auto", corrected: bool = True
+    ) -> BilinearNetwork | PolynomialNetwork:
         r"""Return the network with first-layer weights rounded to levels -M, -M + 2, ..., M.
 
         Parameters
@@ -155,6 +157,11 @@ class FloatNetwork(ReadOnlyArrays):
             * "paper": the same with the ratio as the paper prints it,
               :math:`\langle \hat Z, Z\rangle / \langle Z, Z\rangle`, and matrices not symmetrised.
             * "auto": "neuron" where that is possible, else "layer".
+        corrected : bool, default=True
+            For "neuron" and "layer": multiply the outputs by the factor, one each, that brings the network's matrix
+            nearest to the trained one's. Scales nearest for each row are too small for the sum: where
+            :math:`u_j, v_j` are Gaussian with weak correlations, :math:`\sum_j \alpha_j u_j v_j^T` keeps
+            :math:`(2/\pi)^2` of itself.
 
         Returns
         -------
@@ -166,6 +173,7 @@ class FloatNetwork(ReadOnlyArrays):
         """
         levels = check_levels(levels)
         check_choice("scale", scale, SCALES)
+        check_flag("corrected", corrected)
         if scale == "auto":
             scale = "layer" if self._lifted else "neuron"
         if scale in {"neuron", "shared", "paper"} and self._lifted:
@@ -174,13 +182,19 @@ class FloatNetwork(ReadOnlyArrays):
                 f"none of its value; got {scale!r} with {self.activation}"
             )
         if scale in {"shared", "paper"}:
-            return self._shared(levels, as_printed=scale == "paper")
+            self._check_magnitudes()
+            signs = self._network(
+                [rounding.weights for rounding in self.roundings(levels)], np.sign(self.alpha), levels
+            )
+            return self._as_printed(signs) if scale == "paper" else self._nearest(signs)
         found = self.roundings(levels, scale=scale)
+        weights = [one.weights for one in found]
         if self._lifted:
-            return self._in_activation(found[0])
-        scales = found[0].scales * found[-1].scales
-        alpha = self.alpha * scales.reshape((-1,) + (1,) * (self.alpha.ndim - 1))
-        return self._network([one.weights for one in found], alpha, levels)
+            rounded: BilinearNetwork | PolynomialNetwork = self._in_activation(found[0])
+        else:
+            scales = found[0].scales * found[-1].scales
+            rounded = self._network(weights, self.alpha * scales.reshape((-1,) + (1,) * (self.alpha.ndim - 1)), levels)
+        return self._nearest(rounded) if corrected else rounded
 
     def _network(self, weights: Sequence[Any], alpha: FloatArray, levels: int) -> BilinearNetwork | PolynomialNetwork:
         if self.activation is None:
@@ -196,33 +210,57 @@ class FloatNetwork(ReadOnlyArrays):
             return PolynomialNetwork(rounding.weights, 0.0 * self.alpha, self.activation, c * self.alpha.sum(axis=0))
         return PolynomialNetwork(rounding.weights, self.alpha, PolynomialActivation(a * s * s, b * s, c))
 
-    def _shared(self, levels: int, *, as_printed: bool) -> BilinearNetwork | PolynomialNetwork:
-        columns = self.alpha.reshape(self.n_neurons, -1)
-        sizes = np.abs(columns)
+    def _nearest(self, network: BilinearNetwork | PolynomialNetwork) -> BilinearNetwork | PolynomialNetwork:
+        """Return a network with every output times the factor that brings its matrix nearest to ours."""
+        exact, rounded = (_matrices(one.to_quadratic_form()) for one in (self, network))
+        return _multiplied(network, _ratio(exact, rounded, rounded))
+
+    def _as_printed(self, network: BilinearNetwork | PolynomialNetwork) -> BilinearNetwork | PolynomialNetwork:
+        """Return a network of signs with the paper's number for each output."""
+        if isinstance(network, BilinearNetwork):
+            first, last = network.U, network.V
+        else:
+            first = last = network.Q
+        exact, rounded = (
+            np.stack([(left.T.astype(np.float64) * column) @ right for column in alpha.reshape(len(alpha), -1).T])
+            for left, right, alpha in ((self.factors[0], self.factors[-1], self.alpha), (first, last, network.alpha))
+        )
+        return _multiplied(network, _ratio(exact, rounded, exact))
+
+    def _check_magnitudes(self) -> None:
+        sizes = np.abs(self.alpha.reshape(self.n_neurons, -1))
         if np.any((sizes > 0.0) & (sizes < (1.0 - 1e-12) * sizes.max(axis=0))):
             raise InvalidInputError(
                 "scale must be 'neuron' or 'layer' for a network with second-layer weights of several magnitudes: one "
                 "number an output cannot stand for them"
             )
-        weights = [rounding.weights for rounding in self.roundings(levels)]
-        signs = np.sign(columns)
-        exact, rounded = (
-            np.stack([(left.T * column) @ right for column in outer.T])
-            for left, right, outer in (
-                (self.factors[0], self.factors[-1], columns),
-                (weights[0].astype(np.float64), weights[-1].astype(np.float64), signs),
-            )
-        )
-        if not as_printed:
-            # Outputs depend on the symmetric parts alone.
-            exact, rounded = (0.5 * (Z + Z.transpose(0, 2, 1)) for Z in (exact, rounded))
-        along = np.einsum("kij,kij->k", exact, rounded)
-        own = exact if as_printed else rounded
-        size = np.einsum("kij,kij->k", own, own)
-        alpha = signs * np.divide(along, size, out=np.zeros_like(along), where=size > 0.0)
-        return self._network(weights, alpha if self.alpha.ndim == 2 else alpha[:, 0], levels)
 
     def __repr__(self) -> str:
         kind = "bilinear" if self.activation is None else f"activation={self.activation.coefficients}"
         outputs = f", n_outputs={self.alpha.shape[1]}" if self.alpha.ndim == 2 else ""
         return f"FloatNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}{outputs}, {kind})"
+
+
+def _matrices(form: QuadraticForm) -> FloatArray:
+    """Return the matrices of (x, 1), one an output."""
+    outputs = form.S.reshape(-1, form.n_inputs, form.n_inputs)
+    edges, corners = form.s.reshape(len(outputs), -1) / 2.0, form.s0.reshape(-1)
+    return np.stack(
+        [np.block([[S, s[:, None]], [s[None, :], s0]]) for S, s, s0 in zip(outputs, edges, corners, strict=True)]
+    )
+
+
+def _ratio(first: FloatArray, second: FloatArray, divisor: FloatArray) -> FloatArray:
+    """Return <first, second> / <divisor, divisor>, one an output; 0 for zero matrices."""
+    along, size = np.einsum("kij,kij->k", first, second), np.einsum("kij,kij->k", divisor, divisor)
+    return np.divide(along, size, out=np.zeros_like(along), where=size > 0.0)
+
+
+def _multiplied(
+    network: BilinearNetwork | PolynomialNetwork, factors: FloatArray
+) -> BilinearNetwork | PolynomialNetwork:
+    """Return a network with its outputs times factors."""
+    by = factors if network.alpha.ndim == 2 else factors[0]
+    if isinstance(network, PolynomialNetwork):
+        return replace(network, alpha=network.alpha * by, bias=network.bias * by)
+    return replace(network, alpha=network.alpha * by)

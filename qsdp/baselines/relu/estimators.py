@@ -136,10 +136,10 @@ class _ReLU(GradientTrained):
         """The network as a chain of two affine layers."""
         return self.float_network_.layers
 
-    def quantized(self, levels: int = 2, *, scale: str = "neuron") -> QuantizedReLUNetwork:
+    def quantized(self, levels: int = 2, *, scale: str = "neuron", X: Any = None) -> QuantizedReLUNetwork:
         """Return the trained network with its first layer rounded; see `ReLUNetwork.quantized`."""
         check_is_fitted(self)
-        return self.float_network_.quantized(levels, scale=scale)
+        return self.float_network_.quantized(levels, scale=scale, X=X)
 
 
 class ReLUNetworkRegressor(_ReLU, BaselineRegressor):

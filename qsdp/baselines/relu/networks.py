@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -159,7 +159,7 @@ class ReLUNetwork(_TwoLayers):
         """Return `round_to_levels` of the first layer: levels, scales and relative error."""
         return round_to_levels(self.W, levels, scale=scale)
 
-    def quantized(self, levels: int = 2, *, scale: str = "neuron") -> QuantizedReLUNetwork:
+    def quantized(self, levels: int = 2, *, scale: str = "neuron", X: Any = None) -> QuantizedReLUNetwork:
         r"""Return the network with first-layer weights rounded to levels -M, -M + 2, ..., M.
 
         Each row w becomes the nearest s q (see `round_to_levels`); as
@@ -171,6 +171,9 @@ class ReLUNetwork(_TwoLayers):
             M + 1.
         scale : {"neuron", "layer"}, default="neuron"
             A scale for every neuron, or one for all.
+        X : array-like of shape (n, d), optional
+            Data for calibration: outputs get the factor and the intercept, one each, with which they are nearest to
+            the trained network's on these data. No labels are needed, and storage does not grow.
 
         Notes
         -----
@@ -182,7 +185,19 @@ class ReLUNetwork(_TwoLayers):
         column = found.scales.reshape((-1,) + (1,) * (self.alpha.ndim - 1))
         bias = np.divide(self.bias, found.scales, out=np.zeros_like(self.bias), where=live)
         constants = relu(self.bias[~live]) @ self.alpha[~live]
-        return QuantizedReLUNetwork(found.weights, bias, self.alpha * column, self.intercept + constants, levels)
+        rounded = QuantizedReLUNetwork(found.weights, bias, self.alpha * column, self.intercept + constants, levels)
+        return rounded if X is None else _calibrated(rounded, X, self.predict(X))
 
     def __repr__(self) -> str:
         return f"ReLUNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, n_parameters={self.n_parameters})"
+
+
+def _calibrated(network: QuantizedReLUNetwork, X: Any, targets: FloatArray) -> QuantizedReLUNetwork:
+    """Return the network with factor and intercept of each output chosen by least squares."""
+    outputs = network.predict(X).reshape(len(targets), -1)
+    fits = [
+        np.linalg.lstsq(np.column_stack([column, np.ones_like(column)]), target, rcond=None)[0]
+        for column, target in zip(outputs.T, targets.reshape(len(targets), -1).T, strict=True)
+    ]
+    factors, offsets = (np.array(part) if targets.ndim == 2 else part[0] for part in zip(*fits, strict=True))
+    return replace(network, alpha=network.alpha * factors, intercept=network.intercept * factors + offsets)
