@@ -1,4 +1,4 @@
-"""The estimators: rows A-1, A-8, A-9, A-11, A-15, A-16; bad input, divergence, quantization."""
+"""The estimators: rows A-1, A-8, A-9, A-11, A-15, A-16; quantization."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
-from qsdp import QSDPWarning
-from qsdp.baselines import History
 from qsdp.baselines.quadratic import (
     FAMILIES,
     LOSSES,
@@ -330,128 +327,6 @@ def test_a16_one_neuron_is_one_function() -> None:
     form = Logistic(n_epochs=2, random_state=0).fit(X, INSIDE).to_quadratic_form()
     assert not form.vector
     assert form.predict(X).shape == (120,)
-
-
-# -- history, stopping, divergence ---------------------------------------------------------------------
-
-
-@both
-def test_history_has_loss_and_accuracy_after_every_epoch(estimator: type) -> None:
-    model = estimator(n_epochs=4, random_state=0).fit(X, THREE)
-    history = model.history_
-    assert history.n_epochs == len(history.accuracy) == len(history.seconds) == 4
-    assert history.accuracy[-1] == model.score(X, THREE)
-    targets = np.eye(3)[np.searchsorted(model.classes_, THREE)]
-    loss = LOSSES["binary_cross_entropy"].values(model.decision_function(X), targets).mean()
-    assert history.loss[-1] == pytest.approx(loss, rel=1e-12)
-
-
-def test_training_stops_when_the_loss_no_longer_falls() -> None:
-    model = Logistic(learning_rate=3.0, n_epochs=500, patience=3, random_state=0).fit(X, THREE)
-    history = model.history_
-    assert history.stopped == "no improvement"
-    assert history.n_epochs < 500
-    best = int(np.argmin(history.loss))
-    assert history.n_epochs - 1 - best >= 1
-    for place in range(1, 4):
-        assert history.loss[-place] >= min(history.loss[:-place])
-
-
-def test_a_callback_stops_training() -> None:
-    seen: list[int] = []
-
-    def stop(history: History) -> bool:
-        seen.append(history.n_epochs)
-        return history.n_epochs == 3
-
-    model = Logistic(n_epochs=50, callback=stop, random_state=0).fit(X, INSIDE)
-    assert seen == [1, 2, 3]
-    assert model.history_.stopped == "callback"
-
-
-@both
-def test_divergence_names_epoch_and_suggestion_and_keeps_the_history(estimator: type) -> None:
-    options = {"hidden_layers": [("linear", 4, "relu")]} if estimator is Network else {}
-    model = estimator(learning_rate=5.0, n_epochs=40, random_state=0, init_scale=2.0, **options)
-    with pytest.warns(QSDPWarning, match=r"training diverged in epoch \d+ .*a smaller learning_rate"):
-        model.fit(1e100 * X if estimator is Logistic else 10.0 * X, THREE)
-    history = model.history_
-    assert history.stopped == "diverged"
-    assert history.diverged == history.n_epochs + 1
-    assert np.isfinite(history.loss).all()
-    for layer in model.network_.layers:
-        for value in layer.parameters.values():
-            assert np.isfinite(value).all()
-
-
-# -- bad input -----------------------------------------------------------------------------------------
-
-
-@both
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("learning_rate", 0.0, "learning_rate must be a finite number > 0; got 0.0"),
-        ("learning_rate", np.nan, "learning_rate must be a finite number > 0; got nan"),
-        ("learning_rate", "fast", "learning_rate must be a finite number > 0; got 'fast'"),
-        ("n_epochs", 0, "n_epochs must be an integer >= 1; got 0"),
-        ("n_epochs", 1.5, "n_epochs must be an integer >= 1; got 1.5"),
-        ("batch_size", 0, "batch_size must be an integer >= 1; got 0"),
-        ("batch_size", True, "batch_size must be an integer >= 1; got True"),
-        ("loss", "squared", r"'squared' is excluded: the algorithms start from delta = yhat - y, A\(55\)"),
-        ("loss", "hinge", "'hinge' is excluded: the algorithms start from delta"),
-        ("loss", "binary_crossentropy", "did you mean 'binary_cross_entropy'"),
-        ("loss", None, "loss must be one of"),
-        ("coupling", "free", "coupling must be one of 'full', 'packed', 'tied'; got 'free'"),
-        ("shuffle", "no", "shuffle must be True or False; got 'no'"),
-        ("patience", 0, "patience must be an integer >= 1; got 0"),
-        ("verbose", 2, "verbose must be True or False; got 2"),
-        ("callback", 3, "callback must be callable or None; got 3"),
-        ("random_state", "seed", "random_state must be None, a non-negative integer"),
-    ],
-)
-def test_bad_parameters(estimator: type, name: str, value: Any, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
-        estimator(**{name: value}).fit(X, THREE)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("activation", "sign", r"activation must be one of .*; 'sign' is excluded: its derivative g' is 0"),
-        ("activation", "softmax", "'softmax' is excluded: .*softmax mixes the neurons of a layer"),
-        ("activation", "sigmoidal", "did you mean 'sigmoid'"),
-        ("head", "rpqn", "family must be one of .*did you mean 'rpqnn'"),
-        ("hidden_layers", "linear", "hidden_layers must be a sequence of"),
-        ("hidden_layers", 3, "hidden_layers must be a sequence of"),
-        ("hidden_layers", ["linear"], r"hidden_layers\[0\] must be \(family, width\)"),
-        ("hidden_layers", [("linear", 3), ("linear",)], r"hidden_layers\[1\] must be \(family, width\)"),
-        ("hidden_layers", [("linear", 0)], r"the width of hidden_layers\[0\] must be an integer >= 1; got 0"),
-        ("hidden_layers", [("conv", 3)], "family must be one of"),
-        (
-            "hidden_layers",
-            [("linear", 3, "step")],
-            r"the activation of hidden_layers\[0\] must be .*'step' is excluded",
-        ),
-    ],
-)
-def test_bad_layers_of_a_network(name: str, value: Any, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
-        Network(**{name: value}).fit(X, THREE)
-
-
-@both
-def test_bad_data(estimator: type) -> None:
-    with pytest.raises(InvalidInputError, match="only one class"):
-        estimator().fit(X, np.zeros(120))
-    with pytest.raises(InvalidInputError, match="NaN"):
-        estimator().fit(np.where(X > 0.99, np.nan, X) + np.where(np.arange(240).reshape(120, 2) == 0, np.nan, 0), THREE)
-    with pytest.raises(InvalidInputError, match="y is not valid"):
-        estimator().fit(X, X[:, 0])
-    with pytest.raises(NotFittedError):
-        estimator().sign_code(X)
-    with pytest.raises(NotFittedError):
-        estimator().predict_proba(X)
 
 
 @both

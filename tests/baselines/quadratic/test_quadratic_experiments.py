@@ -1,0 +1,104 @@
+"""The experiments: the table as transcribed, their cases, and claims that records decide."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qsdp.bench import Record
+
+table4 = pytest.importorskip("benchmarks.experiments._quadratic_table4", reason="not in the installed package")
+TABLE, HEADS = table4.TABLE_4, table4.HEADS
+NAMES = ("digits_quadratic_heads", "mnist_quadratic_heads", "nonlinear_cluster", "quadratic_costs", "xor")
+SETTINGS = list(dict.fromkeys(key[:3] for key in TABLE))
+
+
+def experiment(name: str) -> Any:
+    return importlib.import_module(f"benchmarks.experiments.{name}").EXPERIMENT
+
+
+def test_table_4_is_consistent() -> None:
+    """Worst <= mean <= best, and deviations of 25 values fit their range; E13's cell is left out."""
+    assert len(SETTINGS) == 60
+    unusable = []
+    for key, (mean, deviation, best, worst) in TABLE.items():
+        if np.isnan(best):
+            unusable.append(key)
+            continue
+        assert worst <= mean <= best
+        assert (best - worst) / np.sqrt(50.0) <= deviation <= 0.55 * (best - worst)
+    assert unusable == [(6000, 10, 20, "qnn")]
+
+
+def test_table_4_has_the_structure_that_claims_speak_of() -> None:
+    means = {setting: {head: TABLE[(*setting, head)][0] for head in HEADS} for setting in SETTINGS}
+    assert all(mean["qnn"] == max(mean.values()) for mean in means.values())
+    behind = {setting for setting, mean in means.items() if mean["rpqnn"] <= mean["linear"]}
+    expected = {(1200, 20, h) for h in (15, 20, 25, 30)} | {(6000, 20, h) for h in (10, 15, 20, 25)}
+    assert behind == expected
+    gains = {setting: mean["qnn"] - mean["linear"] for setting, mean in means.items()}
+    assert round(gains[600, 5, 10], 1) == 62.6
+    assert round(gains[60000, 20, 30], 1) == 0.9
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("quick", [True, False])
+def test_cases_are_json_and_distinct(name: str, quick: bool) -> None:
+    cases = experiment(name).cases(quick)
+    texts = [json.dumps(case, sort_keys=True) for case in cases]
+    assert len(set(texts)) == len(texts) > 0
+    assert experiment(name).name == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reports_of_no_records(name: str) -> None:
+    for made in experiment(name).tables([]):
+        assert made.rows
+    experiment(name).claims([])
+
+
+def test_mnist_has_all_settings() -> None:
+    cases = [case for case in experiment("mnist_quadratic_heads").cases(False) if case["start"] == "fan-in"]
+    covered = {(case["images"], epochs, case["hidden"], case["head"]) for case in cases for epochs in case["epochs"]}
+    assert covered == set(TABLE)
+    assert {case["n_starts"] for case in cases} == {25}
+
+
+def heads_records(means: dict[tuple[int, int, int, str], float]) -> list[Record]:
+    """Return records whose accuracies have given means, in percent."""
+    records = []
+    for case in experiment("mnist_quadratic_heads").cases(False):
+        cells = {
+            str(epochs): [
+                (means[case["images"], epochs, case["hidden"], case["head"]] + shift) / 100.0 for shift in (-0.1, 0.1)
+            ]
+            for epochs in case["epochs"]
+        }
+        measured = {"argmax": cells, "code": cells, "seconds_per_epoch": 1.0, "n_parameters": 1}
+        records.append(Record(case, measured, 1.0))
+    return records
+
+
+def test_verdicts_on_table_4_come_from_records() -> None:
+    printed = {key: value[0] for key, value in TABLE.items()}
+    made = experiment("mnist_quadratic_heads").claims(heads_records(printed))
+    assert {claim.verdict for claim in made} == {"reproduced"}
+    swapped = {key: printed[(*key[:3], {"linear": "qnn", "qnn": "linear"}.get(key[3], key[3]))] for key in printed}
+    made = experiment("mnist_quadratic_heads").claims(heads_records(swapped))
+    highest = [claim for claim in made if "highest mean" in claim.statement]
+    assert {claim.verdict for claim in highest} == {"not"}
+    assert all(claim.figures.startswith("0 of") for claim in highest)
+
+
+def test_xor_experiment() -> None:
+    xor = experiment("xor")
+    records = [Record(case, dict(xor.run(case)), 0.0) for case in xor.cases(True)]
+    json.dumps([record.measured for record in records])
+    verdicts = {claim.statement: claim.verdict for claim in xor.claims(records)}
+    assert verdicts["A single quadratic neuron learns XOR."] == "reproduced"
+    assert verdicts["Identity as the start of Q gives an ellipse."] == "partly"
+    assert len(xor.tables(records)) == 3
