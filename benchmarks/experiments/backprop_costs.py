@@ -24,7 +24,7 @@ from qsdp.bench import Claim, Experiment, Record, Table
 #: n, d, m: the paper's ionosphere at both sizes, then tenfold n, d.
 SIZES = ((280, 33, 250), (280, 33, 2500), (2800, 33, 250), (2800, 330, 250))
 SYSTEMS = ("bilinear, fixed", "bilinear, free", "quadratic", "straight-through", "straight-through, scales", "ReLU")
-ROUNDS, EPOCHS = 3, 5
+ROUNDS, EPOCHS = 2, 5
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:

@@ -28,11 +28,12 @@ from qsdp.bench import Claim, Experiment, Record, Table
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehicle")
 SPLITS, M, EPOCHS, BATCH = 10, 250, 100, 64
-BETAS = (10.0, 1.0, 0.1, 0.01)
+BETAS = (100.0, 10.0, 1.0, 0.1)
 SYSTEMS = ("fixed", "free", "straight-through", "shared", "three levels", "ReLU", "relaxation")
+#: Weight decay of real ReLU weights is no price of binary ones.
+RELU_BETAS = (10.0, 1.0, 0.1, 0.01)
 #: Rates of SGD; of Adam for the straight-through estimator.
-RATES = {"ReLU": (0.5, 0.15, 1.5)}
-OTHER_RATES = (0.1, 0.03, 0.3)
+RATES, RELU_RATES = (0.1, 0.03, 0.01, 0.3), (0.5, 0.15, 0.05, 1.5)
 REFINEMENTS = {"sampled": "none", "polished": "polish", "refitted": "refit"}
 #: The name of each network in tables.
 FLOAT = ("fixed", "free", "ReLU")
@@ -107,6 +108,12 @@ def roundings(system: str, X: np.ndarray) -> dict[str, Callable[[Any], Any]]:
     return {}
 
 
+def grid_of(system: str) -> dict[str, list[float]]:
+    """Return the candidates; of equal ones the first is taken, so those of the larger beta come first."""
+    betas, rates = (RELU_BETAS, RELU_RATES) if system == "ReLU" else (BETAS, RATES)
+    return {"beta": list(betas), "learning_rate": list(rates)}
+
+
 def outputs_of(model: Any, network: Any) -> Callable[[np.ndarray], np.ndarray]:
     """Return the predictions of a network made from a model."""
     inputs = getattr(model, "network_inputs", None)
@@ -131,7 +138,7 @@ def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Any
             model_of(case),
             X,
             y,
-            {"beta": list(BETAS), "learning_rate": list(RATES.get(system, OTHER_RATES))},
+            grid_of(system),
             scoring={"itself": "accuracy", **{name: scorer(make) for name, make in makes.items()}},
             refit=False,
             random_state=case["split"],
@@ -197,7 +204,7 @@ def relaxation(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, 
     networks, searching, chosen = {}, {}, {}
     for name, refine in REFINEMENTS.items():
         plain = qsdp.QuantizedNetworkClassifier(case["m"], refine=refine, random_state=case["split"])
-        grid = {"beta": [100.0, *BETAS]}
+        grid = {"beta": [*BETAS, 0.01]}
         search, searching[name] = timed(
             lambda plain=plain, grid=grid: search_on_validation(
                 plain, X, y, grid, scoring={"itself": "accuracy"}, refit=False, random_state=case["split"]

@@ -253,7 +253,8 @@ def _matrices(form: QuadraticForm) -> FloatArray:
 def _ratio(first: FloatArray, second: FloatArray, divisor: FloatArray) -> FloatArray:
     """Return <first, second> / <divisor, divisor>, one an output; 0 for zero matrices."""
     along, size = np.einsum("kij,kij->k", first, second), np.einsum("kij,kij->k", divisor, divisor)
-    return np.divide(along, size, out=np.zeros_like(along), where=size > 0.0)
+    ratios: FloatArray = np.divide(along, size, out=np.zeros_like(along), where=size > 0.0)
+    return ratios
 
 
 def _multiplied(
