@@ -94,5 +94,5 @@ def output_range(layers: Sequence[TrainedLayer], low: float = -1.0, high: float 
     slopes = input_jacobian(layers, x[:, None])
     if slopes.shape[1] != 1:
         raise InvalidInputError(f"layers must end in one output; got {slopes.shape[1]}")
-    values = cumulative_trapezoid(slopes[:, 0, 0], x, initial=0.0)
+    values = cumulative_trapezoid(slopes[:, 0, 0], x, initial=0)
     return float(values.max() - values.min())

@@ -132,14 +132,19 @@ def residual_layers(widths: Sequence[int]) -> set[int]:
 def check_families(family: Any, n_layers: int) -> list[str]:
     """Return the family of every layer."""
     if isinstance(family, str):
-        check_choice("family", family, FAMILIES)
+        family = _family(family)
         return [family] * (n_layers - 1) + ["linear" if family == "square_act" else family]
     if not isinstance(family, Sequence):
         raise InvalidTypeError(f"family must be a name, or one for each layer; got {family!r}")
-    names = [check_choice("family", name, FAMILIES) for name in family]
+    names = [_family(name) for name in family]
     if len(names) != n_layers:
         raise InvalidInputError(f"family must be one name or {n_layers}, one a layer; got {len(names)}")
     return names
+
+
+def _family(name: Any) -> str:
+    """Return the name of a family; "rpqnn" is what others call parabolic."""
+    return "parabolic" if name == "rpqnn" else check_choice("family", name, FAMILIES)
 
 
 def _form_of(layer: nn.Module) -> QuadraticForm | AffineForm:

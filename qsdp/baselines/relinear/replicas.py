@@ -50,8 +50,9 @@ class Replicas(nn.Module):
         # A list hides the template from PyTorch: its parameters are not trained.
         self._template = [copy.deepcopy(networks[0])]
         # Dense layers multiply stacks of weights themselves, at less than half of vmap's cost.
-        dense = isinstance(self.stacked, QuadraticNetwork)
-        self._native = dense and all(isinstance(layer, QuadraticLinear) for layer in self.stacked.layers)
+        stacked: nn.Module = self.stacked
+        layers = stacked.layers if isinstance(stacked, QuadraticNetwork) else [stacked]
+        self._native = all(isinstance(layer, QuadraticLinear) for layer in layers)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs of all networks for the same inputs: (R, n, C)."""

@@ -19,7 +19,7 @@ from qsdp.baselines.relinear.rules import ReLinear, parameter_groups, quadratic_
 
 __all__ = ["Data", "Plan", "predict_blocks", "train_network"]
 
-#: Rows a forward pass outside of training takes at a time.
+#: Rows a pass takes at a time.
 _BLOCK = 8192
 
 
@@ -78,6 +78,11 @@ class Data:
         """Return some samples."""
         return Data(self.inputs[chosen], self.targets[chosen])
 
+    def blocks(self) -> Iterator[Data]:
+        """Yield all samples, a block at a time."""
+        for inputs, targets in zip(torch.split(self.inputs, _BLOCK), torch.split(self.targets, _BLOCK), strict=True):
+            yield Data(inputs, targets)
+
 
 def train_network(
     network: nn.Module,
@@ -104,7 +109,10 @@ def train_network(
         for chosen in plan.batches(len(data.inputs), generator):
             batch = data if chosen is None else data.rows(chosen)
             rule.zero_grad()
-            torch.autograd.backward(plan.error(network(batch.inputs), batch.targets))
+            # Gradients of large batches add up, so that memory stays that of a block.
+            for block in batch.blocks():
+                share = len(block.inputs) / len(batch.inputs)
+                torch.autograd.backward(share * plan.error(network(block.inputs), block.targets))
             rule.step()
 
     def measure() -> dict[str, float]:

@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
 from qsdp import QSDPWarning
-from qsdp.baselines.relinear import ReLinearClassifier, ReLinearRegressor, polynomial_pieces
+from qsdp.baselines.relinear import ReLinearClassifier, ReLinearRegressor, polynomial_pieces, training
 from qsdp.baselines.relinear.fitting import plan_after_transfer, plan_of_stages
 from qsdp.baselines.relinear.training import Plan
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -164,6 +164,15 @@ def test_steps_that_are_called_an_epoch() -> None:
     few = small(Regressor, n_epochs=2, steps_per_epoch=5, **options).fit(X, TARGET)
     assert np.array_equal(many.predict(X), few.predict(X))
     assert few.history_.loss == many.history_.loss[4::5]
+
+
+@pytest.mark.parametrize("estimator", [Classifier, Regressor], ids=["classifier", "regressor"])
+def test_batches_beyond_a_block_are_one_step(estimator: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = small(estimator, batch_size=None, n_epochs=5).fit(X, target(estimator))
+    monkeypatch.setattr(training, "_BLOCK", 40)
+    blocks = small(estimator, batch_size=None, n_epochs=5).fit(X, target(estimator))
+    np.testing.assert_allclose(blocks.history_.loss, whole.history_.loss, rtol=1e-12)
+    np.testing.assert_allclose(blocks._outputs(X), whole._outputs(X), rtol=0, atol=1e-11)
 
 
 def test_batches_go_round_the_data() -> None:

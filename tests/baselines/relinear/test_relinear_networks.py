@@ -75,6 +75,10 @@ def test_the_square_activation_network_ends_in_a_linear_layer() -> None:
     assert torch.equal(torch.relu(squares), squares), "the ReLU between layers changes nothing"
 
 
+def test_a_parabolic_network_by_the_name_of_the_other_paper() -> None:
+    assert str(QuadraticNetwork([3, 4, 2], "rpqnn")) == str(QuadraticNetwork([3, 4, 2], ["parabolic", "rpqnn"]))
+
+
 def test_start_functions() -> None:
     network = scrambled(QuadraticNetwork([4, 6, 6, 2], rezero=True, dtype=torch.float64))
     start_conventional(network, generator())

@@ -11,6 +11,7 @@ from relinear_reference import fan_backward, fan_forward, value
 from torch import nn
 from torch.nn import functional
 
+from qsdp.baselines.quadratic import get_family
 from qsdp.baselines.relinear import (
     CompactConv2d,
     FanConv2d,
@@ -208,6 +209,28 @@ def test_7_4_7_square_activation_is_a_fan_neuron() -> None:
         fan.wb.zero_()
         fan.c.zero_()
     np.testing.assert_allclose(fan(X).detach(), square(X).detach(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("family", QUADRATIC)
+def test_the_families_in_numpy_agree(family: str) -> None:
+    """Two independent programs: values, gradients and canonical forms of `qsdp.baselines.quadratic`."""
+    other = get_family({"parabolic": "rpqnn"}.get(family, family))
+    names = {"square_act": ["W", "b"], "parabolic": ["W", "b", "U", "c"]}.get(family)
+    layer, X, D = layer_of(family, 4, 3), inputs(6, 4).requires_grad_(), inputs(6, 3, seed=2)
+    mine = list(layer.roles)
+    theirs = dict(zip(mine, names or [name.replace("w", "W") for name in mine], strict=True))
+    P = {theirs[name]: array for name, array in arrays_of(layer).items()}
+    z, evaluated = other.forward(X.detach().numpy(), P)
+    gradients, in_inputs = other.backward(D.numpy(), X.detach().numpy(), P, evaluated)
+    Z = layer(X)
+    Z.backward(D)
+    np.testing.assert_allclose(Z.detach().numpy(), z, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(X.grad.numpy(), in_inputs, rtol=0, atol=1e-11)
+    for name in mine:
+        np.testing.assert_allclose(getattr(layer, name).grad.numpy(), gradients[theirs[name]], rtol=0, atol=1e-11)
+    first, second = layer.to_quadratic_form(), other.to_form(P).to_quadratic_form()
+    for part in ("S", "s", "s0"):
+        np.testing.assert_allclose(getattr(first, part), getattr(second, part), rtol=0, atol=1e-13)
 
 
 # -- B-3: the conventional start ---------------------------------------------------------------------
