@@ -118,10 +118,10 @@ X_train, X_test, y_train, y_test = data.split()
 scaler = StandardScaler().fit(X_train)
 full = qsdp.QuantizedNetworkClassifier(1000, beta=0.3, activation="relu", random_state=0)
 full.fit(scaler.transform(X_train), y_train)
-display = BitsDisplay.from_estimator(
+bits = BitsDisplay.from_estimator(
     full, scaler.transform(X_test), y_test, sizes=[10, 30, 100, 300, 1000, 3000], levels=[2, 4, 8], n_draws=20
 )
-for band in display.bands_:
+for band in bits.bands_:
     band.remove()
 plt.show()
 
