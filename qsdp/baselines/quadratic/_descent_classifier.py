@@ -76,11 +76,12 @@ class DescentClassifier(BaselineClassifier):
         stacked = self._start(X.shape[1], targets.shape[1], rng)
         self._descent = Descent(stacked, X, targets, loss, rate, batch_size)
         self._order_rng = rng
+        self._diverged: dict[int, int] = {}
         self._run(n_epochs, history)
         if self._n_starts == 1:
             # Holds the training data, which a fitted estimator has no business to keep.
             self.network_ = self._descent.network.start(0)
-            del self._descent, self._order_rng
+            del self._descent, self._order_rng, self._diverged
 
     def _start(self, n: int, n_outputs: int, rng: np.random.Generator) -> QuadraticNetwork:
         """Return as many networks as there are starts, with random weights."""
@@ -119,7 +120,8 @@ class DescentClassifier(BaselineClassifier):
             nonlocal waited
             losses, accuracies = descent.epoch(self._order(samples, rng))
             finite = np.asarray(descent.network.finite()) & np.isfinite(losses)
-            self._note_starts(finite, history.n_epochs + 1)
+            for number in np.flatnonzero(~finite):
+                self._diverged.setdefault(int(number), history.n_epochs + 1)
             if self._n_starts > 1 and finite.any():
                 figures.update(loss=float(losses[finite].mean()), score=float(accuracies[finite].mean()))
             else:
@@ -155,9 +157,6 @@ class DescentClassifier(BaselineClassifier):
             decisions = descent.network.decision(descent.X)[0]
             loss = float(descent.loss.values(decisions, descent.Y).mean())
         return {"loss": loss, "score": float(right(decisions, descent.Y).mean())}
-
-    def _note_starts(self, finite: npt.NDArray[np.bool_], epoch: int) -> None:
-        """Take notice of starts that have diverged."""
 
     # -- read-outs -------------------------------------------------------------------------------------
 

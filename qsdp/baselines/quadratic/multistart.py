@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
 from qsdp._validation import FloatArray, check_choice, check_flag, check_integer
@@ -76,8 +75,6 @@ class MultiStart:
         With an axis of starts.
     history_ : History
         Loss and accuracy of every sample just before its step, averaged over samples and starts.
-    diverged_ : list of int or None
-        The epoch in which a start diverged.
 
     Examples
     --------
@@ -111,8 +108,6 @@ class MultiStart:
         model: DescentClassifier = clone(self.estimator)
         model._n_starts, model._shared_order = self.n_starts, self.shared_order
         model.random_state = self.random_state
-        self.diverged_: list[int | None] = [None] * self.n_starts
-        model._note_starts = self._note  # type: ignore[method-assign]
         self._model = model.fit(X, y)
         self.classes_ = model.classes_
         self.network_ = model._descent.network
@@ -124,10 +119,10 @@ class MultiStart:
         self._check_fitted()._run(check_integer("n_epochs", n_epochs, minimum=1), self.history_)
         return self
 
-    def _note(self, finite: npt.NDArray[np.bool_], epoch: int) -> None:
-        for number in np.flatnonzero(~finite):
-            if self.diverged_[number] is None:
-                self.diverged_[number] = epoch
+    @property
+    def diverged_(self) -> dict[int, int]:
+        """Numbers of the starts that diverged, each with its epoch."""
+        return dict(self._check_fitted()._diverged)
 
     def _check_fitted(self) -> DescentClassifier:
         if not hasattr(self, "_model"):
@@ -159,7 +154,7 @@ class MultiStart:
         else:
             chosen = np.stack([choose_classes(z[:, 0] if z.shape[1] == 1 else z) for z in decisions])
         accuracy: FloatArray = (chosen == expected).mean(axis=1)
-        accuracy[[epoch is not None for epoch in self.diverged_]] = np.nan
+        accuracy[list(self.diverged_)] = np.nan
         return accuracy
 
     def statistics(self, X: Any, y: Any, readout: str = "argmax") -> StartStatistics:

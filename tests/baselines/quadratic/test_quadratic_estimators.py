@@ -80,6 +80,16 @@ def test_a1_one_neuron_learns_a_circle_where_a_linear_one_cannot() -> None:
     assert qsdp.baselines.quadratic.classify_conic(model.to_quadratic_form()) == "ellipse"
 
 
+def test_a1_labels_of_any_kind_are_coded_as_zero_and_one() -> None:
+    """The paper's labels of XOR are -1 and +1, its loss takes 0 and 1."""
+    points, y = make_xor()
+    models = [Logistic(random_state=0).fit(points, labels) for labels in (y, 2 * y - 1, np.array(["no", "yes"])[y])]
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.decision_function(points), models[0].decision_function(points))
+    assert models[1].predict(points).tolist() == [-1, 1, 1, -1]
+    assert models[2].predict(points).tolist() == ["no", "yes", "yes", "no"]
+
+
 def test_a1_the_minimum_is_that_of_logistic_regression_on_monomials() -> None:
     """The problem is convex: descent ends where a solver of another kind does."""
     from sklearn.linear_model import LogisticRegression
@@ -249,7 +259,7 @@ def test_a11_starts_of_an_estimator(shared: bool) -> None:
     np.testing.assert_array_equal(starts.scores(X, THREE, "code"), [model.code_score(X, THREE) for model in singles])
     assert starts.statistics(X, THREE) == StartStatistics.of(scores)
     assert len({model.decision_function(X)[0, 0] for model in singles}) == 6
-    assert starts.diverged_ == [None] * 6
+    assert starts.diverged_ == {}
     assert not hasattr(estimator, "network_")
     targets = np.eye(3)[np.searchsorted(starts.classes_, THREE)]
     losses = LOSSES["binary_cross_entropy"].values(starts.decision(X), targets)
@@ -267,7 +277,8 @@ def test_a11_two_classes_have_one_neuron() -> None:
 def test_a11_a_start_that_diverges_is_counted() -> None:
     estimator = Network([("linear", 4, "relu")], "qnn", learning_rate=0.05, init_scale=1.0, n_epochs=8)
     starts = MultiStart(estimator, 20, random_state=1).fit(3.0 * X, THREE)
-    diverged = [epoch is not None for epoch in starts.diverged_]
+    diverged = [number in starts.diverged_ for number in range(20)]
+    assert set(starts.diverged_.values()) <= set(range(1, 9))
     assert 0 < sum(diverged) < 20, "the case no longer has both kinds"
     scores = starts.scores(3.0 * X, THREE)
     np.testing.assert_array_equal(np.isnan(scores), diverged)
