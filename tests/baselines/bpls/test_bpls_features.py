@@ -260,6 +260,19 @@ def test_a15_bias(bias: str, rows: tuple[int, ...]) -> None:
         np.testing.assert_allclose(model.predict(-X), -model.predict(X), atol=1e-12)
 
 
+def test_a15_bias_of_hidden_layers_is_no_neuron_to_move() -> None:
+    model = BPLSRegressor((5,), bias="all", ridge=0.0, refit=False, keep_best=False, random_state=0).fit(X, Y + 3.0)
+    draw = np.random.default_rng(0)
+    A = np.column_stack([X, np.ones(80)])
+    H = 1 / (1 + np.exp(-A @ draw.uniform(-1, 1, (4, 5))))
+    W, b = np.split(np.linalg.lstsq(np.column_stack([H, np.ones(80)]), Y + 3.0, rcond=None)[0], [5])
+    N = H + 2 / 5 * (Y + 3.0 - b - H @ W) @ W.T / np.sum(W * W, axis=1)
+    P = np.clip(N, 0.01, 0.99)
+    expected = np.linalg.lstsq(A, np.log(P / (1 - P)), rcond=None)[0]
+    np.testing.assert_allclose(model.network_.weights[0], expected, rtol=1e-9)
+    np.testing.assert_allclose(model.network_.weights[1], np.vstack([W, b]), rtol=1e-9)
+
+
 # -- row 5, the registry of activations, is tested in test_bpls_activations ---------------------------
 
 # -- row 6: seedable initialisation -------------------------------------------------------------------
