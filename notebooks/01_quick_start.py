@@ -144,7 +144,7 @@ name = "wine"
 beta = 3.0
 loss = "squared"
 
-X_train, X_test, y_train, y_test = qsdp.datasets.load_bundled(name).split()
+X_fit, X_held, y_fit, y_held = qsdp.datasets.load_bundled(name).split()
 mine = make_pipeline(StandardScaler(), qsdp.QuantizedNetworkClassifier(2500, beta=beta, loss=loss, random_state=0))
-mine.fit(X_train, y_train)
-print(f"{name}: test accuracy {mine.score(X_test, y_test):.1%};", mine[-1].certificate_)
+mine.fit(X_fit, y_fit)
+print(f"{name}: test accuracy {mine.score(X_held, y_held):.1%};", mine[-1].certificate_)

@@ -165,10 +165,10 @@ _ = interact(draw, step=IntSlider(12, 0, len(betas) - 1, continuous_update=False
 # %%
 name, columns, beta = "wine", 6, 2.0
 
-X, y = qsdp.datasets.load_bundled(name)
-X, y = X[:, :columns], np.where(y == y[0], 1.0, -1.0)
-X = np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X))])
-mine = qsdp.TrainingProblem(X, y, beta=beta)
+given, target = qsdp.datasets.load_bundled(name)
+given, target = given[:, :columns], np.where(target == target[0], 1.0, -1.0)
+given = np.column_stack([(given - given.mean(axis=0)) / given.std(axis=0), np.ones(len(given))])
+mine = qsdp.TrainingProblem(given, target, beta=beta)
 optimum = qsdp.column_generation(mine)
 for regularization in ("tight", "paper"):
     bound = qsdp.solve_relaxation(mine, regularization=regularization).lower_bound

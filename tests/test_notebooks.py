@@ -80,6 +80,32 @@ def test_the_last_section_invites_a_change(source):
 
 
 @every
+def test_sliders_still_work_after_the_last_cell(source):
+    """The last cell assigns no name that a function of the notebook reads: it would change what sliders draw."""
+    tree, last = ast.parse(source.read_text("utf-8")), ast.parse(text_of(cells_of(source)[-1]))
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    read = {
+        name.id
+        for function in functions
+        for name in ast.walk(function)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)
+    }
+    local = {
+        name
+        for function in functions
+        for node in ast.walk(function)
+        for name in ([node.arg] if isinstance(node, ast.arg) else [node.id] if _stores(node) else [])
+    }
+    assigned = {node.id for node in ast.walk(last) if _stores(node)}
+    assert functions
+    assert assigned & (read - local) == set()
+
+
+def _stores(node):
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+
+
+@every
 def test_there_is_one_title_and_one_thumbnail(source):
     prose = "\n".join(text_of(cell) for cell in cells_of(source) if cell["cell_type"] == "markdown")
     titles = re.findall(r"^# (?!#)", prose, re.MULTILINE)
