@@ -21,6 +21,7 @@ from qsdp.bench.uci.critical_difference import (
     nemenyi_difference,
     pairwise_wilcoxon,
     ranks_of,
+    signed_rank_p,
 )
 from qsdp.exceptions import InvalidInputError
 
@@ -67,9 +68,33 @@ def test_wilcoxon_of_pairs() -> None:
     table = scores(10, 3, 1.0)
     table[:, 2] = table[:, 1]
     p_values = pairwise_wilcoxon(table)
-    assert p_values[0, 1] == p_values[1, 0] == stats.wilcoxon(table[:, 0] - table[:, 1]).pvalue
+    assert p_values[0, 1] == p_values[1, 0] == pytest.approx(stats.wilcoxon(table[:, 0] - table[:, 1]).pvalue)
     assert p_values[1, 2] == p_values[2, 1] == 1.0
     np.testing.assert_array_equal(p_values.diagonal(), 1.0)
+
+
+@pytest.mark.parametrize("n", [2, 9, 25, 60])
+def test_signed_ranks_without_ties_are_scipys(n: int) -> None:
+    differences = np.random.default_rng(n).normal(0.3, 1.0, n)
+    expected = stats.wilcoxon(differences, method="exact").pvalue
+    assert signed_rank_p(differences) == pytest.approx(expected, rel=1e-10)
+    assert signed_rank_p(-differences) == pytest.approx(expected, rel=1e-10)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=9))
+def test_signed_ranks_with_ties_and_zeros_by_all_signs(values: list[int]) -> None:
+    differences = np.array(values, dtype=float)
+    ranks = stats.rankdata(np.abs(differences)) * (differences != 0)
+    sums = np.array([np.dot(ranks, signs) for signs in itertools.product([0, 1], repeat=len(values))])
+    positive = ranks[differences > 0].sum()
+    expected = min(1.0, 2.0 * min(np.mean(sums <= positive), np.mean(sums >= positive)))
+    assert signed_rank_p(differences) == pytest.approx(expected, rel=1e-12)
+
+
+def test_signed_ranks_of_nothing_but_zeros() -> None:
+    assert signed_rank_p(np.zeros(7)) == 1.0
+    assert signed_rank_p(np.ones(17)) == pytest.approx(2.0**-16)
 
 
 def test_holm_by_hand() -> None:

@@ -134,6 +134,20 @@ def test_accuracies_are_compared_on_common_splits() -> None:
     assert comparison.methods == ("logistic", "qsdp-250")
 
 
+def test_sums_that_round_differently_are_ties() -> None:
+    some = [
+        record(name, method, seed, test=value)
+        for name in SETS[:4]
+        for method, values in (("logistic", (0.1, 0.2, 0.3)), ("boosting", (0.3, 0.2, 0.1)))
+        for seed, value in enumerate(values)
+    ]
+    assert np.mean([0.1, 0.2, 0.3]) != np.mean([0.3, 0.2, 0.1])
+    comparison = comparison_of(some)
+    assert comparison is not None
+    assert comparison.mean_ranks.tolist() == [1.5, 1.5]
+    assert comparison.friedman_p == 1.0
+
+
 def test_summary_says_what_was_measured() -> None:
     some = records(*BEST)
     summary, methods, accuracy, bits, gap, time = EXPERIMENT.tables(some)

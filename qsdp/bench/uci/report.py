@@ -98,7 +98,8 @@ def _complete(grid: dict[tuple[str, str], list[Record]]) -> tuple[list[str], lis
         seeds = sorted(set.intersection(*map(set, accuracies)))
         if seeds:
             kept.append(name)
-            rows.append([np.mean([one[seed] for seed in seeds]) for one in accuracies])
+            # What sums round differently is a tie.
+            rows.append([round(float(np.mean([one[seed] for seed in seeds])), 12) for one in accuracies])
     return methods, kept, np.array(rows).reshape(len(kept), len(methods))
 
 
