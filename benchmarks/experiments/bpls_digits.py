@@ -197,7 +197,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
                 "best epoch",
                 "last epoch",
                 "printed s",
-                "s an epoch",
+                "CPU s an epoch",
                 "kB",
                 "seeds",
             ],
