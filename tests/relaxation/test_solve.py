@@ -256,6 +256,8 @@ class TestRegistry:
         # As many samples as weights: operator splitting would save half of the operations, if all went well.
         assert choice("auto", constant(5000, 100)) == "interior"
         assert choice("auto", constant(20_000, 120)) == "interior"
+        # Many more samples than weights: what it saves it saves.
+        assert choice("auto", constant(60_000, 60)) == "splitting"
         # Of a loss that is not squared it takes a Gram matrix in every iteration.
         assert choice("auto", constant(40_000, 80, "huber")) == "splitting"
 

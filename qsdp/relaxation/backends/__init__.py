@@ -39,9 +39,9 @@ BACKENDS: dict[str, Backend] = {
 #: Operations of a second or so: below that "auto" takes the interior-point method, which needs no luck.
 _NEGLIGIBLE = 1e11
 
-#: What a first-order method must save to be taken: its iterations are a hundred on easy problems and thousands on hard
-#: ones, those with nearly as many samples as weights, and nothing tells beforehand.
-_LUCK = 4.0
+#: What a first-order method must save to be taken where there are not many more samples than weights: its iterations
+#: are a hundred on easy problems, but thousands on those that are nearly interpolated.
+_LUCK, _MANY = 4.0, 4
 
 
 def missing(backend: Backend) -> str | None:
@@ -124,8 +124,9 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
 def _expected(backend: Backend, instance: Instance) -> float:
     """Return the operations by which "auto" compares."""
     assert backend.operations is not None
-    operations = backend.operations(instance)
-    return max(operations if backend is interior.BACKEND else _LUCK * operations, _NEGLIGIBLE)
+    easy = instance.map.n_rows >= _MANY * instance.size * (instance.size + 1) / 2
+    factor = 1.0 if easy or backend is interior.BACKEND else _LUCK
+    return max(factor * backend.operations(instance), _NEGLIGIBLE)
 
 
 def _cannot(backend: Backend, loss: Loss) -> str | None:
