@@ -15,6 +15,7 @@ from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import Descent, descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
 from qsdp.baselines.backprop._training import NetworkTraining, fixed_second_layer, free_second_layer
+from qsdp.estimators import warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
@@ -189,6 +190,7 @@ class _StraightThrough(QuadraticNetworkTrained):
         self.random_state = random_state
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
+        warn_of_scales(X)
         m = check_integer("n_neurons", self.n_neurons, minimum=1)
         second_layer = check_choice("second_layer", self.second_layer, SECOND_LAYERS)
         activation = get_activation(self.activation)

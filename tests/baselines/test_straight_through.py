@@ -296,6 +296,11 @@ def test_certificates(activation: Any) -> None:
     assert certificate.lower_bound < problem.objective(refitted) < certificate.objective
 
 
+def test_columns_of_wildly_different_scale_are_warned_of() -> None:
+    with pytest.warns(qsdp.QSDPWarning, match="the columns of X differ in scale by a factor of"):
+        StraightThroughRegressor(5, n_epochs=2, random_state=0).fit(X * [1.0, 1e4, 1.0, 1.0], Y)
+
+
 def test_training_levels_beats_rounding_afterwards() -> None:
     planted = make_planted(n=200, d=8, n_neurons=4, random_state=0)
     options = {"beta": 1e-3, "constant_column": False, "n_epochs": 80, "random_state": 0}

@@ -89,7 +89,7 @@ class NetworkTraining(ABC):
 
     def __init__(self, problem: TrainingProblem, n_neurons: int, descent: Descent) -> None:
         X, self.targets, self.units = normalised(problem)
-        self.problem, self.m, self._descent = problem, n_neurons, descent
+        self.problem, self.m = problem, n_neurons
         self._X, self._y = descent.tensor(X), descent.tensor(self.targets)
         self._loss = torch_loss(self.units.loss)
 
