@@ -143,7 +143,8 @@ def shown(numbers: np.ndarray, digits: int = 3) -> str:
     lost = int(np.isnan(numbers).sum())
     if lost == len(numbers):
         return "diverged"
-    mean = f"{np.nanmean(numbers):.{digits}f}"
+    value = float(np.nanmean(numbers))
+    mean = f"{value:.1e}" if abs(value) >= 1e4 else f"{value:.{digits}f}"
     return f"{mean} ({lost} of {len(numbers)} diverged)" if lost else mean
 
 
