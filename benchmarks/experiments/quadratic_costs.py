@@ -259,4 +259,5 @@ EXPERIMENT = Experiment(
     tables=tables,
     claims=claims,
     plot=plot,
+    version=2,
 )

@@ -94,5 +94,4 @@ class DeferredLayer:
     def flush(self) -> None:
         """Add the sum of all steps to the parameters."""
         steps = [self._starts_first(kept) if self.shared else kept for kept in self.steps]
-        for name, step in self.family.gradients(steps, self.X).items():
-            self.parameters[name] += step
+        self.family.add(self.parameters, steps, self.X)

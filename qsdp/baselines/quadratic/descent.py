@@ -120,8 +120,7 @@ class Descent:
             layer, (A, evaluated) = rest[number], passed[number]
             E = layer.family.split(D, [value for value, _ in evaluated])
             gA = layer.family.input_gradient(E, A, layer.parameters, evaluated)
-            for name, step in layer.family.gradients(E, A).items():
-                layer.parameters[name] += step
+            layer.family.add(layer.parameters, E, A)
             slope = self.network.layers[number].activation.slope
             D = gA if slope is None else gA * slope(A)
         deferred.record(start, stop, first.family.split(D, values))

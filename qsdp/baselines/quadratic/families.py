@@ -140,6 +140,11 @@ class Family:
             gradients.update(part.gradients(e, A))
         return gradients
 
+    def add(self, P: Parameters, E: Sequence[FloatArray], A: FloatArray) -> None:
+        """Add the gradient to the parameters in place; `E`, by the values of the maps, is scaled to be a step."""
+        for part, e in zip(self.maps, E, strict=True):
+            part.add(P, e, A)
+
     def input_gradient(self, E: Sequence[FloatArray], A: FloatArray, P: Parameters, evaluated: Evaluated) -> FloatArray:
         """Return the gradient by the input, (..., B, n)."""
         total: FloatArray | None = None

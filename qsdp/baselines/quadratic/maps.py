@@ -23,7 +23,7 @@ Parameters = dict[str, FloatArray]
 Triple = tuple[FloatArray | None, FloatArray, FloatArray]
 
 #: Numbers that a temporary array of a gradient may hold.
-_LARGEST = 2**21
+_LARGEST = 2**18
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,11 @@ class Map(ABC):
     @abstractmethod
     def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
         """Return the derivative by every parameter, for symmetric matrices as their coupling weighs it."""
+
+    def add(self, P: Parameters, E: FloatArray, A: FloatArray) -> None:
+        """Add the gradient to the parameters in place; `E` is scaled to be a step."""
+        for name, step in self.gradients(E, A).items():
+            P[name] += step
 
     @abstractmethod
     def input_gradient(self, E: FloatArray, A: FloatArray, P: Parameters, cache: FloatArray | None) -> FloatArray:
@@ -232,27 +237,38 @@ class FormMap(Map):
 
     def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
         """Return the weighted sums of E x x', and those of an affine map."""
-        n, m = A.shape[-1], E.shape[-1]
-        weights = step_weights(self.coupling, n)
-        if E.shape[-2] == 1:
-            square = weights * (np.swapaxes(A, -1, -2) * A)
-            gradient = E[..., 0, :, None, None] * square[..., None, :, :]
-        else:
-            chunk = max(1, _LARGEST // max(1, E.size // m * n))
-            parts = [self._sums(E[..., start : start + chunk], A) for start in range(0, m, chunk)]
-            sums = np.concatenate(parts, axis=-3)
-            # Rounding differs between the two halves, and would add up over the steps.
-            gradient = (0.5 * weights) * (sums + np.swapaxes(sums, -1, -2))
-        gradients = self._with_bias_gradient(gradient, E)
+        parts = [self._sums(E[..., chunk], A) for chunk in self._chunks(E, A)]
+        gradients = self._with_bias_gradient(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-3), E)
         return gradients if self.linear is None else gradients | {self.linear: outer(E, A)}
 
+    def add(self, P: Parameters, E: FloatArray, A: FloatArray) -> None:
+        """Add the weighted sums of E x x' a few neurons at a time, and those of an affine map."""
+        for chunk in self._chunks(E, A):
+            P[self.weight][..., chunk, :, :] += self._sums(E[..., chunk], A)
+        if self.linear is not None:
+            P[self.linear] += outer(E, A)
+        if self.bias is not None:
+            P[self.bias] += E.sum(axis=-2)
+
     @staticmethod
-    def _sums(E: FloatArray, A: FloatArray) -> FloatArray:
-        """Return the sum over samples of E_k a a', (..., m, n, n)."""
-        B, m, n = *E.shape[-2:], A.shape[-1]
+    def _chunks(E: FloatArray, A: FloatArray) -> list[slice]:
+        """Return neurons in groups whose temporary arrays are of bounded size."""
+        (B, m), n = E.shape[-2:], A.shape[-1]
+        length = max(1, _LARGEST // (E.size // (B * m) * n * max(B, n)))
+        return [slice(start, start + length) for start in range(0, m, length)]
+
+    def _sums(self, E: FloatArray, A: FloatArray) -> FloatArray:
+        """Return the weighted sums over samples of E_k a a', (..., m, n, n)."""
+        (B, m), n = E.shape[-2:], A.shape[-1]
+        weights = step_weights(self.coupling, n)
+        if B == 1:
+            square = weights * (np.swapaxes(A, -1, -2) * A)
+            return E[..., 0, :, None, None] * square[..., None, :, :]
         stack = (E[..., :, None] * A[..., :, None, :]).reshape(*E.shape[:-2], B, m * n)
         sums = np.swapaxes(stack, -1, -2) @ A
-        return sums.reshape(*sums.shape[:-2], m, n, n)
+        sums = sums.reshape(*sums.shape[:-2], m, n, n)
+        # Rounding differs between the two halves, and would add up over the steps.
+        return (0.5 * weights) * (sums + np.swapaxes(sums, -1, -2))
 
     def input_gradient(self, E: FloatArray, A: FloatArray, P: Parameters, cache: FloatArray | None) -> FloatArray:
         """Return the sum of E (W + 2 V) over neurons."""
