@@ -247,7 +247,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.set_xlabel("hidden neurons")
     for axis in axes[:, 0]:
         axis.set_ylabel("test accuracy [%]")
-    axes[0, 0].legend(fontsize=6)
+    axes[-1, -1].legend(fontsize=7, loc="lower right")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     plt.close(figure)
