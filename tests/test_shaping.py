@@ -323,7 +323,7 @@ def test_adaptive_is_exact_and_no_worse_than_krivine(seed, d, levels, activation
         assert one.residual == np.abs(np.arcsin(one.Q[:N, N:]) - one.constant * np.clip(Z / rho, -1, 1)).max() < 2e-12
         assert one.diagonal_error == np.abs(one.Q.diagonal() - 1).max() == 0.0
         full, _ = covariance_of_replicas(one)
-        assert np.linalg.eigvalsh(full)[0] >= -1e-14 * len(full)
+        assert np.linalg.eigvalsh(full)[0] >= -3e-14 * len(full)
         assert one.min_eigenvalue >= -1e-15 * len(full)
         np.testing.assert_array_equal(one.Q, one.Q.T)
         np.testing.assert_array_equal(one.replica_correlation[one.replicas == 1], 1.0)

@@ -44,7 +44,9 @@ def test_a_real_process_prints_plain_unfolded_lines(trained: Path) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_a_real_interrupt(here: Path) -> None:
     os.mkfifo(here / "slow.csv")
-    running = process("fit", "slow.csv", "--target", "y")
+    # A shell's background jobs ignore the signal, and what they start inherits that.
+    heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    running = process("fit", "slow.csv", "--target", "y", **heeding)
     # Opening for writing returns as soon as the command reads: it is then inside its work.
     with open(here / "slow.csv", "w"):
         time.sleep(0.2)
