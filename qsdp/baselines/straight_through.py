@@ -51,7 +51,7 @@ def straight_through(W: Any, M: int) -> Any:
     """
     clipped = W.clamp(-1.0, 1.0)
     levels = (2.0 * ((M * clipped.detach() + M + 1.0) / 2.0).floor() - M) / M
-    return levels.clamp(-1.0, 1.0) + (clipped - clipped.detach())
+    return levels + (clipped - clipped.detach())
 
 
 class _LatentTraining(NetworkTraining):
@@ -110,7 +110,8 @@ class _LatentTraining(NetworkTraining):
         gain = self._gain * self._unit
         if self._second_layer == "analytic":
             fixed = q.detach()
-            sizes = fixed.square().sum(dim=-1).clamp_min(1e-300)
+            # The least size of a row that is not zero.
+            sizes = fixed.square().sum(dim=-1).clamp_min(self.M**-2.0)
             scales = ((self._latent * fixed).sum(dim=-1) / sizes).prod(dim=0)
             if self.factors == 1:
                 scales = scales.square()

@@ -113,7 +113,7 @@ def network_and_parts(training: _LatentTraining, second: str) -> tuple[Any, ...]
     if second == "shared":
         return w, q, unit * share * gain, unit, share, None
     q_unit = q / top
-    sizes = np.maximum(np.sum(q_unit**2, axis=-1), 1e-300)
+    sizes = np.maximum(np.sum(q_unit**2, axis=-1), top**-2.0)
     scales = np.sum(w * q_unit, axis=-1) / sizes
     return w, q, None, unit, share, (scales, q_unit / sizes[..., None], gain)
 
@@ -235,6 +235,17 @@ def test_networks_have_true_levels(levels: int, activation: Any) -> None:
     if activation is None:
         assert model.network_.levels == levels
         assert model.network_.n_bits == 2 * 20 * 5 * bits + 64 * 20
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_zero_levels_do_no_harm(dtype: str) -> None:
+    # With one input and three levels a third of the rows are zero.
+    model = StraightThroughRegressor(
+        30, levels=3, second_layer="analytic", constant_column=False, dtype=dtype, n_epochs=50, random_state=0
+    ).fit(X[:, :1], X[:, 0] ** 2)
+    assert model.history_.stopped == "finished"
+    assert np.any(model.network_.U == 0)
+    assert model.score(X[:, :1], X[:, 0] ** 2) > 0.5
 
 
 @pytest.mark.parametrize("second", SECOND_LAYERS)
