@@ -48,7 +48,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
         for head in HEADS
     ]
     models = ("qnn head",) if quick else ("one qnn layer", *(f"{head} head" for head in HEADS))
-    seeds = range(1 if quick else 5)
+    seeds = range(1 if quick else 3)
     neurons = NEURONS[:1] if quick else NEURONS
     return made + [
         {"kind": "quantized", "model": model, "neurons": m, "seed": seed}
