@@ -139,7 +139,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
     headings = ["images / epochs / hidden"]
     headings += [f"{NAMES[head]} {kind}" for head in HEADS for kind in ("independent", "measured")]
     note = (
-        "Test accuracy in percent on 597 images, mean ± deviation [worst, best]; batches of one, rate 0.01. The paper "
+        "Test accuracy in percent on 597 images, mean ± deviation (worst, best); batches of one, rate 0.01. The paper "
         "reports nothing on this set: 'independent' is a program written for the specification."
     )
     made = [Table("Digits through a small hidden layer", [*headings, "QNN sign code", "starts"], rows, note)]

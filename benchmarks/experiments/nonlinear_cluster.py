@@ -35,8 +35,10 @@ def cases(quick: bool) -> list[dict[str, Any]]:
         trained = [{"head": head, "seed": 0, "epochs": [10], **common} for head in NAMES]
         return [*trained, {"head": "constructed", "seed": 0}]
     made: list[dict[str, Any]] = [{"head": "constructed", "seed": seed} for seed in range(3)]
-    made += [{"head": head, "seed": seed, "epochs": [10, 100, 1000], **common} for head in NAMES for seed in range(3)]
-    return [*made, {"head": "qnn", "seed": 3, "epochs": [10, 100, 1000, 10_000], **common}]
+    # Long runs come last, so that a run that is stopped has said something.
+    for seeds, epochs in ((range(3), [10, 100]), (range(3, 6), [10, 100, 1000])):
+        made += [{"head": head, "seed": seed, "epochs": epochs, **common} for seed in seeds for head in NAMES]
+    return [*made, {"head": "qnn", "seed": 6, "epochs": [10, 100, 1000, 10_000], **common}]
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
         rows.append(["written down, not trained", "-", *map(shown, readouts), "-", "-", str(len(constructed))])
     headings = ["epochs", "printed", "quadratic, argmax", "quadratic, code", "linear, argmax", "linear, code", "runs"]
     note = (
-        "Percent of 3000 test points: mean ± deviation [worst, best] over data sets and starts. Code: every one of "
+        "Percent of 3000 test points: mean ± deviation (worst, best) over data sets and starts. Code: every one of "
         "the six neurons on its side of 1/2. Rate 0.0001, batches of one, start N(0, 0.1^2)."
     )
     made = [Table("Six clusters by one layer of six neurons", headings, rows, note)]
@@ -144,7 +146,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     if longest:
         values = accuracies(records, "qnn", "argmax", longest)
         # Three points in 3000 are within what a sample of that size can tell.
-        verdict = "reproduced" if values.mean() >= PRINTED - 0.1 else "partly" if values.mean() > 99.0 else "not"
+        verdict = "reproduced" if values.mean() >= PRINTED - 0.1 else "partly" if longest == 10_000 else "not measured"
         why = "" if verdict == "reproduced" else f"after {longest} epochs; the paper trains 10000"
         figures = f"{shown(values)} after {longest} epochs, {values.size} runs."
         made.append(
@@ -169,6 +171,11 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         fails = argmax.mean() < 99.0
         by_code = code.mean() < 80.0 < quadratic.mean()
         verdict = "reproduced" if fails and by_code else "partly" if by_code else "not"
+        why = "single linear neurons do as well as quadratic ones"
+        if by_code:
+            why = "true of single neurons; the largest of the linear outputs is right all the same"
+        if epochs < 1000:
+            verdict, why = "not measured", f"only {epochs} epochs, too few for a linear layer"
         made.append(
             Claim(
                 SOURCE,
@@ -176,9 +183,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
                 verdict,
                 f"Linear: argmax {argmax.mean():.2f} %, code {code.mean():.2f} %; quadratic: code "
                 f"{quadratic.mean():.2f} % ({epochs} epochs).",
-                ""
-                if verdict == "reproduced"
-                else "true of single neurons; the largest of linear outputs is right all the same",
+                "" if verdict == "reproduced" else why,
             )
         )
     return made
