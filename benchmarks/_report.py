@@ -157,8 +157,9 @@ def footing(result):
         return f"machine unknown: {machine}"
     return (
         f"{machine['processor']}, {machine['threads']} threads, matrix product {machine['matrix_product_gflops']:.0f} "
-        f"GFlop/s; Python {machine['python']}, NumPy {machine['numpy']}, CVXPY {machine['cvxpy']}, SCS {machine['scs']}"
-        f"; {machine['date']}{'; quick' if result['quick'] else ''}{'' if result['finished'] else '; unfinished'}"
+        f"GFlop/s; Python {machine['python']}, "
+        + ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+        + f"; {machine['date']}{'; quick' if result['quick'] else ''}{'' if result['finished'] else '; unfinished'}"
     )
 
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import platform
 import resource
 import statistics
 import time
 import warnings
 from pathlib import Path
 
-import cvxpy as cp
 import numpy as np
-import scipy
-import scs
 from _cases import graph, label, one_against_rest, problem_of
 from _peers import (
     INNER_LADDERS,
@@ -30,6 +26,7 @@ from _peers import (
 from _scaling import matrix_product_peak, scaling
 
 import qsdp
+from qsdp.bench import describe_machine
 
 #: Seconds that repetitions of one measurement may take.
 PATIENCE = 120.0
@@ -59,18 +56,8 @@ def peak_mib():
 
 def machine():
     """Return what times depend on."""
-    name = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), name)
-    except OSError:
-        pass
-    versions = {module.__name__: module.__version__ for module in (np, scipy, cp, scs, qsdp)}
     peak, threads = matrix_product_peak()
-    return {
-        "processor": name, "python": platform.python_version(), **versions, "threads": threads,
-        "matrix_product_gflops": peak, "date": time.strftime("%Y-%m-%d"),
-    }  # fmt: skip
+    return {**describe_machine(), "threads": threads, "matrix_product_gflops": peak}
 
 
 # -- relaxations -----------------------------------------------------------------------------------------

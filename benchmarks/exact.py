@@ -15,24 +15,21 @@ import argparse
 import contextlib
 import io
 import json
-import os
-import platform
 import statistics
 import tempfile
 import time
 from pathlib import Path
 from unittest import mock
 
-import clarabel
 import cvxpy as cp
 import numpy as np
-import scipy
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import qsdp
 import qsdp_check
+from qsdp.bench import describe_machine
 from qsdp.lifting import append_constant
 from qsdp.refinement import master
 from qsdp.refinement.column_generation import column_generation
@@ -268,20 +265,6 @@ def report(console, results):
     )
 
 
-def versions():
-    """Return what times depend on."""
-    return {
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "cvxpy": cp.__version__,
-        "clarabel": clarabel.__version__,
-        "qsdp": qsdp.__version__,
-    }
-
-
 def main():
     """Measure, print, save."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -291,7 +274,7 @@ def main():
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     repeats = 1 if options.quick else options.repeats
-    results = {"versions": versions(), "repeats": repeats, "exact": [], "checks": [], "restricted": []}
+    results = {"machine": describe_machine(), "repeats": repeats, "exact": [], "checks": [], "restricted": []}
     with threadpool_limits(limits=1):
         for number in QUICK if options.quick else range(len(CASES)):
             case = CASES[number]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import resource
 import statistics
 import time
@@ -24,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 import qsdp
+from qsdp.bench import describe_machine
 from qsdp.lifting import append_constant
 from qsdp.shaping import GAMMA
 
@@ -126,9 +126,8 @@ def main():
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     report(rows, peak_mib)
     if options.json:
-        machine = {"python": platform.python_version(), "machine": platform.machine(), "qsdp": qsdp.__version__}
         with open(options.json, "w", encoding="utf-8") as stream:
-            json.dump({"machine": machine, "peak_mib": peak_mib, "rows": rows}, stream, indent=2)
+            json.dump({"machine": describe_machine(), "peak_mib": peak_mib, "rows": rows}, stream, indent=2)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import time
 from pathlib import Path
 
@@ -26,6 +24,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import qsdp
+from qsdp.bench import describe_machine
 from qsdp.lifting import append_constant
 from qsdp.refinement.column_generation import column_generation
 from qsdp.refinement.fixed_size import best_of_size
@@ -129,13 +128,7 @@ def main():
     with threadpool_limits(limits=1):
         rows = [row for name in names for row in measure(name, seeds, options.quick)]
     report = {
-        "versions": {
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-            "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-            "numpy": np.__version__,
-            "qsdp": qsdp.__version__,
-        },
+        "machine": describe_machine(),
         "beta": BETA,
         "seeds": seeds,
         "search_seconds": SEARCH_SECONDS,

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import sys
 import time
 import warnings
@@ -26,12 +24,12 @@ from pathlib import Path
 
 import joblib
 import numpy as np
-import scipy
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 import qsdp
+from qsdp.bench import describe_machine
 from qsdp.losses import Huber
 from qsdp.refinement.column_generation import column_generation
 from qsdp.refinement.polish import polish
@@ -238,14 +236,7 @@ def main():
         work, description="instances", total=len(seeds), console=Console(stderr=True), disable=not sys.stderr.isatty()
     )
     found = summary(list(shown))
-    found["versions"] = {
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "qsdp": qsdp.__version__,
-    }
+    found["machine"] = describe_machine()
     found["first"] = options.first
     found["seconds"] = time.perf_counter() - start
     (options.out / "violations.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

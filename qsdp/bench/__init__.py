@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qsdp.bench._experiment import VERDICTS, Claim, Experiment, Record, Table
 from qsdp.bench._report import markdown_of, print_report
-from qsdp.bench._results import Results
+from qsdp.bench._results import Results, describe_machine
 from qsdp.bench._runner import run_experiment
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Record",
     "Results",
     "Table",
+    "describe_machine",
     "markdown_of",
     "print_report",
     "run_experiment",

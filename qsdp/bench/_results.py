@@ -21,7 +21,7 @@ from qsdp.exceptions import StorageError
 __all__ = ["Results", "describe_machine", "key_of"]
 
 _FORMAT = 1
-_PACKAGES = ("qsdp", "numpy", "scipy", "scikit-learn", "cvxpy", "scs", "torch")
+_PACKAGES = ("qsdp", "numpy", "scipy", "scikit-learn", "cvxpy", "scs", "clarabel", "torch")
 
 
 def key_of(case: Case) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -123,8 +124,6 @@ class _Folds:
     seed: int
 
     def split(self, X: FloatArray, y: Indices) -> Sequence[tuple[Indices, Indices]]:
-        import warnings
-
         folds = StratifiedKFold(self.n_splits, shuffle=True, random_state=self.seed)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
