@@ -34,6 +34,9 @@ __all__ = ["Coordinates", "FactorCoordinates", "MatrixCoordinates", "SampleCoord
 #: Entries of a block of rows of the kernel that is worked on while it is in the cache.
 _BLOCK = 2**16
 
+#: Entries of a block of rows of the samples' kernel: two of them stay in a cache that the cores share.
+_KERNEL_BLOCK = 2**19
+
 #: Entries of a block of rows of the data map.
 _CHUNK = 2**21
 
@@ -72,7 +75,6 @@ class SampleCoordinates:
         self.length, self.size = data.n_rows, data.size
         self._a, self._b, self._c = data.coefficients
         self._X = np.ascontiguousarray(data.X)
-        self._scaled = self._X * np.sqrt(abs(self._a))
         self.work = self.length**3 / 3.0 + 4.0 * self.length**2 * self.size
 
     def forward(self, T: FloatArray) -> FloatArray:
@@ -84,32 +86,40 @@ class SampleCoordinates:
         return self._map.adjoint(q)
 
     def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
-        """Write the sum of both kernels; it is positive semidefinite up to rounding."""
-        X, d = self._X, self._X.shape[1]
-        for s in range(2):
-            if self._map.lifted:
-                kernel = self._lifted((X @ W[s, :d, :d]) @ X.T, X @ W[s, :d, d], float(W[s, d, d]))
-            else:
-                # One triangle takes half the operations: LAPACK's upper one is the lower one here.
-                rows = self._scaled @ G[s]
-                kernel = dsyrk(1.0, rows.T, trans=1).T
-                np.multiply(kernel, kernel, out=kernel)
-            if s == 0:
-                out[...] = kernel
-            else:
-                out += kernel
+        """Write the lower triangle of the sum of both kernels; it is positive semidefinite up to rounding.
 
-    def _lifted(self, k: FloatArray, s: FloatArray, omega: float) -> FloatArray:
+        By blocks of rows: each is finished while it is in the cache, and no second matrix of n x n is needed.
+        """
+        d = self._X.shape[1]
+        scale = 1.0 if self._map.lifted else np.sqrt(abs(self._a))
+        factors = [scale * (self._X @ G[s, :d]) for s in range(2)]
+        ends = [(factor @ G[s, d], float(G[s, d] @ G[s, d])) for s, factor in enumerate(factors) if self._map.lifted]
+        step = max(16, _KERNEL_BLOCK // self.length)
+        buffers = np.empty((2, min(step, self.length) * self.length))
+        for start in range(0, self.length, step):
+            stop = min(start + step, self.length)
+            shape = (stop - start, stop)
+            blocks = [buffer[: shape[0] * shape[1]].reshape(shape) for buffer in buffers]
+            for s, (block, factor) in enumerate(zip(blocks, factors, strict=True)):
+                np.matmul(factor[start:stop], factor[:stop].T, out=block)
+                if self._map.lifted:
+                    self._lift(block, *ends[s], slice(start, stop))
+                else:
+                    block *= block
+            np.add(*blocks, out=out[start:stop, :stop])
+
+    def _lift(self, k: FloatArray, s: FloatArray, omega: float, rows: slice) -> None:
+        """Turn rows of :math:`k_{ij}` into those of the kernel, in place; as many columns as k has."""
         a, b, c = self._a, self._b, self._c
         alone = a * c * s * s + b * c * omega * s + 0.5 * c * c * omega * omega
-        lifted = (a * a) * k
-        lifted += (0.25 * b * b * omega + a * b * s)[:, None]
-        lifted += 0.25 * b * b * omega + a * b * s
-        lifted *= k
-        lifted += alone[:, None]
-        lifted += alone
-        lifted += np.outer(0.5 * b * b * s, s)
-        return lifted
+        columns = slice(k.shape[1])
+        scaled = (a * a) * k
+        scaled += (0.25 * b * b * omega + a * b * s)[rows, None]
+        scaled += (0.25 * b * b * omega + a * b * s)[columns]
+        k *= scaled
+        k += alone[rows, None]
+        k += alone[columns]
+        k += np.outer(0.5 * b * b * s[rows], s[columns])
 
     def weighted_gram(self, weights: FloatArray, Q: FloatArray) -> FloatArray:
         r"""Return the upper triangle of the Gram matrix of the rows :math:`Q^T \mathcal{X}_i Q` with weights.
