@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsdp._validation import FloatArray
+from qsdp.baselines._activations import InvertibleActivation
 from qsdp.baselines._layers import AffineForm, TrainedLayer
-from qsdp.baselines.bpls._activations import InvertibleActivation
 from qsdp.lifting import append_constant
 
 __all__ = ["BIASES", "Network", "Settings", "Weights", "random_weights"]

@@ -9,10 +9,10 @@ import numpy as np
 
 from qsdp._validation import FloatArray, check_choice, check_flag, check_integer, check_real
 from qsdp._work import count_jobs
+from qsdp.baselines._activations import Identity, InvertibleActivation, get_invertible
 from qsdp.baselines._estimator import Baseline
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._layers import TrainedLayer
-from qsdp.baselines.bpls._activations import Identity, InvertibleActivation, get_invertible
 from qsdp.baselines.bpls._hidden_targets import HIDDEN_TARGETS
 from qsdp.baselines.bpls._network import BIASES, Network, Settings, random_weights
 from qsdp.baselines.bpls._report import BPLSReport

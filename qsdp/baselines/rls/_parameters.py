@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from qsdp._validation import _show, check_choice, check_flag, check_integer, check_real
+from qsdp.baselines._activations import InvertibleActivation
 from qsdp.baselines._torch import check_device, require_torch
-from qsdp.baselines.bpls import InvertibleActivation
 from qsdp.baselines.rls._functions import ACTIVATIONS, check_loss, check_output
 from qsdp.baselines.rls._settings import Settings
 from qsdp.exceptions import InvalidInputError

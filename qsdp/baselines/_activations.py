@@ -256,7 +256,7 @@ def get_invertible(name: str, value: object) -> InvertibleActivation:
     Raises
     ------
     InvalidInputError
-        Back-propagating least squares need an inverse: those that have none are refused with the reason.
+        It has no inverse, which turns desired outputs into desired pre-activations; the message says why.
     """
     if isinstance(value, InvertibleActivation):
         return value
