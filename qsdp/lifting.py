@@ -134,7 +134,8 @@ class QuadraticMap:
         a, b, c = self.coefficients
         M = np.zeros((self.X.shape[1],) * 2)
         for rows in blocks(self.n_rows, self.X.shape[1]):
-            M += (a * self.X[rows].T * nu[rows]) @ self.X[rows]
+            # In this order: rows of a C-contiguous array times a column stay contiguous for the product.
+            M += self.X[rows].T @ ((a * nu[rows, None]) * self.X[rows])
         if self.lifted:
             edge = 0.5 * b * (nu @ self.X)
             M = np.block([[M, edge[:, None]], [edge[None, :], np.array([[c * nu.sum()]])]])
