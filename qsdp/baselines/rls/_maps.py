@@ -210,9 +210,8 @@ def layer_of(name: str, module: nn.Module, batch_first: bool) -> Layer | None:
         return ConvolutionalLayer(name, module, batch_first)
     if isinstance(module, (nn.RNN, nn.LSTM)):
         if module.num_layers != 1:
-            raise _refusal(
-                name, f"of {module.num_layers} stacked layers in one module only the last one's outputs are seen"
-            )
+            reason = f"of {module.num_layers} stacked layers in one module only the last one's outputs are seen"
+            raise _refusal(name, reason, "use one module a layer")
         if module.bidirectional:
             raise _refusal(name, "the derivation has one direction of time")
         if module.proj_size:
@@ -221,8 +220,8 @@ def layer_of(name: str, module: nn.Module, batch_first: bool) -> Layer | None:
     return None
 
 
-def _refusal(name: str, reason: str) -> InvalidInputError:
-    advice = "use one module a layer" if "stacked" in reason else f"exclude it: exclude=[{name!r}], rest='adam'"
+def _refusal(name: str, reason: str, advice: str | None = None) -> InvalidInputError:
+    advice = advice or f"exclude it: exclude=[{name!r}], rest='adam'"
     return InvalidInputError(f"RLS cannot train the layer {name!r}: {reason}; {advice}")
 
 

@@ -13,7 +13,7 @@ from scipy.linalg import get_blas_funcs
 from qsdp._validation import warn
 from qsdp.baselines.rls._settings import DivergedError, Settings
 
-__all__ = ["LayerState", "update_layer"]
+__all__ = ["LayerState", "LayerStep", "update_layer"]
 
 Array = npt.NDArray[Any]
 
@@ -96,40 +96,77 @@ def update_layer(
     -----
     Zhang et al. (2021), equations (62), (63), (98), (99). One product with P serves G, the mean input and the signs.
     """
-    forgetting, n_out = settings.forgetting, theta.shape[1]
-    factor = _guard(state.P, settings)
-    signs = _signs(theta, settings) if settings.l1 else theta[:, :0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        product = state.P @ np.hstack([gradient, mean_input[:, None], signs])
-        product *= factor
-    u, excitation = product[:, n_out], float(mean_input @ product[:, n_out])
-    if not (np.isfinite(product).all() and math.isfinite(excitation)):
-        raise DivergedError(f"the step of {name} is not finite after {state.steps} steps")
-    if excitation < 0.0:
+    step = LayerStep(theta, state, gradient, mean_input, settings, learning_rate=learning_rate, times=times, name=name)
+    step.apply()
+    return step.h
+
+
+class LayerStep:
+    """The step that `update_layer` makes: found to be finite at once, made by `apply`; until then nothing changes.
+
+    So the steps of all layers can be known to be finite before the first of them is made.
+
+    Attributes
+    ----------
+    h : float
+    """
+
+    def __init__(
+        self,
+        theta: Array,
+        state: LayerState,
+        gradient: Array,
+        mean_input: Array,
+        settings: Settings,
+        *,
+        learning_rate: float,
+        times: int,
+        name: str,
+    ) -> None:
+        self._theta, self._state, self._settings, self._name = theta, state, settings, name
+        self._signs = _signs(theta, settings) if settings.l1 else theta[:, :0]
+        columns = np.hstack([gradient, mean_input[:, None], self._signs])
+        n_out = theta.shape[1]
+        self._scale = _guard(state.P, settings)
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = state.P @ columns
+            product *= self._scale
+            excitation = float(mean_input @ product[:, n_out])
+        if not (np.isfinite(product).all() and math.isfinite(excitation)):
+            raise DivergedError(f"the step of {name} is not finite after {state.steps} steps")
         # Rounding has cost P its definiteness: h would fall below lambda, and steps would go uphill.
-        warn(f"P of {name} lost its definiteness after {state.steps} steps: it is set back to its first value")
-        state.P[...] = settings.initial_inverse * np.eye(len(state.P))
-        state.resets += 1
-        return update_layer(
-            theta, state, gradient, mean_input, settings, learning_rate=learning_rate, times=times, name=name
-        )
-    gain = settings.ratio * times
-    h = forgetting + gain * excitation
-    step = product[:, :n_out] * (-learning_rate / h)
-    if settings.momentum:
-        if state.velocity is not None:
-            step += settings.momentum * state.velocity
-        state.velocity = step
-    if settings.l1:
-        # Of the new P, and the signs of the old parameters.
-        shrinkage = product[:, n_out + 1 :] - np.outer((gain / h) * u, u @ signs)
-        step = step - (settings.l1 / forgetting) * shrinkage
-    if factor != forgetting:
-        state.P *= factor / forgetting
-    _subtract_square(state.P, math.sqrt(gain / (forgetting * h)) * u)
-    theta += step
-    state.steps += 1
-    return h
+        self._reset = excitation < 0.0
+        if self._reset:
+            self._scale, product = 1.0, settings.initial_inverse * columns
+            excitation = float(mean_input @ product[:, n_out])
+        self._gain = settings.ratio * times
+        self.h = settings.forgetting + self._gain * excitation
+        self._change = product[:, :n_out] * (-learning_rate / self.h)
+        self._u, self._product_of_signs = product[:, n_out], product[:, n_out + 1 :]
+
+    def apply(self) -> None:
+        """Change parameters and state."""
+        state, settings, forgetting, u = self._state, self._settings, self._settings.forgetting, self._u
+        if self._reset:
+            warn(
+                f"P of {self._name} lost its definiteness after {state.steps} steps: it is set back to its first value"
+            )
+            state.P[...] = settings.initial_inverse * np.eye(len(state.P))
+            state.resets += 1
+        change = self._change
+        if settings.momentum:
+            if state.velocity is not None:
+                change += settings.momentum * state.velocity
+            state.velocity = change
+        if settings.l1:
+            # Of the new P, and the signs of the old parameters.
+            shrinkage = self._product_of_signs - np.outer((self._gain / self.h) * u, u @ self._signs)
+            change = change - (settings.l1 / forgetting) * shrinkage
+        if self._scale != forgetting:
+            state.P *= self._scale / forgetting
+        _subtract_square(state.P, math.sqrt(self._gain / (forgetting * self.h)) * u)
+        self._theta += change
+        state.steps += 1
 
 
 def _guard(P: Array, settings: Settings) -> float:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from qsdp.baselines.rls._functions import ACTIVATIONS, loss_and_gradient
 from qsdp.baselines.rls._settings import DivergedError, Settings
-from qsdp.baselines.rls._update import LayerState, update_layer
+from qsdp.baselines.rls._update import LayerState, LayerStep
 
 __all__ = ["NumpyAdam", "NumpyNetwork", "NumpyRLS", "initial_parameters"]
 
@@ -147,26 +147,32 @@ class NumpyRLS:
         Raises
         ------
         DivergedError
-            Gradient or step are not finite; layers that come later in the network may have made their steps.
+            The gradient, or the step of a layer, is not finite; nothing was changed.
         """
         inputs, outputs = self.network.forward(X)
         value, delta = loss_and_gradient(loss, outputs, targets)
         gradients = self.network.gradients(inputs, delta)
-        self._clip(gradients)
+        clipped = self._clip(gradients)
         thetas = self.network.thetas
-        if self.adam is not None:
-            self.adam.update(thetas[-1], gradients[-1])
-        # All gradients are those of the old parameters, so the order of the layers does not matter.
-        for number in reversed(range(len(self.states))):
-            update_layer(
+        # All are computed from the old parameters, so the order of the layers does not matter.
+        steps = [
+            LayerStep(
                 thetas[number],
-                self.states[number],
+                state,
                 gradients[number],
                 inputs[number].mean(axis=0),
                 self.settings,
                 learning_rate=self.learning_rates[number],
+                times=1,
                 name=f"layer {number + 1}",
             )
+            for number, state in enumerate(self.states)
+        ]
+        for step in steps:
+            step.apply()
+        if self.adam is not None:
+            self.adam.update(thetas[-1], gradients[-1])
+        self.n_clipped += clipped
         self.n_steps += 1
         return value
 
@@ -179,14 +185,16 @@ class NumpyRLS:
         for theta, given in zip(self.network.thetas, thetas, strict=True):
             theta[...] = given
 
-    def _clip(self, gradients: list[Array]) -> None:
+    def _clip(self, gradients: list[Array]) -> bool:
+        """Clip all gradients, and return whether they were too large."""
         norm = math.sqrt(sum(float(np.vdot(gradient, gradient)) for gradient in gradients))
         if not math.isfinite(norm):
             raise DivergedError(f"the gradient is not finite after {self.n_steps} steps")
-        if self.clip is not None and norm + 1e-6 > self.clip:
-            self.n_clipped += 1
-            for gradient in gradients:
-                gradient *= self.clip / (norm + 1e-6)
+        if self.clip is None or norm + 1e-6 <= self.clip:
+            return False
+        for gradient in gradients:
+            gradient *= self.clip / (norm + 1e-6)
+        return True
 
 
 def _extended(H: Array) -> Array:

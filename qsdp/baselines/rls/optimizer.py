@@ -252,12 +252,13 @@ class RLS(torch.optim.Optimizer):
         size, *numbers = torch.stack([flag.to(norm.device, norm.dtype) for flag in flags]).tolist()
         if not math.isfinite(size):
             raise DivergedError(f"the gradient is not finite; try {SUGGESTION}")
-        self.n_clipped += self.clip is not None and size + 1e-6 > self.clip
         for step, excitation, total in zip(steps, numbers[::2], numbers[1::2], strict=True):
             if not (math.isfinite(excitation) and math.isfinite(total)):
                 raise DivergedError(
                     f"the step of {step.map.name!r} is not finite after {step.state['step']} steps; try {SUGGESTION}"
                 )
+        self.n_clipped += self.clip is not None and size + 1e-6 > self.clip
+        for step, excitation in zip(steps, numbers[::2], strict=True):
             step.h = step.group["forgetting"] + step.gain * excitation
             if excitation < 0.0:
                 step.reset()
@@ -270,10 +271,11 @@ class _Step:
         self.map, self.group, self.state, self.gain = one, group, state, gain
         self.mean = mean if one.bias is None else torch.cat([mean, mean.new_ones(1)])
         self.h = math.nan
-        P = state["P"]
+        self.scale: Tensor | None = None
         if group["forgetting"] != 1.0 and group["trace_guard"]:
             allowed = one.side * group["initial_inverse"]
-            P.mul_((allowed / P.diagonal().sum()).clamp(max=1.0))
+            trace = state["P"].diagonal().sum()
+            self.scale = torch.where(trace > allowed, allowed / trace, torch.ones_like(trace))
         self._multiply()
 
     def _multiply(self) -> None:
@@ -286,6 +288,8 @@ class _Step:
                 self.signs[:, -1] = 0.0
             parts.append(self.signs)
         self.product = torch.cat(parts) @ self.state["P"]
+        if self.scale is not None:
+            self.product.mul_(self.scale)
         self.u = self.product[one.n_out]
         self.excitation = self.u @ self.mean
         self.total = self.product.sum()
@@ -296,6 +300,7 @@ class _Step:
         warn(f"P of {name!r} lost its definiteness after {count} steps: it is set back to its first value")
         self.state["P"].zero_().fill_diagonal_(self.group["initial_inverse"])
         self.state["resets"] += 1
+        self.scale = None
         self._multiply()
         self.h = self.group["forgetting"] + self.gain * float(self.excitation)
 
@@ -312,6 +317,8 @@ class _Step:
             # Of the new P, and the signs of the old parameters.
             shrinkage = self.product[n_out + 1 :].addr(self.signs @ self.u, self.u, alpha=-self.gain / self.h)
             change = change.add(shrinkage, alpha=-group["l1"] / forgetting)
+        if self.scale is not None:
+            self.state["P"].mul_(self.scale)
         # One vector times itself keeps P exactly symmetric.
         v = self.u * math.sqrt(self.gain / (forgetting * self.h))
         self.state["P"].addr_(v, v, beta=1.0 / forgetting, alpha=-1.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch
 from torch import nn
@@ -32,6 +34,18 @@ class Frozen(torch.optim.Optimizer):
 
     def step(self):
         self.gradients.append([p.grad.clone() for p in self.model.parameters()])
+
+
+class Slow(nn.Module):
+    """Works for a while in every evaluation."""
+
+    seconds = 0.05
+
+    def forward(self, X):
+        end = time.process_time() + (0.0 if self.training else self.seconds)
+        while time.process_time() < end:
+            pass
+        return X
 
 
 def test_start_and_minibatches_are_the_same_for_all_methods():
@@ -76,6 +90,17 @@ def test_recorded_numbers_are_those_of_the_model():
     assert history.score[-1] == classification(outputs, d.targets)
     assert history.extra["test"][-1] == classification(evaluate(made[0], d.X_test), d.targets_test)
     assert made[0].training
+
+
+def test_processor_seconds_are_those_of_training_alone():
+    def make_model():
+        return nn.Sequential(nn.Linear(5, 8), nn.ReLU(), Slow(), nn.Linear(8, 3))
+
+    start = time.process_time()
+    history = train_network(make_model, data(), "rls", n_epochs=2, batch_size=64)
+    whole = time.process_time() - start
+    assert len(history.extra["cpu_seconds"]) == 2
+    assert 0.0 < sum(history.extra["cpu_seconds"]) < whole - 2 * Slow.seconds
 
 
 @pytest.mark.parametrize("name", ["rls", "rls+m+r"])

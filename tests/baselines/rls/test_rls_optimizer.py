@@ -10,38 +10,11 @@ import warnings
 
 import pytest
 import torch
+from rls_shared import assert_same, batch, network, parameters, train
 from torch import nn
 
 from qsdp.baselines.rls import RLS, squared_loss
 from qsdp.exceptions import InvalidInputError, StorageError
-
-
-def network(seed=0, **options):
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)).double()
-
-
-def batch(seed, n=8):
-    g = torch.Generator().manual_seed(seed)
-    return torch.rand(n, 4, generator=g, dtype=torch.float64), torch.rand(n, 2, generator=g, dtype=torch.float64)
-
-
-def train(model, optimizer, seeds):
-    for seed in seeds:
-        X, targets = batch(seed)
-        optimizer.zero_grad()
-        squared_loss(model(X), targets).backward()
-        optimizer.step()
-
-
-def parameters(model):
-    return [parameter.detach().clone() for parameter in model.parameters()]
-
-
-def assert_same(first, second, tolerance=0.0):
-    for a, b in zip(first, second, strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=tolerance)
-
 
 # -- means are those of training passes (claim 17, trap 5) ---------------------------------------------
 

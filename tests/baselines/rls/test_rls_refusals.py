@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+
+import numpy as np
 import pytest
 import torch
+from rls_shared import assert_same, batch, network, parameters, train
 from torch import nn
 
 from qsdp import QSDPWarning
-from qsdp.baselines.rls import RLS, DivergedError, squared_loss
+from qsdp.baselines.rls import RLS, DivergedError, NumpyNetwork, NumpyRLS, Settings, squared_loss
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-
-
-def network(seed=0, **options):
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)).double()
-
-
-def batch(seed, n=8):
-    g = torch.Generator().manual_seed(seed)
-    return torch.rand(n, 4, generator=g, dtype=torch.float64), torch.rand(n, 2, generator=g, dtype=torch.float64)
-
-
-def train(model, optimizer, seeds):
-    for seed in seeds:
-        X, targets = batch(seed)
-        optimizer.zero_grad()
-        squared_loss(model(X), targets).backward()
-        optimizer.step()
-
-
-def parameters(model):
-    return [parameter.detach().clone() for parameter in model.parameters()]
-
-
-def assert_same(first, second, tolerance=0.0):
-    for a, b in zip(first, second, strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=tolerance)
-
 
 # -- divergence ---------------------------------------------------------------------------------------
 
@@ -63,6 +39,52 @@ def test_steps_that_are_not_finite_change_nothing():
     with pytest.raises(DivergedError, match="the step of '2' is not finite after 0 steps"):
         optimizer.step()
     assert_same(before, parameters(model))
+
+
+def test_a_step_that_is_not_finite_leaves_the_state_of_every_layer():
+    model = network()
+    optimizer = RLS(model, forgetting=0.9, momentum=0.5, clip=0.1, ratio=0.0)
+    train(model, optimizer, range(3))
+    # P has grown, so that the trace guard is to scale it; that of the first layer has also lost its definiteness.
+    optimizer.state[model[0].weight]["P"].neg_()
+    optimizer.state[model[2].weight]["P"][0, 0] = float("inf")
+    before, saved = parameters(model), copy.deepcopy(optimizer.state_dict()["state"])
+    clipped = optimizer.n_clipped
+    with pytest.raises(DivergedError, match="the step of '2' is not finite after 3 steps"):
+        train(model, optimizer, [3])
+    assert_same(before, parameters(model))
+    assert (optimizer.n_steps, optimizer.n_clipped) == (3, clipped)
+    for kept, found in zip(saved.values(), optimizer.state_dict()["state"].values(), strict=True):
+        assert (kept["step"], kept["resets"]) == (found["step"], found["resets"])
+        assert_same([kept["P"], kept["velocity"]], [found["P"], found["velocity"]])
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_numpy_step_that_is_not_finite_changes_nothing(failing):
+    g = np.random.default_rng(0)
+    thetas = [g.standard_normal((n + 1, m)) for n, m in ((4, 6), (6, 5), (5, 2))]
+    chosen = Settings(forgetting=0.9, momentum=0.5, l1=1e-3)
+    trainer = NumpyRLS(NumpyNetwork(thetas), chosen, [1.0, 1.0], clip=0.1, adam_learning_rate=0.01)
+    for _ in range(3):
+        trainer.step(g.random((8, 4)), g.random((8, 2)))
+    # The step of the other layer would set its P back, and that of the output layer is Adam's.
+    trainer.states[failing].P[0, 0] = np.inf
+    trainer.states[1 - failing].P *= -1.0
+    before, kept = trainer.parameters(), [state.copy() for state in trainer.states]
+    adam = trainer.adam.mean.copy(), trainer.adam.square.copy(), trainer.adam.steps
+    counts = trainer.n_steps, trainer.n_clipped
+    with pytest.raises(DivergedError, match=f"the step of layer {failing + 1} is not finite after 3 steps"):
+        trainer.step(g.random((8, 4)), g.random((8, 2)))
+    for first, second in zip(before, trainer.parameters(), strict=True):
+        np.testing.assert_array_equal(first, second)
+    for first, second in zip(kept, trainer.states, strict=True):
+        np.testing.assert_array_equal(first.P, second.P)
+        np.testing.assert_array_equal(first.velocity, second.velocity)
+        assert (first.steps, first.resets) == (second.steps, second.resets)
+    np.testing.assert_array_equal(adam[0], trainer.adam.mean)
+    np.testing.assert_array_equal(adam[1], trainer.adam.square)
+    assert adam[2] == trainer.adam.steps
+    assert counts == (trainer.n_steps, trainer.n_clipped)
 
 
 def test_lost_definiteness_is_reset_with_a_warning():
@@ -113,6 +135,19 @@ class Tied(nn.Module):
 def test_refused(model, options, message):
     with pytest.raises(InvalidInputError, match=message):
         RLS(model, **options)
+
+
+@pytest.mark.parametrize(
+    ("module", "advice"),
+    [
+        (nn.LSTM(3, 4, num_layers=2), "; use one module a layer$"),
+        (nn.RNN(3, 4, bidirectional=True), r"; exclude it: exclude=\['model'\], rest='adam'$"),
+        (nn.Conv2d(4, 4, 3, groups=2), r"; exclude it: exclude=\['model'\], rest='adam'$"),
+    ],
+)
+def test_advice(module, advice):
+    with pytest.raises(InvalidInputError, match=advice):
+        RLS(module)
 
 
 def test_what_is_refused_can_be_excluded():
