@@ -91,6 +91,79 @@ def test_woodbury_and_gradient_form_agree_for_one_sample():
     np.testing.assert_allclose(state.P, P, atol=1e-13)
 
 
+@pytest.mark.parametrize("ratio", [0.1, 0.5, 2.0])
+@pytest.mark.parametrize("forgetting", [1.0, 0.9])
+def test_for_one_sample_the_gradient_form_steps_1_over_k_as_far_as_the_averaged_one(ratio, forgetting):
+    theta, P = RNG.standard_normal((4, 3)), np.eye(4)
+    state = LayerState.initial(4, Settings())
+    chosen = Settings(ratio=ratio, forgetting=forgetting, trace_guard=False)
+    for _ in range(10):
+        x, target = RNG.standard_normal((1, 4)), RNG.standard_normal((1, 3))
+        averaged, P = averaged_step(theta, P, x, target, forgetting, ratio)
+        ours = theta.copy()
+        update_layer(ours, state, x.T @ (x @ theta - target), x[0], chosen)
+        np.testing.assert_allclose(averaged - theta, ratio * (ours - theta), rtol=0, atol=1e-13)
+        np.testing.assert_allclose(state.P, P, rtol=0, atol=1e-12)
+        theta = averaged
+
+
+# -- B-E14: what the L1 term adds up to -----------------------------------------------------------------
+
+
+def penalised(forgetting, l1, steps=60):
+    """Return parameters by exact RLS with an L1 term, and A, B and signs of the least-squares problem."""
+    g = np.random.default_rng(0)
+    true = np.array([[5.0, -4.0], [-6.0, 3.0], [4.0, 7.0]])
+    theta, A, signs = true.copy(), np.eye(3), np.sign(true)
+    B = A @ theta
+    state, chosen = LayerState.initial(3, Settings()), Settings(forgetting, 1.0, l1=l1, trace_guard=False)
+    for _ in range(steps):
+        x = g.standard_normal((1, 3))
+        target = x @ true + 0.1 * g.standard_normal((1, 2))
+        A, B = forgetting * A + x.T @ x, forgetting * B + x.T @ target
+        update_layer(theta, state, x.T @ (x @ theta - target), x[0], chosen)
+        # Where no sign changes the subgradient is a constant, and the minimiser has a closed form.
+        np.testing.assert_array_equal(np.sign(theta), signs)
+    return theta, A, B, signs
+
+
+@pytest.mark.parametrize("forgetting", [0.9, 0.97])
+def test_b_e14_with_gamma_times_1_minus_lambda_the_penalty_is_gamma(forgetting):
+    gamma = 0.2
+    theta, A, B, signs = penalised(forgetting, gamma * (1.0 - forgetting))
+    # The first parameters minimise the first problem without penalty, so that of gamma is reached up to lambda^60.
+    exact = np.linalg.solve(A, B - gamma * (1.0 - forgetting**60) * signs)
+    np.testing.assert_allclose(theta, exact, rtol=0, atol=1e-11)
+    printed, A, B, signs = penalised(forgetting, gamma)
+    np.testing.assert_allclose(
+        printed, np.linalg.solve(A, B - gamma * (1.0 - forgetting**60) / (1.0 - forgetting) * signs), rtol=0, atol=1e-11
+    )
+
+
+def test_b_e14_without_forgetting_the_printed_penalty_grows_with_every_step():
+    for steps in (20, 40, 60):
+        theta, A, B, signs = penalised(1.0, 0.02, steps)
+        np.testing.assert_allclose(theta, np.linalg.solve(A, B - steps * 0.02 * signs), rtol=0, atol=1e-11)
+
+
+def test_b_e14_only_the_form_with_1_minus_lambda_gives_the_ridge_solution():
+    g = np.random.default_rng(0)
+    forgetting, gamma, first, true = 0.95, 0.3, g.standard_normal((4, 2)), 5.0 + g.random((4, 2))
+    A, B = (1.0 + gamma) * np.eye(4), (1.0 + gamma) * first
+    exact, printed = first.copy(), first.copy()
+    for _ in range(40):
+        X = g.standard_normal((6, 4))
+        Z = X @ true
+        # A has the penalty gamma I in it, which is not to be forgotten.
+        A = forgetting * A + X.T @ X / 6 + (1.0 - forgetting) * gamma * np.eye(4)
+        B = forgetting * B + X.T @ Z / 6
+        P = np.linalg.inv(A)
+        for theta, share in ((exact, (1.0 - forgetting) * gamma), (printed, gamma)):
+            theta -= P @ (X.T @ (X @ theta - Z) / 6 + share * theta)
+    np.testing.assert_allclose(exact, np.linalg.solve(A, B), rtol=0, atol=1e-12)
+    assert np.abs(printed - np.linalg.solve(A, B)).max() > 0.5
+
+
 def test_ratio_that_matches_traces_is_at_least_one():
     batches = [RNG.standard_normal((16, 5)) + 1.0 for _ in range(4)]
     k = mean_ratio(batches)
@@ -210,6 +283,26 @@ def test_claim_6_P_stays_symmetric_and_definite(dtype, ratio):
     assert np.linalg.eigvalsh(state.P.astype(float)).min() > 0.0
     assert state.resets == 0
     assert state.P.dtype == theta.dtype == dtype
+
+
+@pytest.mark.parametrize("ratio", [0.1, 10.0])
+def test_b12_7_single_precision_holds_over_50_000_steps(ratio):
+    g = np.random.default_rng(2)
+    X = np.column_stack([g.random((1000, 5)), np.ones(1000)])
+    G = g.standard_normal((1000, 6, 1)) / 1000.0
+    chosen, ends = Settings(ratio=ratio), []
+    for dtype in (np.float32, np.float64):
+        inputs, gradients = X.astype(dtype), G.astype(dtype)
+        state, theta = LayerState.initial(6, chosen, dtype), np.zeros((6, 1), dtype)
+        least = np.inf
+        for step in range(50_000):
+            least = min(least, update_layer(theta, state, gradients[step % 1000], inputs[step % 1000], chosen))
+        assert least > 1.0
+        assert state.resets == 0
+        np.testing.assert_array_equal(state.P, state.P.T)
+        ends.append(np.linalg.eigvalsh(state.P.astype(np.float64)))
+    assert ends[0].min() > 0.0
+    np.testing.assert_allclose(ends[0], ends[1], rtol=0.02)
 
 
 @pytest.mark.parametrize("forgetting", [1.0, 0.9])
