@@ -33,8 +33,9 @@ class History:
         What a system records besides, under names of its own.
     measure : {"accuracy", "r2"}
         What `score` is.
-    stopped : {"finished", "callback", "no improvement", "interrupted", "diverged"}
-        Why there are no more epochs.
+    stopped : str
+        Why there are no more epochs: "finished", "callback", "interrupted", "diverged", or in a system's own words why
+        there was nothing left to do, such as "no improvement".
     diverged : int or None
         Number, from 1, of the epoch whose loss was not finite; it has no entry.
     """
@@ -79,7 +80,7 @@ class History:
         }
 
 
-#: Called after every epoch; training stops when it returns True.
+#: Called after every epoch that has an entry, the last one too; training stops when it returns True.
 Callback = Callable[[History], object]
 
 
@@ -101,7 +102,7 @@ def train_epochs(
     Parameters
     ----------
     train : callable
-        Trains one epoch, given its number from 0; it returns True to say that there is nothing left to do.
+        Trains one epoch, given its number from 0; text that it returns says why there is nothing left to do.
     measure : callable
         Returns "loss", "score" and whatever else is to be recorded.
     n_epochs : int
@@ -130,7 +131,7 @@ def train_epochs(
         try:
             for epoch in range(n_epochs):
                 start = time.perf_counter()
-                done = train(epoch)
+                reason = train(epoch)
                 seconds = time.perf_counter() - start
                 measured = measure()
                 if not math.isfinite(measured["loss"]):
@@ -144,11 +145,9 @@ def train_epochs(
                 kept = get_state()
                 history.add(seconds, measured)
                 advance(measured)
-                if done is True:
-                    history.stopped = "no improvement"
-                    break
-                if callback is not None and callback(history) is True:
-                    history.stopped = "callback"
+                told = callback is not None and callback(history) is True
+                if told or isinstance(reason, str):
+                    history.stopped = reason if isinstance(reason, str) else "callback"
                     break
         except KeyboardInterrupt:
             set_state(kept)

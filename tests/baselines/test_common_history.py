@@ -32,7 +32,7 @@ class Descent:
         if epoch in self.fails:
             raise self.fails[epoch]
         self.w[1] += 1.0
-        return epoch == self.done_at
+        return "no improvement" if epoch == self.done_at else None
 
     def measure(self) -> dict[str, float]:
         epoch = self.trained[-1]
@@ -93,24 +93,35 @@ def test_seconds_are_those_of_training_only(monkeypatch: pytest.MonkeyPatch) -> 
     assert history.seconds == [1.0, 1.0]
 
 
-def test_training_that_says_it_is_done_stops() -> None:
+def test_training_that_says_why_it_is_done_stops_after_the_callback() -> None:
+    seen: list[int] = []
     training = Descent([3.0, 2.0, 1.0], done_at=1)
-    history = training.run(3)
-    assert (history.loss, history.stopped) == ([3.0, 2.0], "no improvement")
+    history = training.run(3, callback=lambda history: seen.append(history.n_epochs))
+    assert (history.loss, history.stopped, seen) == ([3.0, 2.0], "no improvement", [1, 2])
     assert training.w.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_the_reason_is_the_trainings_own_where_the_callback_stops_too(told: bool) -> None:
+    history = Descent([3.0, 2.0], done_at=0).run(2, callback=lambda _: told)
+    assert (history.n_epochs, history.stopped) == (1, "no improvement")
 
 
 @pytest.mark.parametrize("returned", [None, 0, 1, "yes", np.True_])
 def test_only_true_itself_stops(returned: object) -> None:
+    assert Descent([1.0, 1.0]).run(2, callback=lambda _: returned).stopped == "finished"
+
+
+@pytest.mark.parametrize("returned", [None, 0, 1, True, np.True_])
+def test_only_a_reason_ends_the_training(returned: object) -> None:
     training = Descent([1.0, 1.0])
     history = train_epochs(
-        lambda epoch: training.train(epoch) and returned,
+        lambda epoch: (training.train(epoch), returned)[1],
         training.measure,
         2,
         get_state=lambda: None,
         set_state=lambda _: None,
         history=History(),
-        callback=lambda _: returned,
     )
     assert (history.n_epochs, history.stopped) == (2, "finished")
 

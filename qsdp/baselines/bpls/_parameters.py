@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class BPLSBase(Baseline):
     _layers: Sequence[TrainedLayer]
     network_: Network
     report_: BPLSReport
-    hidden: Sequence[int]
+    hidden: int | Sequence[int]
     activation: str | InvertibleActivation | Sequence[str | InvertibleActivation]
     output_activation: str | InvertibleActivation
     hidden_target: str | None
@@ -104,9 +105,14 @@ class BPLSBase(Baseline):
         )
 
     def _widths(self) -> list[int]:
-        if isinstance(self.hidden, (str, bytes)) or not isinstance(self.hidden, (Sequence, np.ndarray)):
-            raise InvalidTypeError(f"hidden must be a sequence of widths, one a hidden layer; got {self.hidden!r}")
-        return [check_integer("hidden", width, minimum=1) for width in self.hidden]
+        hidden: Any = self.hidden
+        if isinstance(hidden, Integral):
+            hidden = (hidden,)
+        if isinstance(hidden, (str, bytes)) or not isinstance(hidden, (Sequence, np.ndarray)):
+            raise InvalidTypeError(
+                f"hidden must be the width of one hidden layer, or a sequence of widths, one a layer; got {hidden!r}"
+            )
+        return [check_integer("hidden", width, minimum=1) for width in hidden]
 
     def _literal_default(self, name: str, value: bool | None) -> bool:
         """Return a repair's flag: on by default, and off in the paper as printed."""
@@ -117,9 +123,18 @@ class BPLSBase(Baseline):
         return Network(random_weights(X.shape[1], widths, settings.bias, rng), settings)
 
     def _run(self, training: Training, n_passes: int, history: History) -> None:
-        """Train, and keep the network and the report."""
+        """Train, and keep the network and the report; a callback finds those so far."""
         if self.references:
             training.report.references.update(references(training))
+
+        def keep() -> None:
+            self.report_, self.network_ = training.report, training.kept
+
+        def callback(history: History) -> object:
+            keep()
+            return user(history)
+
+        user: Any = self.callback
         train_epochs(
             training.train,
             training.measure,
@@ -128,11 +143,11 @@ class BPLSBase(Baseline):
             set_state=lambda network: setattr(training, "network", network),
             history=history,
             suggestion=_SUGGESTION,
-            callback=self.callback,
+            callback=callback if callable(user) else user,
             verbose=self.verbose,
             name="BPLS",
         )
-        self.report_, self.network_ = training.report, training.kept
+        keep()
 
 
 def _check_loss(loss: object) -> None:

@@ -116,7 +116,8 @@ class BPLSReport:
     best : int
         Number, from 1, of the pass whose weights are those of the network; 0 for the random weights.
     references : dict of Reference
-        "linear least squares", and "random hidden layers" with a fitted last layer; empty unless asked for.
+        "linear least squares", in regression without ridge, and "random hidden layers" with a fitted last layer, by
+        the training's ridge; empty unless asked for.
     """
 
     passes: list[PassReport] = field(default_factory=list)

@@ -40,12 +40,14 @@ class Training(ABC):
     network : Network
         After the last pass.
     report : BPLSReport
+    linear_ridge : float
+        Of the reference without hidden layers.
     """
 
     def __init__(
         self, network: Network, X: FloatArray, Y: FloatArray, score: Callable[[FloatArray], float], keep_best: bool
     ) -> None:
-        self.network = network
+        self.network, self.linear_ridge = network, network.settings.ridge
         self.inputs, self.Y = network.inputs(X), Y
         output, eps = network.settings.output, network.settings.eps_target
         self.T = output.inverse(Y, eps)
@@ -54,13 +56,13 @@ class Training(ABC):
         self._kept, self._kept_value = network, math.inf
         self._outputs: FloatArray = np.empty((0, self.T.shape[1]))
 
-    def train(self, epoch: int) -> bool:
-        """Make one pass; return whether there is nothing left to do."""
+    def train(self, epoch: int) -> str | None:
+        """Make one pass; return why there is nothing left to do, or None."""
         start = time.perf_counter()
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            n_samples, share, layers, done = self._pass(epoch)
+            n_samples, share, layers, reason = self._pass(epoch)
         self._current = n_samples, share, tuple(layers), time.perf_counter() - start
-        return done
+        return reason
 
     def measure(self) -> Mapping[str, float]:
         """Return what the history records of the pass, and report it."""
@@ -82,8 +84,8 @@ class Training(ABC):
         return self._kept
 
     @abstractmethod
-    def _pass(self, epoch: int) -> tuple[int, float, list[LayerReport], bool]:
-        """Replace `network` and its outputs; return samples, share, reports, and whether it was the last."""
+    def _pass(self, epoch: int) -> tuple[int, float, list[LayerReport], str | None]:
+        """Replace `network` and its outputs; return samples, share, reports, and why it was the last if it was."""
 
     @abstractmethod
     def _value(self, made: PassReport) -> float:
@@ -131,9 +133,10 @@ class Regression(Training):
         keep_best: bool,
     ) -> None:
         super().__init__(network, X, Y, score, keep_best)
+        self.linear_ridge = 0.0
         self._refit = refit and len(network.weights) > 1
 
-    def _pass(self, epoch: int) -> tuple[int, float, list[LayerReport], bool]:
+    def _pass(self, epoch: int) -> tuple[int, float, list[LayerReport], str | None]:
         old, designs = self.network, self.network.designs(self.inputs)
         weights, layers = backward_pass(old, designs, self.T, second_solve=False)
         new = Network(weights, old.settings)
@@ -142,14 +145,14 @@ class Regression(Training):
             new, refitted = fit_readout(new, reached, self.T)
             layers[-1] = layers[-1].joined(refitted)
         self.network, self._outputs = new, reached @ new.weights[-1]
-        done = False
+        reason = None
         if self._keep_best:
             outputs = designs[-1] @ weights[-1]
             if not self.loss(self._outputs) <= self.loss(outputs):
                 self.network, self._outputs = Network([*old.weights[:-1], weights[-1]], old.settings), outputs
                 # From the same hidden layers, the next pass would be this one again.
-                done = True
-        return len(self.Y), 1.0, layers, done
+                reason = "no improvement"
+        return len(self.Y), 1.0, layers, reason
 
     def _value(self, made: PassReport) -> float:
         return made.loss
@@ -185,7 +188,7 @@ class Classification(Training):
         self._start = network if miss_forward == "random" else None
         self._missed: npt.NDArray[np.intp] = np.empty(0, dtype=np.intp)
 
-    def _pass(self, epoch: int) -> tuple[int, float, list[LayerReport], bool]:
+    def _pass(self, epoch: int) -> tuple[int, float, list[LayerReport], str | None]:
         current, before = self.network, len(self._missed)
         if epoch == 0:
             n_samples, share = len(self._codes), 1.0
@@ -198,9 +201,12 @@ class Classification(Training):
         self.network = Network(weights, current.settings)
         self._outputs = self.preactivations(self.network)
         self._missed = np.flatnonzero(choose_classes(self._outputs) != self._codes)
-        improved = epoch == 0 or len(self._missed) < before
-        done = len(self._missed) == 0 or (self._stop == "no_improvement" and not improved)
-        return n_samples, share, layers, done
+        reason = None
+        if len(self._missed) == 0:
+            reason = "no misses"
+        elif self._stop == "no_improvement" and epoch > 0 and len(self._missed) >= before:
+            reason = "no improvement"
+        return n_samples, share, layers, reason
 
     def _misses(self) -> int:
         return len(self._missed)
@@ -213,10 +219,11 @@ class Classification(Training):
 def references(training: Training) -> dict[str, Reference]:
     """Return the simpler models of a report, of a `training` that has not begun.
 
-    "linear least squares" has no hidden layer; "random hidden layers" keeps those of the start and solves the last.
+    "linear least squares" has no hidden layer, and no ridge in regression; "random hidden layers" keeps those of the
+    start and solves the last, with the training's ridge.
     """
     network, found = training.network, {}
-    without_hidden = dataclasses.replace(network.settings, activations=(), eps_hidden=())
+    without_hidden = dataclasses.replace(network.settings, activations=(), eps_hidden=(), ridge=training.linear_ridge)
     linear = Network([np.empty((training.inputs.shape[1], training.T.shape[1]))], without_hidden)
     for name, model in (("linear least squares", linear), ("random hidden layers", network)):
         start = time.perf_counter()

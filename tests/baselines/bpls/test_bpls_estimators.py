@@ -143,8 +143,10 @@ def test_regression_of_several_targets() -> None:
 # -- what is refused, before any work -----------------------------------------------------------------
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"hidden": 50}, "hidden must be a sequence of widths, one a hidden layer; got 50"),
-    ({"hidden": "50"}, "hidden must be a sequence of widths"),
+    ({"hidden": 2.5}, "hidden must be the width of one hidden layer, or a sequence of widths, one a layer; got 2.5"),
+    ({"hidden": "50"}, "hidden must be the width of one hidden layer, or a sequence of widths"),
+    ({"hidden": 0}, "hidden must be an integer >= 1; got 0"),
+    ({"hidden": True}, "hidden must be an integer >= 1; got True"),
     ({"hidden": (50, 0)}, "hidden must be an integer >= 1; got 0"),
     ({"hidden": (2.5,)}, "hidden must be an integer >= 1; got 2.5"),
     (

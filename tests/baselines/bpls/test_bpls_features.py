@@ -12,6 +12,7 @@ import pytest
 from bpls_data import TRAIN, digits, linear_targets, nonlinear_targets
 
 import qsdp
+from qsdp.baselines import History
 from qsdp.baselines.bpls import ELU, HIDDEN_TARGETS, BPLSClassifier, BPLSRegressor, LeakyReLU
 from qsdp.baselines.bpls._network import random_weights
 
@@ -50,6 +51,13 @@ def test_a15_regressor_of_any_depth(hidden: tuple[int, ...], activation: Any) ->
     np.testing.assert_allclose(model.predict(X), values @ model.network_.weights[-1], atol=1e-12)
     assert model.score(X, Y) > 0.0
     assert model.history_.n_epochs == 1
+
+
+@pytest.mark.parametrize("width", [6, np.int64(6)])
+def test_a15_a_number_is_one_hidden_layer(width: Any) -> None:
+    one, listed = (BPLSRegressor(hidden, random_state=0).fit(X, Y) for hidden in (width, (6,)))
+    assert one.hidden is width
+    np.testing.assert_array_equal(one.predict(X), listed.predict(X))
 
 
 def test_a15_output_activation() -> None:
@@ -92,12 +100,24 @@ def test_a15_stop_rule() -> None:
     assert through.n_epochs == 13
 
 
+@pytest.mark.parametrize("stop", ["none", "no_improvement"])
+def test_a15_callback_finds_the_best_network_of_every_pass(stop: str) -> None:
+    found: list[tuple[int, int, int]] = []
+
+    def callback(history: History) -> None:
+        found.append((history.n_epochs, len(model.report_.passes), misses_of(model, X, CODES)))
+
+    model = BPLSClassifier((6,), stop=stop, tau_max=6, callback=callback, random_state=1)
+    misses = model.fit(X, CODES).history_.extra["misses"]
+    assert found == [(k, k, min(misses[:k])) for k in range(1, len(misses) + 1)]
+
+
 def test_a15_it_stops_when_nothing_is_missed() -> None:
     separated = np.where(X[:, 0] > 0, 5.0, -5.0)[:, None]
     for stop in ("none", "no_improvement"):
         model = BPLSClassifier((6,), stop=stop, random_state=0).fit(separated, X[:, 0] > 0)
         assert model.history_.extra["misses"] == [0.0]
-        assert model.history_.stopped == "no improvement"
+        assert model.history_.stopped == "no misses"
 
 
 def test_a15_miss_forward() -> None:
@@ -350,8 +370,12 @@ def test_a15_references() -> None:
     references = model.report_.references
     A = np.column_stack([X, np.ones(80)])
     W0 = np.random.default_rng(0).uniform(-1, 1, (4, 9))
-    for name, design in (("linear least squares", A), ("random hidden layers", 1 / (1 + np.exp(-A @ W0)))):
-        W = np.linalg.solve(design.T @ design + 1e-2 * 80 * np.eye(design.shape[1]), design.T @ Y)
+    # A.5: no ridge in the linear reference of a regression; A.14.14 compares the other one at the training's own.
+    for name, design, ridge in (
+        ("linear least squares", A, 0.0),
+        ("random hidden layers", 1 / (1 + np.exp(-A @ W0)), 1e-2),
+    ):
+        W = np.linalg.solve(design.T @ design + ridge * 80 * np.eye(design.shape[1]), design.T @ Y)
         np.testing.assert_allclose(references[name].network.preactivations(X), design @ W, rtol=1e-9, atol=1e-9)
         assert references[name].loss == pytest.approx(np.mean((design @ W - Y) ** 2), rel=1e-9)
         assert references[name].seconds > 0.0
