@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
 
 from benchmarks.experiments._bpls_toys import optimizer_of
 from benchmarks.experiments._common import spread
+from qsdp.baselines import History
 from qsdp.baselines.bpls import BPLSClassifier
 from qsdp.baselines.bpls._network import Network, random_weights
 from qsdp.bench import Record
@@ -49,37 +51,61 @@ def accuracies(network: Network, split: Split) -> list[float]:
 
 
 def least_squares(split: Split, options: dict[str, Any], seed: int, *, stages: bool = True) -> dict[str, Any]:
-    """Train once, and measure the end; in a training of their own, the stages before it and the simpler models.
+    """Train once, and measure every pass; in a training of their own, the first pass's stages and the simpler models.
 
-    The test data are looked at here only; nothing is chosen by them. "cpu" are seconds of one processor, pass by pass,
-    with the evaluation on the training data.
+    "curve" are the accuracies, after every pass, of the network that is kept so far. "cpu" are the seconds of one
+    thread, pass by pass, with the evaluation on the training data. The test data are looked at here only, outside the
+    clock; nothing is chosen by them.
     """
     X, _, y, _ = split
     found: dict[str, Any] = {}
-    if stages:
-        first = BPLSClassifier(**{**options, "tau_max": 0}, references=True, random_state=seed).fit(X, y)
-        found = {name: accuracies(each.network, split) for name, each in first.report_.references.items()}
-        found["initial"] = accuracies(first.network_, split)
-    marks = [time.process_time()]
-    model = BPLSClassifier(**options, random_state=seed, callback=lambda _: marks.append(time.process_time()))
-    model.fit(X, y)
+    curve: list[list[float]] = []
+    cpu: list[float] = []
+    with threadpool_limits(limits=1):
+        if stages:
+            first = BPLSClassifier(**{**options, "tau_max": 0}, references=True, random_state=seed).fit(X, y)
+            found = {name: accuracies(each.network, split) for name, each in first.report_.references.items()}
+            found["initial"] = accuracies(first.network_, split)
+
+        def after(_: History) -> None:
+            nonlocal start
+            cpu.append(time.process_time() - start)
+            curve.append(accuracies(model.network_, split))
+            start = time.process_time()
+
+        model = BPLSClassifier(**options, random_state=seed, callback=after)
+        start = time.process_time()
+        model.fit(X, y)
     history, report = model.history_, model.report_
     return {
         **found,
         "final": accuracies(model.network_, split),
+        "curve": curve,
         "epochs": history.n_epochs,
         "misses": history.extra["misses"],
         "seconds": history.seconds,
-        "cpu": list(np.diff(marks)),
+        "cpu": cpu,
         "clipped": history.extra["clipped"],
         "parameters": model.network_.n_weights,
+        "columns": report.passes[0].layers[0].designs[0].n_columns,
         "rank": report.passes[0].layers[0].designs[0].rank,
     }
 
 
 def per_epoch(records: Sequence[Record]) -> float:
     """Return the median over trainings of the mean processor seconds of an epoch."""
-    return float(np.median([np.mean(record.measured["cpu"]) for record in records]))
+    return float(np.median([np.mean(record.measured["cpu"]) for record in records if record.measured["cpu"]]))
+
+
+def mean_epochs(records: Sequence[Record]) -> str:
+    """Return the mean number of epochs as text."""
+    return f"{np.mean([record.measured['epochs'] for record in records]):.1f}"
+
+
+def first_cut(records: Sequence[Record]) -> str:
+    """Return the mean share of desired hidden values that the first pass cuts, as text."""
+    shares = [record.measured["clipped"][0] for record in records if record.measured["clipped"]]
+    return f"{100 * np.mean(shares):.0f} %" if shares else "-"
 
 
 def both(records: Sequence[Record], name: str, digits: int = 3) -> str:
@@ -89,10 +115,11 @@ def both(records: Sequence[Record], name: str, digits: int = 3) -> str:
 
 
 def peak_memory(split: Split, options: dict[str, Any], seed: int) -> int:
-    """Return the most bytes that a training holds beside the data."""
+    """Return the most bytes that the pass over all samples holds beside the data; no later pass has more samples."""
     X, _, y, _ = split
+    model = BPLSClassifier(**{**options, "tau_max": 0}, random_state=seed)
     tracemalloc.start()
-    BPLSClassifier(**options, random_state=seed).fit(X, y)
+    model.fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return int(peak)
@@ -109,9 +136,13 @@ def gradient(
     seed: int,
     width: int = 50,
 ) -> dict[str, Any]:
-    """Train the same network by a gradient method of PyTorch, from the same U[-1, 1] start, on the cross-entropy."""
+    """Train the same network by a gradient method of PyTorch, from the same U[-1, 1] start, on the cross-entropy.
+
+    By one thread; "cpu" are its seconds of an epoch, without evaluation.
+    """
     import torch
 
+    torch.set_num_threads(1)
     X, X_test, y, y_test = split
     classes = int(y.max()) + 1
     starts = random_weights(X.shape[1], (width, classes), "input", np.random.default_rng(seed))
@@ -157,3 +188,18 @@ def gradient(
         # Weights and gradients of four bytes, and what the optimiser keeps.
         "bytes": 8 * weights + state,
     }
+
+
+def draw_courses(axes: Sequence[Any], groups: Mapping[str, Sequence[Record]], style: str, size: float) -> None:
+    """Draw mean test accuracies on two axes: against epochs, and against the processor's seconds.
+
+    A training that ended before others keeps its accuracy and needs no more seconds.
+    """
+    for label, group in groups.items():
+        length = max(len(record.measured["curve"]) for record in group)
+        tests = [[test for _, test in record.measured["curve"]] for record in group]
+        accuracy = np.mean([test + test[-1:] * (length - len(test)) for test in tests], axis=0)
+        cpu = [record.measured["cpu"] for record in group]
+        seconds = np.cumsum(np.mean([each + [0.0] * (length - len(each)) for each in cpu], axis=0))
+        axes[0].plot(np.arange(1, length + 1), accuracy, style, ms=size, label=label)
+        axes[1].plot(seconds, accuracy, style, ms=size, label=label)
