@@ -1,0 +1,103 @@
+"""What trainings by least squares and by gradients say of the paper's claims and of the specification's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from benchmarks.experiments._bpls_classifiers import per_epoch
+from benchmarks.experiments._common import grouped
+from qsdp.bench import Claim, Record
+
+#: Accuracies that differ by less are taken for equal.
+BAND = 0.025
+
+#: Trainings by least squares, beside the competitors' with the same hidden activation.
+Pairs = Mapping[str, tuple[Sequence[Record], Sequence[Record]]]
+
+
+def mean_test(records: Sequence[Record], name: str = "final") -> float:
+    """Return the mean accuracy in test."""
+    return float(np.mean([record.measured[name][1] for record in records]))
+
+
+def verdict_of(holds: Sequence[bool]) -> str:
+    """Return the verdict on a claim that holds of some."""
+    return "reproduced" if all(holds) else "partly" if any(holds) else "not"
+
+
+def match_claim(source: str, where: str, pairs: Pairs) -> Claim:
+    """Compare every variant with the best competitor, the best epoch of each taken by the test data."""
+    gaps, figures = {}, []
+    for name, (own, others) in pairs.items():
+        best, rival = max(
+            (mean_test(group, "best"), f"{key[0]} {key[1]:g}, batch {key[2]}, best of {key[3]} epochs")
+            for key, group in grouped(others, "optimizer", "rate", "batch", "epochs").items()
+        )
+        gaps[name] = best - mean_test(own)
+        figures.append(f"{name} {100 * mean_test(own):.1f} % ({len(own)} runs) against {100 * best:.1f} % ({rival})")
+    holds = [gap <= BAND for gap in gaps.values()]
+    behind = [f"{name} {100 * gap:.1f} points behind" for name, gap in gaps.items() if gap > BAND]
+    return Claim(
+        f"{source}, Table I",
+        f"{where}: BPLS practically matches the best competitor in test (within {100 * BAND:g} points).",
+        verdict_of(holds),
+        "; ".join(figures),
+        ", ".join(behind),
+    )
+
+
+def speed_claims(source: str, where: str, pairs: Pairs) -> list[Claim]:
+    """Compare the processor's seconds of an epoch, for every minibatch of the competitors."""
+    found = []
+    batches = sorted({record.case["batch"] for _, others in pairs.values() for record in others})
+    for batch in batches:
+        ratios, figures = [], []
+        for name, (own, others) in pairs.items():
+            group = [record for record in others if record.case["batch"] == batch]
+            if group:
+                ratios.append(per_epoch(group) / per_epoch(own))
+                figures.append(
+                    f"{name}: {per_epoch(own):.3g} s against {per_epoch(group):.3g} s, {ratios[-1]:.1f} times"
+                )
+        holds = [ratio >= 1000.0 for ratio in ratios]
+        verdict = "reproduced" if all(holds) else "partly" if max(ratios) >= 10.0 else "not"
+        found.append(
+            Claim(
+                f"{source}, Table II",
+                f"{where}: an epoch of BPLS is more than 1000 times faster than of its competitors (batch {batch}).",
+                verdict,
+                "; ".join(figures),
+                "" if verdict == "reproduced" else "the competitors' printed seconds are those of a slow program",
+            )
+        )
+    return found
+
+
+def interval(printed: str) -> tuple[float, float] | None:
+    """Return what a printed accuracy allows: "0.9", "0.2 to 0.6", "at most 0.5"; None where there is none, "-"."""
+    if printed.strip() == "-":
+        return None
+    if "at most" in printed:
+        return 0.0, float(printed.replace("at most", ""))
+    ends = [float(part) for part in printed.split(" to ")]
+    return ends[0], ends[-1]
+
+
+def printed_claim(source: str, what: str, cells: Mapping[str, tuple[str, float]], tolerance: float) -> Claim:
+    """Compare means with the specification's, printed as in `interval`; cells are keyed by what they are."""
+    off = {}
+    for name, (printed, measured) in cells.items():
+        allowed = interval(printed)
+        if allowed is not None:
+            off[name] = max(allowed[0] - measured, measured - allowed[1], 0.0)
+    outside = {name: value for name, value in off.items() if value > tolerance}
+    share = 1.0 - len(outside) / len(off)
+    return Claim(
+        source,
+        f"{what}: means within {tolerance:g} of the specification's.",
+        "reproduced" if not outside else "partly" if share >= 0.5 else "not",
+        f"{len(off) - len(outside)} of {len(off)}; largest difference {max(off.values()):.3f}",
+        "; ".join(f"{name} {cells[name][1]:.3f}, printed {cells[name][0]}" for name in outside),
+    )
