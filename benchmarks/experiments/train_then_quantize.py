@@ -1,6 +1,6 @@
 """Train by any system, quantize by the semidefinite program: what is lost, and what it costs.
 
-Each classifier of `qsdp.baselines` at its own defaults, but for 20 hidden units where it has hidden layers; then
+Each classifier of `qsdp.baselines` at its own defaults, but for one hidden layer of 20 units where it has any; then
 `quantize`, which matches every layer by a network of binary weights on the training rows. Beside them logistic
 regression, whose linear scores are matched the same way, and the relaxation's own network (`QuantizedNetworkClassifier`
 at the same number of neurons, beta chosen by cross-validation). Five stratified splits of 25 %, standardised.
@@ -27,13 +27,13 @@ from qsdp.datasets import load_bundled
 SETS = ("iris", "wine", "breast-cancer-wisconsin")
 HIDDEN = 20
 SYSTEMS = {
-    "backpropagation": ("BackpropClassifier", {}),
+    "backpropagation": ("BackpropClassifier", {"n_neurons": HIDDEN}),
     "ReLU": ("ReLUNetworkClassifier", {"n_neurons": HIDDEN}),
     "quadratic logistic regression": ("QuadraticLogisticRegression", {}),
-    "quadratic network": ("QuadraticNetworkClassifier", {}),
-    "ReLinear": ("ReLinearClassifier", {}),
-    "BPLS": ("BPLSClassifier", {}),
-    "RLS": ("RLSNetworkClassifier", {}),
+    "quadratic network": ("QuadraticNetworkClassifier", {"hidden_layers": (("linear", HIDDEN),)}),
+    "ReLinear": ("ReLinearClassifier", {"hidden_widths": (HIDDEN,)}),
+    "BPLS": ("BPLSClassifier", {"hidden": HIDDEN}),
+    "RLS": ("RLSNetworkClassifier", {"hidden": HIDDEN}),
 }
 OTHERS = ("logistic regression", "straight-through", "relaxation")
 VARIANTS = {"sampled 500": (500, "none"), "sampled 5000": (5000, "none"), "polished 500": (500, "polish")}
