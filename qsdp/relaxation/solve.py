@@ -26,7 +26,8 @@ __all__ = ["check_callback", "solve_relaxation", "solve_with"]
 _TIGHTENINGS = (1.0, 1e-2, 1e-4)
 _MARGINS = (1.0, 0.3, 0.03)
 
-#: Floating-point operations of a solve up to which it has one thread: planted 2000 x 80 takes 0.8 s with one, 1.3 with two.
+#: Floating-point operations of a solve up to which it has one thread: planted 2000 x 80 takes 0.8 s with one and
+#: 1.3 s with two.
 _SMALL = 5e10
 
 #: Multiple of the tolerance beyond which "auto" tries a second solver, and the iterations it gives that one.
