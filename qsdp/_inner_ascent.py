@@ -9,6 +9,7 @@ import scipy.linalg
 import scipy.sparse.linalg
 
 from qsdp._inner_form import Form
+from qsdp._truncated_newton import Step, newton_step
 from qsdp._validation import FloatArray
 
 __all__ = ["Ascent"]
@@ -92,20 +93,20 @@ class Ascent:
         """
         if self.shrinking and self.gradient < _NEAR:
             self._shrink()
-        direction, decrease = self._direction(interrupted)
-        if decrease <= 0.0:
+        step = self._newton_step(interrupted)
+        gain = 2.0 * step.predicted()
+        if gain <= 0.0:
             return False
         before = (self.Y, self.split, self.G, self.z, self.weights, self.gradient)
         value, gradient = self.value, self.gradient
-        self._move(_unit(self.Y + direction), self.split)
+        self._move(_unit(self.Y + step.direction), self.split)
         noise = _NOISE * float(np.abs(before[3]).sum())
-        ratio = (self.value - value + noise) / (decrease + noise)
-        length = float(np.sqrt(np.einsum("ij,ij->i", direction, direction) @ before[4]))
+        ratio = (self.value - value + noise) / (gain + noise)
         if ratio < 0.25:
-            self.radius = 0.25 * length
-        elif ratio > 0.75 and length > 0.99 * self.radius:
+            self.radius = 0.25 * step.length
+        elif ratio > 0.75 and step.at_boundary:
             self.radius *= 2.0
-        settled = decrease <= noise
+        settled = gain <= noise
         if ratio <= 0.05 or (settled and self.gradient >= gradient):
             self.Y, self.split, self.G, self.z, self.weights, self.gradient = before
             return not settled and self.radius > 1e-12 * float(np.sqrt(self.weights.sum()))
@@ -152,46 +153,25 @@ class Ascent:
             turned = [part @ vectors for part, vectors in zip(parts, kept, strict=True)]
             self._move(_unit(np.hstack(turned)), turned[0].shape[1])
 
-    def _direction(self, interrupted: Callable[[], bool]) -> tuple[FloatArray, float]:
-        """Return a tangent step and what the quadratic model gains by it."""
+    def _newton_step(self, interrupted: Callable[[], bool]) -> Step:
+        """Return a tangent step by the quadratic model of half the value."""
         Y, z, split = self.Y, self.z[:, None], self.split
         inverse = 1.0 / self.weights[:, None]
-        residual = self.G - z * Y
-        step, image = np.zeros_like(Y), np.zeros_like(Y)
-        search = inverse * residual
-        size = float(np.vdot(residual, search))
-        if not size > 0.0:
-            return step, 0.0
-        target = size * min(_SHARE, self.gradient**_POWER) ** 2
-        # Squared lengths in the metric, and the inner product of the step and the search direction.
-        length, mixed, reach = 0.0, 0.0, size
-        edge = self.radius**2
-        first = residual
-        for _ in range(_PRODUCTS):
-            product = self._times(search, split)
+
+        def hessian(direction: FloatArray) -> FloatArray:
+            product = self._times(direction, split)
             product -= np.einsum("ij,ij->i", Y, product)[:, None] * Y
-            product = z * search - product
-            curvature = float(np.vdot(search, product))
-            t = size / curvature if curvature > 0.0 else np.inf
-            if curvature <= 0.0 or length + 2.0 * t * mixed + t * t * reach >= edge:
-                t = (np.sqrt(max(mixed * mixed + reach * (edge - length), 0.0)) - mixed) / reach
-                step += t * search
-                image += t * product
-                break
-            step += t * search
-            image += t * product
-            residual = residual - t * product
-            length += 2.0 * t * mixed + t * t * reach
-            scaled = inverse * residual
-            following = float(np.vdot(residual, scaled))
-            if following <= target or interrupted():
-                break
-            ratio = following / size
-            search = scaled + ratio * search
-            mixed = ratio * (mixed + t * reach)
-            reach = following + ratio * ratio * reach
-            size = following
-        return step, float(2.0 * np.vdot(first, step) - np.vdot(step, image))
+            return z * direction - product
+
+        return newton_step(
+            z * Y - self.G,
+            hessian,
+            lambda residual: inverse * residual,
+            radius=self.radius,
+            accuracy=min(_SHARE, self.gradient**_POWER),
+            most=_PRODUCTS,
+            expired=interrupted,
+        )
 
 
 def _unit(Y: FloatArray) -> FloatArray:

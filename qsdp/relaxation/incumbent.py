@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from qsdp._gap import Gap, relative
 from qsdp._validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.relaxation.evaluation import Evaluation, Ray
+from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution
 
-__all__ = ["Incumbent", "Limits", "Progress"]
+__all__ = ["Incumbent", "Limits", "Progress", "zero_solution"]
 
 #: What is added to the weights z, as a share of their mean, is this share of the gap, between the limits: it loosens
 #: the bound by as much at most, and weights whose small entries are noise come with large gaps.
@@ -70,6 +71,18 @@ class Limits:
     max_iter: int
     time_limit: float | None = None
     callback: Callable[[Progress], object] | None = None
+
+    def after(self, seconds: float) -> Limits:
+        """Return what is left of the limits after so much time."""
+        return self if self.time_limit is None else replace(self, time_limit=max(0.0, self.time_limit - seconds))
+
+
+def zero_solution(instance: Instance, status: str) -> RawSolution:
+    """Return the zero point, which is feasible, for methods that end before they have anything to compare it with."""
+    shape = (instance.n_blocks, instance.size, instance.size)
+    return RawSolution(
+        Z=np.zeros(shape), V=np.zeros(shape), W=np.zeros(shape), z=np.ones(shape[:2]), status=status, iterations=0
+    )
 
 
 class Incumbent:

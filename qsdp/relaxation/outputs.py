@@ -54,11 +54,9 @@ def solve_outputs(
 
     reason = None
     for k, part in enumerate(parts):
-        own = limits
+        own = limits.after(time.perf_counter() - start)
         if limits.callback is not None:
             own = replace(own, callback=_reporting(k, total, limits.callback))
-        if limits.time_limit is not None:
-            own = replace(own, time_limit=max(0.0, limits.time_limit - (time.perf_counter() - start)))
         if reason is not None:
             # What is left keeps its zero point, and the bound that costs nothing.
             own = replace(own, max_iter=0, callback=None)

@@ -15,7 +15,6 @@ from qsdp.relaxation.lowrank import solve_low_rank
 from qsdp.relaxation.solution import RawSolution, Relaxation, finish
 
 SMOOTH = ("squared", "huber", "logistic", "squared_hinge")
-KINKED = ("absolute", "hinge")
 
 
 def data(n: int, d: int, loss: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -36,7 +35,7 @@ def raw_solution(problem: qsdp.TrainingProblem, tol: float = 1e-6, start=None, *
         return stop(progress) if stop else None
 
     instance = Instance.of(problem).normalised()[0]
-    limits = Limits(tol, limits.pop("max_iter", 200), callback=callback, **limits)
+    limits = Limits(tol, limits.pop("max_iter", 500), callback=callback, **limits)
     return solve_low_rank(instance, limits, start), told
 
 
@@ -86,15 +85,6 @@ def test_agrees_with_a_conic_solver(loss, activation):
 def test_more_columns(loss):
     X, y = data(150, 12, loss)
     assert_agrees(qsdp.TrainingProblem(X, y, beta=2.0 if loss == "logistic" else 6.0, loss=loss))
-
-
-@pytest.mark.parametrize("loss", KINKED)
-def test_losses_with_kinks_to_less_accuracy(loss):
-    X, y = data(60, 6, loss)
-    problem = qsdp.TrainingProblem(X, y, beta=1.5, loss=loss)
-    raw, _ = raw_solution(problem, 1e-3)
-    relaxation = assert_certified(problem, raw)
-    assert relaxation.objective <= reference(problem).objective * 1.05
 
 
 def test_to_high_accuracy():
@@ -157,7 +147,7 @@ class TestStops:
         X, y = data(60, 8, loss)
         return qsdp.TrainingProblem(X, y, beta=2.0, loss=loss)
 
-    @pytest.mark.parametrize("loss", ["squared", "logistic", "cross_entropy", "hinge"])
+    @pytest.mark.parametrize("loss", [*SMOOTH, "cross_entropy"])
     @pytest.mark.parametrize("steps", [0, 1, 3, 7])
     def test_iteration_limit(self, steps, loss):
         raw, _ = raw_solution(self.problem(loss), 1e-12, max_iter=steps)

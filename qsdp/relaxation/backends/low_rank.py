@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qsdp.relaxation.backends.base import Settings, own_backend
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.lowrank import operations, solve_low_rank
+from qsdp.relaxation.lowrank import LOSSES, operations, solve_low_rank
 from qsdp.relaxation.solution import RawSolution
 
 _MAX_ITER = 500
@@ -14,10 +14,4 @@ def _solve(instance: Instance, settings: Settings) -> RawSolution:
     return solve_low_rank(instance, settings.limits(_MAX_ITER), settings.start, settings.device)
 
 
-BACKEND = own_backend(
-    "low-rank",
-    _solve,
-    operations,
-    losses=frozenset({"squared", "huber", "squared_hinge", "logistic", "cross_entropy"}),
-    devices=True,
-)
+BACKEND = own_backend("low-rank", _solve, operations, losses=LOSSES, devices=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
 
 from qsdp.lifting import QuadraticMap
-from qsdp.relaxation.incumbent import Incumbent, Limits
+from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.interior.cone import LinAlgError
 from qsdp.relaxation.interior.fits import fit_of
@@ -52,24 +53,32 @@ def solve_interior(
     assert isinstance(instance.map, QuadraticMap)
     kept = reached(instance.map)
     small = instance if np.all(kept) else replace(instance, map=restricted(instance.map, kept))
-    shared = Shared(small, reductions)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        began = time.perf_counter()
+        try:
+            shared = Shared(small, reductions)
+        except KeyboardInterrupt:
+            return zero_solution(instance, "interrupted")
         raw = solve_outputs(
-            small, limits, lambda k, part, own: _solve_part(shared, k, part, own, given_part(start, instance, kept, k))
+            small,
+            limits.after(time.perf_counter() - began),
+            lambda k, part, own: _solve_part(shared, k, part, own, given_part(start, instance, kept, k)),
         )
     return raw if np.all(kept) else expanded(raw, kept)
 
 
 def _solve_part(shared: Shared, k: int, part: Instance, limits: Limits, given: RawSolution | None) -> RawSolution:
-    setting = shared.setting(k, part)
-    incumbent = Incumbent(setting.evaluation, limits)
+    incumbent: Incumbent | None = None
     try:
-        return incumbent.solution(_follow(part, setting, incumbent, given))
+        setting = shared.setting(k, part)
+        incumbent = Incumbent(setting.evaluation, limits)
+        status = _follow(part, setting, incumbent, given)
     except KeyboardInterrupt:
-        return incumbent.solution("interrupted")
+        status = "interrupted"
     except LinAlgError:
         # Numbers at the ends of their range, where not even eigenvalues are found.
-        return incumbent.solution("stalled")
+        status = "stalled"
+    return zero_solution(part, status) if incumbent is None else incumbent.solution(status)
 
 
 def _follow(part: Instance, setting: Setting, incumbent: Incumbent, given: RawSolution | None) -> str:

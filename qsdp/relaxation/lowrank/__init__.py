@@ -16,6 +16,7 @@ from optimal, and columns are added along the eigenvectors that the proof lacks.
 from __future__ import annotations
 
 from qsdp.relaxation.lowrank.cost import operations
+from qsdp.relaxation.lowrank.fit import LOSSES
 from qsdp.relaxation.lowrank.solve import solve_low_rank
 
-__all__ = ["operations", "solve_low_rank"]
+__all__ = ["LOSSES", "operations", "solve_low_rank"]

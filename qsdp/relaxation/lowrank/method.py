@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 
+from qsdp._truncated_newton import newton_step
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.lowrank.factors import Directions, Factors, renewed
-from qsdp.relaxation.lowrank.fit import Fit
 from qsdp.relaxation.lowrank.objective import Objective
 from qsdp.relaxation.lowrank.proof import KnownEvaluation, offer
-from qsdp.relaxation.lowrank.trust import newton_step
 
 __all__ = ["follow"]
 
@@ -35,10 +34,6 @@ _SETTLED, _LESS, _IMPROVEMENT, _IDLE_PROOFS = 0.1, 0.98, 0.05, 8
 _SIZES = (5e-2, 1e-2, 2e-3, 4e-4)
 #: Columns with squares below this share of the gap, relative to the largest, are dropped.
 _NEGLIGIBLE = 1e-3
-#: Envelopes of losses with kinks, as shares of the targets' size: the first, and how much narrower the next one is.
-_FIRST_WIDTH, _NARROWER = 0.3, 4.0
-#: The next one is taken where this one's distance from the loss is more than this share of the gap.
-_ENVELOPE = 0.2
 #: Changes of the objective below this share of it are rounding.
 _ROUNDING = 1e-13
 
@@ -47,8 +42,9 @@ def follow(
     objective: Objective, factors: Factors, incumbent: Incumbent, evaluation: KnownEvaluation, tol: float
 ) -> tuple[str, Factors]:
     """Improve the factors until the incumbent is good enough; return why it ended, and the last factors."""
-    iteration = _Iteration(objective, factors, incumbent, evaluation, tol)
+    iteration: _Iteration | None = None
     try:
+        iteration = _Iteration(objective, factors, incumbent, evaluation, tol)
         status = incumbent.stop(0)
         while status is None:
             if iteration.proof_due():
@@ -62,7 +58,7 @@ def follow(
             status = "optimal" if np.all(incumbent.gaps <= tol) else status
     except KeyboardInterrupt:
         status = "interrupted"
-    return str(status), iteration.point.factors
+    return str(status), factors if iteration is None else iteration.point.factors
 
 
 class _Iteration:
@@ -70,9 +66,6 @@ class _Iteration:
         self, objective: Objective, factors: Factors, incumbent: Incumbent, evaluation: KnownEvaluation, tol: float
     ) -> None:
         self._incumbent, self._evaluation, self._tol = incumbent, evaluation, tol
-        if not objective.fit.loss.smooth:
-            size = math.sqrt(float(np.mean(objective.fit.target**2))) or 1.0
-            objective = _narrowed(objective, _FIRST_WIDTH * size)
         self._objective = objective
         self.point = objective.at(factors)
         self.count, self.since_proof = 0, 1
@@ -111,10 +104,6 @@ class _Iteration:
         if promise < _SETTLED * gap or self._stuck:
             idle = gap > _LESS * gap_before and value > self._proven_value - _IMPROVEMENT * gap * abs(value)
             self._idle = self._idle + 1 if idle else 0
-            fit = self._objective.fit
-            if fit.envelope_error(self.point.prediction) > _ENVELOPE * gap * abs(value):
-                self._objective = _narrowed(self._objective, fit.mu / _NARROWER)
-                self._idle = 0
         self._proven_value = value
         self.exhausted = self._idle >= _IDLE_PROOFS
         self._stuck = False
@@ -140,7 +129,15 @@ class _Iteration:
         promise = self._promise
         most = _SETTLED_PRODUCTS if promise < _SETTLED * self._gap else _MOST_PRODUCTS
         accuracy = min(_ACCURACY, math.sqrt(2.0 * promise))
-        step = newton_step(point, self._radius, accuracy, most, lambda: self._incumbent.expired)
+        step = newton_step(
+            point.gradient,
+            point.hessian,
+            point.precondition,
+            radius=self._radius,
+            accuracy=accuracy,
+            most=most,
+            expired=lambda: self._incumbent.expired,
+        )
         rounding = _ROUNDING * abs(point.value)
         share = 1.0
         for _ in range(_ATTEMPTS):
@@ -159,8 +156,3 @@ class _Iteration:
             self._radius = 0.5 * share * step.length
         elif ratio > _GOOD_RATIO and step.at_boundary:
             self._radius *= 2.5
-
-
-def _narrowed(objective: Objective, mu: float) -> Objective:
-    fit = objective.fit
-    return Objective(objective.data, Fit(fit.loss, fit.target, mu), objective.capacity)

@@ -9,7 +9,7 @@ import numpy as np
 
 from qsdp._validation import FloatArray
 from qsdp.lifting import QuadraticMap
-from qsdp.relaxation.incumbent import Incumbent, Limits
+from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.lowrank.factors import Factors, cold_factors, factors_of
 from qsdp.relaxation.lowrank.fit import Fit
@@ -55,15 +55,19 @@ def solve_low_rank(
     kept = reached(instance.map)
     small = instance if np.all(kept) else replace(instance, map=restricted(instance.map, kept))
     assert isinstance(small.map, QuadraticMap)
-    levels = _levels(small.map)
-    known = [Data(data if rows is None else replace(data, X=data.X[rows]), device) for data, rows in levels]
-    chosen = [rows for _, rows in levels]
+    began = time.perf_counter()
+    try:
+        levels = _levels(small.map)
+        known = [Data(data if rows is None else replace(data, X=data.X[rows]), device) for data, rows in levels]
+        chosen = [rows for _, rows in levels]
+    except KeyboardInterrupt:
+        return zero_solution(instance, "interrupted")
 
     def solve(k: int, part: Instance, own: Limits) -> RawSolution:
         return _solve_part(known, chosen, part, own, given_part(start, instance, kept, k))
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        raw = solve_outputs(small, limits, solve)
+        raw = solve_outputs(small, limits.after(time.perf_counter() - began), solve)
     return raw if np.all(kept) else expanded(raw, kept)
 
 
@@ -110,9 +114,9 @@ def _begun(
     factors = cold_factors(evaluation.adjoints(slope), np.random.default_rng(0))
     if rows is None:
         return factors
-    left = None if limits.time_limit is None else limits.time_limit - (time.perf_counter() - began)
     tol = max(limits.tol, _SAMPLE_GAP)
-    incumbent = Incumbent(evaluation, Limits(tol, limits.max_iter, left))
+    left = replace(limits.after(time.perf_counter() - began), tol=tol, callback=None)
+    incumbent = Incumbent(evaluation, left)
     status, factors = follow(_objective(data, instance), factors, incumbent, evaluation, tol)
     if status == "interrupted":
         raise KeyboardInterrupt

@@ -34,7 +34,7 @@ import scipy.linalg
 from qsdp._validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
-from qsdp.relaxation.incumbent import Incumbent, Limits
+from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.solution import RawSolution
@@ -98,16 +98,18 @@ def solve_splitting(
     data = instance.map
     assert isinstance(data, QuadraticMap)
     began = time.perf_counter()
-    data_step, evaluation = _ways(instance, choose_step(instance) if step == "auto" else step, reductions)
-    iteration = _Iteration(instance, data_step, evaluation, start)
-    spent = time.perf_counter() - began
-    if limits.time_limit is not None:
-        limits = replace(limits, time_limit=max(0.0, limits.time_limit - spent))
-    incumbent = Incumbent(evaluation, limits, search=True)
+    incumbent: Incumbent | None = None
     try:
+        data_step, evaluation = _ways(instance, choose_step(instance) if step == "auto" else step, reductions)
+        iteration = _Iteration(instance, data_step, evaluation, start)
+        spent = time.perf_counter() - began
+        limits = limits.after(spent)
+        incumbent = Incumbent(evaluation, limits, search=True)
         status = _run(iteration, incumbent, limits)
     except KeyboardInterrupt:
         status = "interrupted"
+    if incumbent is None:
+        return zero_solution(instance, status)
     solution = incumbent.solution(status)
     return replace(solution, timings={"compile": spent, **solution.timings})
 
