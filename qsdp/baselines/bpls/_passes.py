@@ -32,7 +32,7 @@ def backward_pass(
         Desired pre-activations of the outputs.
     second_solve : bool
         Solve every layer but the first once more on N in place of H (the paper's Algorithm 2, lines 8 and 9); N is
-        taken before it is cut to the activation's range.
+        taken before it is cut to the activation's range, and the rows of a softmax layer are not made to sum to one.
 
     Returns
     -------

@@ -1,0 +1,200 @@
+"""The experiments on least squares: measured, stored, read back, and judged by their records."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qsdp.bench import Claim, Record, Results, run_experiment
+from qsdp.datasets import load_mnist
+from qsdp.exceptions import DatasetError
+
+pytest.importorskip("torch")
+verdicts = pytest.importorskip("benchmarks.experiments._bpls_verdicts", reason="not in the installed package")
+NAMES = ("bpls_bundled", "bpls_digits", "bpls_images", "bpls_linear_toy", "bpls_nonlinear_toy")
+
+
+def experiment(name: str) -> Any:
+    return importlib.import_module(f"benchmarks.experiments.{name}").EXPERIMENT
+
+
+def quick(name: str, folder: Path) -> list[Record]:
+    """Measure the quick cases, and return them as they are read from the file."""
+    results, failures = run_experiment(experiment(name), folder / "found.json", quick=True, verbose=False)
+    assert failures == []
+    stored = Results.load(folder / "found.json")
+    assert stored.version == experiment(name).version
+    cases = experiment(name).cases(True)
+    assert stored.missing(cases) == []
+    assert len(results.records) == len(cases)
+    return stored.of(cases)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("fast", [True, False])
+def test_cases_are_json_and_distinct(name: str, fast: bool) -> None:
+    texts = [json.dumps(case, sort_keys=True) for case in experiment(name).cases(fast)]
+    assert len(set(texts)) == len(texts) > 0
+    assert experiment(name).name == name
+
+
+@pytest.mark.parametrize("name", [*NAMES, "training_costs"])
+def test_reports_of_no_records(name: str) -> None:
+    experiment(name).tables([])
+    assert experiment(name).claims([]) == []
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "bpls_images"])
+def test_quick_run(name: str, tmp_path: Path) -> None:
+    records = quick(name, tmp_path)
+    tables = experiment(name).tables(records)
+    assert any(table.rows for table in tables)
+    assert experiment(name).claims(records)
+    if experiment(name).plot is not None:
+        experiment(name).plot(records, tmp_path / "drawn.png")
+        assert (tmp_path / "drawn.png").stat().st_size > 1000
+
+
+@pytest.mark.usefixtures("uci_available")
+def test_quick_run_of_images(tmp_path: Path) -> None:
+    images = importlib.import_module("benchmarks.experiments.bpls_images")
+    try:
+        load_mnist("test")
+    except DatasetError:
+        pytest.skip("MNIST not found in QSDP_DATA")
+    records = quick("bpls_images", tmp_path)
+    accuracy, seconds, simple, chosen = (table.rows for table in images.tables(records))
+    # Memory is shown where it was measured for that variant, and nowhere else.
+    held = {row[1]: row[-2] for row in seconds if row[1].startswith("BPLS")}
+    measured = {f"BPLS, {record.case['variant']}" for record in images.of(records, "memory")}
+    assert {name for name, value in held.items() if value != "-"} == measured
+    assert set(held) == {f"BPLS, {name}" for name in images.JUDGED} > measured
+    assert len(accuracy) == len(seconds) == 1 + len(simple) == 4
+    assert len(chosen) == 1
+    # Every claim on BPLS names every variant.
+    claims = [claim for claim in images.claims(records) if claim.source != "This comparison"]
+    for claim in claims:
+        judged = [name for name in images.JUDGED if f"{name} " in claim.figures or f"{name}: " in claim.figures]
+        assert judged == list(images.JUDGED[:2] if "competitor" in claim.statement else images.JUDGED)
+    images.plot(records, tmp_path / "drawn.png")
+    assert (tmp_path / "drawn.png").stat().st_size > 1000
+
+
+def test_every_pass_is_in_every_list(tmp_path: Path) -> None:
+    for record in quick("bpls_digits", tmp_path):
+        if record.case["part"] in {"rows", "variants"}:
+            found = record.measured
+            lists = [found[name] for name in ("cpu", "curve", "misses", "seconds", "clipped")]
+            assert [len(each) for each in lists] == [found["epochs"]] * 5
+            assert found["curve"][0] == found["initial"]
+            assert found["curve"][-1] == found["final"]
+            # The network that is kept so far never has more training misses than the one before.
+            assert np.all(np.diff([train for train, _ in found["curve"]]) >= 0.0)
+
+
+# -- verdicts ----------------------------------------------------------------------------------------
+
+
+def digits_records(shift: float) -> list[Record]:
+    """Return the records of a run in which every mean is the specification's, plus a shift."""
+    module = importlib.import_module("benchmarks.experiments.bpls_digits")
+    records = []
+    for case in module.cases(False):
+        if case["part"] == "rows":
+            printed = module.ROWS[case["name"]][1][:3]
+            means = {
+                stage: [float(part) + shift for part in text.split(" / ")]
+                for stage, text in zip(module.STAGES, printed, strict=True)
+            }
+            records.append(Record(case, means, 0.0))
+    return records
+
+
+def claim_on(source: str, claims: list[Claim]) -> Claim:
+    (found,) = [claim for claim in claims if claim.source == source]
+    return found
+
+
+def test_the_specifications_rows_are_judged() -> None:
+    module = importlib.import_module("benchmarks.experiments.bpls_digits")
+    same = claim_on(module.SPECIFICATION, module.claims(digits_records(0.0)))
+    assert (same.verdict, same.figures) == ("reproduced", "42 of 42; largest difference 0.000")
+    other = claim_on(module.SPECIFICATION, module.claims(digits_records(-0.05)))
+    assert other.verdict == "not"
+    assert "sigmoid, relax, final, test 0.897, printed 0.947" in other.why
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [("0.9", (0.9, 0.9)), (" 0.22 to 0.61", (0.22, 0.61)), (" at most 0.55", (0.0, 0.55)), ("- ", None)],
+)
+def test_printed_accuracies(printed: str, expected: tuple[float, float] | None) -> None:
+    assert verdicts.interval(printed) == expected
+
+
+def test_verdict_by_share() -> None:
+    cells = {"a": ("0.9", 0.9), "b": ("at most 0.5", 0.3), "c": ("-", 0.1)}
+    assert verdicts.printed_claim("s", "w", cells, 0.01).verdict == "reproduced"
+    assert verdicts.printed_claim("s", "w", {**cells, "a": ("0.9", 0.8)}, 0.01).verdict == "partly"
+    assert verdicts.printed_claim("s", "w", {"a": ("0.9", 0.8)}, 0.01).verdict == "not"
+
+
+def trained(test: float, cpu: float, **case: Any) -> Record:
+    return Record(case, {"final": [test, test], "best": [test, test], "cpu": [cpu, cpu]}, 0.0)
+
+
+def test_match_and_speed_are_of_every_variant() -> None:
+    rival = trained(0.95, 2.0, optimizer="Adam", rate=1e-3, batch=1, epochs=40)
+    weak = trained(0.80, 2.0, optimizer="SGD", rate=1e-3, batch=1, epochs=40)
+    good, bad = trained(0.94, 1e-3), trained(0.7, 1.0)
+    both = {"one": ([good], [rival, weak]), "two": ([bad], [rival, weak])}
+    match = verdicts.match_claim("Paper", "digits", both)
+    assert (match.verdict, match.why) == ("partly", "two 25.0 points behind")
+    assert "one 94.0 % (1 runs) against 95.0 % (Adam 0.001, batch 1, best of 40 epochs)" in match.figures
+    assert verdicts.match_claim("Paper", "digits", {"one": both["one"]}).verdict == "reproduced"
+    assert verdicts.match_claim("Paper", "digits", {"two": both["two"]}).verdict == "not"
+    (speed,) = verdicts.speed_claims("Paper", "digits", both)
+    assert speed.verdict == "partly"
+    assert "one: 0.001 s against 2 s, 2000.0 times; two: 1 s against 2 s, 2.0 times" in speed.figures
+    assert verdicts.speed_claims("Paper", "digits", {"one": both["one"]})[0].verdict == "reproduced"
+    assert verdicts.speed_claims("Paper", "digits", {"two": both["two"]})[0].verdict == "not"
+
+
+def test_the_choice_by_validation_is_checked() -> None:
+    images = importlib.import_module("benchmarks.experiments.bpls_images")
+
+    def grid(best: dict[str, float]) -> list[Claim]:
+        cases = [case for case in images.cases(False) if case["part"] == "validation" and case["data"] == "mnist"]
+        chosen = [{key: case[key] for key in best} == best for case in cases]
+        records = [trained(0.9 if is_best else 0.8, 1.0, **case) for case, is_best in zip(cases, chosen, strict=True)]
+        assert sum(chosen) == images.GRID_SEEDS
+        return [claim for claim in images.claims(records) if claim.source == "This comparison"]
+
+    assert grid(images.CHOSEN)[0].verdict == "reproduced"
+    assert grid({"ridge": 1e-3, "eps_hidden": 1e-3})[0].verdict == "not"
+
+
+def test_order_of_a_pass() -> None:
+    costs = importlib.import_module("benchmarks.experiments.training_costs")
+
+    def records(power: float) -> list[Record]:
+        return [
+            Record(
+                {"system": "BPLS", "size": [n, d, m], "round": 0},
+                {"epoch_seconds": n * float(m) ** power, "memory": float(n * m)},
+                0.0,
+            )
+            for n, d, m in costs.ORDERS
+        ]
+
+    (claim,) = costs.claims(records(2.0))
+    assert claim.verdict == "reproduced"
+    assert claim.figures.startswith("twice the samples: 2.00 times the seconds, 2.00 times the memory")
+    assert claim.figures.endswith("neurons: 4.00 and 2.00 times")
+    assert costs.claims(records(3.0))[0].verdict == "partly"
+    assert costs.claims(records(2.0)[:2]) == []
