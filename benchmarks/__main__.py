@@ -1,12 +1,14 @@
 """The experiments of this folder: `python -m benchmarks list | run NAME | show NAME | page`, from the repository root.
 
 Each is a file of `benchmarks/experiments/`; what it measured is in `benchmarks/results/NAME.json`, from which tables,
-pictures and `benchmarks/RESULTS.md` are made, never by hand. `run` goes on where an earlier run was stopped.
+pictures and `benchmarks/RESULTS.md` are made, never by hand. `run` goes on where an earlier run was stopped. What an
+older version of an experiment has measured counts as not measured.
 """
 
 from __future__ import annotations
 
 import importlib
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -15,8 +17,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from qsdp.bench import Claim, Experiment, Results, markdown_of, print_report, run_experiment
-from qsdp.bench._report import claims_table
+from qsdp.bench import Experiment, Results, load_results, page_of, print_report, run_experiment
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
@@ -47,14 +48,20 @@ def chosen(wanted: list[str]) -> list[Experiment]:
     return [experiment_of(name) for name in (names() if wanted == ["all"] else wanted)]
 
 
+def stored(folder: Path) -> list[tuple[Experiment, Results, Path]]:
+    """Return all experiments, what is measured of each, and where."""
+    paths = [(experiment, folder / f"{experiment.name}.json") for experiment in chosen(["all"])]
+    return [(experiment, load_results(experiment, path), path) for experiment, path in paths]
+
+
 @app.command("list")
-def list_() -> None:
+def list_(out: Out = None) -> None:
     """Name the experiments, and how much of each is measured."""
-    for experiment in chosen(["all"]):
-        path = HERE / "results" / f"{experiment.name}.json"
-        cases = list(experiment.cases(False))
-        done = len(Results.load(path).of(cases)) if path.is_file() else 0
-        console.print(f"{experiment.name:28} {done:5d} of {len(cases):5d}  {experiment.title}", highlight=False)
+    for experiment, results, _ in stored(out or HERE / "results"):
+        cases = list(experiment.cases(results.quick))
+        done = f"{len(results.of(cases)):5d} of {len(cases):5d}"
+        notes = " (quick)" * results.quick + f" ({results.outdated} of another version)" * bool(results.outdated)
+        console.print(f"{experiment.name:28} {done}  {experiment.title}{notes}", highlight=False)
 
 
 @app.command()
@@ -62,7 +69,7 @@ def run(
     experiments: Names,
     quick: Annotated[bool, typer.Option("--quick", help="Few, small cases; into a folder of its own.")] = False,
     jobs: Annotated[int, typer.Option(help="Cases at a time.")] = 1,
-    backend: Annotated[str | None, typer.Option(help="joblib back end.")] = None,
+    backend: Annotated[str | None, typer.Option(help="Of joblib: loky, threading, multiprocessing, dask, ray.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Measure at most as many cases.")] = None,
     out: Out = None,
 ) -> None:
@@ -79,6 +86,8 @@ def run(
         for case, message in failures:
             console.print(f"[red]failed[/red] {case}: {message}", highlight=False)
             failed = True
+        if results.interrupted:
+            raise typer.Exit(130)
     if failed:
         raise typer.Exit(1)
 
@@ -88,7 +97,7 @@ def show(experiments: Names, out: Out = None) -> None:
     """Print tables and claims of what was measured, and draw its picture; measures nothing."""
     for experiment in chosen(experiments):
         path = (out or HERE / "results") / f"{experiment.name}.json"
-        results = Results.load(path)
+        results = load_results(experiment, path)
         print_report(experiment, results, console)
         draw(experiment, results, path)
 
@@ -97,40 +106,38 @@ def show(experiments: Names, out: Out = None) -> None:
 def page(out: Out = None) -> None:
     """Write RESULTS.md: every claim with its verdict, then every experiment's tables and pictures."""
     folder = out or HERE / "results"
-    claims: list[Claim] = []
-    parts: list[str] = []
-    for experiment in chosen(["all"]):
-        path = folder / f"{experiment.name}.json"
-        if not path.is_file():
-            continue
-        results = Results.load(path)
-        picture = draw(experiment, results, path)
-        parts.append(markdown_of(experiment, results, picture and f"{folder.name}/{picture.name}"))
-        claims += experiment.claims(results.of(list(experiment.cases(results.quick))))
-    counts = ", ".join(
-        f"{sum(claim.verdict == verdict for claim in claims)} {verdict}"
-        for verdict in ("reproduced", "partly", "not", "not measured")
-    )
-    head = (
-        "# Results\n\nMade by `python -m benchmarks page` from the files in `results/`, nothing by hand."
-        f"\n\n## Claims\n\n{counts}.\n\n{claims_table(claims)}\n"
-    )
+    for experiment, results, path in stored(folder):
+        draw(experiment, results, path)
     target = folder.parent / "RESULTS.md"
-    target.write_text("\n".join([head, *parts]), encoding="utf-8")
-    console.print(f"{target}: {len(parts)} experiments, {counts}", highlight=False)
+    target.write_text(page_text(folder), encoding="utf-8")
+    console.print(f"{target}: {len(names())} experiments", highlight=False)
+
+
+def page_text(folder: Path) -> str:
+    """Return the page of the results in a folder, with the pictures that it has."""
+    measured = []
+    for experiment, results, path in stored(folder):
+        picture = path.with_suffix(".png")
+        measured.append((experiment, results, f"{folder.name}/{picture.name}" if picture.is_file() else None))
+    return page_of(measured, "Made by `python -m benchmarks page` from the files in `results/`, nothing by hand.")
 
 
 def draw(experiment: Experiment, results: Results, path: Path) -> Path | None:
-    """Draw the experiment's picture beside its file, if it has one."""
-    records = results.of(list(experiment.cases(results.quick)))
-    if experiment.plot is None or not records:
-        return None
-    import matplotlib
-
-    matplotlib.use("Agg")
+    """Draw the experiment's picture beside its file, and return it; one that is not drawn any more is removed."""
     picture = path.with_suffix(".png")
-    experiment.plot(records, picture)
-    return picture
+    records = results.of(list(experiment.cases(results.quick)))
+    with tempfile.TemporaryDirectory() as folder:
+        drawn = Path(folder) / picture.name
+        if experiment.plot is not None and records:
+            import matplotlib
+
+            matplotlib.use("Agg")
+            experiment.plot(records, drawn)
+        if drawn.is_file():
+            shutil.move(drawn, picture)
+            return picture
+    picture.unlink(missing_ok=True)
+    return None
 
 
 if __name__ == "__main__":

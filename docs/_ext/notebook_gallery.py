@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[2] / "notebooks"
 
 PAGE = """# Notebooks
 
-Each tells one story with real data and ends in something to change. They run in under three minutes altogether, with
+Each tells one story with real data and ends in something to change. They run within five minutes altogether, with
 `pip install -e ".[notebooks]"` and any Jupyter; the outputs shown here are those of the repository. Sliders resample
 a solution and never solve again. They need a running kernel; the picture above each of them is what they draw.
 

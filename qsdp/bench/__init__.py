@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from qsdp.bench._experiment import VERDICTS, Claim, Experiment, Record, Table
-from qsdp.bench._report import markdown_of, print_report
-from qsdp.bench._results import Results, describe_machine
+from qsdp.bench._report import claims_of, markdown_of, page_of, print_report
+from qsdp.bench._results import Results, describe_machine, load_results
 from qsdp.bench._runner import run_experiment
 
 __all__ = [
@@ -14,8 +14,11 @@ __all__ = [
     "Record",
     "Results",
     "Table",
+    "claims_of",
     "describe_machine",
+    "load_results",
     "markdown_of",
+    "page_of",
     "print_report",
     "run_experiment",
 ]

@@ -71,6 +71,8 @@ class Claim:
         The measurements behind the verdict.
     why : str
         Why not, or only partly.
+    so_far : str
+        How many of the experiment's cases are behind the verdict, where not all are: `claims_of` says so.
     """
 
     source: str
@@ -78,11 +80,17 @@ class Claim:
     verdict: str
     figures: str
     why: str = ""
+    so_far: str = ""
 
     def __post_init__(self) -> None:
         check_choice("verdict", self.verdict, VERDICTS)
         if self.verdict in {"partly", "not", "not measured"} and not self.why:
             raise InvalidInputError(f"a claim with verdict {self.verdict!r} must say why; {self.statement!r} does not")
+
+    @property
+    def judged(self) -> str:
+        """The verdict, with how many cases are behind it where not all are."""
+        return f"{self.verdict} ({self.so_far})" if self.so_far else self.verdict
 
 
 def _no_claims(records: Sequence[Record]) -> list[Claim]:
@@ -109,9 +117,10 @@ class Experiment:
     version : int
         Raised when measurements of before are no longer comparable; those are dropped then.
     claims : callable, optional
-        ``claims(records)`` returns claims with verdicts computed from the records.
+        ``claims(records)`` returns claims with verdicts computed from the records; without records, every claim there
+        will be as "not measured".
     plot : callable, optional
-        ``plot(records, path)`` draws a picture.
+        ``plot(records, path)`` draws a picture, or none of records that are too few for one.
     extra : dict
         Anything that belongs to the report, as text by heading.
     """

@@ -1,56 +1,91 @@
-"""Tables and claims of an experiment, on the terminal and as markdown."""
+"""Tables and claims of an experiment, on the terminal and as markdown; and a page of many experiments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from qsdp.bench._experiment import Claim, Experiment, Record
+from qsdp.bench._experiment import VERDICTS, Claim, Experiment, Record, Table
 from qsdp.bench._results import Results
 
-__all__ = ["markdown_of", "markdown_table", "print_report"]
+__all__ = ["claims_of", "markdown_of", "markdown_table", "page_of", "print_report"]
+
+
+def claims_of(experiment: Experiment, results: Results) -> list[Claim]:
+    """Return the claims of an experiment; what is said before all cases are measured, says how many are."""
+    records = _records(experiment, results)
+    total = len(experiment.cases(results.quick))
+    claims = list(experiment.claims(records))
+    if len(records) == total:
+        return claims
+    so_far = f"{len(records)} of {total} cases so far"
+    return [claim if claim.verdict == "not measured" else replace(claim, so_far=so_far) for claim in claims]
 
 
 def print_report(experiment: Experiment, results: Results, console: Console | None = None) -> None:
     """Print tables, claims and footing."""
     console = console or Console()
-    records = _records(experiment, results)
-    for table in experiment.tables(records):
+    for table in _tables(experiment, results):
         drawn = RichTable(title=table.title, caption=table.note or None)
         for number, heading in enumerate(table.headings):
             drawn.add_column(heading, justify="left" if number == 0 else "right")
         for row in table.rows:
             drawn.add_row(*row)
         console.print(drawn)
-    for claim in experiment.claims(records):
+    for claim in claims_of(experiment, results):
         why = f" ({claim.why})" if claim.why else ""
-        console.print(f"{claim.verdict:12} {claim.source}: {claim.statement} {claim.figures}{why}", highlight=False)
+        console.print(f"{claim.judged:12} {claim.source}: {claim.statement} {claim.figures}{why}", highlight=False)
     console.print(footing(experiment, results), style="dim", highlight=False)
 
 
 def markdown_of(experiment: Experiment, results: Results, picture: str | None = None) -> str:
     """Return the same as markdown, with a link to a picture."""
-    records = _records(experiment, results)
     parts = [f"## {experiment.title}", f"*{experiment.source}.* {footing(experiment, results)}"]
     if picture is not None:
         parts.append(f"![{experiment.title}]({picture})")
-    for table in experiment.tables(records):
+    for table in _tables(experiment, results):
         parts.append(f"**{table.title}**")
         parts.append(markdown_table(table.headings, table.rows))
         if table.note:
             parts.append(table.note)
-    claims = experiment.claims(records)
+    claims = claims_of(experiment, results)
     if claims:
         parts.append(claims_table(claims))
     parts += [f"**{heading}.** {text}" for heading, text in experiment.extra.items()]
     return "\n\n".join(parts) + "\n"
 
 
+def page_of(measured: Sequence[tuple[Experiment, Results, str | None]], made_by: str) -> str:
+    """Return a page of experiments: every claim with its verdict, then tables and pictures of each.
+
+    Parameters
+    ----------
+    measured : sequence of (Experiment, Results, str or None)
+        Experiments, also those of which nothing is measured, and where the picture of each is.
+    made_by : str
+        What the page says of where it comes from.
+    """
+    claims = [claim for experiment, results, _ in measured for claim in claims_of(experiment, results)]
+    head = f"# Results\n\n{made_by}\n\n## Claims\n\n{verdicts_of(claims)}.\n\n{claims_table(claims)}\n"
+    return "\n".join([head, *(markdown_of(*one) for one in measured)])
+
+
+def verdicts_of(claims: Sequence[Claim]) -> str:
+    """Return how many claims have each verdict, and how many of those are about fewer than all cases."""
+    counts = []
+    for verdict in VERDICTS:
+        found = [claim for claim in claims if claim.verdict == verdict]
+        early = sum(bool(claim.so_far) for claim in found)
+        counts.append(f"{len(found)} {verdict}" + (f" ({early} of them so far)" if early else ""))
+    return ", ".join(counts)
+
+
 def claims_table(claims: Iterable[Claim]) -> str:
     """Return claims as a markdown table."""
-    rows = [(claim.source, claim.statement, claim.verdict, claim.figures, claim.why) for claim in claims]
+    rows = [(claim.source, claim.statement, claim.judged, claim.figures, claim.why) for claim in claims]
     return markdown_table(("source", "claim", "verdict", "measured", "why"), rows)
 
 
@@ -72,7 +107,15 @@ def footing(experiment: Experiment, results: Results) -> str:
         + f", {machine['date']}"
         for machine in results.machines
     )
-    return f"{count} of {total} cases{' (quick)' if results.quick else ''}. {machines}"
+    outdated = f" {results.outdated} records of another version do not count." if results.outdated else ""
+    measured = f"{count} of {total} cases" if count else f"Not measured yet: none of {total} cases"
+    return f"{measured}{' (quick)' if results.quick else ''}.{outdated} {machines}".rstrip()
+
+
+def _tables(experiment: Experiment, results: Results) -> list[Table]:
+    """Return the tables that have rows; what there is to see without a measurement is no table of this experiment."""
+    records = _records(experiment, results)
+    return [table for table in experiment.tables(records) if table.rows] if records else []
 
 
 def _records(experiment: Experiment, results: Results) -> list[Record]:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from qsdp._files import write_whole
-from qsdp.bench._experiment import Case, Record
+from qsdp.bench._experiment import Case, Experiment, Record
 from qsdp.exceptions import StorageError
 
-__all__ = ["Results", "describe_machine", "key_of"]
+__all__ = ["Results", "describe_machine", "key_of", "load_results"]
 
 _FORMAT = 1
 _PACKAGES = ("qsdp", "numpy", "scipy", "scikit-learn", "cvxpy", "scs", "clarabel", "torch")
@@ -64,6 +64,10 @@ class Results:
     quick : bool
     records : list of Record
     machines : list of dict
+    outdated : int
+        Records of another version that the file has; they are not among `records`, and not stored again.
+    interrupted : bool
+        Whether Ctrl-C ended the run that these come from.
     """
 
     experiment: str
@@ -71,6 +75,8 @@ class Results:
     quick: bool = False
     records: list[Record] = field(default_factory=list)
     machines: list[dict[str, Any]] = field(default_factory=list)
+    outdated: int = 0
+    interrupted: bool = False
 
     @classmethod
     def load(cls, path: Path) -> Results:
@@ -125,6 +131,32 @@ class Results:
         """Return the records of cases, in their order."""
         known = {key_of(record.case): record for record in self.records}
         return [known[key] for key in map(key_of, cases) if key in known]
+
+
+def load_results(experiment: Experiment, path: Path, quick: bool | None = None) -> Results:
+    """Return the records of an experiment, as it is now, that a file has; none if there is no file.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    path : Path
+    quick : bool, optional
+        Whether those of a quick run are wanted, or of a full one; by default, those that the file has.
+
+    Raises
+    ------
+    StorageError
+        The file is damaged, of a later format, or of another experiment.
+    """
+    if not path.is_file():
+        return Results(experiment.name, experiment.version, bool(quick))
+    results = Results.load(path)
+    if results.experiment != experiment.name:
+        raise StorageError(f"{path} holds results of {results.experiment!r}, not of {experiment.name!r}")
+    if results.version != experiment.version:
+        kept = results.quick if quick is None else quick
+        return Results(experiment.name, experiment.version, kept, outdated=len(results.records))
+    return results if quick in (None, results.quick) else Results(experiment.name, experiment.version, bool(quick))
 
 
 def _plain(value: Any) -> Any:

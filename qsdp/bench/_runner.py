@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, delayed
+from joblib import delayed
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from qsdp._validation import check_jobs, warn
+from qsdp.bench._backends import check_backend, in_parallel
 from qsdp.bench._experiment import Case, Experiment, Record
-from qsdp.bench._results import Results
-from qsdp.exceptions import StorageError
+from qsdp.bench._results import Results, load_results
 
 __all__ = ["run_experiment"]
 
 #: Seconds between two writes of the file.
 _INTERVAL = 2.0
+
+#: A case, what it measured or the error it raised, and seconds.
+Answer = tuple[Case, dict[str, Any] | str, float]
 
 
 def run_experiment(
@@ -44,7 +47,8 @@ def run_experiment(
     n_jobs : int, optional
         Cases measured at a time.
     backend : str, optional
-        Of joblib: "loky", "threading", or one that was registered, such as "dask" or "ray".
+        Of joblib: "loky" (by default), "threading" or "multiprocessing"; "dask" and "ray", where they are installed; or
+        one that the caller has given a name by ``joblib.register_parallel_backend``.
     verbose : bool, default=True
         Show a progress bar.
     limit : int, optional
@@ -56,13 +60,25 @@ def run_experiment(
     failures : list of (case, message)
         Cases that raised an error; they have no record and are tried again by the next run.
 
+    Raises
+    ------
+    InvalidInputError
+        `n_jobs` is zero, or nobody knows the back end.
+    StorageError
+        The file is damaged, or of another experiment.
+
     Notes
     -----
-    Ctrl-C keeps the records of the cases that were finished.
+    Ctrl-C keeps the records of the cases that were finished, with a warning; `interrupted` of the results is true then.
+
+    "dask" asks the client that there is, or else makes one: of the scheduler that Dask's configuration names
+    (``DASK_SCHEDULER_ADDRESS``), or of workers on this machine. Where a back end hands over nothing before all of its
+    work is done ("multiprocessing"), it is given as many cases at a time as there are jobs, so that little is lost.
     """
     check_jobs(n_jobs)
+    check_backend(backend)
     cases = list(experiment.cases(quick))
-    results = _earlier(experiment, path, quick)
+    results = load_results(experiment, path, quick)
     missing = results.missing(cases)[:limit]
     machine = results.add_machine() if missing else 0
     failures: list[tuple[Case, str]] = []
@@ -77,6 +93,7 @@ def run_experiment(
                 results.save(path)
                 written = time.monotonic()
     except KeyboardInterrupt:
+        results.interrupted = True
         warn(f"interrupted: {len(results.of(cases))} of {len(cases)} cases are in {path}; run again to go on")
     finally:
         if missing:
@@ -84,33 +101,20 @@ def run_experiment(
     return results, failures
 
 
-def _earlier(experiment: Experiment, path: Path, quick: bool) -> Results:
-    """Return the records of this version, or none."""
-    if not path.is_file():
-        return Results(experiment.name, experiment.version, quick)
-    results = Results.load(path)
-    if results.experiment != experiment.name:
-        raise StorageError(f"{path} holds results of {results.experiment!r}, not of {experiment.name!r}")
-    if results.version != experiment.version or results.quick != quick:
-        return Results(experiment.name, experiment.version, quick)
-    return results
-
-
 def _measured(
     experiment: Experiment, cases: list[Case], n_jobs: int | None, backend: str | None, verbose: bool
-) -> Iterable[tuple[Case, dict[str, Any] | str, float]]:
+) -> Iterator[Answer]:
     """Yield case, measurement or error, and seconds, as they are finished."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not verbose) as bar:
         task = bar.add_task(experiment.name, total=len(cases))
-        calls = (delayed(_measure)(experiment.run, case) for case in cases)
-        for answer in Parallel(n_jobs=n_jobs, backend=backend, return_as="generator_unordered")(calls):
+        for answer in in_parallel([delayed(_measure)(experiment.run, case) for case in cases], n_jobs, backend):
             bar.advance(task)
             yield answer
 
 
-def _measure(run: Any, case: Case) -> tuple[Case, dict[str, Any] | str, float]:
+def _measure(run: Any, case: Case) -> Answer:
     start = time.perf_counter()
     try:
         measured: dict[str, Any] | str = dict(run(case))

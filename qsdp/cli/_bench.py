@@ -27,6 +27,7 @@ def bench(
     suite: Annotated[str, typer.Option(help=" | ".join(_SUITES))] = "uci",
     quick: Annotated[bool, typer.Option("--quick", help="Three small sets, five methods, one split.")] = False,
     jobs: Annotated[int, typer.Option(help="Cases measured at a time, each by one thread.")] = 1,
+    backend: Annotated[str | None, typer.Option(help="Of joblib: loky, threading, multiprocessing, dask, ray.")] = None,
     sets: Annotated[_List, typer.Option(help="Only these, with commas or one an option; all by default.")] = None,
     methods: Annotated[_List, typer.Option(help="Only these, likewise.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Splits of every set; 10 by default.")] = None,
@@ -49,11 +50,11 @@ def bench(
         folder = _folder(out)
         _check_sets(experiment, quick)
     path = folder / f"{suite}{'-quick' if quick else ''}.json"
-    results, failures, interrupted = _run(experiment, path, quick, jobs)
+    results, failures = _run(experiment, path, quick, jobs, backend)
     _report(experiment, results, path)
     for failure in failures:
         say(failure, "red")
-    if interrupted:
+    if results.interrupted:
         raise typer.Exit(130)
     if failures:
         raise typer.Exit(1)
@@ -101,21 +102,19 @@ def _check_sets(experiment: Experiment, quick: bool) -> None:
         load(name)
 
 
-def _run(experiment: Experiment, path: Path, quick: bool, jobs: int) -> tuple[Results, list[str], bool]:
-    """Measure what is missing; return results, failures in a line each, and whether it was interrupted."""
+def _run(experiment: Experiment, path: Path, quick: bool, jobs: int, backend: str | None) -> tuple[Results, list[str]]:
+    """Measure what is missing; return results, and failures in a line each."""
     from qsdp.bench import run_experiment
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results, failed = run_experiment(
-            experiment, path, quick=quick, n_jobs=jobs, verbose=make_console(stderr=True).is_terminal
+            experiment, path, quick=quick, n_jobs=jobs, backend=backend, verbose=make_console(stderr=True).is_terminal
         )
     for warning in caught:
         if issubclass(warning.category, QSDPWarning):
             say(f"Warning: {warning.message}", "yellow")
-    failures = [f"Failed: {case['set']}, {case['method']}, seed {case['seed']}: {message}" for case, message in failed]
-    interrupted = len(results.missing(experiment.cases(quick))) > len(failures)
-    return results, failures, interrupted
+    return results, [f"Failed: {one['set']}, {one['method']}, seed {one['seed']}: {error}" for one, error in failed]
 
 
 def _report(experiment: Experiment, results: Results, path: Path) -> None:

@@ -8,9 +8,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from joblib import register_parallel_backend
+from joblib._parallel_backends import ThreadingBackend
+from joblib.parallel import BACKENDS
 
 from qsdp import QSDPWarning
-from qsdp.bench import Claim, Experiment, Record, Results, Table, markdown_of, run_experiment
+from qsdp.bench import (
+    Claim,
+    Experiment,
+    Record,
+    Results,
+    Table,
+    _backends,
+    claims_of,
+    load_results,
+    markdown_of,
+    run_experiment,
+)
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 
 calls: list[dict[str, Any]] = []
@@ -88,8 +102,10 @@ def test_a_run_goes_on_where_one_was_stopped(tmp_path: Path) -> None:
 def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
     path = tmp_path / "squares.json"
     with pytest.warns(QSDPWarning, match="interrupted: 2 of 6 cases are in"):
-        measure(path, run=run_interrupted)
+        results, _ = measure(path, run=run_interrupted)
+    assert results.interrupted
     assert len(Results.load(path).records) == 2
+    assert not measure(path)[0].interrupted
 
 
 def test_a_failing_case_is_named_and_tried_again(tmp_path: Path) -> None:
@@ -125,11 +141,100 @@ def test_cases_that_are_no_longer_asked_for_stay_but_are_not_reported(tmp_path: 
     assert "2 of 2 cases" in markdown_of(experiment(cases=fewer), results)
 
 
-def test_threads_measure_the_same(tmp_path: Path) -> None:
-    one, _ = measure(tmp_path / "one.json")
-    two, _ = measure(tmp_path / "two.json", n_jobs=2, backend="threading")
-    squares = [[record.measured["square"] for record in results.of(cases(False))] for results in (one, two)]
-    assert squares[0] == squares[1]
+def squares(results: Results) -> list[int]:
+    return [record.measured["square"] for record in results.of(cases(False))]
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
+def test_back_ends_measure_the_same(tmp_path: Path, backend: str) -> None:
+    """Also "multiprocessing", which joblib has no answers of before the last one is there."""
+    results, failures = measure(tmp_path / "two.json", n_jobs=2, backend=backend)
+    assert failures == []
+    assert squares(results) == [1, 1, 1, 4, 4, 4]
+
+
+class LateBackend(ThreadingBackend):
+    """A back end of somebody else that hands over all answers at the end."""
+
+    supports_return_generator = False
+    made = 0
+
+    def __init__(self, **options: Any) -> None:
+        LateBackend.made += 1
+        super().__init__(**options)
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> str:
+    register_parallel_backend("late", LateBackend)
+    monkeypatch.setitem(BACKENDS, "late", LateBackend)
+    monkeypatch.setattr(LateBackend, "made", 0)
+    return "late"
+
+
+def test_a_back_end_that_the_caller_registers_is_asked(tmp_path: Path, late: str) -> None:
+    results, failures = measure(tmp_path / "late.json", n_jobs=2, backend=late)
+    assert failures == []
+    assert squares(results) == [1, 1, 1, 4, 4, 4]
+    assert LateBackend.made > 0
+    assert sorted(calls, key=str) == sorted(cases(False), key=str)
+
+
+def test_a_back_end_without_early_answers_loses_little_on_an_interrupt(tmp_path: Path, late: str) -> None:
+    path = tmp_path / "late.json"
+    with pytest.warns(QSDPWarning, match="interrupted"):
+        results, _ = measure(path, run=run_interrupted, n_jobs=1, backend=late)
+    assert results.interrupted
+    assert len(Results.load(path).records) == 2
+
+
+def test_unknown_back_ends_are_refused_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "squares.json"
+    with pytest.raises(InvalidInputError, match=r"backend must be one of joblib's.*got 'telepathy'"):
+        measure(path, backend="telepathy")
+
+    def absent() -> None:
+        raise ModuleNotFoundError("No module named 'ray'")
+
+    monkeypatch.setattr(_backends, "_BROUGHT", {"ray": absent})
+    with pytest.raises(InvalidInputError, match=r"backend 'ray' needs a package that is not installed.*'ray'"):
+        measure(path, backend="ray")
+    assert calls == []
+    assert not path.exists()
+
+
+def test_back_ends_of_other_packages_are_made_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str) -> None:
+    """As "dask" and "ray" are, which joblib does not know by itself."""
+    del BACKENDS[late]
+    monkeypatch.setattr(_backends, "_BROUGHT", {late: lambda: register_parallel_backend(late, LateBackend)})
+    results, _ = measure(tmp_path / "squares.json", backend=late, n_jobs=2)
+    assert squares(results) == [1, 1, 1, 4, 4, 4]
+
+
+def test_claims_from_a_part_of_the_cases_say_so(tmp_path: Path) -> None:
+    path = tmp_path / "squares.json"
+    part, _ = measure(path, limit=4)
+    assert [claim.judged for claim in claims_of(experiment(), part)] == ["reproduced (4 of 6 cases so far)"]
+    assert "| reproduced (4 of 6 cases so far) | 4 |" in markdown_of(experiment(), part)
+    whole, _ = measure(path)
+    assert [claim.judged for claim in claims_of(experiment(), whole)] == ["reproduced"]
+    unsaid = experiment(claims=lambda records: [Claim("Euclid", "primes", "not measured", "", "not yet")])
+    assert [claim.judged for claim in claims_of(unsaid, part)] == ["not measured"]
+
+
+def test_records_of_other_versions_are_counted_but_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "squares.json"
+    assert load_results(experiment(), path).records == []
+    measure(path, quick=True)
+    assert len(load_results(experiment(), path).records) == 2
+    assert load_results(experiment(), path, quick=False).records == []
+    later = load_results(experiment(version=2), path)
+    assert (later.records, later.outdated, later.version) == ([], 2, 2)
+    assert "Not measured yet: none of 2 cases (quick). 2 records of another version" in markdown_of(
+        experiment(version=2), later
+    )
+    with pytest.raises(StorageError, match="not of 'cubes'"):
+        load_results(experiment(name="cubes"), path)
 
 
 def test_files_of_others_and_damaged_ones_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,195 @@
+"""`python -m benchmarks`: list, run, show and page, with small experiments in a folder of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+main = pytest.importorskip("benchmarks.__main__", reason="not in the installed package")
+
+ROOTS = '''
+"""Square roots."""
+
+from benchmarks.experiments.{name} import __name__ as here
+from qsdp.bench import Claim, Experiment, Table
+
+
+def cases(quick):
+    return [{{"n": n}} for n in ((4,) if quick else (4, 9, 16))]
+
+
+def run(case):
+    if case["n"] == {stops_at}:
+        raise KeyboardInterrupt
+    if case["n"] == {fails_at}:
+        raise ValueError("no root")
+    return {{"root": case["n"] ** 0.5}}
+
+
+def tables(records):
+    return [Table("Roots", ["n", "root"], [[str(r.case["n"]), str(r.measured["root"])] for r in records])]
+
+
+def claims(records):
+    if not records:
+        return [Claim("Heron", "roots are exact", "not measured", "", "nothing is measured yet")]
+    return [Claim("Heron", "roots are exact", "reproduced", f"{{len(records)}} roots")]
+
+
+def plot(records, path):
+    if len(records) > 1:
+        path.write_bytes(b"picture of %d" % len(records))
+
+
+EXPERIMENT = Experiment(
+    name="{name}", title="Roots of {name}", source="Heron", version={version},
+    cases=cases, run=run, tables=tables, claims=claims, plot=plot,
+)
+'''
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that writes an experiment into the folder that the program looks into."""
+    import benchmarks.experiments
+
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    monkeypatch.setattr(main, "HERE", tmp_path)
+    monkeypatch.setattr(benchmarks.experiments, "__path__", [str(folder)])
+
+    def written(name: str = "heron", version: int = 1, stops_at: int = 0, fails_at: int = 0) -> None:
+        path = folder / f"{name}.py"
+        path.write_text(ROOTS.format(name=name, version=version, stops_at=stops_at, fails_at=fails_at))
+        # Files that are as old and as large as those they replace are not read again.
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime + len(sys.modules)))
+        monkeypatch.delitem(sys.modules, f"benchmarks.experiments.{name}", raising=False)
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return written
+
+
+def call(*arguments: Any) -> tuple[int, str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(main.console, "file", None)
+        result = CliRunner().invoke(main.app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, " ".join(result.output.split())
+
+
+def measured(path: Path) -> list[int]:
+    return [record["case"]["n"] for record in json.loads(path.read_text())["records"]]
+
+
+def test_run_measures_reports_and_draws(write: Callable[..., None], tmp_path: Path) -> None:
+    write()
+    code, output = call("run", "heron")
+    assert code == 0
+    assert "3 of 3 cases" in output
+    assert "reproduced Heron: roots are exact 3 roots" in output
+    assert measured(tmp_path / "results" / "heron.json") == [4, 9, 16]
+    assert (tmp_path / "results" / "heron.png").read_bytes() == b"picture of 3"
+
+
+def test_run_quick_leaves_the_results_alone(write: Callable[..., None], tmp_path: Path) -> None:
+    write()
+    assert "1 of 1 cases (quick)" in call("run", "heron", "--quick", "--out", tmp_path / "elsewhere")[1]
+    assert measured(tmp_path / "elsewhere" / "heron.json") == [4]
+    assert not (tmp_path / "elsewhere" / "heron.png").exists()
+    assert not (tmp_path / "results").exists()
+
+
+def test_an_interrupt_ends_all_of_the_run(write: Callable[..., None], tmp_path: Path) -> None:
+    write("first", stops_at=9)
+    write("second")
+    with pytest.warns(match="interrupted: 1 of 3 cases"):
+        code, output = call("run", "all")
+    assert code == 130
+    assert "reproduced (1 of 3 cases so far) Heron" in output
+    assert measured(tmp_path / "results" / "first.json") == [4]
+    assert not (tmp_path / "results" / "second.json").exists()
+
+
+def test_a_failed_case_is_named_and_the_others_go_on(write: Callable[..., None], tmp_path: Path) -> None:
+    write("first", fails_at=9)
+    write("second")
+    code, output = call("run", "all")
+    assert code == 1
+    assert "failed {'n': 9}: ValueError: no root" in output
+    assert measured(tmp_path / "results" / "first.json") == [4, 16]
+    assert measured(tmp_path / "results" / "second.json") == [4, 9, 16]
+
+
+def test_list_show_and_page_of_what_is_measured_in_part_or_not_at_all(
+    write: Callable[..., None], tmp_path: Path
+) -> None:
+    write("begun")
+    write("none")
+    call("run", "begun", "--limit", 2)
+    listed = call("list")[1]
+    assert "begun 2 of 3 Roots of begun" in listed
+    assert "none 0 of 3 Roots of none" in listed
+    shown = call("show", "all")[1]
+    assert "reproduced (2 of 3 cases so far) Heron: roots are exact 2 roots" in shown
+    assert "not measured Heron: roots are exact (nothing is measured yet)" in shown
+    code, output = call("page")
+    assert code == 0
+    assert "RESULTS.md: 2 experiments" in output
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert "1 reproduced (1 of them so far), 0 partly, 0 not, 1 not measured." in text
+    assert "| Heron | roots are exact | reproduced (2 of 3 cases so far) | 2 roots |  |" in text
+    assert "![Roots of begun](results/begun.png)" in text
+    assert "## Roots of none\n\n*Heron.* Not measured yet: none of 3 cases.\n\n| source |" in text
+    assert "none.png" not in text
+    assert text == main.page_text(tmp_path / "results")
+
+
+def test_records_of_another_version_are_not_reported(write: Callable[..., None], tmp_path: Path) -> None:
+    write()
+    call("run", "heron")
+    write(version=2)
+    assert "heron 0 of 3 Roots of heron (3 of another version)" in call("list")[1]
+    assert "not measured Heron" in call("show", "heron")[1]
+    call("page")
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert "Not measured yet: none of 3 cases. 3 records of another version do not count." in text
+    assert not (tmp_path / "results" / "heron.png").exists()
+    assert "heron.png" not in text
+    assert measured(tmp_path / "results" / "heron.json") == [4, 9, 16]
+
+
+def test_a_picture_that_is_not_drawn_any_more_is_not_shown(write: Callable[..., None], tmp_path: Path) -> None:
+    write()
+    call("run", "heron", "--limit", 1)
+    picture = tmp_path / "results" / "heron.png"
+    picture.write_bytes(b"of long ago")
+    call("page")
+    assert not picture.exists()
+    assert "heron.png" not in (tmp_path / "RESULTS.md").read_text()
+
+
+def test_unknown_experiments_and_back_ends_are_refused(write: Callable[..., None], tmp_path: Path) -> None:
+    write()
+    code, output = call("run", "herod")
+    assert code == 2
+    assert "'herod' is none of heron" in output
+    with pytest.raises(main.QSDPError, match=r"backend must be one of joblib's.*'telepathy'"):
+        call("run", "heron", "--backend", "telepathy")
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_page_of_results_is_what_the_files_say() -> None:
+    """`python -m benchmarks page` was run after the last measurement, and after the last change of what is said."""
+    page = main.HERE / "RESULTS.md"
+    if not page.is_file():
+        pytest.skip("no results here")
+    made = main.page_text(main.HERE / "results")
+    assert made == page.read_text(encoding="utf-8"), "benchmarks/RESULTS.md is old: run `python -m benchmarks page`"
