@@ -1,4 +1,4 @@
-"""SCS, the splitting conic solver: the default, a first-order method for moderate accuracy."""
+"""SCS, the splitting conic solver: a first-order method for moderate accuracy."""
 
 from __future__ import annotations
 
