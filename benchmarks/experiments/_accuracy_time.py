@@ -186,7 +186,7 @@ def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[dict[st
     method = case["method"]
     makes = roundings(case, X)
     # PyTorch loads parts of itself with the first optimiser.
-    model_of({**case, "epochs": 1, "m": 2}).fit(X, y)
+    model_of({**case, "epochs": 1, "m": 8}).fit(X, y)
 
     def scorer(make: Callable[[Any], tuple[Predict, Any]]) -> Callable[[Any, np.ndarray, np.ndarray], float]:
         return lambda model, rows, labels: accuracy(make(model)[0](rows), labels)
