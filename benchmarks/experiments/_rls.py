@@ -22,8 +22,14 @@ SPECIFICATION = "prototype of the specification, B.13"
 #: Epochs that records keep, from 1.
 EPOCHS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 60, 80, 100, 120, 150)
 
+#: Shares of the eigenvalues of P at which records keep them.
+QUANTILES = (0.0, 0.01, 0.1, 0.5, 1.0)
 
-def digits(scale: str = "unit") -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+#: The paper's additions: momentum, L1 term, both.
+SIGNS = ("+M", "+R", "+M+R")
+
+
+def digits_split(scale: str = "unit") -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return ``X, X_test, y, y_test`` of scikit-learn's digits, 1437 / 360, pixels in [0, 1] unless scaled."""
     X, y = load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X / 16.0, y, test_size=360, stratify=y, random_state=0)
@@ -61,7 +67,7 @@ def perceptron(*sizes: int) -> Callable[[], Any]:
 
 
 def measure(make_model: Callable[[], Any], data: Any, method: str, **options: Any) -> dict[str, Any]:
-    """Train by one thread; return curves, seconds an epoch, and the numbers that network and optimiser keep."""
+    """Train by one thread; return curves, the processor's seconds, and the numbers that network and optimiser keep."""
     import torch
 
     from qsdp.baselines.rls import METHODS, train_network
@@ -83,7 +89,18 @@ def measure(make_model: Callable[[], Any], data: Any, method: str, **options: An
     return summary(history) | {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "state": state_size(optimizer),
+        "eigenvalues": eigenvalues(optimizer),
     }
+
+
+def eigenvalues(optimizer: Any) -> list[float] | None:
+    """Return `QUANTILES` of the eigenvalues of the first map's P; None where there is none, or not a finite one."""
+    import torch
+
+    P = optimizer.state.get(optimizer.param_groups[0]["params"][0], {}).get("P")
+    if P is None or not bool(torch.isfinite(P).all()):
+        return None
+    return [_rounded(float(value)) for value in np.quantile(np.linalg.eigvalsh(P.double().numpy()), QUANTILES)]
 
 
 def state_size(optimizer: Any) -> int:
@@ -101,14 +118,20 @@ def state_size(optimizer: Any) -> int:
 
 
 def summary(history: Any) -> dict[str, Any]:
-    """Return a history at `EPOCHS`; what was not reached is None."""
+    """Return a history at `EPOCHS` that were reached; seconds are those since the first epoch's start."""
     reached = [epoch for epoch in EPOCHS if epoch <= history.n_epochs]
-    curves = {"test": history.extra.get("test", []), "train": history.score, "loss": history.loss}
+    seconds = history.extra.get("cpu_seconds", [])
+    curves = {
+        "test": history.extra.get("test", []),
+        "train": history.score,
+        "loss": history.loss,
+        "cpu_seconds": list(itertools.accumulate(seconds)),
+    }
     return {
         **{name: {str(epoch): _rounded(curve[epoch - 1]) for epoch in reached} for name, curve in curves.items()},
         "best": max(curves["test"], default=None),
         "diverged": history.diverged,
-        "seconds_per_epoch": float(np.median(history.seconds)) if history.seconds else None,
+        "cpu_seconds_per_epoch": float(np.median(seconds)) if seconds else None,
     }
 
 
@@ -130,6 +153,17 @@ def at(records: Iterable[Record], name: str, epoch: int) -> np.ndarray:
 def best(records: Iterable[Record]) -> np.ndarray:
     """Return the best test scores over all epochs, over repetitions."""
     return np.array([_number(record.measured["best"]) for record in records])
+
+
+def mean_at(records: Iterable[Record], name: str, epoch: int) -> float:
+    """Return a curve's mean at an epoch; what diverged is worth a guess, and an infinite loss."""
+    return float(np.nan_to_num(at(records, name, epoch), nan=math.inf if name == "loss" else 0.1).mean())
+
+
+def epoch_seconds(records: Iterable[Record]) -> float:
+    """Return the processor's seconds of an epoch, the median over repetitions; nan if none had a whole epoch."""
+    found = [record.measured["cpu_seconds_per_epoch"] for record in records]
+    return float(np.median([seconds for seconds in found if seconds is not None] or [math.nan]))
 
 
 def _number(value: float | None) -> float:
@@ -211,6 +245,22 @@ def judged(
     return Claim(source, statement, verdict, figures, "does not hold: " + "; ".join(failed))
 
 
+def improvements(groups: Mapping[str, Sequence[Record]], ours: str, epoch: int) -> tuple[dict[str, bool], str]:
+    """Return whether each addition to a method is ahead of it at an epoch, in loss or accuracy, and the means."""
+    conditions = {
+        f"{sign} lowers the training loss or raises the test accuracy": any(
+            ahead(groups[f"{ours}{sign}"], groups[ours], name, epoch) for name in ("loss", "test")
+        )
+        for sign in SIGNS
+    }
+    figures = ", ".join(
+        f"{label} loss @{epoch} {mean_at(groups[label], 'loss', epoch):.4f}, "
+        f"test {mean_at(groups[label], 'test', epoch):.4f}"
+        for label in (ours, *(f"{ours}{sign}" for sign in SIGNS))
+    )
+    return conditions, figures
+
+
 def by(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], list[Record]]:
     """Return records grouped by parameters, empty lists for groups that are missing."""
     return _Groups(grouped(records, *names))
@@ -225,24 +275,31 @@ class _Groups(dict[tuple[Any, ...], list[Record]]):
 
 
 def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], path: Path, titles: Mapping[str, str]) -> None:
-    """Draw panels of training loss above and test score below, a column a group, a line a method."""
+    """Draw training loss and test score against epochs, below against seconds: a column a group, a line a method."""
     import matplotlib.pyplot as plt
 
     groups = {group: lines for group, lines in groups.items() if any(lines.values())}
-    figure, axes = plt.subplots(2, len(groups), figsize=(4.5 * len(groups), 6.5), squeeze=False, layout="constrained")
+    rows = [(name, against) for against in ("epoch", "seconds of the processor") for name in ("loss", "test")]
+    size = (4.5 * len(groups), 3.25 * len(rows))
+    figure, axes = plt.subplots(len(rows), len(groups), figsize=size, squeeze=False, layout="constrained")
     for column, (group, lines) in enumerate(groups.items()):
-        for row, name in enumerate(("loss", "test")):
+        for row, (name, against) in enumerate(rows):
             axis = axes[row, column]
             for label, records in lines.items():
                 epochs = [epoch for epoch in EPOCHS if any(str(epoch) in r.measured[name] for r in records)]
+                places = epochs if against == "epoch" else _means(records, "cpu_seconds", epochs)
                 if epochs:
-                    axis.plot(epochs, [np.nanmean(at(records, name, epoch)) for epoch in epochs], label=label)
+                    axis.plot(places, _means(records, name, epochs), label=label)
             axis.set_xscale("log")
-            axis.set_xlabel("epoch")
+            axis.set_xlabel(against)
             if name == "loss":
                 axis.set_yscale("log")
-                axis.set_title(titles.get(group, group))
             axis.set_ylabel("training loss" if name == "loss" else "test accuracy")
+        axes[0, column].set_title(titles.get(group, group))
         axes[0, column].legend(fontsize="small")
     figure.savefig(path, dpi=120)
     plt.close(figure)
+
+
+def _means(records: Sequence[Record], name: str, epochs: Sequence[int]) -> list[float]:
+    return [float(np.nanmean(at(records, name, epoch))) for epoch in epochs]

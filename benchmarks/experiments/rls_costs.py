@@ -2,7 +2,10 @@
 
 784-512-10; a mini-VGG (64, 64, pool, 128, 128, pool, 256, pool, then 1024 and 10) on 32 x 32 colour images; two LSTM
 layers of 512 on sequences of 50 steps of 200 numbers. A step is forward pass, backward pass and update; its time is
-the processor's, of one thread, and that of the fastest of several, as the machine is shared. The paper has a 1080Ti.
+the processor's, of one thread, and that of the fastest of several, as the machine is shared. Each case runs in a
+process of its own, after a step of a small network that loads the libraries; memory is by how much the process's
+resident size grew at most over that: network, minibatch, what the passes keep, and the optimiser. The paper has a
+1080Ti.
 """
 
 from __future__ import annotations
@@ -12,7 +15,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from benchmarks.experiments import _rls
+from benchmarks.experiments._process import begin_peak, in_own_process, peak
 from qsdp.baselines.rls import LayerCost, convolutional_cost, dense_cost, recurrent_cost
 from qsdp.bench import Claim, Experiment, Record, Table
 
@@ -93,21 +99,45 @@ def counted(network: str) -> list[LayerCost]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Time steps."""
+    """Time steps, and measure memory, in another process."""
+    return in_own_process(measure, case)
+
+
+def measure(case: dict[str, Any]) -> dict[str, Any]:
+    """Time steps in this process, and measure by how much it grows."""
     import torch
+
+    torch.set_num_threads(1)
+    clip = 1.0 if case["network"].startswith("LSTM") else 5.0
+    small = _rls.perceptron(8, 4, 2)()
+    timed_steps(case["method"], small, torch.rand(4, 8), torch.rand(4, 2), clip, 2)
+    before = begin_peak()
+    model, X, targets = build(case["network"])
+    steps = 1 + NETWORKS[case["network"]][1]
+    optimizer, seconds, updates = timed_steps(case["method"], model, X, targets, clip, steps)
+    # The first step allocates.
+    return {
+        "step": min(seconds[1:]),
+        "update": min(updates[1:]),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "state": _rls.state_size(optimizer),
+        "peak_bytes": peak() - before,
+    }
+
+
+def timed_steps(
+    name: str, model: Any, X: Any, targets: Any, clip: float, steps: int
+) -> tuple[Any, list[float], list[float]]:
+    """Train, and return the optimiser and the processor's seconds of every step, and of its update."""
     from torch import nn
 
     from qsdp.baselines.rls import METHODS as OPTIMIZERS
     from qsdp.baselines.rls import squared_loss
 
-    torch.set_num_threads(1)
-    model, X, targets = build(case["network"])
-    method = OPTIMIZERS[case["method"]]
-    clip = 1.0 if case["network"].startswith("LSTM") else 5.0
+    method = OPTIMIZERS[name]
     optimizer = method.make(model, **({"clip": clip} if method.clips else {}))
     seconds, updates = [], []
-    # The first step allocates.
-    for _ in range(1 + NETWORKS[case["network"]][1]):
+    for _ in range(steps):
         start = time.process_time()
         optimizer.zero_grad()
         squared_loss(model(X), targets).backward()
@@ -118,12 +148,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         end = time.process_time()
         seconds.append(end - start)
         updates.append(end - middle)
-    return {
-        "step": min(seconds[1:]),
-        "update": min(updates[1:]),
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "state": _rls.state_size(optimizer),
-    }
+    return optimizer, seconds, updates
 
 
 def fastest(records: Sequence[Record], name: str) -> float | None:
@@ -158,7 +183,8 @@ def tables(records: Sequence[Record]) -> list[Table]:
                     _rls.repetitions(group),
                 ]
             )
-            sizes.append([network, method, *(f"{group[0].measured[name]:,}" for name in ("parameters", "state"))])
+            kept = [f"{group[0].measured[name]:,}" for name in ("parameters", "state")]
+            sizes.append([network, method, *kept, *peaks(group, groups[(network, "adam")]), _rls.repetitions(group)])
     formulas = []
     for network in NETWORKS:
         layers = counted(network)
@@ -191,9 +217,18 @@ def tables(records: Sequence[Record]) -> list[Table]:
             "cores. An epoch is the time of a step times its number of them: MNIST 469, CIFAR-10 391, IMDB 196.",
         ),
         Table(
-            "Numbers kept",
-            ["network, minibatch", "method", "parameters", "kept by the optimiser"],
+            "Memory",
+            [
+                "network, minibatch",
+                "method",
+                "parameters",
+                "numbers kept by the optimiser",
+                "MiB at most",
+                "to Adam",
+                "repet.",
+            ],
             sizes,
+            "Single precision. MiB: largest growth of the process, the median over repetitions.",
         ),
         Table(
             "Multiply-adds and numbers by Tables I and II",
@@ -211,6 +246,15 @@ def tables(records: Sequence[Record]) -> list[Table]:
             "column for the bias.",
         ),
     ]
+
+
+def peaks(group: Sequence[Record], adam: Sequence[Record]) -> list[str]:
+    """Return the largest size in MiB, and its ratio to Adam's, as text."""
+    size, other = (
+        float(np.median([record.measured["peak_bytes"] for record in one])) if one else None for one in (group, adam)
+    )
+    assert size is not None
+    return [f"{size / 2**20:.4g}", f"{size / other:.2f}" if other else "-"]
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
@@ -234,6 +278,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="rls_costs",
+    version=2,
     title="Recursive least squares: time and memory",
     source=f"{_rls.SOURCE}, Tables I and II and section VI-B",
     cases=cases,

@@ -1,0 +1,161 @@
+"""The experiments: quick runs through the file of results, and claims that records decide."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+
+import numpy as np
+import pytest
+
+from qsdp.bench import Record, Results, run_experiment
+
+_rls = pytest.importorskip("benchmarks.experiments._rls", reason="not in the installed package")
+NAMES = ("rls_bundled", "rls_cnn", "rls_costs", "rls_digits", "rls_digits_sweeps", "rls_mnist", "rls_sequences")
+
+
+def experiment(name):
+    return importlib.import_module(f"benchmarks.experiments.{name}").EXPERIMENT
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("quick", [True, False])
+def test_cases_are_json_and_distinct(name, quick):
+    cases = experiment(name).cases(quick)
+    texts = [json.dumps(case, sort_keys=True) for case in cases]
+    assert len(set(texts)) == len(texts) > 0
+    assert experiment(name).name == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reports_of_no_records(name):
+    made = experiment(name).claims([])
+    assert made
+    assert {claim.verdict for claim in made} == {"not measured"}
+    assert experiment(name).tables([])
+
+
+def check_costs(found):
+    for one in found.values():
+        assert 0.0 < one["update"] < one["step"]
+        # Parameters, their gradients and what the optimiser keeps, in single precision, are held at the same time.
+        assert 4 * (2 * one["parameters"] + one["state"]) < one["peak_bytes"] < 2**27
+    assert found["rls"]["state"] == 785**2 + 513**2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_quick_run_by_its_file(name, tmp_path):
+    if name == "rls_mnist" and not os.environ.get("QSDP_DATA"):
+        pytest.skip("MNIST not found: set QSDP_DATA")
+    chosen, path = experiment(name), tmp_path / f"{name}.json"
+    _, failures = run_experiment(chosen, path, quick=True, verbose=False)
+    assert not failures
+    results = Results.load(path)
+    records = results.of(chosen.cases(True))
+    assert len(records) == len(results.records) == len(chosen.cases(True))
+    shown = [table for table in chosen.tables(records) if table.rows]
+    assert shown
+    # Quick runs decide nothing about trainings of the full length.
+    decided = [claim for claim in chosen.claims(records) if claim.verdict != "not measured"]
+    assert not decided or name == "rls_costs"
+    if name == "rls_costs":
+        check_costs({record.case["method"]: record.measured for record in records})
+    if chosen.plot is not None:
+        chosen.plot(records, tmp_path / "picture.png")
+        assert (tmp_path / "picture.png").stat().st_size > 10_000
+
+
+def test_seconds_are_those_of_the_processor():
+    measured = experiment("rls_digits").run({"method": "RLS", "seed": 0, "epochs": 3})
+    seconds = [measured["cpu_seconds"][epoch] for epoch in ("1", "2", "3")]
+    assert 0.0 < seconds[0] < seconds[1] < seconds[2]
+    assert measured["cpu_seconds_per_epoch"] == pytest.approx(np.median(np.diff([0.0, *seconds])), rel=1e-3)
+    eigenvalues = measured["eigenvalues"]
+    assert sorted(eigenvalues) == eigenvalues
+    assert 0.0 < eigenvalues[0] < 0.1 < eigenvalues[-1] <= 1.0 + 1e-5
+
+
+# -- verdicts -------------------------------------------------------------------------------------------
+
+
+def curves(case, level):
+    """Return a measurement whose accuracies rise with a level between 0 and 1, and whose losses fall."""
+    shift = 1e-4 * case["seed"]
+    values = {str(epoch): 0.5 + 0.4 * level + shift for epoch in _rls.EPOCHS}
+    return {
+        "test": values,
+        "train": values,
+        "loss": {epoch: 1.0 - value for epoch, value in values.items()},
+        "cpu_seconds": {str(epoch): 0.1 * epoch for epoch in _rls.EPOCHS},
+        "best": max(values.values()),
+        "diverged": None,
+        "cpu_seconds_per_epoch": 0.1,
+        "parameters": 10,
+        "state": 20,
+        "eigenvalues": [0.001, 0.3, 0.8, 0.98, 1.0],
+    }
+
+
+def made_up(name, level):
+    """Return records of all cases that train a network, whose quality is `level(label)`."""
+    cases = [case for case in experiment(name).cases(False) if "steps" not in case]
+    return [Record(case, curves(case, level(case)), 1.0) for case in cases]
+
+
+def by_method(order):
+    return lambda case: order.get(case["method"], 0.5)
+
+
+#: Methods in the order that the paper has them.
+PAPERS = {"Adam": 0.2, "Adam, entropy": 0.2}
+for number, sign in enumerate(("", "+M", "+R", "+M+R")):
+    PAPERS |= {f"RLS{sign}": 0.6 + 0.1 * number, f"HRLS{sign}": 0.6 + 0.1 * number}
+REVERSED = {label: 1.0 - level for label, level in PAPERS.items()}
+
+
+@pytest.mark.parametrize("name", ["rls_cnn", "rls_digits", "rls_mnist", "rls_sequences"])
+def test_verdicts_on_methods_come_from_records(name):
+    for order, expected in ((PAPERS, "reproduced"), (REVERSED, "not")):
+        made = experiment(name).claims(made_up(name, by_method(order)))
+        faster = [claim for claim in made if "faster and better" in claim.statement and claim.verdict != "not measured"]
+        better = [claim for claim in made if "mprove" in claim.statement and claim.verdict != "not measured"]
+        assert len(faster) == 2
+        assert len(better) >= 2
+        assert {claim.verdict for claim in [*faster, *better]} == {expected}
+
+
+@pytest.mark.parametrize(("name", "data"), [("rls_cnn", "CIFAR-10"), ("rls_sequences", "IMDB")])
+def test_the_papers_own_data_are_not_measured(name, data):
+    made = experiment(name).claims(made_up(name, by_method(PAPERS)))
+    (claim,) = [claim for claim in made if data in claim.statement]
+    assert claim.verdict == "not measured"
+    assert f"{data}" in claim.why
+
+
+def test_ratio_0_is_gradient_descent_only_if_all_digits_are_the_same():
+    sweeps = experiment("rls_digits_sweeps")
+    statement = "k = 0 is gradient descent of rate 1, to all printed digits."
+    for level, expected in ((0.5, "reproduced"), (0.51, "not")):
+        levels = {"gradient descent": 0.5, "ratio": level}
+        records = made_up("rls_digits_sweeps", lambda case, levels=levels: levels.get(case["sweep"], 0.5))
+        verdicts = {claim.statement: claim.verdict for claim in sweeps.claims(records)}
+        assert verdicts[statement] == expected
+
+
+def test_what_diverged_is_shown_and_loses():
+    cases = [case for case in experiment("rls_cnn").cases(False) if case["method"] == "RLS, eta 10"]
+    lost = {
+        **curves(cases[0], 1.0),
+        "test": {},
+        "train": {},
+        "loss": {},
+        "cpu_seconds": {},
+        "best": None,
+        "diverged": 1,
+    }
+    records = [Record(case, {**lost, "cpu_seconds_per_epoch": None}, 1.0) for case in cases]
+    row = experiment("rls_cnn").tables(records)[0].rows[0]
+    assert "diverged" in row
+    assert _rls.mean_at(records, "test", 30) == pytest.approx(0.1)
+    assert _rls.mean_at(records, "loss", 30) == np.inf
