@@ -24,6 +24,7 @@ from benchmarks.experiments._bpls_toys import (
     linear,
     noisy,
     pair,
+    printed_claim,
 )
 from qsdp.baselines.bpls import BPLSRegressor
 from qsdp.bench import Claim, Experiment, Record, Table
@@ -157,6 +158,14 @@ def claims(records: Sequence[Record]) -> list[Claim]:
                 "" if verdict == "reproduced" else "at some noise a competitor is better",
             )
         )
+    cells = {
+        f"{name} at {sigma:g}": (text, by[name, sigma])
+        for sigma, texts in PRINTED.items()
+        for name, text in zip(METHODS, texts, strict=True)
+        if (name, sigma) in by
+    }
+    if cells:
+        found.append(printed_claim("Linear toy", cells))
     if ("theorem", 1.0) in by:
         difference = by["theorem", 1.0]["difference"]
         verdict = "reproduced" if difference <= 1e-8 else "not"
