@@ -12,32 +12,13 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
-from torch import nn
+from rls_shared import digits, perceptron
 
-from qsdp.baselines.rls.harness import Data, train_network
+from qsdp.baselines.rls import RLS, squared_loss
+from qsdp.baselines.rls.harness import train_network
 
 pytestmark = pytest.mark.filterwarnings("ignore:training diverged")
 SEEDS = (0, 1, 2)
-
-
-@functools.cache
-def digits(scale="unit"):
-    X, y = load_digits(return_X_y=True)
-    X, X_test, y, y_test = train_test_split(X / 16.0, y, test_size=360, stratify=y, random_state=0)
-    if scale == "standardised":
-        mean, deviation = X.mean(axis=0), X.std(axis=0)
-        deviation[deviation == 0.0] = 1.0
-        X, X_test = (X - mean) / deviation, (X_test - mean) / deviation
-    if scale == "raw":
-        X, X_test = 16.0 * X, 16.0 * X_test
-    X, X_test = (torch.tensor(part, dtype=torch.float32) for part in (X, X_test))
-    return Data(X, torch.eye(10)[y], X_test, torch.eye(10)[y_test])
-
-
-def perceptron(width=128):
-    return nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
 
 
 @functools.cache
@@ -69,6 +50,39 @@ def test_claim_10_rls_reaches_its_accuracy_after_100_epochs():
     run = curves("rls", 100)
     assert run.extra["test"][-1] >= 0.975
     assert run.score[-1] >= 0.995
+
+
+@pytest.mark.parametrize("clip", [5.0, 0.5])
+def test_b13_ratio_0_is_gradient_descent_to_all_printed_digits(clip):
+    ours, theirs = curves("rls", 100, ratio=0.0, clip=clip), curves("sgd", 100, lr=1.0, clip=clip)
+    for first, second, places in (
+        (ours.extra["test"], theirs.extra["test"], 3),
+        (ours.score, theirs.score, 3),
+        (ours.loss, theirs.loss, 4),
+    ):
+        assert [f"{value:.{places}f}" for value in first] == [f"{value:.{places}f}" for value in second]
+
+
+def test_b3_P_shrinks_along_the_mean_input_alone():
+    torch.manual_seed(0)
+    model, data = perceptron(), digits()
+    optimizer = RLS(model)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(100):
+        for rows in torch.randperm(1437, generator=generator).split(128):
+            optimizer.zero_grad()
+            squared_loss(model(data.X[rows]), data.targets[rows]).backward()
+            optimizer.step()
+    eigenvalues, vectors = torch.linalg.eigh(optimizer.state[model[0].weight]["P"].double())
+    least, hundredth, tenth, median, largest = np.quantile(eigenvalues, [0.0, 0.01, 0.1, 0.5, 1.0])
+    # The specification has 0.0007, 0.35, 0.80, 0.98 and 1.
+    assert 1e-4 < least < 3e-3
+    assert 0.2 < hundredth < 0.5
+    assert 0.7 < tenth < 0.9
+    assert 0.95 < median < 1.0
+    assert largest == pytest.approx(1.0, abs=1e-5)
+    mean = torch.cat([data.X.mean(dim=0), torch.ones(1)]).double()
+    assert float((vectors[:, 0] @ mean).abs() / mean.norm()) > 0.999
 
 
 def test_claim_11_momentum_lowers_the_training_loss_at_epoch_5():
@@ -118,8 +132,6 @@ def test_claim_15_standardised_digits_need_clipping():
 
 
 def test_clipping_never_acts_on_inputs_between_0_and_1():
-    from qsdp.baselines.rls import RLS, squared_loss
-
     torch.manual_seed(0)
     model, data = perceptron(), digits()
     optimizer = RLS(model)
