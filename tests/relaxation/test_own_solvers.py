@@ -1,0 +1,202 @@
+"""What this package's own solvers have in common: stops before the first iteration, shared work, imports, routes."""
+
+import math
+import subprocess
+import sys
+import time
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_interior import data
+
+import qsdp
+from qsdp.exceptions import SolverError
+from qsdp.lifting import QuadraticMap
+from qsdp.losses import LOSSES
+from qsdp.relaxation.backends import BACKENDS, choose_backend
+from qsdp.relaxation.backends.base import Settings
+from qsdp.relaxation.incumbent import Limits
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.interior.coordinates import FactorCoordinates
+from qsdp.relaxation.lowrank import solve_low_rank
+from qsdp.relaxation.lowrank.objective import Objective
+from qsdp.relaxation.splitting.data_step import GramStep
+
+OWN = ("interior", "splitting", "low-rank")
+
+#: Of each, something that it does of the data before it iterates.
+SETUP = {
+    "interior": (QuadraticMap, "gram"),
+    "splitting": (QuadraticMap, "gram"),
+    "low-rank": (sys.modules[solve_low_rank.__module__].Data, "__init__"),
+}
+
+
+def problem_of(outputs: int = 1, n: int = 60, d: int = 4, beta: float = 0.5) -> qsdp.TrainingProblem:
+    X, y = data(n, d, "squared")
+    return qsdp.TrainingProblem(X, y if outputs == 1 else np.stack([y] * outputs, axis=1), beta=beta)
+
+
+# -- limits count from the first moment -------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("solver", OWN)
+def test_an_interrupt_before_the_first_iteration_leaves_a_valid_pair(solver, outputs, monkeypatch):
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    problem = problem_of(outputs)
+    optimum = qsdp.solve_relaxation(problem)
+    monkeypatch.setattr(*SETUP[solver], interrupted)
+    relaxation = qsdp.solve_relaxation(problem, solver=solver)
+    assert relaxation.solver_status == "interrupted"
+    assert relaxation.iterations == 0
+    assert 0.0 <= relaxation.lower_bound <= optimum.objective
+    assert optimum.lower_bound <= relaxation.objective <= np.sum(problem.y**2) * (1.0 + 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("solver", OWN)
+def test_the_time_limit_counts_what_precedes_the_first_iteration(solver, outputs, monkeypatch):
+    owner, name = SETUP[solver]
+    prompt = getattr(owner, name)
+
+    def slow(*args, **options):
+        time.sleep(0.05)
+        return prompt(*args, **options)
+
+    problem = problem_of(outputs)
+    monkeypatch.setattr(owner, name, slow)
+    relaxation = qsdp.solve_relaxation(problem, solver=solver, time_limit=0.04)
+    assert relaxation.solver_status == "time limit"
+    assert relaxation.iterations == 0
+    assert relaxation.lower_bound <= relaxation.objective
+
+
+# -- outputs share what depends on the data alone ---------------------------------------------------------
+
+
+def counted(monkeypatch, owner, name) -> list[int]:
+    calls, original = [], getattr(owner, name)
+
+    def counting(*args, **options):
+        calls.append(1)
+        return original(*args, **options)
+
+    monkeypatch.setattr(owner, name, counting)
+    return calls
+
+
+def test_outputs_share_the_factorisations_of_splitting(monkeypatch):
+    grams, factorisations = counted(monkeypatch, QuadraticMap, "gram"), counted(monkeypatch, GramStep, "prepare")
+    counts = []
+    for outputs in (1, 5):
+        grams.clear()
+        factorisations.clear()
+        assert qsdp.solve_relaxation(problem_of(outputs), solver="splitting", tol=1e-5).status == "optimal"
+        assert len(grams) == 1
+        counts.append(len(factorisations))
+    assert counts[1] == counts[0]
+
+
+def test_outputs_share_the_gram_matrix_and_its_factor_of_the_interior_points(monkeypatch):
+    grams, factors = counted(monkeypatch, QuadraticMap, "gram"), counted(monkeypatch, FactorCoordinates, "__init__")
+    assert qsdp.solve_relaxation(problem_of(5), solver="interior").status == "optimal"
+    assert len(grams) == len(factors) == 1
+
+
+# -- low rank through the front door ----------------------------------------------------------------------
+
+
+def constant(n: int, d: int, loss: str) -> qsdp.TrainingProblem:
+    y = np.arange(n) % 3 if LOSSES[loss].coupled else np.where(np.arange(n) % 2, 1.0, -1.0)
+    return qsdp.TrainingProblem(np.ones((n, d)), y, beta=1.0, loss=loss)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_auto_takes_low_rank_where_neither_kernel_nor_gram_matrix_has_room(loss):
+    instance = Instance.of(constant(20_000, 300, loss)).normalised()[0]
+    chosen = choose_backend("auto", instance, Settings(1e-6, "two-block", None, None)).name
+    assert chosen == ("low-rank" if LOSSES[loss].smooth else "splitting")
+
+
+@pytest.mark.parametrize("loss", ["absolute", "hinge"])
+def test_low_rank_refuses_losses_with_kinks(loss):
+    with pytest.raises(SolverError, match=f"'low-rank' cannot do loss '{loss}', only cross_entropy, huber"):
+        qsdp.solve_relaxation(constant(20, 3, loss), solver="low-rank")
+
+
+@pytest.mark.parametrize("loss", [name for name in LOSSES if LOSSES[name].smooth])
+def test_auto_through_low_rank(loss, monkeypatch):
+    for other in ("interior", "splitting"):
+        dear = replace(BACKENDS[other], operations=lambda instance: math.inf)
+        monkeypatch.setitem(BACKENDS, other, dear)
+    monkeypatch.setitem(BACKENDS, "low-rank", replace(BACKENDS["low-rank"], operations=lambda instance: 0.0))
+    X, y = data(80, 6, loss)
+    problem = qsdp.TrainingProblem(X, y, beta=3.0, loss=loss)
+    cold = qsdp.solve_relaxation(problem, tol=1e-4)
+    assert (cold.solver, cold.status) == ("low-rank", "optimal")
+    expected = qsdp.solve_relaxation(problem, solver="interior")
+    assert cold.objective == pytest.approx(expected.objective, rel=2e-4)
+    warm = qsdp.solve_relaxation(problem, tol=1e-4, start=cold)
+    assert warm.status == "optimal"
+    assert warm.iterations < cold.iterations
+
+
+def test_low_rank_on_a_device():
+    pytest.importorskip("torch")
+    problem = problem_of()
+    here, there = (qsdp.solve_relaxation(problem, solver="low-rank", device=device) for device in (None, "cpu"))
+    assert there.status == "optimal"
+    assert there.objective == pytest.approx(here.objective, rel=2e-6)
+    # "auto" takes the only solver with a device.
+    assert qsdp.solve_relaxation(problem, device="cpu").solver == "low-rank"
+
+
+@pytest.mark.parametrize("solver", ["interior", "splitting"])
+def test_solvers_without_devices_refuse_one(solver):
+    with pytest.raises(SolverError, match=f"'{solver}' takes no device"):
+        qsdp.solve_relaxation(problem_of(), solver=solver, device="cpu")
+
+
+def test_memory_of_low_rank_is_that_of_the_data_and_the_images_of_the_factors(monkeypatch):
+    n, d = 4000, 100
+    columns, at = [], Objective.at
+
+    def recording(self, factors):
+        columns.append(factors.E.shape[1])
+        return at(self, factors)
+
+    monkeypatch.setattr(Objective, "at", recording)
+    X, y = data(n, d, "squared")
+    instance = Instance.of(qsdp.TrainingProblem(X, y, beta=100.0)).normalised()[0]
+    tracemalloc.start()
+    try:
+        raw = solve_low_rank(instance, Limits(1e-6, 5))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert raw.iterations == 5
+    # The Gram matrix of the map takes 204 MB here, and the kernel 128 MB.
+    assert peak < 8 * 3 * (n * (d + max(columns)) + d * d) < 20e6
+
+
+# -- torch ------------------------------------------------------------------------------------------------
+
+
+def test_nothing_imports_torch_unasked():
+    code = """
+import sys, numpy as np, qsdp
+X = np.random.default_rng(0).standard_normal((30, 4))
+problem = qsdp.TrainingProblem(X, X[:, 0] * X[:, 1], beta=0.5)
+for solver in ("interior", "splitting", "low-rank", "auto"):
+    assert qsdp.solve_relaxation(problem, solver=solver, tol=1e-4).status == "optimal"
+print(sorted(name for name in sys.modules if name.split(".")[0] == "torch"))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
