@@ -32,12 +32,12 @@ from benchmarks.experiments._common import (
 )
 from qsdp.bench import Claim, Experiment, Record, Table
 
-SIZES = (10, 30, 100, 300, 1000)
+SIZES = (10, 30, 100, 300, 1000, 3000)
 SAMPLED = ("paper", "qsdp", "refitted", "polished")
 TRAINED = ("backprop", "straight-through", "ReLU")
 NAMES = (*SAMPLED, "exact", "backprop", "straight-through", "ReLU", "ReLU, signs")
 BETA, N, D = 1e-4, 100, 20
-RATES, RELU_RATES = (1e-2, 1e-1, 1.0), (0.05, 0.5, 0.005)
+RATES, RELU_RATES = (1e-1, 1e-2, 1e-3), (0.5, 0.05, 0.005)
 EPOCHS, LIMIT = 200, 20.0
 
 #: Name, number of neurons, network, figures.

@@ -251,7 +251,7 @@ def test_figure_1_approaches_the_bound(slope: float, verdict: str) -> None:
     (claim,) = [claim for claim in claims if "approaches" in claim.statement]
     assert claim.verdict == verdict
     compared = [claim for claim in claims if "quantized backpropagation" in claim.statement]
-    assert [claim.verdict for claim in compared] == ["reproduced"] * 10
+    assert [claim.verdict for claim in compared] == ["reproduced"] * 12
 
 
 def test_figure_1_draws_and_tabulates_what_is_there(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_figure_1_draws_and_tabulates_what_is_there(tmp_path: Path) -> None:
     matplotlib.use("Agg")
     records = planted(1.0)
     (table,) = experiment("fig1").tables(records)
-    assert len(table.rows) == 8 * 5 + 1
+    assert len(table.rows) == 8 * 6 + 1
     experiment("fig1").plot(records, tmp_path / "picture.png")
     experiment("fig1").plot(records[:3], tmp_path / "part.png")
 
