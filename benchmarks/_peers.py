@@ -19,6 +19,7 @@ from pathlib import Path
 import cvxpy as cp
 import numpy as np
 import scipy.sparse
+from _memory import peak_mib, run_apart
 
 import qsdp
 from qsdp.relaxation.instance import Instance
@@ -56,13 +57,13 @@ class Answer:
     status: str
 
 
-def solve(problem, solver, tolerance, time_limit=None):
-    """Solve once; tolerance None is the solver's default."""
+def solve(problem, solver, tolerance, time_limit=None, callback=None):
+    """Solve once; tolerance None is the solver's default. A callback is for solvers of this package."""
     if solver in {"scs", "sdpa"}:
         return _solve_literal(problem, solver, tolerance, time_limit)
     start = time.perf_counter()
     limit = None if solver == "cvxopt" else time_limit
-    relaxation = qsdp.solve_relaxation(problem, solver=solver, tol=tolerance, time_limit=limit)
+    relaxation = qsdp.solve_relaxation(problem, solver=solver, tol=tolerance, time_limit=limit, callback=callback)
     seconds = time.perf_counter() - start
     return Answer(seconds, relaxation.compile_time, relaxation, f"{relaxation.solver}: {relaxation.solver_status}")
 
@@ -101,13 +102,13 @@ def _solve_literal(problem, solver, tolerance, time_limit):
     return Answer(seconds, compiled - start, finish(problem, raw, solver=solver, tol=1e-6), status)
 
 
-def reach(problem, solver, level, budget, ladder=None):
+def reach(problem, solver, level, budget, ladder=None, callback=None):
     """Return the coarsest tolerance whose gap is at most the level, its answer, and whether it is.
 
     Within `budget` seconds; where no tolerance gets there, the one with the smallest gap.
     """
     if solver in OWN:
-        answer = solve(problem, solver, level, budget)
+        answer = solve(problem, solver, level, budget, callback)
         return level, answer, _gap(answer) <= level
     best, left = (None, None), budget
     for tolerance in LADDERS[solver] if ladder is None else ladder:
@@ -142,11 +143,12 @@ def class_gaps(relaxation):
 
 @dataclass
 class Bound:
-    """A bound of the inner problem: seconds, value of a feasible point, upper bound."""
+    """A bound of the inner problem: seconds, value of a feasible point, upper bound, peak memory of who found it."""
 
     seconds: float
     value: float
     upper_bound: float
+    peak_mib: float
 
     @property
     def relative_gap(self):
@@ -159,7 +161,7 @@ def inner(name, M, solver, tolerance, time_limit=None):
     if solver == "qsdp":
         start = time.perf_counter()
         bound = qsdp.maxcut_bound(M, tol=tolerance)
-        return Bound(time.perf_counter() - start, bound.value, bound.upper_bound)
+        return Bound(time.perf_counter() - start, bound.value, bound.upper_bound, peak_mib())
     dense = M.toarray() if scipy.sparse.issparse(M) else M
     return {"scs": _inner_scs, "csdp": _inner_csdp}[solver](dense, tolerance, time_limit)
 
@@ -181,10 +183,10 @@ def _inner_scs(M, tolerance, time_limit):
     program = cp.Problem(cp.Maximize(cp.trace(M @ K)), [unit])
     limit = {} if time_limit is None else {"time_limit_secs": time_limit}
     program.solve(solver=cp.SCS, eps_abs=tolerance, eps_rel=tolerance, max_iters=10_000_000, **limit)
-    seconds = time.perf_counter() - start
+    seconds, peak = time.perf_counter() - start, peak_mib()
     # The sign of a multiplier is a convention.
     upper = min(_safe_bound(M, unit.dual_value), _safe_bound(M, -unit.dual_value))
-    return Bound(seconds, _feasible_value(M, K.value), upper)
+    return Bound(seconds, _feasible_value(M, K.value), upper, peak)
 
 
 def _inner_csdp(M, tolerance, time_limit):
@@ -202,15 +204,13 @@ def _inner_csdp(M, tolerance, time_limit):
             "affine": 0, "printlevel": 0, "perturbobj": 0, "fastmode": 0,
         }  # fmt: skip
         Path(home, "param.csdp").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        start = time.perf_counter()
-        subprocess.run(["csdp", "problem", "answer"], cwd=home, capture_output=True, check=False, timeout=time_limit)
-        seconds = time.perf_counter() - start
+        seconds, peak, _ = run_apart(["csdp", "problem", "answer"], home, time_limit)
         first, *entries = Path(home, "answer").read_text().splitlines()
     K = np.zeros((n, n))
     for matrix, _, i, j, value in (line.split() for line in entries):
         if matrix == "2":
             K[int(i) - 1, int(j) - 1] = K[int(j) - 1, int(i) - 1] = float(value)
-    return Bound(seconds, _feasible_value(M, K), _safe_bound(M, np.array(first.split(), dtype=float)))
+    return Bound(seconds, _feasible_value(M, K), _safe_bound(M, np.array(first.split(), dtype=float)), peak)
 
 
 def inner_cutnorm(M, level, python):
@@ -220,12 +220,14 @@ def inner_cutnorm(M, level, python):
         paths = [str(Path(home, name)) for name in ("matrix.npy", "answer.npz")]
         np.save(paths[0], dense)
         script = Path(__file__).with_name("_cutnorm.py")
-        subprocess.run([python, str(script), *paths], check=True, capture_output=True)
+        _, peak, status = run_apart([python, script, *paths])
+        if status:
+            raise RuntimeError(f"{script.name} ended with exit status {status}")
         answer = dict(np.load(paths[1]))
     bounds = []
     for tolerance, seconds, Y in zip(answer["tolerances"], answer["seconds"], answer["points"], strict=True):
         z = np.sum(Y * (dense @ Y), axis=1)
-        bounds.append((float(tolerance), Bound(float(seconds), float(z.sum()), _safe_bound(dense, z))))
+        bounds.append((float(tolerance), Bound(float(seconds), float(z.sum()), _safe_bound(dense, z), peak)))
         if bounds[-1][1].relative_gap <= level:
             return bounds[-1]
     return min(bounds, key=lambda pair: pair[1].relative_gap)

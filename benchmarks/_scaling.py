@@ -1,26 +1,37 @@
-"""Times of the solvers against n and d, and the share of the machine's matrix-product peak that they reach."""
+"""Times of the solvers against n and d, and the share of the machine's matrix-product peak of their inner loops."""
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import Counter
 from unittest import mock
 
 import numpy as np
 from _cases import label, problem_of
-from _peers import reach, solve
+from _memory import peak_mib
+from _peers import OWN, reach, solve
 from threadpoolctl import threadpool_info
 
+from qsdp.relaxation.products import Products
 from qsdp.relaxation.splitting import data_step
 
 #: Side of the product by which the peak is measured, and how often.
 _SIDE, _PRODUCTS = 3000, 5
 
 #: One size fixed, the other growing.
-_SAMPLES = (50, 100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600)
-_FEATURES = (10, 15, 20, 30, 45, 60, 80, 100)
-_FIXED = {"n": 30, "d": 1000}
-_SMALL = {"n": 800, "d": 30}
+SAMPLES = (50, 100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600)
+FEATURES = (10, 20, 30, 45, 60, 100, 150, 300, 784)
+_FIXED = {"n": 30, "d": 2000}
+#: CVXPY and SCS are run up to these, the low-rank method, meant for many columns, from these on.
+_LARGEST_SCS = {"n": 800, "d": 20}
+_LEAST_LOW_RANK = {"n": float("inf"), "d": 60}
+
+#: How operator splitting solves with the data.
+_STEPS = ("KernelStep", "GramStep", "IterativeStep")
+
+#: Seconds that repetitions of one point may take, the first not counted.
+_PATIENCE = 10.0
 
 
 def matrix_product_peak():
@@ -36,74 +47,99 @@ def matrix_product_peak():
     return 2.0 * _SIDE**3 / min(seconds) / 1e9, threads
 
 
-def scaling(solvers, quick, level, patience):
-    """Return rows for growing n and for growing d, until one size takes longer than `patience` seconds."""
-    peak, _ = matrix_product_peak()
-    return [row for solver in solvers for row in _scaling(solver, quick, level, patience, peak)]
+def points(solver, axis, quick):
+    """Return pairs (n, d) that grow along an axis, those that a solver is asked."""
+    if quick:
+        return [(50, 5)] if axis == "n" else [(100, 10)]
+    sizes = SAMPLES if axis == "n" else FEATURES
+    if solver == "scs":
+        sizes = [size for size in sizes if size <= _LARGEST_SCS[axis]]
+    if solver == "low-rank":
+        sizes = [size for size in sizes if size >= _LEAST_LOW_RANK[axis]]
+    return [(size, _FIXED["n"]) if axis == "n" else (_FIXED["d"], size) for size in sizes]
 
 
-def _scaling(solver, quick, level, patience, peak):
+def scaling(axis, n, d, solver, level, limit, repeats, peak):
+    """Return the row of one point; `peak` is what a matrix product reaches, in 1e9 operations a second."""
     solve(problem_of({"data": "planted", "n": 20, "d": 3, "beta": 1.0}), solver, level)
-    rows = []
-    for axis, sizes in (("n", _SAMPLES), ("d", _FEATURES)):
-        for size in sizes[:2] if quick else sizes:
-            if solver == "scs" and size > _SMALL[axis]:
-                break
-            n, d = (size, _FIXED["n"]) if axis == "n" else (_FIXED["d"], size)
-            if quick:
-                n, d = (size, 5) if axis == "n" else (100, size)
-            case = {"data": "planted", "n": n, "d": d, "beta": 1.0}
-            problem = problem_of(case)
-            with _Counted() as count:
-                tolerance, answer, reached = reach(problem, solver, level, patience)
-            row = {
-                "problem": case, "case": label(case), "axis": axis, "n": n, "d": d, "solver": solver, "level": level,
-                "tolerance": tolerance, "reached": reached, "status": answer.status, "seconds": answer.seconds,
-                "peak_mib": None,
-            }  # fmt: skip
-            rows.append(row)
-            found = answer.relaxation
-            if found is not None:
-                row |= {"objective": found.objective, "lower_bound": found.lower_bound}
-                row |= {"relative_gap": found.relative_gap, "iterations": found.iterations}
-            if found is not None and solver != "scs":
-                row["operations"] = operations(solver, n, d, found.iterations, count)
-                row["gflops"] = row["operations"] / answer.seconds / 1e9
-                row["share_of_peak"] = row["gflops"] / peak
-            if answer.seconds > patience or not reached:
-                break
-    return rows
+    case = {"data": "planted", "n": n, "d": d, "beta": 1.0}
+    problem = problem_of(case)
+    with _Counted() as count:
+        loop = _Loop(count) if solver in OWN else None
+        start = time.perf_counter()
+        tolerance, answer, reached = reach(problem, solver, level, limit, callback=loop)
+        spent = time.perf_counter() - start
+    row = {
+        "problem": case, "case": label(case), "axis": axis, "n": n, "d": d, "solver": solver, "level": level,
+        "tolerance": tolerance, "reached": reached, "status": answer.status, "seconds": answer.seconds,
+        "runs": [answer.seconds], "spent": spent, "peak_mib": peak_mib(),
+    }  # fmt: skip
+    found = answer.relaxation
+    if found is not None:
+        row |= {"objective": found.objective, "lower_bound": found.lower_bound}
+        row |= {"relative_gap": found.relative_gap, "iterations": found.iterations}
+    if loop is not None and loop.seconds > 0.0:
+        row |= {"loop_seconds": loop.seconds, "loop_iterations": loop.iterations}
+        way = next((name for name in _STEPS if count[name]), None)
+        row["operations"] = operations(solver, n, d, loop.iterations, loop.counted, way)
+        row["gflops"] = row["operations"] / loop.seconds / 1e9
+        row["share_of_peak"] = None if peak is None else row["gflops"] / peak
+    while solver in OWN and reached and len(row["runs"]) < repeats and sum(row["runs"]) < _PATIENCE:
+        row["runs"].append(solve(problem, solver, tolerance, limit).seconds)
+        row["seconds"] = statistics.median(row["runs"])
+    return [row]
 
 
-def operations(solver, n, N, iterations, count):
-    """Return the multiplications and additions of a squared loss that grow with a third power, or n N^4 once.
+def operations(solver, n, N, iterations, count, way=None):
+    """Return the multiplications and additions of so many iterations with a squared loss, those of third powers.
 
     Interior point, an iteration: a Cholesky factorisation of side min(n, p), p = N(N + 1)/2, two kernels of rank N, and
-    about 60 N^3 for scalings and steps. Splitting: a factorisation of the same side whenever the metric changes, which
-    is counted, two triangular solves, and two eigendecompositions with a product each. Where p < n the Gram matrix
-    is formed once.
+    about 60 N^3 for scalings and steps. Splitting: two triangular solves of that side, two eigendecompositions with a
+    product each, and a factorisation whenever the metric changes, which is counted; `way` is its step. Low rank: the
+    products with the data, counted too; those of large data are partly in single precision, of twice the peak.
     """
+    if solver == "low-rank":
+        return float(count["flops"])
     p = N * (N + 1) // 2
     side = min(n, p)
-    gram = 0.0 if n <= p else float(n) * p * p
     if solver == "interior":
         kernels = 2.0 * n * n * N if n <= p else 8.0 * p * p
-        return gram + (iterations + 1) * (side**3 / 3 + kernels + 60.0 * N**3)
+        return iterations * (side**3 / 3 + kernels + 60.0 * N**3)
     once = {"KernelStep": n**3 / 3 + 2.0 * n * n * N, "GramStep": p**3 / 3, "IterativeStep": 25.0 * N**3}
     each = {"KernelStep": 2.0 * n * n + 4.0 * n * N * N, "GramStep": 2.0 * p * p, "IterativeStep": 0.0}
-    way = next((name for name in each if count[name]), "KernelStep")
-    passes = 4.0 * n * N * N * count["products"] if way == "IterativeStep" else 0.0
-    gram = gram if way == "GramStep" else 0.0
-    return gram + count[way] * once[way] + iterations * (each[way] + 20.0 * N**3) + passes
+    passes = 4.0 * n * N * N * count["products"]
+    return once[way] * count[way] + iterations * (each[way] + 20.0 * N**3) + passes
+
+
+class _Loop:
+    """A callback that takes the time between a solver's first report and its last, and what was counted in between.
+
+    What comes before the first, data reductions and the first factorisation, and after the last is left out.
+    """
+
+    def __init__(self, count):
+        self._count, self._last = count, None
+        self.seconds, self.iterations, self.counted = 0.0, 0, Counter()
+
+    def __call__(self, progress):
+        now, counted = time.perf_counter(), Counter(self._count)
+        if self._last is not None and progress.iteration > self._last[1]:
+            before, iteration, known = self._last
+            self.seconds += now - before
+            self.iterations += progress.iteration - iteration
+            self.counted += counted - known
+        self._last = (now, progress.iteration, counted)
 
 
 class _Counted:
-    """Count the factorisations of operator splitting, and the products of its conjugate gradients."""
+    """Count factorisations of operator splitting, products of its conjugate gradients, operations of low-rank ones."""
 
     def __enter__(self):
         self.count = Counter()
-        self._patches = [self._patch(getattr(data_step, name)) for name in ("KernelStep", "GramStep", "IterativeStep")]
+        self._patches = [self._patch(getattr(data_step, way), "prepare", way) for way in _STEPS]
         self._patches.append(self._patch(data_step.IterativeStep, "_precondition", "products"))
+        for method, cost in _PRODUCT_COSTS.items():
+            self._patches.append(self._patch(Products, method, "flops", cost))
         for patch in self._patches:
             patch.start()
         return self.count
@@ -112,11 +148,24 @@ class _Counted:
         for patch in self._patches:
             patch.stop()
 
-    def _patch(self, step, method="prepare", key=None):
-        original, key = getattr(step, method), key or step.__name__
+    def _patch(self, owner, method, key, cost=lambda *_: 1):
+        original = getattr(owner, method)
 
         def counted(*arguments):
-            self.count[key] += 1
+            self.count[key] += cost(*arguments)
             return original(*arguments)
 
-        return mock.patch.object(step, method, counted)
+        return mock.patch.object(owner, method, counted)
+
+
+def _entries(products):
+    return products._data.n_rows * products._data.size
+
+
+_PRODUCT_COSTS = {
+    "image": lambda own, E: 2 * _entries(own) * E.shape[1],
+    "pull": lambda own, terms, mixing: 2 * _entries(own) * mixing.shape[0],
+    "gram": lambda own, image, columns, weights: 2 * own._data.n_rows * (columns.stop - columns.start) ** 2,
+    "forward": lambda own, T: 2 * _entries(own) * own._data.size,
+    "_weighted": lambda own, *_: 2 * _entries(own) * own._data.size,
+}

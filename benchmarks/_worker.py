@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import resource
 import statistics
+import sys
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 from _cases import graph, label, one_against_rest, problem_of
+from _memory import peak_mib
+from _networks import networks
 from _peers import (
     INNER_LADDERS,
     OWN,
@@ -34,24 +37,15 @@ PATIENCE = 120.0
 
 def work(job, answer, memory_limit):
     """Do a job."""
-    bytes_ = int(float(memory_limit) * 2**30)
-    resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_))
-    warnings.simplefilter("ignore")
     job = json.loads(job)
+    if job.get("device") is None:
+        # Drivers of other devices reserve more addresses than there is memory.
+        bytes_ = int(float(memory_limit) * 2**30)
+        resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_))
+    warnings.simplefilter("ignore")
     rows = JOBS[job.pop("kind")](**job)
     # NumPy's numbers as Python's.
     Path(answer).write_text(json.dumps(rows, default=lambda number: number.item()), encoding="utf-8")
-
-
-def peak_mib():
-    """Return the peak of resident memory; that of this program, not of what it was started from."""
-    try:
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM"):
-                return int(line.split()[1]) / 1024
-    except OSError:
-        pass
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def machine():
@@ -131,7 +125,7 @@ def inner_problem(name, solver, level, repeats, limit, cutnorm_python):
     row |= {
         "tolerance": tolerance, "seconds": statistics.median(runs), "runs": runs, "status": "ok",
         "objective": -bound.value, "lower_bound": -bound.upper_bound, "relative_gap": bound.relative_gap,
-        "reached": bound.relative_gap <= level, "peak_mib": peak_mib() if solver in {"qsdp", "scs"} else None,
+        "reached": bound.relative_gap <= level, "peak_mib": bound.peak_mib,
     }  # fmt: skip
     return [row]
 
@@ -139,11 +133,14 @@ def inner_problem(name, solver, level, repeats, limit, cutnorm_python):
 # -- all pixels of MNIST ---------------------------------------------------------------------------------
 
 
-def pixels(quick, level, beta, neurons, polish):
-    """Solve one relaxation a digit, sample a network, polish it, and count its errors on the test set."""
+def pixels(quick, level, beta, neurons, polish, device):
+    """Solve one relaxation a digit, sample a network, polish it, and count its errors on the test set.
+
+    The relaxations' products with the data run on the device, of torch; None is NumPy.
+    """
     from qsdp.relaxation.solution import join_outputs
 
-    solver = "low-rank" if missing("low-rank") is None else "auto"
+    solver = "low-rank"
     clock = [time.perf_counter()]
     (X, labels), (X_test, labels_test) = (qsdp.datasets.load_mnist(part) for part in ("train", "test"))
     if quick:
@@ -155,7 +152,7 @@ def pixels(quick, level, beta, neurons, polish):
     clock.append(time.perf_counter())
     parts = []
     for k in range(10):
-        parts.append(qsdp.solve_relaxation(problem.output(k), solver=solver, tol=level))
+        parts.append(qsdp.solve_relaxation(problem.output(k), solver=solver, tol=level, device=device))
     clock.append(time.perf_counter())
     joined = join_outputs(problem, parts, certified=parts[0].solver in OWN)
     solved_mib = peak_mib()
@@ -175,6 +172,7 @@ def pixels(quick, level, beta, neurons, polish):
     return [
         {
             "case": f"MNIST, {X.shape[0]} x {X.shape[1]}, 10 digits", "solver": solver, "level": level,
+            "device": device, "device_mib": device_mib(device),
             "n": X.shape[0], "D": problem.dimension, "beta": problem.beta, "stages": stages, "class_gaps": gaps,
             "class_seconds": [part.compile_time + part.solve_time for part in parts],
             "objective": joined.objective, "lower_bound": joined.lower_bound, "relative_gap": joined.relative_gap,
@@ -187,6 +185,14 @@ def pixels(quick, level, beta, neurons, polish):
     ]  # fmt: skip
 
 
+def device_mib(device):
+    """Return the peak of the memory that torch took on a GPU, None on any other device."""
+    if device is None or not device.startswith("cuda"):
+        return None
+    return sys.modules["torch"].cuda.max_memory_allocated(device) / 2**20
+
+
 JOBS = {
-    "machine": machine, "relaxation": relaxation, "inner": inner_problem, "scaling": scaling, "pixels": pixels,
+    "machine": machine, "relaxation": relaxation, "inner": inner_problem, "scaling": scaling, "networks": networks,
+    "pixels": pixels,
 }  # fmt: skip

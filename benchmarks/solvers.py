@@ -3,12 +3,13 @@
     python benchmarks/solvers.py [--quick] [--only SECTION ...] [--repeats 5] [--large] [--json FILE]
     python benchmarks/solvers.py --markdown
 
-Sections: uci (four UCI sets), planted (n = 1000 and 5000), mnist (30 components, ten classes at once), betas (50
-components, four values of beta), inner (bounds of quadratic forms over signs), scaling (against n and d, with a plot),
-and with --large pixels (all 784 of MNIST, to a network). All solvers are brought to the same relative certified gap,
-recomputed from the data by the same code, see `_peers.py`. Heavy cases run in a process of their own, whose peak memory
-is reported. The file is written after every row, so that an interrupted run keeps what it has, and a section that is
-run again replaces its rows. Exit status 1: the intervals [lower bound, objective] of two solvers do not meet.
+Sections: uci (four UCI sets), planted (1000 x 60), planted-large (5000 x 100), mnist (30 components, ten classes at
+once), betas (50 components, four values of beta), inner (bounds of quadratic forms over signs), scaling (against n and
+d, with a plot), networks (sampling, prediction and polishing against n, m and threads), and with --large pixels (all
+784 of MNIST, to a network). All solvers are brought to the same relative certified gap, recomputed from the data by the
+same code, see `_peers.py`. Peak memory is that of a process for one row alone, but with --quick. The file is written
+after every row, so that an interrupted run keeps what it has, and a section that is run again replaces its rows. Exit
+status 1: the intervals [lower bound, objective] of two solvers do not meet.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from _cases import GRAPHS, UCI
+from _networks import cases
 from _report import disjoint, markdown, plot, report
+from _results import FOLDER, save
+from _scaling import points
 
 HERE = Path(__file__).resolve().parent
-SECTIONS = ("uci", "planted", "mnist", "betas", "inner", "scaling", "pixels")
+SECTIONS = ("uci", "planted", "planted-large", "mnist", "betas", "inner", "scaling", "networks", "pixels")
 LEVEL = 1e-4
 
 
@@ -44,16 +49,19 @@ def main():
         print(markdown(json.loads(options.json.read_text(encoding="utf-8"))))
         return
     results = load(options.json)
-    failed, machines = False, {}
+    failed = False
     for section in options.only:
-        rows, threads = [], threads_of(section, options)
-        if threads not in machines:
-            machines[threads] = call({"kind": "machine"}, options)
+        rows = []
+        set_threads(section, options)
+        result = {"quick": options.quick, "finished": False, **begun()}
+        # Of every section, since other work on the machine slows its matrix products too.
+        options.machine = result["machine"] = call({"kind": "machine"}, options)
+        result["rows"] = rows
         print(f"section {section}", file=sys.stderr)
         for row in RUNS[section](options):
             rows.append(row)
             print("  " + summary(row), file=sys.stderr, flush=True)
-            results[section] = {"quick": options.quick, "finished": False, "machine": machines[threads], "rows": rows}
+            results[section] = result
             save(results, options.json)
         results[section]["finished"] = True
         save(results, options.json)
@@ -67,12 +75,17 @@ def main():
         sys.exit("some solver is wrong: intervals [lower bound, objective] of one problem do not meet")
 
 
-def threads_of(section, options):
-    """Set and return the number of threads: problems of milliseconds only wait for further ones."""
+def set_threads(section, options):
+    """Set the number of threads: problems of milliseconds only wait for more, networks have threads of their own."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    own = 1 if section == "uci" or options.quick else available
+    own = 1 if section in {"uci", "networks"} or options.quick else available
     options.section_threads = options.threads or own
-    return options.section_threads
+
+
+def begun():
+    """Return the time, and the load of the machine in the minute before."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return {"began": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "load": load}
 
 
 def parse():
@@ -86,16 +99,17 @@ def parse():
     parser.add_argument("--markdown", action="store_true", help="print the tables of the file as markdown, run nothing")
     parser.add_argument("--scs-time-limit", type=float, default=1800.0, help="seconds of a peer's ladder of tolerances")
     parser.add_argument("--memory-limit", type=float, help="GiB of a process; default nine tenths of what is available")
-    parser.add_argument("--threads", type=int, help="of every solver's BLAS; default all, for uci and --quick one")
+    parser.add_argument("--threads", type=int, help="of BLAS; default all, for uci, networks and --quick one")
     parser.add_argument("--cutnorm-python", default=sys.executable, help="interpreter that has the package cutnorm")
     parser.add_argument("--neurons", type=int, default=1000, help="sampled in the section pixels")
     parser.add_argument("--polish-seconds", type=float, default=300.0, help="in the section pixels")
+    parser.add_argument("--device", help="of torch, such as cuda, for the section pixels; default NumPy")
     options = parser.parse_args()
     if options.json is None:
         if options.quick and not options.markdown:
             options.json = Path(tempfile.mkdtemp()) / "solvers.json"
         else:
-            options.json = HERE / "results" / "solvers.json"
+            options.json = FOLDER / "solvers.json"
     if options.only is None:
         options.only = [section for section in SECTIONS if section != "pixels" or options.large]
     if options.quick:
@@ -110,41 +124,47 @@ def parse():
 
 def run_uci(options):
     """Ours and SCS, alternately in one process; the others in one each."""
-    names = ("breast-cancer",) if options.quick else ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
     limit = min(options.scs_time_limit, 30.0 if options.quick else 300.0)
     others = ("clarabel",) if options.quick else ("clarabel", "cvxopt", "sdpa")
-    for name in names:
+    for name in UCI[:1] if options.quick else UCI:
         case = {"data": "uci", "name": name, "beta": 10.0}
-        groups = [("auto", "interior", "splitting", "scs"), *((other,) for other in others)]
-        memory = {} if options.quick else {solver: alone(case, solver, limit, options) for solver in ("auto", "scs")}
-        for group in groups:
-            # SDPA takes no limit and is stopped.
-            for row in relaxations(case, group, options, limit=min(limit, 60.0) if group == ("sdpa",) else limit):
-                yield {**row, "peak_mib": memory.get(row["solver"], row["peak_mib"])}
+        together = relaxations(case, ("auto", "interior", "splitting", "scs"), options, limit=limit)
+        for row in together:
+            if "runs" in row and not options.quick:
+                # Memory is measured one by one.
+                (alone,) = relaxations(case, (row["solver"],), options, limit=limit, repeats=1)
+                row["peak_mib"] = alone["peak_mib"]
+            yield row
+        yield from each_alone(case, others, options, limit)
 
 
-def alone(case, solver, limit, options):
-    """Return the peak memory of one solver in a process of its own."""
-    rows = relaxations(case, (solver,), options, limit=limit, repeats=1)
-    return rows[0].get("peak_mib")
+def each_alone(case, solvers, options, limit):
+    """Yield the row of each solver, in a process of its own, within a limit."""
+    for solver in solvers:
+        # SDPA takes no limit and is stopped.
+        yield from relaxations(case, (solver,), options, limit=min(limit, 60.0) if solver == "sdpa" else limit)
 
 
 def run_planted(options):
-    """One size to the level; the other once by SCS at its default accuracy, then at what SCS reached."""
-    small = {"data": "planted", "n": 60 if options.quick else 1000, "d": 6 if options.quick else 60, "beta": 1.0}
+    """Every solver to the level."""
+    case = {"data": "planted", "n": 60 if options.quick else 1000, "d": 6 if options.quick else 60, "beta": 1.0}
     solvers = ("auto", "interior", "splitting", "scs")
     for group in (solvers,) if options.quick else ((solver,) for solver in solvers):
-        yield from relaxations(small, group, options)
-    if options.quick:
-        return
-    large = {"data": "planted", "n": 5000, "d": 100, "beta": 1.0}
-    (theirs,) = relaxations(large, ("scs",), options, ladder=[None], repeats=1)
+        yield from relaxations(case, group, options)
+    if not options.quick:
+        yield from each_alone(case, ("clarabel", "cvxopt", "sdpa"), options, min(options.scs_time_limit, 300.0))
+
+
+def run_planted_large(options):
+    """SCS once at its default accuracy, ours at what SCS reached and at the level."""
+    case = {"data": "planted", "n": 80 if options.quick else 5000, "d": 8 if options.quick else 100, "beta": 1.0}
+    (theirs,) = relaxations(case, ("scs",), options, ladder=[None], repeats=1)
     yield theirs
     reached = theirs.get("relative_gap")
     if reached is not None and LEVEL < reached < 1.0:
-        yield from relaxations(large, ("auto",), options, level=reached)
-    for solver in ("auto", "interior", "splitting"):
-        yield from relaxations(large, (solver,), options)
+        yield from relaxations(case, ("auto",), options, level=reached)
+    for solver in ("auto",) if options.quick else ("auto", "interior", "splitting"):
+        yield from relaxations(case, (solver,), options)
 
 
 def run_mnist(options):
@@ -163,12 +183,12 @@ def run_betas(options):
     """Every class to the level, at weak and strong regularisation."""
     for beta in (100.0,) if options.quick else (1.0, 10.0, 100.0, 1000.0):
         case = {"data": "mnist", "n": 2000 if options.quick else 60_000, "components": 10 if options.quick else 50}
-        yield from relaxations({**case, "beta": beta}, ("auto",), options, repeats=1)
+        yield from relaxations({**case, "beta": beta}, ("auto",), options, repeats=min(3, options.repeats))
 
 
 def run_inner(options):
     """Bounds of quadratic forms over sign vectors."""
-    for name in ("mcp100",) if options.quick else ("mcp100", "mcp124-1", "G1"):
+    for name in GRAPHS[:1] if options.quick else GRAPHS:
         for solver in ("qsdp", "scs", "csdp") if options.quick else ("qsdp", "scs", "csdp", "cutnorm"):
             job = {"kind": "inner", "name": name, "solver": solver, "level": LEVEL, "repeats": options.repeats}
             job |= {"limit": options.scs_time_limit, "stop": 1.5 * options.scs_time_limit + 600.0}
@@ -177,22 +197,37 @@ def run_inner(options):
 
 
 def run_scaling(options):
-    """Measure times against n and d, with the share of the peak of a matrix product."""
-    solvers = ("interior", "splitting", "scs")
-    for group in (solvers,) if options.quick else ((solver,) for solver in solvers):
-        job = {"kind": "scaling", "solvers": group, "quick": options.quick, "level": LEVEL, "patience": 60.0}
-        yield from checked(job, {"case": "scaling", "solver": ", ".join(group)}, options)
+    """Measure times against n and d; a solver's sizes end where one takes all the time it is given."""
+    peak = options.machine["matrix_product_gflops"] if isinstance(options.machine, dict) else None
+    for solver, limit in (("interior", 60.0), ("splitting", 60.0), ("low-rank", 60.0), ("scs", 20.0)):
+        for axis in "nd":
+            for n, d in points(solver, axis, options.quick):
+                job = {"kind": "scaling", "axis": axis, "n": n, "d": d, "solver": solver, "level": LEVEL}
+                job |= {"limit": limit, "stop": limit + 30.0, "repeats": min(3, options.repeats), "peak": peak}
+                known = {"case": f"planted {n} x {d}", "axis": axis, "n": n, "d": d, "solver": solver, "reached": False}
+                (row,) = checked(job, known, options)
+                yield row
+                if row["seconds"] is None or row["spent"] >= limit:
+                    break
+
+
+def run_networks(options):
+    """Sample, predict and polish, which comes after the relaxation."""
+    for stage, sizes in cases(options.quick):
+        job = {"kind": "networks", "stage": stage, "sizes": sizes, "repeats": min(3, options.repeats)}
+        yield from checked(job, {"case": stage, "solver": "qsdp", **sizes}, options)
 
 
 def run_pixels(options):
     """All pixels of MNIST: ten relaxations, a network, its test accuracy."""
     beta = 100.0 if options.quick else 3000.0
     job = {"kind": "pixels", "quick": options.quick, "level": 1e-2, "beta": beta, "neurons": options.neurons}
+    job["device"] = options.device
     job["polish"] = 10.0 if options.quick else options.polish_seconds
     yield from checked(job, {"case": "MNIST, pixels", "solver": "low-rank"}, options)
 
 
-RUNS = {section: globals()[f"run_{section}"] for section in SECTIONS}
+RUNS = {section: globals()["run_" + section.replace("-", "_")] for section in SECTIONS}
 
 
 def relaxations(case, solvers, options, *, level=LEVEL, ladder=None, limit=None, repeats=None):
@@ -257,14 +292,6 @@ def available_gib():
 def load(path):
     """Return what earlier runs left."""
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
-def save(results, path):
-    """Write all or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    os.replace(part, path)
 
 
 def summary(row):
