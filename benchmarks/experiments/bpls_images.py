@@ -38,20 +38,20 @@ LOADERS = {"mnist": load_mnist, "fashion_mnist": load_fashion_mnist}
 
 #: The choice of the grid, on MNIST.
 CHOSEN = {"ridge": 1e-5, "eps_hidden": 1e-2}
-DEFAULT, TUNED, LITERAL = "softmax", "softmax, ridge 1e-5, eps_H 1e-2", "as printed (literal), softmax, 10 rounds"
+DEFAULT, TUNED, PLAIN = "softmax", "softmax, ridge 1e-5, eps_H 1e-2", "softmax, no ridge"
 
 #: Options of `BPLSClassifier`, and how many trainings.
 VARIANTS: dict[str, tuple[dict[str, Any], int]] = {
-    DEFAULT: ({"activation": "softmax"}, 10),
-    TUNED: ({"activation": "softmax", **CHOSEN}, 10),
-    "sigmoid": ({}, 10),
-    "softmax, ridge 1e-5": ({"activation": "softmax", "ridge": 1e-5}, 5),
+    DEFAULT: ({"activation": "softmax"}, 8),
+    TUNED: ({"activation": "softmax", **CHOSEN}, 8),
     # The paper has no ridge.
-    "softmax, no ridge, 10 rounds": ({"activation": "softmax", "ridge": 0.0, "tau_max": 10}, 2),
-    LITERAL: ({"activation": "softmax", "literal": True, "tau_max": 10}, 1),
+    PLAIN: ({"activation": "softmax", "ridge": 0.0}, 5),
+    "sigmoid": ({}, 8),
+    "softmax, ridge 1e-5": ({"activation": "softmax", "ridge": 1e-5}, 5),
+    "as printed (literal), softmax, 10 rounds": ({"activation": "softmax", "literal": True, "tau_max": 10}, 1),
 }
-#: Variants that claims are judged by; the others take apart what the ridge and the cut do.
-JUDGED = (DEFAULT, TUNED, "sigmoid")
+#: Variants that claims are judged by; the others take apart what ridge, cut and rule do.
+JUDGED = (DEFAULT, TUNED, PLAIN, "sigmoid")
 #: Variants that are trained on all images, too.
 WHOLE = (TUNED, "sigmoid")
 GRID = [{"ridge": ridge, "eps_hidden": eps} for ridge in (1e-3, 1e-4, 1e-5, 1e-6) for eps in (1e-3, 1e-2)]
@@ -74,10 +74,10 @@ PRINTED_SECONDS = {"BPLS": "2.87", "Adam": "3578", "NAG": "3301", "SGD": "3267",
 COMPETITORS = (
     *((name, 1e-3, 32, 40, 2) for name in ("Adam", "NAG", "SGD", "AdaGrad")),
     ("Adam", 1e-2, 32, 40, 2),
-    *((name, 1e-3, 1, 5, 1) for name in ("Adam", "NAG", "SGD", "AdaGrad")),
+    *((name, 1e-3, 1, 4, 1) for name in ("Adam", "NAG", "SGD", "AdaGrad")),
 )
 #: The same of sigmoid hidden layers.
-SIGMOID_COMPETITORS = tuple((name, 1e-3, 32, 40, 1) for name in ("Adam", "NAG", "SGD", "AdaGrad"))
+SIGMOID_COMPETITORS = tuple((name, 1e-3, 32, 40, 1) for name in ("Adam", "SGD"))
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:

@@ -241,7 +241,8 @@ class BPLSClassifier(BPLSBase, BaselineClassifier):
     -----
     The outputs of a softmax hidden layer are about one over its width, and most of its desired ones fall outside the
     activation's range and are cut. On MNIST the other defaults then end below a linear classifier. The default sigmoid
-    does better, and so does softmax with ridge 1e-5 *and* eps_hidden 0.01, chosen on validation images.
+    does better, and so does softmax without ridge, as in the paper, or with ridge 1e-5 *and* eps_hidden 0.01, chosen on
+    validation images.
 
     Time a pass over S samples is :math:`O(S n^2)` for the widest design of n columns, memory :math:`O(S \sum_l n_l)`.
 
