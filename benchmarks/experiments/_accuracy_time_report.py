@@ -206,7 +206,7 @@ def draw_row(row: Sequence[Any], records: Sequence[Record], m: int | None) -> No
             error = 100.0 * of(group, part).std(ddof=1) / len(group) ** 0.5 if len(group) > 1 else 0.0
             fit = float(np.median(of(group, "seconds")))
             whole = float(np.median(of(group, "seconds") + of(group, "search_seconds")))
-            look = {"marker": marker, "color": colour, "ms": 8, "zorder": 3}
+            look = {"marker": marker, "color": colour, "ms": 13 if marker == "*" else 8, "zorder": 3}
             ax.plot([fit, whole], [height, height], color=colour, lw=0.8, alpha=0.6)
             ax.plot(whole, height, mfc="white", ls="none", **look)
             ax.errorbar(

@@ -281,14 +281,15 @@ def plot(records: Sequence[Record], path: Path) -> None:
             if sizes == [None]:
                 ax.axhline(middle[0], color="black", lw=1, label="column generation, any m")
                 continue
-            ax.loglog(sizes, middle, marker="o", ms=4, color=colours[name], label=name)
+            ax.plot(sizes, middle, marker="o", ms=4, color=colours[name], label=name)
             ax.fill_between(sizes, low, high, color=colours[name], alpha=0.12, lw=0)
     bound = np.median(values(records, "lower_bound") / values(records, "zero"))
     axes[0].axhline(bound, color="black", lw=1, ls="--", label="lower bound")
-    axes[0].set(xlabel="neurons m", ylabel="objective, relative to the zero network", title="training")
+    axes[0].set(yscale="log", xlabel="neurons m", ylabel="objective, relative to the zero network", title="training")
     axes[1].set(xlabel="neurons m", ylabel="squared loss, relative", title="test")
     handles: dict[str, Any] = {}
     for ax in axes:
+        ax.set_xscale("log")
         ax.grid(alpha=0.3)
         handles |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize="small")
