@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._html import chain_html
+from qsdp._progress import shown_stages
 from qsdp._validation import (
     FloatArray,
     ReadOnlyArrays,
+    check_flag,
     check_integer,
     check_matrix,
     check_numbers,
@@ -21,7 +24,12 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.quadratic_form import QuadraticForm
 from qsdp.quantization import QuantizedMatch, quantize
 
-__all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "quantize_layers"]
+__all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "quantize_layers", "relu"]
+
+
+def relu(values: FloatArray) -> FloatArray:
+    """Return the positive part: the one function by which layers of every baseline say that they have ReLUs."""
+    return np.maximum(values, 0.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,6 +140,9 @@ class QuantizedChain:
             H = layer.apply(match.predict(H if H.ndim == 2 else H[:, None]))
         return H
 
+    def _repr_html_(self) -> str:
+        return chain_html(self)
+
 
 def quantize_layers(
     layers: Sequence[TrainedLayer],
@@ -139,6 +150,7 @@ def quantize_layers(
     n_neurons: int | Sequence[int] = 1000,
     *,
     random_state: Any = None,
+    verbose: bool = False,
     **options: Any,
 ) -> QuantizedChain:
     r"""Match a chain of layers by quantized networks, each on what the quantized layers before it make of the data.
@@ -155,6 +167,8 @@ def quantize_layers(
     n_neurons : int or sequence of int
         Of every layer's network.
     random_state : int, Generator, RandomState or None
+    verbose : bool, default=False
+        Show a bar of the layers, and those of each layer's stages; see `qsdp.solve_and_sample`.
     **options
         Of `qsdp.quantize`: ``beta``, ``levels``, ``refine``, ...
 
@@ -169,11 +183,13 @@ def quantize_layers(
     rng = check_random_state(random_state)
     exact = matched = check_matrix("X", X)
     matches = []
-    for layer, size in zip(layers, sizes, strict=True):
-        target = layer.form.predict(exact)
-        match = quantize(_Given(target), matched, size, random_state=rng, **options)
-        matches.append(match)
-        exact, matched = (_columns(layer.apply(values)) for values in (target, match.predict(matched)))
+    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("layers") as line:
+        for layer, size in zip(layers, sizes, strict=True):
+            target = layer.form.predict(exact)
+            match = quantize(_Given(target), matched, size, random_state=rng, verbose=verbose, **options)
+            matches.append(match)
+            exact, matched = (_columns(layer.apply(values)) for values in (target, match.predict(matched)))
+            line.count(len(matches), len(layers), f"{len(matches)} of {len(layers)}")
     return QuantizedChain(tuple(matches), layers)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from qsdp._validation import _show
 from qsdp.exceptions import InvalidInputError, MissingPackageError
 
-__all__ = ["check_device", "minibatches", "require_torch", "seeded"]
+__all__ = ["check_device", "fill_normal", "fill_uniform", "minibatches", "require_torch", "seeded"]
 
 
 def require_torch() -> Any:
@@ -39,6 +39,26 @@ def check_device(device: object) -> Any:
 def seeded(rng: np.random.Generator) -> Any:
     """Return a torch generator on the CPU with a seed drawn from `rng`."""
     return require_torch().Generator().manual_seed(int(rng.integers(2**63 - 1)))
+
+
+def fill_normal(tensor: Any, deviation: float, generator: Any = None) -> None:
+    """Fill a tensor of any device with draws from N(0, deviation²), of a generator of any device."""
+    _fill(tensor, "normal_", 0.0, deviation, generator)
+
+
+def fill_uniform(tensor: Any, bound: float, generator: Any = None) -> None:
+    """Fill a tensor of any device with draws from [-bound, bound], of a generator of any device."""
+    _fill(tensor, "uniform_", -bound, bound, generator)
+
+
+def _fill(tensor: Any, method: str, first: float, second: float, generator: Any) -> None:
+    if generator is None or generator.device == tensor.device:
+        getattr(tensor, method)(first, second, generator=generator)
+        return
+    # PyTorch draws only where the generator is. Those of `seeded` are on the CPU, so that starts do not depend on
+    # the device.
+    drawn = require_torch().empty(tensor.shape, dtype=tensor.dtype, device=generator.device)
+    tensor.copy_(getattr(drawn, method)(first, second, generator=generator))
 
 
 def minibatches(n: int, size: int, generator: Any) -> Iterator[Any]:

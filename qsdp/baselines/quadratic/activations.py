@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from qsdp._validation import FloatArray, check_choice
+from qsdp.baselines._layers import relu
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["ACTIVATIONS", "Activation", "check_activation"]
@@ -30,10 +31,6 @@ class Activation:
     slope: Callable[[FloatArray], FloatArray] | None
 
 
-def _relu(z: FloatArray) -> FloatArray:
-    return np.maximum(z, 0.0)
-
-
 def _relu_slope(a: FloatArray) -> FloatArray:
     return (a > 0.0).astype(np.float64)
 
@@ -51,7 +48,7 @@ ACTIVATIONS = {
     for activation in (
         Activation("sigmoid", expit, _sigmoid_slope),
         Activation("tanh", np.tanh, _tanh_slope),
-        Activation("relu", _relu, _relu_slope),
+        Activation("relu", relu, _relu_slope),
         Activation("identity", None, None),
     )
 }

@@ -229,7 +229,7 @@ FAMILIES = {
 
 
 def get_family(name: str, coupling: str = "tied") -> Family:
-    """Return a family by name; `coupling` is that of its symmetric matrix, if it has one.
+    """Return a family by name, "parabolic" being "rpqnn"; `coupling` is that of its symmetric matrix, if it has one.
 
     Raises
     ------
@@ -242,7 +242,7 @@ def get_family(name: str, coupling: str = "tied") -> Family:
     >>> get_family("qnn").n_parameters(30, 10), get_family("rpqnn").n_parameters(30, 10)
     (4960, 620)
     """
-    family = FAMILIES[check_choice("family", name, FAMILIES)]
+    family = FAMILIES["rpqnn" if name == "parabolic" else check_choice("family", name, FAMILIES)]
     check_choice("coupling", coupling, COUPLINGS)
     maps = tuple(
         dataclasses.replace(part, coupling=coupling) if isinstance(part, FormMap) else part for part in family.maps

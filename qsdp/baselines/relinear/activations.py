@@ -8,14 +8,10 @@ from typing import Any
 import numpy as np
 
 from qsdp._validation import FloatArray, check_choice
+from qsdp.baselines._layers import relu
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["ACTIVATIONS", "check_activation", "relu"]
-
-
-def relu(values: FloatArray) -> FloatArray:
-    """Return the positive part."""
-    return np.maximum(values, 0.0)
 
 
 #: Elementwise functions by name; None is the identity.

@@ -32,18 +32,20 @@ class FamilyDimension:
 
 @dataclass(frozen=True)
 class DimensionBounds:
-    """Upper bounds on the dimension of Fan's networks with identity activation.
+    """Upper bounds on the dimension of a family of polynomial networks.
 
     Attributes
     ----------
     corrected : int
         The smaller of free parameters and ambient dimension.
     free_parameters : int
-        Parameters less the rescalings that change nothing: one a neuron, and one more a hidden neuron.
+        Parameters less the rescalings that change nothing: of every hidden neuron's output and, of Fan's neurons, of
+        the two factors.
     ambient : int
-        Of the polynomials of degree up to 2^H in d_0 variables, d_H times.
+        Of the polynomials of the networks' degree in d_0 variables, d_H times.
     printed : int
-        Equation (19) as printed, which counts homogeneous polynomials of half the degree: no bound at all.
+        Equation (19), or (23) of the competitor, as printed: both count homogeneous polynomials of degree 2^(H-1),
+        and are no bounds at all.
     """
 
     corrected: int
@@ -67,6 +69,7 @@ def family_dimension(
         d_0, ..., d_H.
     family : {"fan", "fan_compact", "parabolic", "poly2", "qnn", "linear", "square_act"}, default="fan"
         Neurons of all layers, with the identity between layers; "square_act" has squares between linear layers.
+        "rpqnn" is "parabolic".
     random_state : int, Generator, RandomState or None
     n_draws : int, default=2
         The largest rank of as many draws.
@@ -84,32 +87,44 @@ def family_dimension(
     FamilyDimension(dimension=6, n_parameters=9)
     """
     layout = _checked_widths(widths)
-    layer = _LAYERS[check_choice("family", family, _LAYERS)]
+    layer = _LAYERS["parabolic" if family == "rpqnn" else check_choice("family", family, _LAYERS)]
     n_draws = check_integer("n_draws", n_draws, minimum=1)
     rng = check_random_state(random_state)
     jacobians = [_jacobian(layout, layer, family == "square_act", rng) for _ in range(n_draws)]
     return FamilyDimension(max(map(modular_rank, jacobians)), jacobians[0].shape[1])
 
 
-def dimension_bounds(widths: Sequence[int]) -> DimensionBounds:
-    r"""Return upper bounds on the dimension of Fan's networks, as corrected and as printed.
+def dimension_bounds(widths: Sequence[int], family: str = "fan") -> DimensionBounds:
+    r"""Return upper bounds on the dimension of Fan's networks or of their competitor, as corrected and as printed.
 
     .. math::
 
-        \min\Big(\sum_{h=1}^H 3(d_{h-1} + 1) d_h - \sum_{h=1}^H d_h - \sum_{h=1}^{H-1} d_h,\;
-        d_H \binom{d_0 + 2^H}{2^H}\Big)
+        \text{fan}: \min\Big(\sum_{h=1}^H 3(d_{h-1} + 1) d_h - \sum_{h=1}^H d_h - \sum_{h=1}^{H-1} d_h,\;
+        d_H \binom{d_0 + 2^H}{2^H}\Big), \qquad
+        \text{square\_act}: \min\Big(\sum_{h=1}^H (d_{h-1} + 1) d_h - \sum_{h=1}^{H-1} d_h,\;
+        d_H \binom{d_0 + 2^{H-1}}{2^{H-1}}\Big)
+
+    Parameters
+    ----------
+    widths : sequence of int
+        d_0, ..., d_H.
+    family : {"fan", "square_act"}, default="fan"
+        As in `family_dimension`.
 
     Notes
     -----
-    Fan et al., Lemma 2.
+    Fan et al., Lemma 2 and equation (23).
     """
     d = _checked_widths(widths)
-    H = len(d) - 1
+    fan = check_choice("family", family, ["fan", "square_act"]) == "fan"
     pairs = list(itertools.pairwise(d))
-    free = sum(3 * (n + 1) * m for n, m in pairs) - sum(d[1:]) - sum(d[1:-1])
-    ambient = d[-1] * math.comb(d[0] + 2**H, 2**H)
-    counted = sum(3 * n * (m + 1) for n, m in pairs) - sum(d[1:-1])
-    printed = min(counted, d[-1] * math.comb(d[0] + 2 ** (H - 1) - 1, 2 ** (H - 1)))
+    hidden = sum(d[1:-1])
+    half = 2 ** (len(pairs) - 1)
+    terms, degree = (3, 2 * half) if fan else (1, half)
+    free = sum(terms * (n + 1) * m for n, m in pairs) - hidden - (sum(d[1:]) if fan else 0)
+    ambient = d[-1] * math.comb(d[0] + degree, degree)
+    counted = sum(terms * n * (m + 1) for n, m in pairs) - hidden
+    printed = min(counted, d[-1] * math.comb(d[0] + half - 1, half))
     return DimensionBounds(min(free, ambient), free, ambient, printed)
 
 

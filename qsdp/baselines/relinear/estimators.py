@@ -26,9 +26,10 @@ class ReLinearRegressor(ReLinearEstimator, BaselineRegressor):
     hidden_widths : sequence of int, default=(32,)
         Of the hidden layers; empty for one layer of quadratic neurons.
     family : str or sequence of str, default="fan"
-        Neurons of all layers, or of each: "fan", "fan_compact", "parabolic", "poly2", "linear", "square_act".
+        Neurons of all layers, or of each: "fan", "fan_compact", "parabolic" (or "rpqnn"), "poly2", "linear",
+        "square_act".
     activation : {"relu", "identity", "tanh"}, default="relu"
-        Between layers.
+        Between layers. "relu" is the positive part, not the polynomial that `BackpropRegressor` calls so.
     loss : {"squared"}, optional
         Mean squared error.
     variant : {"sg", "sw-l1", "sw-l2", "sw-soft", "none"}, default="sg"
@@ -122,92 +123,53 @@ def _gives_probabilities(estimator: ReLinearEstimator) -> bool:
 
 
 class ReLinearClassifier(ReLinearEstimator, BaselineClassifier):
-    r"""Classification by Fan's quadratic networks, trained by ReLinear: conventional networks that grow quadratic.
+    """Classification by Fan's quadratic networks, trained by ReLinear: conventional networks that grow quadratic.
 
-    The network :math:`q_H \circ \sigma \circ q_{H-1} \circ \dots \circ \sigma \circ q_1` of neurons
-    :math:`(w^r x + b^r)(w^g x + b^g) + w^b (x \odot x) + c` starts at :math:`w^g = 0, b^g = 1, w^b = 0, c = 0`,
-    where it is a conventional network, and learns its quadratic parameters more slowly, or shrinks them.
+    One output a class. Networks, training and all parameters but `loss` are those of `ReLinearRegressor`, which
+    explains them.
 
     Parameters
     ----------
     hidden_widths : sequence of int, default=(32,)
-        Of the hidden layers; empty for one layer of quadratic neurons.
     family : str or sequence of str, default="fan"
-        Neurons of all layers, or of each: "fan", "fan_compact", "parabolic", "poly2", "linear", "square_act".
     activation : {"relu", "identity", "tanh"}, default="relu"
-        Between layers.
+        "relu" is the positive part, not the polynomial that `BackpropClassifier` calls so.
     loss : {"cross_entropy", "squared"}, optional
         Softmax cross-entropy, the default, or squared error against one-hot rows.
     variant : {"sg", "sw-l1", "sw-l2", "sw-soft", "none"}, default="sg"
-        Smaller learning rates for quadratic parameters, shrinking of quadratic weights, or neither; see `ReLinear`.
     gamma_r : float, default=0.01
-        Learning rate :math:`\gamma_r` of the conventional part.
     gamma_g, gamma_b : float, optional
-        For "sg": rates of second factors and of powers. By default a tenth of `gamma_r`, and `gamma_g`. At 0 the
-        network stays a conventional one.
     alpha_g, alpha_b : float, optional
-        For "sw-l1" and "sw-soft": what a step takes from every weight; 1e-4 by default.
     beta_g, beta_b : float, optional
-        For "sw-l2": share a step takes from every weight; 1e-4 by default.
     shrink : {"weights", "all"}, default="weights"
-        Whether biases of the quadratic part shrink too, towards their conventional values.
     start : {"relinear", "random"}, default="relinear"
-        A conventional network; or random quadratic parameters, the regular training.
     start_scale : float or None, default=0.1
-        Standard deviation of random quadratic parameters; None for that of the weights, :math:`\sqrt{2/n}`.
     transfer : int or sequence of (weights, bias), optional
-        Where conventional weights come from, if not from chance. A number s: from the end of stage s of a
-        conventional network trained with the same settings, which milestones divide into stages; the training goes
-        through stages s, s + 1, ... again, from the rate of stage s. Or arrays (m, n) and (m,) of every layer.
     rezero : bool, default=False
-        Hidden layers of equal widths are residual, :math:`x + \zeta q(x)` with :math:`\zeta = 0` at the start.
     optimizer : {"adam", "sgd", "gd"}, default="adam"
-        Adam, stochastic gradient descent with momentum, or plain gradient descent on all samples at once.
     momentum : float, default=0.9
-        For "sgd".
     weight_decay : float, default=0
-        Added to the gradients, times the parameters.
     decay : {"linear", "all"}, default="linear"
-        Whether weights of the conventional part decay only, or everything does.
     batch_size : int or None, default=64
-        None for all samples; "gd" takes all in any case.
     steps_per_epoch : int, optional
-        Steps that are called an epoch; one pass over the data by default.
     n_epochs : int, default=100
     milestones : sequence of int, default=()
-        Epochs after which all rates are multiplied by `drop`.
     drop : float, default=0.1
     validation_fraction : float, default=0
-        Share of the samples that is not trained on; with one, the parameters are those of the epoch with the best
-        score on it.
     dtype : {"float64", "float32"}, default="float64"
     device : str, optional
-        Of PyTorch; the CPU by default.
     random_state : int, Generator, RandomState or None
     verbose : bool, default=False
-        Show a progress bar.
     callback : callable, optional
-        Called with the history after every epoch; training stops when it returns True.
 
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
     network_ : QuadraticNetwork
-        The PyTorch module.
     layers_ : list of TrainedLayer
-        Every layer as quadratic functions.
     history_ : History
-        Its ``extra`` has ``gamma_r``, ``quadratic_norm`` (Frobenius norm of what a conventional network does not
-        have) and, with validation, ``validation_score``.
     transfer_history_ : History or None
-        Of the conventional network that `transfer` trained.
     best_epoch_ : int
-        Epoch, from 1, whose parameters the network has; 0 if the first one diverged.
-
-    Notes
-    -----
-    Fan, Li, Wang, Lai and Wang, "On Expressivity and Trainability of Quadratic Networks", section IV. A loss that is
-    not finite ends the training with a warning and the history so far.
 
     Examples
     --------

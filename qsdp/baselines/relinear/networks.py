@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from qsdp._validation import FloatArray, check_choice, check_flag, check_integer, check_matrix, check_targets
+from qsdp._validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
 from qsdp.baselines._layers import AffineForm, TrainedLayer
+from qsdp.baselines._torch import fill_normal, fill_uniform
 from qsdp.baselines.relinear.activations import ACTIVATIONS, check_activation
-from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons
+from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_family
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.quadratic_form import QuadraticForm
 
@@ -51,13 +52,16 @@ class ReZero(nn.Module):
 class QuadraticNetwork(nn.Module):
     r"""Layers :math:`q_H \circ \sigma \circ q_{H-1} \circ \dots \circ \sigma \circ q_1` of quadratic neurons.
 
+    A PyTorch module. `qsdp.baselines.quadratic.QuadraticNetwork` is another class: NumPy arrays of any family, with
+    back-propagation written out.
+
     Parameters
     ----------
     widths : sequence of int
         d_0, ..., d_H: inputs, hidden layers, outputs.
     family : str or sequence of str, default="fan"
-        Neurons of all layers, or of each: "fan", "fan_compact", "parabolic", "poly2", "linear" or "square_act".
-        With one name, "square_act" leaves the last layer linear, as its square would keep outputs positive.
+        Neurons of all layers, or of each: "fan", "fan_compact", "parabolic" (or "rpqnn"), "poly2", "linear" or
+        "square_act". With one name, "square_act" leaves the last layer linear: its square would keep outputs positive.
     activation : {"relu", "identity", "tanh"}, default="relu"
         Between layers; the last one has none.
     rezero : bool, default=False
@@ -132,19 +136,14 @@ def residual_layers(widths: Sequence[int]) -> set[int]:
 def check_families(family: Any, n_layers: int) -> list[str]:
     """Return the family of every layer."""
     if isinstance(family, str):
-        family = _family(family)
+        family = check_family(family)
         return [family] * (n_layers - 1) + ["linear" if family == "square_act" else family]
     if not isinstance(family, Sequence):
         raise InvalidTypeError(f"family must be a name, or one for each layer; got {family!r}")
-    names = [_family(name) for name in family]
+    names = [check_family(name) for name in family]
     if len(names) != n_layers:
         raise InvalidInputError(f"family must be one name or {n_layers}, one a layer; got {len(names)}")
     return names
-
-
-def _family(name: Any) -> str:
-    """Return the name of a family; "rpqnn" is what others call parabolic."""
-    return "parabolic" if name == "rpqnn" else check_choice("family", name, FAMILIES)
 
 
 def _form_of(layer: nn.Module) -> QuadraticForm | AffineForm:
@@ -187,10 +186,9 @@ def start_random(model: nn.Module, scale: float | None, generator: torch.Generat
 
 @torch.no_grad()
 def _draw_linear(layer: nn.Linear, generator: torch.Generator | None) -> None:
-    bound = 1.0 / math.sqrt(layer.in_features)
-    layer.weight.normal_(0.0, math.sqrt(2.0 / layer.in_features), generator=generator)
+    fill_normal(layer.weight, math.sqrt(2.0 / layer.in_features), generator)
     if layer.bias is not None:
-        layer.bias.uniform_(-bound, bound, generator=generator)
+        fill_uniform(layer.bias, 1.0 / math.sqrt(layer.in_features), generator)
 
 
 def transfer_weights(source: nn.Module | Sequence[tuple[Any, Any]], target: nn.Module) -> None:
@@ -280,5 +278,8 @@ def check_pairs(pairs: Any) -> list[tuple[FloatArray, FloatArray]]:
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Return the number of trainable numbers; models on the device "meta" take no memory."""
+    """Return the number of trainable numbers of a module; on the device "meta" it takes no memory.
+
+    `qsdp.baselines.quadratic.count_parameters` counts a layer by family and sizes, without building it.
+    """
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

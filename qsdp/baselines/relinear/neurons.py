@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from qsdp._validation import check_integer
+from qsdp._validation import check_choice, check_integer
+from qsdp.baselines._torch import fill_normal, fill_uniform
 from qsdp.baselines.relinear.fan import fan_form
 from qsdp.exceptions import InvalidInputError
 from qsdp.quadratic_form import QuadraticForm
@@ -106,8 +107,8 @@ class QuadraticNeurons(nn.Module):
         """
         weight, bias = self._conventional_parameters()
         fan_in = self.n_inputs
-        weight.normal_(0.0, math.sqrt(2.0 / fan_in), generator=generator)
-        bias.uniform_(-1.0 / math.sqrt(fan_in), 1.0 / math.sqrt(fan_in), generator=generator)
+        fill_normal(weight, math.sqrt(2.0 / fan_in), generator)
+        fill_uniform(bias, 1.0 / math.sqrt(fan_in), generator)
         for name, value in self.start.items():
             getattr(self, name).fill_(value)
 
@@ -136,7 +137,7 @@ class QuadraticNeurons(nn.Module):
         r"""Draw all parameters of groups "g" and "b" from :math:`N(0, scale^2)`; None is :math:`2/n`, as of weights."""
         deviation = math.sqrt(2.0 / self.n_inputs) if scale is None else scale
         for name in self.start:
-            getattr(self, name).normal_(0.0, deviation, generator=generator)
+            fill_normal(getattr(self, name), deviation, generator)
 
     def extra_repr(self) -> str:
         """Return what PyTorch prints between the brackets."""
@@ -348,6 +349,20 @@ FAMILIES: dict[str, type[nn.Module]] = {
     "poly2": Poly2Linear,
     "square_act": SquareActivationLinear,
 }
+
+#: Families without a conventional neuron w.x + b to start from, or that are no special case of Fan's neuron.
+_ELSEWHERE = ("form_only", "power_only", "product_linear", "qnn")
+
+
+def check_family(name: Any) -> str:
+    """Return the name of a family of dense layers; "rpqnn" is parabolic."""
+    if isinstance(name, str) and name in _ELSEWHERE:
+        raise InvalidInputError(
+            f"family cannot be {name!r}: ReLinear is of special cases of Fan's neuron that can start as w.x + b; "
+            "qsdp.baselines.QuadraticNetworkClassifier has all families"
+        )
+    return "parabolic" if name == "rpqnn" else check_choice("family", name, FAMILIES)
+
 
 #: Convolutions by family.
 CONVOLUTIONS: dict[str, type[QuadraticConv2d]] = {

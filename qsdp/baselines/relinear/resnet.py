@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from qsdp._validation import check_choice, check_flag, check_integer
+from qsdp.baselines._torch import fill_normal
 from qsdp.baselines.relinear.neurons import CONVOLUTIONS
 from qsdp.exceptions import InvalidInputError
 
@@ -64,7 +66,7 @@ class QResNet(nn.Module):
     depth : int
         6k + 2.
     family : {"fan", "fan_compact", "parabolic", "poly2", "linear"}, default="fan"
-        QResNet, Compact-QResNet, Parabolic-ResNet, PolyResNet, ResNet.
+        QResNet, Compact-QResNet, Parabolic-ResNet, PolyResNet, ResNet; "rpqnn" is "parabolic".
     n_classes : int, default=10
     width : int, default=16
         Channels of the first stage.
@@ -102,7 +104,7 @@ class QResNet(nn.Module):
     ) -> None:
         super().__init__()
         n_blocks = _check_depth(depth)
-        family = check_choice("family", family, _FAMILIES)
+        family = _check_family(family)
         channels = width = check_integer("width", width, minimum=1)
         in_channels = check_integer("in_channels", in_channels, minimum=1)
         rezero = check_flag("rezero", rezero)
@@ -120,11 +122,12 @@ class QResNet(nn.Module):
         self.classifier = nn.Linear(channels, check_integer("n_classes", n_classes, minimum=2), **options)
         self.reset_conventional()
 
+    @torch.no_grad()
     def reset_conventional(self, generator: torch.Generator | None = None) -> None:
-        """Draw the conventional convolutions from Kaiming's normal distribution."""
+        r"""Draw the conventional convolutions from Kaiming's normal distribution, :math:`N(0, 2/n)`."""
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, nonlinearity="relu", generator=generator)
+                fill_normal(module.weight, math.sqrt(2.0 / math.prod(module.weight.shape[1:])), generator)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return log odds of the classes, (n, n_classes), for images (n, in_channels, h, w)."""
@@ -173,7 +176,7 @@ def resnet_parameters(
         Count a bias for each convolution of a compact neuron, although they add up to one: the count of the paper.
     """
     n_blocks = _check_depth(depth)
-    family = check_choice("family", family, _FAMILIES)
+    family = _check_family(family)
     both: int = 2 if check_flag("separate_biases", separate_biases) else 1
     weights, biases = {"linear": (1, 0), "fan": (3, 3), "fan_compact": (2, both)}.get(family, (2, 2))
     channels = check_integer("width", width, minimum=1)
@@ -185,6 +188,10 @@ def resnet_parameters(
         channels = outputs
     total += 3 * n_blocks if check_flag("rezero", rezero) else 0
     return total + (channels + 1) * check_integer("n_classes", n_classes, minimum=2)
+
+
+def _check_family(family: Any) -> str:
+    return "parabolic" if family == "rpqnn" else check_choice("family", family, _FAMILIES)
 
 
 def _check_depth(depth: Any) -> int:

@@ -106,6 +106,8 @@ def train_network(
     best: list[Any] = [-np.inf, 0, None]
 
     def train(epoch: int) -> None:
+        if epoch:
+            schedule.step()
         for chosen in plan.batches(len(data.inputs), generator):
             batch = data if chosen is None else data.rows(chosen)
             rule.zero_grad()
@@ -121,7 +123,6 @@ def train_network(
         finite = np.isfinite(measured["loss"])
         measured["score"] = score(outputs.cpu().double().numpy(), data.targets.cpu().numpy()) if finite else np.nan
         measured["quadratic_norm"] = _quadratic_norm(network)
-        schedule.step()
         if validation is not None and finite:
             held = predict_blocks(network, validation.inputs)
             valid = torch.isfinite(held).all()

@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
 from qsdp import QSDPWarning
+from qsdp.baselines._history import train_epochs
 from qsdp.baselines.relinear import ReLinearClassifier, ReLinearRegressor, polynomial_pieces, training
 from qsdp.baselines.relinear.fitting import plan_after_transfer, plan_of_stages
 from qsdp.baselines.relinear.training import Plan
@@ -126,12 +127,46 @@ def test_b9_the_score_of_a_regressor_is_r2() -> None:
     assert model.history_.loss[-1] == pytest.approx(np.mean((model.predict(X) - TARGET) ** 2), rel=1e-10)
 
 
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@needs_cuda
+@both
+@pytest.mark.parametrize(
+    "options", [{}, {"start": "random"}, {"transfer": 1}, {"validation_fraction": 0.2, "batch_size": 20}]
+)
+def test_training_on_cuda_is_that_on_the_cpu(estimator: type, options: dict[str, Any]) -> None:
+    here, there = (small(estimator, device=device, **options).fit(X, target(estimator)) for device in ("cpu", "cuda"))
+    assert {parameter.device.type for parameter in there.network_.parameters()} == {"cuda"}
+    np.testing.assert_allclose(there.history_.loss, here.history_.loss, rtol=1e-8)
+    np.testing.assert_allclose(there._outputs(X), here._outputs(X), rtol=0, atol=1e-7)
+    first, second = there.layers_[0].form, here.layers_[0].form
+    np.testing.assert_allclose(first.S, second.S, rtol=0, atol=1e-8)
+
+
 # -- B-6, B-7: rates, schedules, optimisers ----------------------------------------------------------
 
 
 def test_b6_milestones_multiply_the_rates_between_epochs() -> None:
     model = small(Regressor, n_epochs=6, gamma_r=0.1, milestones=(2, 5), drop=0.5).fit(X, TARGET)
     assert model.history_.extra["gamma_r"] == pytest.approx([0.1, 0.1, 0.05, 0.05, 0.05, 0.025])
+
+
+def test_b6_the_schedule_belongs_to_training_not_to_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+
+    def twice(train: Any, measure: Any, *arguments: Any, **options: Any) -> Any:
+        def again() -> Any:
+            measure()
+            measured = measure()
+            seen.append(measured["gamma_r"])
+            return measured
+
+        return train_epochs(train, again, *arguments, **options)
+
+    monkeypatch.setattr(training, "train_epochs", twice)
+    small(Regressor, n_epochs=5, gamma_r=0.1, milestones=(2, 4), drop=0.5).fit(X, TARGET)
+    assert seen == pytest.approx([0.1, 0.1, 0.05, 0.05, 0.025])
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd", "gd"])
@@ -293,7 +328,7 @@ def test_a_callback_stops_the_training_and_bars_can_be_shown(capsys: pytest.Capt
     model = small(Regressor, n_epochs=50, verbose=True, callback=lambda history: history.n_epochs == 2)
     model.fit(X, TARGET)
     assert (model.history_.n_epochs, model.history_.stopped) == (2, "callback")
-    assert "ReLinear" in capsys.readouterr().out
+    assert "ReLinear" in capsys.readouterr().err
 
 
 # -- B-16 and families -------------------------------------------------------------------------------
@@ -403,7 +438,7 @@ def test_7_a_chain_is_quantized_layer_by_layer(family: str) -> None:
         ({"hidden_widths": 5}, "hidden_widths must be a sequence of integers >= 1; got 5"),
         ({"hidden_widths": (5, 0)}, "hidden_widths must be an integer >= 1; got 0"),
         ({"hidden_widths": "55"}, "hidden_widths must be a sequence of integers >= 1; got '55'"),
-        ({"family": "qnn"}, "family must be one of .*; got 'qnn'"),
+        ({"family": "qnn"}, "family cannot be 'qnn': ReLinear is of special cases of Fan's neuron"),
         ({"family": ["fan"]}, "family must be one name or 2, one a layer; got 1"),
         ({"activation": "square"}, "activation cannot be 'square': .*family='square_act'"),
         ({"activation": "softmax"}, "activation cannot be 'softmax'"),

@@ -18,6 +18,7 @@ from qsdp.baselines.relinear import (
     Replicas,
     ReZero,
     count_parameters,
+    family_dimension,
     parameter_groups,
     qresnet20,
     qresnet32,
@@ -77,6 +78,63 @@ def test_the_square_activation_network_ends_in_a_linear_layer() -> None:
 
 def test_a_parabolic_network_by_the_name_of_the_other_paper() -> None:
     assert str(QuadraticNetwork([3, 4, 2], "rpqnn")) == str(QuadraticNetwork([3, 4, 2], ["parabolic", "rpqnn"]))
+    assert resnet_parameters(20, "rpqnn") == resnet_parameters(20, "parabolic")
+    assert count_parameters(QResNet(20, "rpqnn", width=2, device="meta")) == resnet_parameters(20, "parabolic", width=2)
+    assert family_dimension((2, 2, 1), "rpqnn") == family_dimension((2, 2, 1), "parabolic")
+
+
+@pytest.mark.parametrize("activation", ["identity", "relu"])
+def test_7_4_7_e28_networks_of_square_activations_are_fan_networks_with_a_linear_last_layer(activation: str) -> None:
+    square = scrambled(QuadraticNetwork([3, 5, 4, 2], "square_act", activation, dtype=torch.float64))
+    fan = scrambled(QuadraticNetwork([3, 5, 4, 2], "fan", activation, dtype=torch.float64), seed=50)
+    *hidden, last = fan.layers
+    with torch.no_grad():
+        for mine, theirs in zip(hidden, square.layers, strict=False):
+            for weights, bias in (("wr", "br"), ("wg", "bg")):
+                getattr(mine, weights).copy_(theirs.wr)
+                getattr(mine, bias).copy_(theirs.br)
+            mine.wb.zero_()
+            mine.c.zero_()
+    last.start_conventional(square.layers[-1].weight, square.layers[-1].bias)
+    X = draw(20, 3)
+    values = square(X).detach()
+    np.testing.assert_allclose(fan(X).detach(), values, rtol=0, atol=1e-12 * float(values.abs().max()))
+    assert not torch.allclose(values, values.clamp(min=0.0)), "a square at the end would have kept them positive"
+    # As the proof prints it, the last layer too becomes a square of the competitor's linear one.
+    with torch.no_grad():
+        for weights, bias in (("wr", "br"), ("wg", "bg")):
+            getattr(last, weights).copy_(square.layers[-1].weight)
+            getattr(last, bias).copy_(square.layers[-1].bias)
+    np.testing.assert_allclose(fan(X).detach(), values**2, rtol=0, atol=1e-12 * float((values**2).max()))
+
+
+@pytest.mark.parametrize("activation", ["identity", "relu"])
+def test_7_5_e27_rescaled_layers_are_the_same_network(activation: str) -> None:
+    """Outputs of a layer times D, by wr, br, wb, c alone; the next layer undoes it, its squares twice."""
+    network = scrambled(QuadraticNetwork([3, 5, 4, 2], "fan", activation, dtype=torch.float64))
+    X = draw(20, 3)
+    values = network(X).detach()
+    first, second, _ = network.layers
+    D = draw(5, seed=9).abs() + 0.5
+    t = draw(5, seed=10).abs() + 0.5
+    printed = copy.deepcopy(network)
+    with torch.no_grad():
+        for name in ("wr", "br", "wb", "c"):
+            getattr(first, name).mul_(D[:, None] if name.startswith("w") else D)
+        second.wr.div_(D)
+        second.wg.div_(D)
+        second.wb.div_(D**2)
+        # The other rescaling that the bound takes off: of the two factors, by t and 1/t.
+        for name, factor in (("wr", t), ("br", t), ("wg", 1.0 / t), ("bg", 1.0 / t)):
+            getattr(first, name).mul_(factor[:, None] if name.startswith("w") else factor)
+        # Equation (20) scales every parameter of a layer by D, and those of the next by 1/D.
+        for name in ("wr", "br", "wg", "bg", "wb", "c"):
+            getattr(printed.layers[0], name).mul_(D[:, None] if name.startswith("w") else D)
+        for name in ("wr", "wg", "wb"):
+            getattr(printed.layers[1], name).div_(D)
+    size = float(values.abs().max())
+    np.testing.assert_allclose(network(X).detach(), values, rtol=0, atol=1e-12 * size)
+    assert (printed(X).detach() - values).abs().max() > 1e-3 * size
 
 
 def test_start_functions() -> None:
@@ -96,6 +154,14 @@ def test_start_functions() -> None:
         (lambda: QuadraticNetwork([3]), r"widths must be two numbers at least, inputs and outputs; got \[3\]"),
         (lambda: QuadraticNetwork([3, 0]), "widths must be an integer >= 1; got 0"),
         (lambda: QuadraticNetwork([3, 1], "quadratic"), "family must be one of .*; got 'quadratic'"),
+        (
+            lambda: QuadraticNetwork([3, 1], "qnn"),
+            "family cannot be 'qnn': ReLinear is of special cases of Fan's neuron",
+        ),
+        (
+            lambda: QuadraticNetwork([3, 1], ["power_only"]),
+            "'power_only': .*QuadraticNetworkClassifier has all families",
+        ),
         (lambda: QuadraticNetwork([3, 2, 1], ["fan"]), "family must be one name or 2, one a layer; got 1"),
         (lambda: QuadraticNetwork([3, 1], 7), "family must be a name, or one for each layer; got 7"),
         (

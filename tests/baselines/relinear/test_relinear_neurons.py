@@ -11,6 +11,7 @@ from relinear_reference import fan_backward, fan_forward, value
 from torch import nn
 from torch.nn import functional
 
+from qsdp.baselines._torch import fill_normal, fill_uniform
 from qsdp.baselines.quadratic import get_family
 from qsdp.baselines.relinear import (
     CompactConv2d,
@@ -247,6 +248,31 @@ def test_b3_a_new_layer_is_exactly_a_conventional_one(family: str) -> None:
     (mine,) = torch.autograd.grad(layer(X), X, D)
     (theirs,) = torch.autograd.grad(conventional, X, D)
     assert torch.equal(mine, theirs)
+
+
+def test_b3_draws_reach_any_device_from_a_generator_on_the_cpu() -> None:
+    """As on CUDA, where PyTorch refuses a generator of the CPU; the meta device holds shapes only."""
+    tensor = torch.empty(3, 2, dtype=torch.float64)
+    fill_normal(tensor, 0.5, torch.Generator().manual_seed(0))
+    expected = torch.empty(3, 2, dtype=torch.float64).normal_(0.0, 0.5, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(tensor, expected)
+    fill_uniform(tensor, 0.5, torch.Generator().manual_seed(0))
+    assert tensor.abs().max() <= 0.5
+
+    class Elsewhere:
+        """A tensor that is not where the generator is, as CUDA's are."""
+
+        device, shape, dtype = torch.device("cuda"), tensor.shape, tensor.dtype
+
+        def copy_(self, drawn: torch.Tensor) -> None:
+            self.drawn = drawn
+
+    elsewhere = Elsewhere()
+    fill_normal(elsewhere, 0.5, torch.Generator().manual_seed(0))
+    assert torch.equal(elsewhere.drawn, expected)
+    layer = FanLinear(3, 2, device="meta")
+    layer.reset_parameters(torch.Generator())
+    layer.start_random(0.1, torch.Generator())
 
 
 @pytest.mark.parametrize("family", STARTED)

@@ -15,7 +15,7 @@ from scipy.interpolate import CubicSpline, PPoly, make_interp_spline
 from scipy.special import euler
 
 from qsdp import QuadraticForm
-from qsdp.baselines import AffineForm, TrainedLayer
+from qsdp.baselines import AffineForm, QuadraticNetworkClassifier, ReLUNetworkRegressor, TrainedLayer
 from qsdp.baselines.relinear import (
     QuadraticNetwork,
     amplification,
@@ -36,36 +36,58 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 # -- 7.5: dimension of the family of functions (B-13) ------------------------------------------------
 
-#: Widths, quadratic network: dimension and parameters, square activation: the same, printed bound, ambient dimension.
+#: Widths, quadratic network: dimension and parameters, square activation: the same; bounds B(19) and B(23) as printed;
+#: ambient dimensions of the two.
 DIMENSIONS = [
-    ((1, 1), (3, 6), (2, 2), 1, 3),
-    ((2, 1), (6, 9), (3, 3), 2, 6),
-    ((3, 1), (10, 12), (4, 4), 3, 10),
-    ((4, 1), (14, 15), (5, 5), 4, 15),
-    ((5, 1), (17, 18), (6, 6), 5, 21),
-    ((6, 1), (20, 21), (7, 7), 6, 28),
-    ((1, 2, 1), (5, 21), (3, 7), 1, 5),
-    ((1, 3, 1), (5, 30), (3, 10), 1, 5),
-    ((2, 2, 1), (12, 27), (6, 9), 3, 15),
-    ((2, 3, 1), (15, 39), (6, 13), 3, 15),
-    ((2, 2, 2), (18, 36), (10, 12), 6, 30),
-    ((3, 2, 1), (20, 33), (8, 11), 6, 35),
-    ((3, 3, 1), (28, 48), (10, 16), 6, 35),
+    ((1, 1), (3, 6), (2, 2), (1, 1), (3, 2)),
+    ((2, 1), (6, 9), (3, 3), (2, 2), (6, 3)),
+    ((3, 1), (10, 12), (4, 4), (3, 3), (10, 4)),
+    ((4, 1), (14, 15), (5, 5), (4, 4), (15, 5)),
+    ((5, 1), (17, 18), (6, 6), (5, 5), (21, 6)),
+    ((6, 1), (20, 21), (7, 7), (6, 6), (28, 7)),
+    ((1, 2, 1), (5, 21), (3, 7), (1, 1), (5, 3)),
+    ((1, 3, 1), (5, 30), (3, 10), (1, 1), (5, 3)),
+    ((2, 2, 1), (12, 27), (6, 9), (3, 3), (15, 6)),
+    ((2, 3, 1), (15, 39), (6, 13), (3, 3), (15, 6)),
+    ((2, 2, 2), (18, 36), (10, 12), (6, 6), (30, 12)),
+    ((3, 2, 1), (20, 33), (8, 11), (6, 6), (35, 10)),
+    ((3, 3, 1), (28, 48), (10, 16), (6, 6), (35, 10)),
 ]
 
 
 @pytest.mark.parametrize(("widths", "fan", "square", "printed", "ambient"), DIMENSIONS)
 def test_b13_7_5_dimensions(
-    widths: tuple[int, ...], fan: tuple[int, int], square: tuple[int, int], printed: int, ambient: int
+    widths: tuple[int, ...],
+    fan: tuple[int, int],
+    square: tuple[int, int],
+    printed: tuple[int, int],
+    ambient: tuple[int, int],
 ) -> None:
     quadratic, competitor = family_dimension(widths), family_dimension(widths, "square_act")
     assert (quadratic.dimension, quadratic.n_parameters) == fan
     assert (competitor.dimension, competitor.n_parameters) == square
     assert quadratic.dimension > competitor.dimension, "Proposition 2"
-    bounds = dimension_bounds(widths)
-    assert quadratic.dimension <= bounds.corrected
-    assert bounds.printed == printed < quadratic.dimension, "the printed bound is none"
-    assert bounds.ambient == ambient
+    for place, (family, found) in enumerate({"fan": quadratic, "square_act": competitor}.items()):
+        bounds = dimension_bounds(widths, family)
+        assert found.dimension <= bounds.corrected == min(bounds.free_parameters, bounds.ambient)
+        assert bounds.printed == printed[place] < found.dimension, "the printed bound is none"
+        assert bounds.ambient == ambient[place]
+
+
+def test_e29_a_fan_neuron_written_out() -> None:
+    """B(26): the constant is c + br bg, and products are summed over pairs once; k != l counts them twice."""
+    rng = np.random.default_rng(4)
+    (wr, wg, wb), (br, bg, c), x = rng.standard_normal((3, 5)), rng.standard_normal(3), rng.standard_normal(5)
+    products = {(i, j): (wr[i] * wg[j] + wr[j] * wg[i]) * x[i] * x[j] for i, j in itertools.permutations(range(5), 2)}
+    rest = (wr * bg + wg * br) @ x + (wr * wg + wb) @ (x * x) + c + br * bg
+    value = (wr @ x + br) * (wg @ x + bg) + wb @ (x * x) + c
+    once = sum(product for (i, j), product in products.items() if i < j)
+    assert once + rest == pytest.approx(value, rel=1e-12)
+    assert abs(sum(products.values()) + rest - value) == pytest.approx(abs(once), rel=1e-10)
+    form = fan_form(wr[None], np.array([br]), wg[None], np.array([bg]), wb[None], np.array([c]))
+    assert form.s0[0] == pytest.approx(c + br * bg, rel=1e-14)
+    for i, j in itertools.combinations(range(5), 2):
+        assert 2.0 * form.S[0, i, j] == pytest.approx(wr[i] * wg[j] + wr[j] * wg[i], rel=1e-12)
 
 
 @pytest.mark.parametrize("n", range(1, 7))
@@ -365,6 +387,20 @@ def test_b11_pieces_are_the_network(family: str, seed: int) -> None:
         np.testing.assert_allclose(powers, values, rtol=0, atol=1e-8 * scale)
 
 
+def test_b11_layers_of_every_system_with_relus_have_pieces_and_jacobians() -> None:
+    """They share one positive part, which is how pieces know it."""
+    X = np.linspace(-1.0, 1.0, 40)[:, None]
+    labels = (np.abs(X[:, 0]) < 0.5).astype(int)
+    quadratic = QuadraticNetworkClassifier([("qnn", 4, "relu")], random_state=0, n_epochs=3).fit(X, labels)
+    conventional = ReLUNetworkRegressor(5, n_epochs=3, random_state=0).fit(X, X[:, 0] ** 2)
+    for model, values in ((quadratic, quadratic.decision_function(X)), (conventional, conventional.predict(X))):
+        layers = list(model.layers_)
+        pieces = polynomial_pieces(layers, -1.0, 1.0)
+        found = [next(piece for piece in pieces if piece.low <= x <= piece.high)(x) for x in X[:, 0]]
+        np.testing.assert_allclose(np.ravel(found), values, rtol=0, atol=1e-9 * np.abs(values).max())
+        assert np.isfinite(input_jacobian(layers, X)).all()
+
+
 def test_b11_pieces_of_a_spline_are_the_splines() -> None:
     spline = natural()
     pieces = polynomial_pieces(spline_network(spline).trained_layers(), spline.x[0], spline.x[-1])
@@ -408,6 +444,7 @@ def test_b11_neurons_that_touch_zero_or_are_dead_divide_nothing() -> None:
         (lambda: output_range([TrainedLayer(AffineForm([[1.0], [2.0]]))]), "layers must end in one output; got 2"),
         (lambda: family_dimension((3,)), r"widths must be two numbers at least; got \[3\]"),
         (lambda: family_dimension((3, 0)), "widths must be an integer >= 1; got 0"),
+        (lambda: dimension_bounds((3, 1), "poly2"), "family must be one of 'fan', 'square_act'; got 'poly2'"),
         (lambda: family_dimension((3, 1), "cubic"), "family must be one of .*; got 'cubic'"),
         (lambda: spline_error_constant(0), "m must be an integer >= 1; got 0"),
     ],
