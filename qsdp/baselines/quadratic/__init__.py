@@ -17,6 +17,7 @@ from qsdp.baselines.quadratic.counts import (
     count_parameters,
     printed_extra_memory,
     printed_extra_operations,
+    printed_total_operations,
 )
 from qsdp.baselines.quadratic.coupling import COUPLINGS
 from qsdp.baselines.quadratic.descent import Descent
@@ -57,6 +58,7 @@ __all__ = [
     "make_xor",
     "printed_extra_memory",
     "printed_extra_operations",
+    "printed_total_operations",
     "separate",
     "split_digits",
     "starting_parameters",

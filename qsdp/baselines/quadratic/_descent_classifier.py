@@ -18,6 +18,7 @@ from qsdp.baselines.quadratic.losses import check_loss
 from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork
 from qsdp.baselines.quadratic.starting import check_init, starting_parameters
 from qsdp.classes import class_probabilities
+from qsdp.exceptions import InvalidTypeError
 from qsdp.losses import get_loss
 from qsdp.pipeline import RandomState
 
@@ -73,6 +74,8 @@ class DescentClassifier(BaselineClassifier):
         check_flag("verbose", self.verbose)
         if self.patience is not None:
             check_integer("patience", self.patience, minimum=1)
+        if self.callback is not None and not callable(self.callback):
+            raise InvalidTypeError(f"callback must be callable or None; got {self.callback!r}")
         stacked = self._start(X.shape[1], targets.shape[1], rng)
         self._descent = Descent(stacked, X, targets, loss, rate, batch_size)
         self._order_rng = rng
@@ -113,34 +116,44 @@ class DescentClassifier(BaselineClassifier):
         """Train for some epochs more."""
         descent, rng = self._descent, self._order_rng
         samples = np.arange(len(descent.X))
-        figures: dict[str, float] = {}
-        waited = 0
+        before, exhausted = history.n_epochs, False
+        passed: dict[str, FloatArray] = {}
 
-        def train(epoch: int) -> bool:
-            nonlocal waited
+        def train(epoch: int) -> None:
             losses, accuracies = descent.epoch(self._order(samples, rng))
             finite = np.asarray(descent.network.finite()) & np.isfinite(losses)
             for number in np.flatnonzero(~finite):
                 self._diverged.setdefault(int(number), history.n_epochs + 1)
-            if self._n_starts > 1 and finite.any():
-                figures.update(loss=float(losses[finite].mean()), score=float(accuracies[finite].mean()))
-            else:
-                figures.update(self._figures() if finite.any() else {"loss": float("nan"), "score": 0.0})
-            waited = waited + 1 if history.loss and not figures["loss"] < min(history.loss) else 0
-            return self.patience is not None and waited >= self.patience
+            passed.update(loss=losses[finite], score=accuracies[finite])
+
+        def measure() -> dict[str, float]:
+            if not passed["loss"].size:
+                return {"loss": float("nan"), "score": 0.0}
+            if self._n_starts > 1:
+                return {name: float(values.mean()) for name, values in passed.items()}
+            return self._figures()
+
+        def after(history: History) -> bool:
+            nonlocal exhausted
+            told = self.callback is not None and self.callback(history) is True
+            improved = max(int(np.argmin(history.loss)) + 1, before)
+            exhausted = self.patience is not None and history.n_epochs - improved >= self.patience
+            return told or exhausted
 
         train_epochs(
             train,
-            lambda: dict(figures),
+            measure,
             n_epochs,
             get_state=descent.network.copy_parameters,
             set_state=descent.network.set_parameters,
             history=history,
             suggestion="a smaller learning_rate, init='zero', or inputs scaled to [0, 1]",
-            callback=self.callback,
+            callback=after,
             verbose=self.verbose,
             name=type(self).__name__,
         )
+        if exhausted:
+            history.stopped = "no improvement"
 
     def _order(self, samples: npt.NDArray[np.intp], rng: np.random.Generator) -> npt.NDArray[np.intp]:
         """Return the order of an epoch: one, or one of every start."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from qsdp._validation import check_choice, check_integer
+import itertools
+from collections.abc import Sequence
+
+from qsdp._validation import check_integer
 from qsdp.baselines.quadratic.families import get_family
 from qsdp.baselines.quadratic.maps import Operations
 from qsdp.exceptions import InvalidInputError
@@ -13,11 +16,14 @@ __all__ = [
     "count_parameters",
     "printed_extra_memory",
     "printed_extra_operations",
+    "printed_total_operations",
 ]
 
 
 def count_parameters(family: str, n: int, m: int) -> int:
     """Return the number of parameters of a layer of m neurons with n inputs.
+
+    `qsdp.baselines.relinear.count_parameters` counts those of a PyTorch module.
 
     Examples
     --------
@@ -64,11 +70,44 @@ def printed_extra_memory(family: str, n: int, m: int) -> int:
     return m * n * (n + 1) // 2 + 2 * m * n if _printed(family) == "qnn" else m * n + 3 * m
 
 
+def printed_total_operations(family: str, widths: Sequence[int]) -> tuple[int, int]:
+    r"""Return A(72) to A(75): multiplications of a step on one sample, forward, and backward with the update.
+
+    .. math::
+
+        \text{linear}: \sum_{l=1}^L m n, \; \sum_{l=2}^L (2mn + m + 2n), \qquad
+        \text{rpqnn}: \sum_{l=1}^L (2mn + m), \; \sum_{l=2}^L (4mn + 6m + n)
+
+    for n inputs and m neurons of layer l.
+
+    Parameters
+    ----------
+    family : {"linear", "rpqnn"}
+        Of all layers.
+    widths : sequence of int
+        Inputs, then neurons of every layer.
+
+    Notes
+    -----
+    The paper calls the sums for "rpqnn" extra operations; they are totals. Those of the backward pass begin at the
+    second layer although the first one, too, is updated, and they are not what its algorithms take:
+    `QuadraticNetwork.operations` counts that.
+    """
+    family = get_family(family).name
+    if family not in {"linear", "rpqnn"}:
+        raise InvalidInputError(f"family must be 'linear' or 'rpqnn', of which the paper prints totals; got {family!r}")
+    sizes = [check_integer("widths", width, minimum=1) for width in widths]
+    layers = list(itertools.pairwise(sizes))
+    if family == "linear":
+        return sum(m * n for n, m in layers), sum(2 * m * n + m + 2 * n for n, m in layers[1:])
+    return sum(2 * m * n + m for n, m in layers), sum(4 * m * n + 6 * m + n for n, m in layers[1:])
+
+
 def _printed(family: str) -> str:
-    if family not in {"qnn", "rpqnn"}:
-        get_family(family)
+    name = get_family(family).name
+    if name not in {"qnn", "rpqnn"}:
         raise InvalidInputError(f"family must be 'qnn' or 'rpqnn', of which the paper prints counts; got {family!r}")
-    return check_choice("family", family, ["qnn", "rpqnn"])
+    return name
 
 
 def _sizes(n: int, m: int) -> tuple[int, int]:

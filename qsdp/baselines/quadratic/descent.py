@@ -45,6 +45,9 @@ class Descent:
     learning_rate : float
     batch_size : int, default=1
 
+    Notes
+    -----
+    In NumPy. PyTorch trains the networks of `qsdp.baselines.backprop`, with momentum and schedules.
     """
 
     def __init__(

@@ -113,11 +113,12 @@ class QuadraticNetworkClassifier(DescentClassifier):
     Parameters
     ----------
     hidden_layers : sequence of (family, width) or (family, width, activation), default=(("linear", 10),)
-        Families are those of `qsdp.baselines.quadratic.FAMILIES`: "linear", "qnn", "rpqnn", "fan", ...
+        Families are those of `qsdp.baselines.quadratic.FAMILIES`: "linear", "qnn", "rpqnn" (or "parabolic"), "fan", ...
     head : str, default="qnn"
         Family of the output layer.
     activation : {"sigmoid", "tanh", "relu", "identity"}, default="sigmoid"
-        Of hidden layers that name none.
+        Of hidden layers that name none. "relu" is the positive part, not the polynomial that `BackpropClassifier` calls
+        so.
     learning_rate : float, default=0.1
     n_epochs : int, default=20
     batch_size : int, default=1

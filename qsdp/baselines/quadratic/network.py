@@ -16,6 +16,7 @@ from qsdp.baselines.quadratic.families import Family, get_family
 from qsdp.baselines.quadratic.losses import OutputLoss
 from qsdp.baselines.quadratic.maps import Operations, Parameters
 from qsdp.exceptions import InvalidInputError
+from qsdp.quadratic_form import QuadraticForm
 
 __all__ = ["Layer", "QuadraticNetwork"]
 
@@ -103,6 +104,12 @@ class Layer:
         """Return g(Z)."""
         return Z if self.activation.function is None else self.activation.function(Z)
 
+    def to_quadratic_form(self) -> QuadraticForm:
+        """Return the pre-activations z as m quadratic functions; those of a linear layer have S = 0."""
+        if self.n_starts is not None:
+            raise InvalidInputError(f"the layer stands for {self.n_starts} starts: take one with network.start(number)")
+        return self.family.to_form(self.parameters).to_quadratic_form()
+
     def to_trained(self) -> TrainedLayer:
         """Return the layer as quadratic (or affine) functions and an activation."""
         return TrainedLayer(self.family.to_form(self.parameters), self.activation.function)
@@ -110,6 +117,9 @@ class Layer:
 
 class QuadraticNetwork:
     """A chain of layers, each of a family and an activation of its own; or S networks of one shape.
+
+    In NumPy, with back-propagation written out. `qsdp.baselines.relinear.QuadraticNetwork` is another class: a PyTorch
+    module of layers that ReLinear can train.
 
     Parameters
     ----------

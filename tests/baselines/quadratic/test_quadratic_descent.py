@@ -17,6 +17,7 @@ from qsdp.baselines.quadratic import (
     get_family,
     printed_extra_memory,
     printed_extra_operations,
+    printed_total_operations,
     starting_parameters,
 )
 from qsdp.baselines.quadratic.coupling import COUPLINGS
@@ -294,5 +295,44 @@ def test_a10_printed_tables() -> None:
     )
     with pytest.raises(InvalidInputError, match="'qnn' or 'rpqnn'"):
         printed_extra_operations("fan", n, m)
+    assert printed_extra_operations("parabolic", n, m) == printed_extra_operations("rpqnn", n, m)
     with pytest.raises(InvalidInputError, match="m must be an integer >= 1; got 0"):
         count_parameters("qnn", 3, 0)
+
+
+def test_a10_printed_totals() -> None:
+    """A(72) to A(75): E9, called extra but totals; E10, the update of the first layer is missing."""
+    widths = (784, 30, 10)
+    layers = [(784, 30), (30, 10)]
+    forward, backward = printed_total_operations("linear", widths)
+    assert (forward, backward) == (784 * 30 + 30 * 10, 2 * 30 * 10 + 10 + 2 * 30)
+    counted = [count_operations("linear", n, m) for n, m in layers]
+    assert forward == sum(count.forward for count in counted)
+    assert printed_total_operations("linear", widths[:2])[1] == 0 < counted[0].update, "E10"
+    assert backward - (counted[1].delta + counted[1].update) == 30, "one n a layer more than the algorithm takes"
+    forward, backward = printed_total_operations("rpqnn", widths)
+    assert (forward, backward) == (2 * 784 * 30 + 30 + 2 * 30 * 10 + 10, 4 * 30 * 10 + 6 * 10 + 30)
+    assert printed_total_operations("parabolic", widths) == (forward, backward)
+    assert forward == sum(count_operations("rpqnn", n, m).forward for n, m in layers)
+    extra = [printed_extra_operations("rpqnn", n, m) for n, m in layers]
+    assert forward - printed_total_operations("linear", widths)[0] == sum(part.forward for part in extra), "E9: a total"
+    # The printed total, the printed extra over a linear layer, and a count of the algorithm are three numbers.
+    linear = printed_total_operations("linear", widths)[1]
+    direct = count_operations("rpqnn", 30, 10)
+    assert len({backward, linear + extra[1].delta + extra[1].update, direct.delta + direct.update}) == 3
+    assert backward - (direct.delta + direct.update) == 2 * 10
+    for family, message in (("qnn", "'linear' or 'rpqnn'"), ("cubic", "family must be one of")):
+        with pytest.raises(InvalidInputError, match=message):
+            printed_total_operations(family, widths)
+
+
+def test_e20_a_conventional_neuron_has_a_quarter_to_a_third_of_the_multiplications() -> None:
+    """n against 4n + 1, or 3n + 1 where a layer shares the squares of its inputs; printed are 20 %."""
+    for n in (10, 100, 1000):
+        assert count_operations("linear", n, 1).forward == n
+        assert count_operations("fan", n, 1).forward == 4 * n + 1
+        for m in (1, 10, 1000):
+            share = count_operations("linear", n, m).forward / count_operations("fan", n, m).forward
+            assert share == pytest.approx(n * m / ((3 * n + 1) * m + n), rel=1e-12)
+            assert 0.24 < share < 1.0 / 3.0
+    assert share == pytest.approx(1.0 / 3.0, rel=2e-3)

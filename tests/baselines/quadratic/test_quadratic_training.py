@@ -10,7 +10,12 @@ from sklearn.exceptions import NotFittedError
 
 from qsdp import QSDPWarning
 from qsdp.baselines import History
-from qsdp.baselines.quadratic import LOSSES, QuadraticLogisticRegression, QuadraticNetworkClassifier
+from qsdp.baselines.quadratic import (
+    LOSSES,
+    QuadraticLogisticRegression,
+    QuadraticNetwork,
+    QuadraticNetworkClassifier,
+)
 from qsdp.exceptions import InvalidInputError
 
 Logistic, Network = QuadraticLogisticRegression, QuadraticNetworkClassifier
@@ -36,6 +41,23 @@ def test_history_has_loss_and_accuracy_after_every_epoch(estimator: type) -> Non
     assert history.loss[-1] == pytest.approx(loss, rel=1e-12)
 
 
+@both
+def test_seconds_are_those_of_training_without_measuring(estimator: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock advances by one with every evaluation of all training data, and by nothing else."""
+    clock = [0.0]
+    evaluate = QuadraticNetwork.decision
+
+    def counted(network: QuadraticNetwork, data: Any) -> Any:
+        clock[0] += 1.0
+        return evaluate(network, data)
+
+    monkeypatch.setattr("qsdp.baselines._history.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr(QuadraticNetwork, "decision", counted)
+    model = estimator(n_epochs=4, random_state=0).fit(X, THREE)
+    assert clock[0] == 4.0
+    assert model.history_.seconds == [0.0] * 4
+
+
 def test_training_stops_when_the_loss_no_longer_falls() -> None:
     model = Logistic(learning_rate=3.0, n_epochs=500, patience=3, random_state=0).fit(X, THREE)
     history = model.history_
@@ -57,6 +79,15 @@ def test_a_callback_stops_training() -> None:
     model = Logistic(n_epochs=50, callback=stop, random_state=0).fit(X, INSIDE)
     assert seen == [1, 2, 3]
     assert model.history_.stopped == "callback"
+
+
+def test_a_callback_sees_every_epoch_of_a_training_that_stops_by_itself() -> None:
+    seen: list[float] = []
+    options = {"learning_rate": 3.0, "n_epochs": 500, "patience": 3, "random_state": 0}
+    history = Logistic(callback=lambda history: seen.append(history.loss[-1]), **options).fit(X, THREE).history_
+    assert seen == history.loss
+    assert history.stopped == "no improvement"
+    assert history.loss == Logistic(**options).fit(X, THREE).history_.loss
 
 
 @both
