@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,10 @@ class PolynomialActivation:
     def coefficients(self) -> tuple[float, float, float]:
         """``(a, b, c)``."""
         return self.a, self.b, self.c
+
+    def __iter__(self) -> Iterator[float]:
+        """Iterate over the coefficients: ``a, b, c = activation``."""
+        return iter(self.coefficients)
 
     @property
     def lifted(self) -> bool:
@@ -119,6 +123,21 @@ ACTIVATIONS: dict[str, PolynomialActivation] = {
 }
 
 
+_NOT_QUADRATIC = (
+    "bounds and certificates are of networks that are quadratic functions of x, so an activation is a polynomial of "
+    "degree two: PolynomialActivation.fit_to approximates others on an interval"
+)
+_HAS_RELU = f"{_NOT_QUADRATIC}; ReLUNetworkClassifier and ReLUNetworkRegressor of qsdp.baselines have true ReLUs"
+
+#: Activations of other networks, and why they are refused.
+_EXCLUDED = {
+    **dict.fromkeys(
+        ("sigmoid", "logistic", "tanh", "sign", "step", "heaviside", "softmax", "softplus"), _NOT_QUADRATIC
+    ),
+    **dict.fromkeys(("elu", "gelu", "leaky_relu", "silu", "swish"), _HAS_RELU),
+}
+
+
 def get_activation(
     activation: str | Sequence[float] | PolynomialActivation | None,
 ) -> PolynomialActivation | None:
@@ -128,16 +147,22 @@ def get_activation(
     ----------
     activation : None, str, (a, b, c) or PolynomialActivation
         Names: "quadratic" t^2, "relu" 0.0937 t^2 + 0.5 t + 0.4688 (fitted to ReLU on [-5, 5]),
-        "linear_quadratic" t + 0.1 t^2.
+        "linear_quadratic" t + 0.1 t^2. So "relu" is a parabola; `qsdp.baselines.ReLUNetworkClassifier` has true ReLUs.
 
     Raises
     ------
     InvalidInputError
-        Not three finite numbers, all zero, or an unknown name.
+        Not three finite numbers, all zero, an unknown name, or that of an activation that is no polynomial of degree
+        two, with the reason.
     """
     if activation is None or isinstance(activation, PolynomialActivation):
         return activation
     if isinstance(activation, str):
+        if activation in _EXCLUDED:
+            listing = ", ".join(repr(name) for name in ACTIVATIONS)
+            raise InvalidInputError(
+                f"activation must be one of {listing}; {activation!r} is excluded: {_EXCLUDED[activation]}"
+            )
         return ACTIVATIONS[check_choice("activation", activation, ACTIVATIONS)]
     values = list(activation) if _is_sequence(activation) else []
     if len(values) != 3:

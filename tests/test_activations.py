@@ -91,6 +91,16 @@ def test_what_is_not_three_numbers(values: Any) -> None:
         get_activation(values)
 
 
+@pytest.mark.parametrize("name", ["sigmoid", "tanh", "sign", "softmax", "gelu", "leaky_relu"])
+def test_activations_of_other_networks_are_refused_with_the_reason(name: str) -> None:
+    listing = "'quadratic', 'relu', 'linear_quadratic'"
+    message = rf"activation must be one of {listing}; '{name}' is excluded: .*degree two: PolynomialActivation.fit_to"
+    with pytest.raises(InvalidInputError, match=message):
+        get_activation(name)
+    with pytest.raises(InvalidInputError, match="ReLUNetworkClassifier" if name.endswith("lu") else name):
+        get_activation(name)
+
+
 @pytest.mark.parametrize("values", [b"abc", bytearray(b"abc"), {1, 2, 3}, {1: 0, 2: 0, 3: 0}], ids=repr)
 def test_bytes_and_collections_without_order_are_not_three_numbers(values: Any) -> None:
     with pytest.raises(InvalidTypeError, match="activation"):

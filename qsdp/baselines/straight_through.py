@@ -242,7 +242,7 @@ class StraightThroughRegressor(_StraightThrough, BaselineRegressor):
     levels : int, default=2
         M + 1 values of a first-layer weight; 2 is binary.
     activation : None, str, (a, b, c) or PolynomialActivation, default=None
-        None is bilinear.
+        None is bilinear; "relu" is a polynomial, as in `BackpropRegressor`.
     second_layer : {"free", "shared", "analytic"}, default="free"
         * "free": every second-layer weight is trained, a learned scale a neuron.
         * "shared": one trained number an output (of signs in turn for polynomial activations), as many bits as a

@@ -121,7 +121,8 @@ class BackpropRegressor(_Backprop, BaselineRegressor):
     n_neurons : int, default=100
         m.
     activation : None, str, (a, b, c) or PolynomialActivation, default=None
-        None is bilinear.
+        None is bilinear. "relu" is the polynomial 0.0937 t² + 0.5 t + 0.4688, see `PolynomialActivation`; networks of
+        true ReLUs are `ReLUNetworkRegressor`.
     second_layer : {"free", "fixed"}, default="free"
         Train the second layer, or leave it at 1/m as the paper does (for polynomial activations :math:`\pm 1/m` in
         turn), times the root mean square of real targets. With several outputs fixed neurons are divided among them,
@@ -210,7 +211,8 @@ class BackpropClassifier(_Backprop, BaselineClassifier):
     n_neurons : int, default=100
         m.
     activation : None, str, (a, b, c) or PolynomialActivation, default=None
-        None is bilinear.
+        None is bilinear. "relu" is the polynomial 0.0937 t² + 0.5 t + 0.4688, see `PolynomialActivation`; networks of
+        true ReLUs are `ReLUNetworkClassifier`.
     second_layer : {"free", "fixed"}, default="free"
         Train the second layer, or leave it at 1/m.
     loss : str or Loss, default="squared"
