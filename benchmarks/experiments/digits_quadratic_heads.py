@@ -24,8 +24,7 @@ from qsdp.bench import Claim, Experiment, Record, Table
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, section 6.2 (stand-in for MNIST)"
 
-#: Mean and deviation in percent that an independent program measured, by images, epochs and hidden neurons; ten starts,
-#: five in the last row.
+#: Mean and deviation in percent that an independent program measured, by images, epochs and hidden neurons.
 INDEPENDENT = {
     (300, 20, 10): {"linear": (71.66, 2.88), "qnn": (90.20, 1.03), "rpqnn": (87.34, 2.85)},
     (600, 5, 10): {"linear": (48.51, 6.52), "qnn": (87.02, 1.55), "rpqnn": (77.71, 6.48)},
@@ -34,6 +33,8 @@ INDEPENDENT = {
     (1200, 20, 20): {"linear": (95.09, 0.56), "qnn": (96.90, 0.51), "rpqnn": (96.31, 0.65)},
     (1200, 100, 20): {"linear": (97.35, 0.14), "qnn": (97.39, 0.19), "rpqnn": (97.05, 0.52)},
 }
+#: Its starts: ten, five of the longest training.
+INDEPENDENT_STARTS = {setting: 5 if setting[1] == 100 else 10 for setting in INDEPENDENT}
 RUNS = {(300, 10): [20], (600, 10): [5, 20], (1200, 10): [20], (1200, 20): [20, 100]}
 NEURONS = (1000, 10_000, 100_000)
 
@@ -140,7 +141,8 @@ def tables(records: Sequence[Record]) -> list[Table]:
     headings += [f"{NAMES[head]} {kind}" for head in HEADS for kind in ("independent", "measured")]
     note = (
         "Test accuracy in percent on 597 images, mean ± deviation (worst, best); batches of one, rate 0.01. The paper "
-        "reports nothing on this set: 'independent' is a program written for the specification."
+        "reports nothing on this set: 'independent' is a program written for the specification, of ten starts a cell, "
+        "five at 100 epochs."
     )
     made = [Table("Digits through a small hidden layer", [*headings, "QNN sign code", "starts"], rows, note)]
     groups: dict[tuple[str, int], list[Record]] = {}
@@ -198,16 +200,21 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             for s in measured
             for head in HEADS
             if abs(100 * found[(*s, head)].mean - INDEPENDENT[s][head][0])
-            <= 2.0 * np.hypot(INDEPENDENT[s][head][1], 100 * found[(*s, head)].sd)
+            <= 2.0
+            * np.hypot(
+                INDEPENDENT[s][head][1] / np.sqrt(INDEPENDENT_STARTS[s]),
+                100 * found[(*s, head)].sd / np.sqrt(found[(*s, head)].n_starts),
+            )
         ]
         total = len(measured) * len(HEADS)
         made.append(
             Claim(
                 "specification, section 6.3",
-                "Means of an independent program, within two joint deviations.",
-                "reproduced" if len(near) == total else "partly",
+                "Means of an independent program, within two standard errors of a difference of means.",
+                # One in twenty is beyond them by chance.
+                "reproduced" if len(near) >= 0.9 * total else "partly" if len(near) >= 0.5 * total else "not",
                 f"{len(near)} of {total} cells.",
-                "" if len(near) == total else "orders of samples and starting weights are others",
+                "" if len(near) >= 0.9 * total else "orders of samples and starting weights are others",
             )
         )
     return made

@@ -1,7 +1,7 @@
 """The Nonlinear Cluster data: six Gaussian clusters by one layer of six neurons, read out by argmax and by sign code.
 
 A case is a data set of its own; its starts are trained as one batched computation, and fewer epochs are read off on
-the way.
+the way. One data set is trained for 1,000 epochs, two for 100; the paper's 10,000 would take an hour of a core.
 """
 
 from __future__ import annotations
@@ -27,18 +27,28 @@ from qsdp.bench import Claim, Experiment, Record, Table
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, section 6.1"
 PRINTED = 99.97
 NAMES = {"qnn": "quadratic", "linear": "linear"}
+READOUTS = [(head, readout) for head in NAMES for readout in ("argmax", "code")]
+
+#: Percents of an independent program, written for the specification (its section 6.2), on three data sets of its own;
+#: by epochs, in the order of `READOUTS`.
+INDEPENDENT: dict[int, tuple[tuple[float, ...], ...]] = {
+    10: ((97.8, 97.9, 97.1), (94.7, 94.0, 93.5), (77.4, 69.0, 76.1), (39.3, 40.6, 38.1)),
+    100: ((99.8, 99.7, 99.6), (99.3, 99.1, 99.0), (97.1, 97.9, 97.9), (65.8, 65.3, 65.7)),
+    1000: ((99.93, 99.97, 99.87), (99.90, 99.87, 99.67), (99.93, 99.93, 99.90), (66.0, 65.2, 66.0)),
+    10_000: ((100.0,), (100.0,), (), ()),
+}
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    common = {"rate": 1e-4, "scale": 0.1, "n_starts": 2}
+    common = {"rate": 1e-4, "scale": 0.1, "n_starts": 2 if quick else 5}
     if quick:
         trained = [{"head": head, "seed": 0, "epochs": [10], **common} for head in NAMES]
         return [*trained, {"head": "constructed", "seed": 0}]
     made: list[dict[str, Any]] = [{"head": "constructed", "seed": seed} for seed in range(3)]
-    # Long runs come last, so that a run that is stopped has said something.
-    for seeds, epochs in ((range(3), [10, 100]), (range(3, 6), [10, 100, 1000])):
-        made += [{"head": head, "seed": seed, "epochs": epochs, **common} for seed in seeds for head in NAMES]
-    return [*made, {"head": "qnn", "seed": 6, "epochs": [10, 100, 1000, 10_000], **common}]
+    # The long run comes last, so that a run that is stopped has said something.
+    for seed, epochs in enumerate(([10, 100], [10, 100], [10, 100, 1000])):
+        made += [{"head": head, "seed": seed, "epochs": epochs, **common} for head in NAMES]
+    return made
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -93,19 +103,29 @@ def shown(values: np.ndarray) -> str:
 
 def tables(records: Sequence[Record]) -> list[Table]:
     rows = []
-    for epochs in (10, 100, 1000, 10_000):
-        found = [accuracies(records, head, readout, epochs) for head in NAMES for readout in ("argmax", "code")]
-        if any(values.size for values in found):
-            printed = f"{PRINTED}" if epochs == 10_000 else "-"
-            rows.append([str(epochs), printed, *map(shown, found), str(max(values.size for values in found))])
+    trained = [record for record in records if record.case["head"] in NAMES]
+    for epochs, independent in INDEPENDENT.items() if trained else ():
+        found = [accuracies(records, head, readout, epochs) for head, readout in READOUTS]
+        row = [str(epochs), f"{PRINTED}" if epochs == 10_000 else "-"]
+        for others, values in zip(independent, found, strict=True):
+            row += [" / ".join(f"{value:g}" for value in others) or "-", shown(values)]
+        sets = len({r.case["seed"] for r in trained if epochs in r.case["epochs"]})
+        rows.append([*row, f"{max(values.size for values in found)} ({sets})"])
     constructed = trained_of(records, "constructed")
     if constructed:
         readouts = [100.0 * np.array([r.measured[name] for r in constructed]) for name in ("argmax", "code")]
-        rows.append(["written down, not trained", "-", *map(shown, readouts), "-", "-", str(len(constructed))])
-    headings = ["epochs", "printed", "quadratic, argmax", "quadratic, code", "linear, argmax", "linear, code", "runs"]
+        row = ["written down, not trained", "-"]
+        for values in readouts:
+            row += ["-", shown(values)]
+        rows.append([*row, *["-"] * 4, f"{len(constructed)} ({len(constructed)})"])
+    headings = ["epochs", "printed"]
+    headings += [f"{NAMES[h]}, {readout}{kind}" for h, readout in READOUTS for kind in (", independent", "")]
+    headings.append("runs (data sets)")
     note = (
         "Percent of 3000 test points: mean ± deviation (worst, best) over data sets and starts. Code: every one of "
-        "the six neurons on its side of 1/2. Rate 0.0001, batches of one, start N(0, 0.1^2)."
+        "the six neurons on its side of 1/2. Rate 0.0001, batches of one, start N(0, 0.1^2). The paper prints its "
+        "accuracy after 10,000 epochs; the full experiment here ends at 1,000, and on two of its three data sets at "
+        "100, to take minutes. Independent: a program written for the specification, one start on each of three sets."
     )
     made = [Table("Six clusters by one layer of six neurons", headings, rows, note)]
     kinds = [
@@ -132,11 +152,14 @@ def tables(records: Sequence[Record]) -> list[Table]:
             NAMES[head],
             str(found[0].measured["n_parameters"]),
             f"{np.mean([r.measured['seconds_per_epoch'] for r in found]):.2f}",
+            " / ".join(sorted({str(r.case["n_starts"]) for r in found})),
+            str(len(found)),
         ]
         for head in NAMES
         if (found := trained_of(records, head))
     ]
-    made.append(Table("Costs", ["layer", "parameters", "seconds an epoch of 12000 samples, two starts"], seconds))
+    headings = ["layer", "parameters", "seconds an epoch of 12000 samples, all starts", "starts", "runs averaged"]
+    made.append(Table("Costs", headings, seconds))
     return [table for table in made if table.rows]
 
 
@@ -186,7 +209,29 @@ def claims(records: Sequence[Record]) -> list[Claim]:
                 "" if verdict == "reproduced" else why,
             )
         )
-    return made
+    return [*made, *independent_claims(records)]
+
+
+def independent_claims(records: Sequence[Record]) -> list[Claim]:
+    overlap, apart = 0, []
+    for epochs, independent in INDEPENDENT.items():
+        for others, (head, readout) in zip(independent, READOUTS, strict=True):
+            values = accuracies(records, head, readout, epochs)
+            if values.size and others:
+                # Its figures have one decimal, or two.
+                met = values.min() <= max(others) + 0.05 and min(others) - 0.05 <= values.max()
+                overlap += met
+                if not met:
+                    apart.append(f"{NAMES[head]}, {readout}, {epochs} epochs")
+    total = overlap + len(apart)
+    if not total:
+        return []
+    verdict = "reproduced" if not apart else "partly" if overlap else "not"
+    statement = "The ranges of accuracy of an independent program overlap with those measured here."
+    figures = f"{overlap} of {total} cells of epochs, layer and read-out."
+    return [
+        Claim("specification, section 6.2", statement, verdict, figures, "apart: " + "; ".join(apart) if apart else "")
+    ]
 
 
 def plot(records: Sequence[Record], path: Path) -> None:

@@ -53,6 +53,9 @@ PRINTED: dict[tuple[str, int, int], tuple[str, float | None]] = {
     ("linear", 56, 40): ("5.31M", None),
 }
 
+#: Parameters and time printed for QResNets with ReZero, by depth.
+PRINTED_REZERO = {20: ("0.81M", 11.18), 32: ("1.39M", 17.07), 56: ("2.55M", 28.24), 110: ("5.1M", 58.35)}
+
 #: Images of a timed step; deepest timed network.
 BATCH = 4
 TIMED = 110
@@ -60,17 +63,29 @@ TIMED = 110
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     chosen = [key for key in PRINTED if key[1] == 20] if quick else list(PRINTED)
-    return [
-        {
-            "family": family,
-            "depth": depth,
-            "width": width,
-            "batch": BATCH,
-            "repetitions": 1 if quick else 5,
-            "timed": depth <= TIMED and width == 16,
-        }
+    common = {"batch": BATCH, "repetitions": 1 if quick else 5}
+    made: list[dict[str, Any]] = [
+        {"family": family, "depth": depth, "width": width, "timed": depth <= TIMED and width == 16, **common}
         for family, depth, width in chosen
     ]
+    depths = [20] if quick else PRINTED_REZERO
+    return made + [
+        {"family": "fan", "depth": depth, "width": 16, "timed": True, "rezero": True, **common} for depth in depths
+    ]
+
+
+def printed(case: dict[str, Any]) -> tuple[str, float | None]:
+    """Return parameters and time as printed."""
+    return PRINTED_REZERO[case["depth"]] if rezero(case) else PRINTED[case["family"], case["depth"], case["width"]]
+
+
+def rezero(case: dict[str, Any]) -> bool:
+    return bool(case.get("rezero", False))
+
+
+def name_of(case: dict[str, Any]) -> str:
+    width = "" if case["width"] == 16 else f" ({case['width']} channels)"
+    return f"{NAMES[case['family']]}{case['depth']}{width}{' + ReZero' if rezero(case) else ''}"
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -78,16 +93,15 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
     from qsdp.baselines.relinear import QResNet, count_parameters, resnet_parameters, saved_for_backward
 
-    family, depth, width = case["family"], case["depth"], case["width"]
+    depth, options = case["depth"], {"family": case["family"], "width": case["width"], "rezero": rezero(case)}
     measured: dict[str, Any] = {
-        "parameters": count_parameters(QResNet(depth, family, width=width, device="meta")),
-        "parameters_with_separate_biases": resnet_parameters(depth, family, width=width, separate_biases=True),
-        "parameters_rezero": resnet_parameters(depth, family, width=width, rezero=True),
+        "parameters": count_parameters(QResNet(depth, device="meta", **options)),
+        "parameters_with_separate_biases": resnet_parameters(depth, separate_biases=True, **options),
     }
     if not case["timed"]:
         return measured
     torch.manual_seed(0)
-    network = QResNet(depth, family, width=width)
+    network = QResNet(depth, **options)
     images, labels = torch.randn(case["batch"], 3, 32, 32), torch.arange(case["batch"]) % 10
     seconds = []
     for _ in range(case["repetitions"] + 1):
@@ -109,14 +123,13 @@ def tables(records: Sequence[Record]) -> list[Table]:
     rows = []
     for record in records:
         case, measured = record.case, record.measured
-        printed, time_printed = PRINTED[case["family"], case["depth"], case["width"]]
+        size_printed, time_printed = printed(case)
         plain_time = PRINTED.get(("linear", case["depth"], 16), ("", None))[1]
-        width = "" if case["width"] == 16 else f" ({case['width']} channels)"
         timed = "seconds_per_image" in measured and case["depth"] in base
         rows.append(
             [
-                f"{NAMES[case['family']]}{case['depth']}{width}",
-                printed,
+                name_of(case),
+                size_printed,
                 f"{measured['parameters'] / 1e6:.3f}M",
                 f"{measured['parameters_with_separate_biases'] / 1e6:.3f}M",
                 "as printed" if _agrees(record) else "differs",
@@ -124,9 +137,9 @@ def tables(records: Sequence[Record]) -> list[Table]:
                 f"{_seconds(measured) / _seconds(base[case['depth']]):.2f}" if timed else "-",
                 f"{1e3 * _seconds(measured):.0f}" if timed else "-",
                 f"{measured['bytes_for_backward_per_image'] / 2**20:.1f}" if timed else "-",
+                str(case["repetitions"]) if timed else "-",
             ]
         )
-    repetitions = records[0].case["repetitions"] if records else 0
     return [
         Table(
             "Parameters, and a training step",
@@ -140,10 +153,11 @@ def tables(records: Sequence[Record]) -> list[Table]:
                 "time over ResNet measured",
                 "ms an image",
                 "MiB kept for the backward pass an image",
+                "steps timed",
             ),
             rows,
-            note=f"Times: median of {repetitions} steps of {BATCH} images in single precision, of the processor; the "
-            "paper states neither unit nor hardware. A compact neuron has one bias; two add up to one.",
+            note=f"Times: median of steps of {BATCH} images in single precision, of the processor; the paper states "
+            "neither unit nor hardware. A compact neuron has one bias; two add up to one.",
         )
     ]
 
@@ -154,20 +168,16 @@ def _seconds(measured: dict[str, Any]) -> float:
 
 def _agrees(record: Record) -> bool:
     """Return whether a count is the printed one, rounded or cut off."""
-    printed = PRINTED[record.case["family"], record.case["depth"], record.case["width"]][0].rstrip("M")
-    unit = 10.0 ** -len(printed.partition(".")[2])
+    size = printed(record.case)[0].rstrip("M")
+    unit = 10.0 ** -len(size.partition(".")[2])
     counts = (record.measured["parameters"], record.measured["parameters_with_separate_biases"])
-    return any(abs(count / 1e6 - float(printed)) < unit for count in counts)
+    return any(abs(count / 1e6 - float(size)) < unit for count in counts)
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     if not records:
         return []
-    names = {
-        f"{NAMES[r.case['family']]}{r.case['depth']}"
-        + (f" x{r.case['width'] / 16:g}" if r.case["width"] > 16 else ""): r
-        for r in records
-    }
+    names = {name_of(r.case): r for r in records}
     wrong = [name for name, record in names.items() if not _agrees(record)]
     verdict = "reproduced" if not wrong else "partly" if len(wrong) < len(names) else "not"
     counted = ", ".join(f"{name} {names[name].measured['parameters'] / 1e6:.2f}M" for name in wrong)

@@ -94,6 +94,65 @@ def test_verdicts_on_table_4_come_from_records() -> None:
     assert all(claim.figures.startswith("0 of") for claim in highest)
 
 
+def test_verdicts_on_table_4_compare_setting_by_setting_and_wait_for_all() -> None:
+    printed = {key: value[0] for key, value in TABLE.items()}
+    always = printed | {(*s, "rpqnn"): max(printed[(*s, "linear")], printed[(*s, "rpqnn")]) + 0.01 for s in SETTINGS}
+    made = experiment("mnist_quadratic_heads").claims(heads_records(always))
+    beats = [claim for claim in made if "RPQNN beats" in claim.statement]
+    assert [claim.verdict for claim in beats] == ["partly", "partly"]
+    assert "52 of 52 settings where it is printed ahead, behind in 0 of 8" in beats[0].figures
+    half = [record for record in heads_records(printed) if record.case["images"] <= 1200]
+    made = experiment("mnist_quadratic_heads").claims(half)
+    beats = [claim for claim in made if "RPQNN beats" in claim.statement or "highest mean" in claim.statement]
+    assert [claim.verdict for claim in beats] == ["partly"] * 4
+    assert ["30 of 60 settings are measured" in claim.why for claim in beats] == [True, True, False, False]
+    means = [claim for claim in made if "printed means" in claim.statement]
+    assert [claim.verdict for claim in means] == ["partly", "partly"]
+    assert means[0].figures.startswith("90 of 90 cells")
+
+
+def test_costs_of_networks_of_quadratic_layers_only() -> None:
+    costs = experiment("quadratic_costs")
+    cases = [case | {"samples": 70} for case in costs.cases(True) if case["kind"] in {"quadratic", "network"}]
+    records = [Record(case, dict(costs.run(case)), 0.0) for case in cases]
+    table = costs.tables(records)[0]
+    rows = {row[0]: dict(zip(table.headings, row, strict=True)) for row in table.rows}
+    logistic = rows["784-10 QNN, no hidden layer (quadratic logistic regression)"]
+    assert int(logistic["parameters"]) == 10 * (784 * 785 // 2 + 785)
+    assert float(logistic["MB of parameters"]) == pytest.approx(8e-6 * 10 * (784**2 + 785), rel=1e-2)
+    assert all(row["repetitions"] == "best of 3" for row in rows.values())
+
+
+def test_clusters_beside_the_independent_program() -> None:
+    clusters = experiment("nonlinear_cluster")
+    module = importlib.import_module("benchmarks.experiments.nonlinear_cluster")
+    columns = dict(zip(module.READOUTS, zip(*module.INDEPENDENT.values(), strict=True), strict=True))
+    records = []
+    for case in clusters.cases(False):
+        if case["head"] == "constructed":
+            continue
+        measured = {
+            readout: {
+                str(epochs): [value / 100.0 for value in by_epochs[place]]
+                for place, epochs in enumerate((10, 100, 1000))
+                if epochs in case["epochs"]
+            }
+            for (head, readout), by_epochs in columns.items()
+            if head == case["head"]
+        }
+        records.append(Record(case, {**measured, "seconds_per_epoch": 1.0, "n_parameters": 1, "conics": []}, 0.0))
+    (claim,) = (claim for claim in clusters.claims(records) if "independent" in claim.statement)
+    assert (claim.verdict, claim.figures.split()[:3]) == ("reproduced", ["12", "of", "12"])
+    for record in records:
+        for readout in ("argmax", "code"):
+            for values in record.measured[readout].values():
+                values[:] = [0.5 * value for value in values]
+    (claim,) = (claim for claim in clusters.claims(records) if "independent" in claim.statement)
+    assert claim.verdict == "not"
+    printed = clusters.tables(records)[0].rows[-1]
+    assert printed[:3] == ["10000", "99.97", "100"]
+
+
 def test_xor_experiment() -> None:
     xor = experiment("xor")
     records = [Record(case, dict(xor.run(case)), 0.0) for case in xor.cases(True)]

@@ -1,0 +1,170 @@
+"""The experiments on Fan's networks: one small case of each, and claims that records decide."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from qsdp.bench import Record
+
+pytest.importorskip("benchmarks.experiments", reason="not in the installed package")
+NAMES = ("relinear_digits", "relinear_instability", "resnet_sizes", "runge")
+
+
+def module(name: str) -> Any:
+    return importlib.import_module(f"benchmarks.experiments.{name}")
+
+
+def measured(name: str, cases: list[dict[str, Any]]) -> list[Record]:
+    records = [Record(case, dict(module(name).run(case)), 0.0) for case in cases]
+    json.dumps([record.measured for record in records])
+    return records
+
+
+def row_of(table: Any, first: str) -> dict[str, str]:
+    rows = [dict(zip(table.headings, row, strict=True)) for row in table.rows if row[0] == first]
+    assert len(rows) == 1
+    return rows[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("quick", [True, False])
+def test_cases_are_json_and_distinct(name: str, quick: bool) -> None:
+    cases = module(name).EXPERIMENT.cases(quick)
+    texts = [json.dumps(case, sort_keys=True) for case in cases]
+    assert len(set(texts)) == len(texts) > 0
+
+
+# -- Runge's function --------------------------------------------------------------------------------
+
+
+def test_runge_trains_what_it_says() -> None:
+    runge = module("runge")
+    cases = [case | {"steps": 40} for case in runge.cases(True)]
+    records = measured("runge", cases)
+    by_mode = {record.case["mode"]: record.measured for record in records}
+    assert all(len(found["rmse"]) == 2 and len(found["curve"]) == 10 for found in by_mode.values())
+    assert by_mode["sg"]["rmse"] != by_mode["sw-l2"]["rmse"]
+    assert by_mode["sg"]["n_parameters"] == 723
+    (table,) = runge.tables(records)
+    assert row_of(table, "sg")["test RMSE printed"] == "0.0205"
+    assert row_of(table, "sg")["independent program, every seed"] == "0.0141 / 0.0153 / 0.0165"
+    assert row_of(table, "regular, 0.1")["test RMSE printed"] == "-"
+
+
+def test_modes_of_runge_start_from_the_same_conventional_weights() -> None:
+    runge, x = module("runge"), torch.linspace(-5.0, 5.0, 11, dtype=torch.float64)[:, None]
+    names = ("conventional", "sg", "regular, 0.1")
+    conventional, relinear, regular = (runge._network(runge.MODES[name], 3) for name in names)
+    assert torch.equal(conventional(x), relinear(x))
+    assert torch.equal(relinear.layers[2].wr, regular.layers[2].wr)
+    assert not torch.any(regular.layers[2].wg == 0.0)
+
+
+def runge_records(errors: dict[tuple[str, str], list[float]]) -> list[Record]:
+    runge = module("runge")
+    kept = {"edge_error": [0.0], "coefficients": [None], "pieces": [None]}
+    return [
+        Record(case, {"rmse": errors[case["optimizer"], case["mode"]], **kept}, 0.0)
+        for case in runge.cases(False)
+        if (case["optimizer"], case["mode"]) in errors and case["function"] == "1/(1+16x²)"
+    ]
+
+
+def test_verdicts_on_runge_come_from_records() -> None:
+    runge = module("runge")
+    finite = {key: list(values) for key, values in runge.INDEPENDENT.items() if np.isfinite(values).all()}
+    claims = {claim.source: claim for claim in runge.claims(runge_records(finite))}
+    assert claims["specification, section 6.4"].verdict == "reproduced"
+    far = {key: [100.0 * value for value in values] for key, values in finite.items()}
+    claims = {claim.source: claim for claim in runge.claims(runge_records(far))}
+    assert claims["specification, section 6.4"].verdict == "not"
+    order = [claim for claim in runge.claims(runge_records(finite)) if "below those of sw-l2" in claim.statement]
+    assert [claim.verdict for claim in order] == ["partly"], "plain descent has the printed order, Adam has not"
+
+
+# -- digits ------------------------------------------------------------------------------------------
+
+
+def test_digits_trains_and_times() -> None:
+    digits = module("relinear_digits")
+    cases = [case | {"epochs": 3} for case in digits.cases(True)]
+    records = measured("relinear_digits", cases)
+    trained = [record.measured for record in records if "setting" in record.case]
+    assert all(0.0 <= found["test_error"] < 0.9 and found["diverged"] is None for found in trained)
+    costs = digits.tables(records)[-1]
+    assert row_of(costs, "linear")["over conventional"] == "1.00"
+    assert row_of(costs, "linear")["epochs timed"] == "2"
+    assert int(row_of(costs, "fan, sg")["parameters"]) == 3 * int(row_of(costs, "linear")["parameters"])
+
+
+def digits_records(drops: dict[tuple[str, float | None], float], diverged: set[float]) -> list[Record]:
+    base = {"test_error": 0.1, "best_epoch": 1, "final_loss": 0.1, "quadratic_norm": 1.0, "epochs_of_transfer": None}
+    return [
+        Record(
+            {"setting": name, "value": value, "epochs": 60, "seed": seed},
+            {
+                **base,
+                "validation_error": 0.9 if name == "square_act" and value in diverged else 0.05,
+                "diverged": 3 if name == "square_act" and value in diverged else None,
+                "largest_drop": drops.get((name, value), 0.01),
+            },
+            0.0,
+        )
+        for name, value in module("relinear_digits").SETTINGS
+        for seed in range(2)
+    ]
+
+
+def test_verdicts_on_stages_and_squares_come_from_records() -> None:
+    digits = module("relinear_digits")
+
+    def verdicts(records: list[Record]) -> dict[str, str]:
+        return {claim.statement: claim.verdict for claim in digits.claims(records)}
+
+    stages, squares = "Transfer from later stages is more robust at the same rates.", "Networks with square activations"
+    falling = {("transfer, stage 1", rate): 0.5 for rate in digits.RATES[:3]}
+    falling |= {("transfer, stage 2", rate): 0.5 for rate in digits.RATES[:1]}
+    found = verdicts(digits_records(falling, {0.05, 0.03, 0.01}))
+    assert found[stages] == "reproduced"
+    assert {verdict for statement, verdict in found.items() if statement.startswith(squares)} == {"reproduced"}
+    found = verdicts(digits_records({("transfer, stage 3", 0.1): 0.5}, {0.05}))
+    assert found[stages] == "not"
+    assert {verdict for statement, verdict in found.items() if statement.startswith(squares)} == {"partly"}
+    found = verdicts(digits_records({}, set()))
+    assert {verdict for statement, verdict in found.items() if statement.startswith(squares)} == {"not"}
+
+
+# -- amplification, residual networks ----------------------------------------------------------------
+
+
+def test_instability_measures_the_powers() -> None:
+    instability = module("relinear_instability")
+    records = measured("relinear_instability", instability.cases(True))
+    ranges, gradients = instability.tables(records)
+    assert {row[-1] for row in ranges.rows} == {"10"}
+    assert [row[0] for row in gradients.rows] == ["1", "2", "3"]
+    growth = {row[0]: float(row[4]) for row in ranges.rows if row[1] == "0.03"}
+    assert growth["conventional"] == pytest.approx(3**5, rel=0.05)
+    assert growth["quadratic"] > 20 * growth["conventional"]
+
+
+def test_resnet_sizes_counts_and_times_rezero_too() -> None:
+    resnets = module("resnet_sizes")
+    cases = [case for case in resnets.cases(True) if case["family"] in {"linear", "fan"}]
+    records = measured("resnet_sizes", cases)
+    (table,) = resnets.tables(records)
+    plain, rezero = row_of(table, "QResNet20"), row_of(table, "QResNet20 + ReZero")
+    assert (plain["parameters printed"], rezero["parameters printed"]) == ("0.81M", "0.81M")
+    assert rezero["time over ResNet printed"] == f"{11.18 / 10.43:.2f}"
+    by_name = {resnets.name_of(record.case): record.measured for record in records}
+    assert by_name["QResNet20 + ReZero"]["parameters"] == by_name["QResNet20"]["parameters"] + 9
+    assert float(rezero["ms an image"]) > 0.0
+    assert resnets.claims(records)[0].verdict == "reproduced"
+    full = [case for case in resnets.cases(False) if resnets.rezero(case)]
+    assert [case["depth"] for case in full] == [20, 32, 56, 110]
