@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from qsdp._html import problem_html
 from qsdp._validation import (
     FloatArray,
     ReadOnlyArrays,
@@ -173,6 +174,9 @@ class TrainingProblem(ReadOnlyArrays):
             f"TrainingProblem(n_samples={self.n_samples}, n_features={self.n_features}, {outputs}"
             f"beta={self.beta:g}, loss={self.loss!r}{activation}{levels})"
         )
+
+    def _repr_html_(self) -> str:
+        return problem_html(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TrainingProblem):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._html import form_html
 from qsdp._validation import FloatArray, ReadOnlyArrays, check_integer, check_matrix, check_numbers, check_real, own
 from qsdp._work import count_jobs
 from qsdp.activations import PolynomialActivation
@@ -92,6 +93,29 @@ class QuadraticForm(ReadOnlyArrays):
         """Return the form itself, so that forms and networks can be used alike."""
         return self
 
+    def lifted(self) -> FloatArray:
+        r"""Return the matrix L of :math:`f(x) = \langle L, \tilde x \tilde x^T \rangle`, :math:`\tilde x = (x, 1)`.
+
+        .. math:: L = \begin{pmatrix} S & s/2 \\ s^T/2 & s_0 \end{pmatrix}
+
+        Of shape (d + 1, d + 1) or (C, d + 1, d + 1): the matrix of a bilinear network on data with a column of ones,
+        which comes last as everywhere here.
+
+        Examples
+        --------
+        >>> import qsdp
+        >>> qsdp.QuadraticForm([[1.0, 0.5], [0.5, 0.0]], s=[0.0, -2.0], s0=3.0).lifted()
+        array([[ 1. ,  0.5,  0. ],
+               [ 0.5,  0. , -1. ],
+               [ 0. , -1. ,  3. ]])
+        """
+        d = self.n_inputs
+        L = np.empty((*self.S.shape[:-2], d + 1, d + 1))
+        L[..., :d, :d] = self.S
+        L[..., :d, d] = L[..., d, :d] = 0.5 * self.s
+        L[..., d, d] = self.s0
+        return L
+
     def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
         """Return the closed formula as text, or a list of one for each output.
 
@@ -115,6 +139,9 @@ class QuadraticForm(ReadOnlyArrays):
             _formula(S, s, float(s0), names, digits, threshold)
             for S, s, s0 in zip(self.S, self.s, self.s0, strict=True)
         ]
+
+    def _repr_html_(self) -> str:
+        return form_html(self)
 
     def __repr__(self) -> str:
         outputs = f", n_outputs={len(self.S)}" if self.vector else ""

@@ -12,10 +12,27 @@ import qsdp
 from qsdp import _html
 from qsdp._html import _page as page
 from qsdp._html import _picture as picture
+from qsdp.baselines import (
+    AffineForm,
+    BackpropClassifier,
+    History,
+    TrainedLayer,
+    ValidationSearch,
+    quantize_layers,
+)
+from qsdp.baselines.backprop import FloatNetwork, round_to_levels
+from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
+from qsdp.baselines.relu import ReLUNetwork
 
 SVG = "{http://www.w3.org/2000/svg}"
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 FORBIDDEN = {"script", "style", "link", "img", "iframe", "object", "embed", "foreignObject", "use", "image", "a"}
+
+FORM = qsdp.QuadraticForm([[1.0, 0.5, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, -2.0]], s=[0.0, 0.0, 3.0])
+RELU = ReLUNetwork(np.random.default_rng(0).standard_normal((20, 3)), bias=0.5, alpha=np.ones(20), intercept=0.0)
+HISTORY = History(
+    loss=[4.0, 1.0, 2.0], score=[0.5, 0.9, 0.8], seconds=[0.5, 0.25, 0.25], extra={"norm": [1.0, 3.0, 2.0]}
+)
 
 
 class Checker(HTMLParser):
@@ -96,12 +113,29 @@ def shown():
         "enumerated": qsdp.best_of_size(qsdp.TrainingProblem(X[:, :2], y, beta=0.5), 1, method="enumerate"),
         "match": qsdp.quantize(qsdp.DenseLayer(np.eye(2, 5)), X, 100, random_state=0),
         "bound": qsdp.maxcut_bound(np.eye(4) + 1.0),
+        "chain": quantize_layers([TrainedLayer(AffineForm(np.eye(3, 5))), TrainedLayer(FORM)], X, 60, random_state=0),
+        "starts": MultiStart(QuadraticLogisticRegression(n_epochs=5), 3, random_state=0).fit(X, np.sign(y)),
+        "untrained": MultiStart(QuadraticLogisticRegression()),
+        "relu": RELU,
+        "quantized relu": RELU.quantized(3),
+        "float": FloatNetwork(np.random.default_rng(0).standard_normal((2, 4, 3)), np.ones((4, 2))),
+        "rounding": RELU.rounding(3),
+        "form": FORM,
+        "forms": qsdp.QuadraticForm(np.stack([np.eye(5), np.ones((5, 5))])),
+        "problem": problem,
+        "classes": iris,
+        "regression": qsdp.datasets.load_bundled("diabetes"),
+        "planted": qsdp.datasets.make_planted(n=60, d=5, n_neurons=3, random_state=0),
+        "history": HISTORY,
+        "no history": History(),
     }
 
 
 NAMES = (
     "result", "refined", "vector", "certificate", "relaxation", "direct", "path", "covariance", "network",
-    "polynomial", "generation", "fixed", "enumerated", "match", "bound",
+    "polynomial", "generation", "fixed", "enumerated", "match", "bound", "chain", "starts", "untrained", "relu",
+    "quantized relu", "float", "rounding", "form", "forms", "problem", "classes", "regression", "planted", "history",
+    "no history",
 )  # fmt: skip
 
 
@@ -131,8 +165,8 @@ def test_valid_and_named_after_the_class(shown, name):
 
 def test_all_names_are_shown(shown):
     assert set(shown) == set(NAMES)
-    assert {name for name in dir(_html) if name.endswith("_html")} == set(_html.__all__)
-    assert len(_html.__all__) == 12
+    assert {name for name in dir(_html) if name.endswith("_html")} | {"PanelBelowDiagram"} == set(_html.__all__)
+    assert len(_html.__all__) == 23
 
 
 def test_certificate_says_what_it_knows():
@@ -252,6 +286,154 @@ def test_fixed_size_says_what_is_proven(shown):
     assert "starts" not in rows
 
 
+# --- trained networks, their trainings and their data ----------------------------------------------
+
+
+def test_chain_names_the_error_of_every_layer(shown):
+    chain = shown["chain"]
+    rows = table(chain._repr_html_())
+    assert rows["layers"] == "2"
+    assert rows["storage"].startswith(f"{chain.n_bits:,} bits")
+    for k, match in enumerate(chain.matches):
+        errors = f"relative error {match.relative_error:.3g}, gap {match.certificate.relative_gap:.3g}"
+        assert errors in rows[f"layer {k + 1}"]
+    assert words(pictures(chain._repr_html_())[0])[::2] == ["layer 1", "layer 2"]
+
+
+def test_history_shows_course_and_end():
+    rows = table(HISTORY._repr_html_())
+    assert rows == {
+        "epochs": "3 in 1 s",
+        "stopped": "finished",
+        "loss": "2 in the end, smallest 1",
+        "accuracy": "0.8 in the end, largest 0.9",
+        "norm": "2 in the end, largest 3",
+    }
+    loss, score = pictures(HISTORY._repr_html_())
+    assert words(loss)[:3] == ["loss, epoch by epoch", "4", "1"]
+    assert words(score)[:3] == ["accuracy, epoch by epoch", "0.9", "0.5"]
+    rows = table(History(measure="r2", loss=[1.0], score=[0.2], stopped="diverged", diverged=2)._repr_html_())
+    assert rows["stopped"] == "diverged in epoch 2"
+    assert rows["R²"].startswith("0.2 in the end")
+
+
+def test_starts_say_whether_they_are_trained(shown):
+    rows = table(shown["starts"]._repr_html_())
+    assert (rows["starts"], rows["diverged"]) == ("3", "none")
+    assert rows["epochs"].startswith("5 in ")
+    assert rows["mean loss"] == f"{shown['starts'].history_.loss[-1]:.6g} in the end"
+    assert table(shown["untrained"]._repr_html_())["trained"] == "not yet"
+
+
+def test_networks_of_relu(shown):
+    rows = table(RELU._repr_html_())
+    assert rows["network"] == "20 neurons, 3 inputs"
+    assert rows["parameters"] == "101"
+    network = shown["quantized relu"]
+    rows = table(network._repr_html_())
+    assert rows["first layer"] == "3 levels"
+    assert rows["storage"].startswith(f"{network.n_bits:,} bits")
+    expected = [f"{level} ({100 * np.mean(level == network.Q):.0f} %)" for level in (-2, 0, 2)]
+    assert words(pictures(network._repr_html_())[0])[1:] == expected
+
+
+def test_float_networks_name_their_outputs(shown):
+    rows = table(shown["float"]._repr_html_())
+    assert rows["network"] == "4 neurons, 3 inputs, 2 outputs"
+    assert rows["activation"] == "bilinear"
+    assert rows["parameters"] == "32"
+
+
+def test_rounding_counts_its_levels():
+    rounding = round_to_levels([[0.9, -0.1, 0.2], [3.0, -3.0, 0.0]], levels=3)
+    rows = table(rounding._repr_html_())
+    assert rows["relative error"] == f"{rounding.relative_error:.4g}"
+    assert rows["scales"] == "0.45 to 1.5"
+    assert words(pictures(rounding._repr_html_())[0])[1:] == ["-2 (17 %)", "0 (50 %)", "2 (33 %)"]
+    zero = table(round_to_levels([[0.0, 0.0]], levels=3)._repr_html_())
+    assert zero["scales"] == "0"
+
+
+def test_short_formulas_are_written_out(shown):
+    rows = table(FORM._repr_html_())
+    assert rows["formula"] == "x1^2 + x1 x2 - 2 x3^2 + 3 x3"
+    (svg,) = pictures(FORM._repr_html_())
+    assert words(svg)[1] == "2"
+    rows = table(shown["forms"]._repr_html_())
+    assert rows["outputs"] == "2"
+    assert "formula" not in table(qsdp.QuadraticForm(np.ones((5, 5)))._repr_html_())
+
+
+def test_problem_shows_the_objective_of_zero(shown):
+    problem = shown["problem"]
+    rows = table(problem._repr_html_())
+    assert rows["data"] == "60 samples, 5 columns"
+    assert rows["network"] == "bilinear, 2 levels, D = 5"
+    assert rows["zero network"] == f"objective {np.sum(problem.y**2):.6g}"
+
+
+def test_data_sets_count_their_classes(shown):
+    rows = table(shown["classes"]._repr_html_())
+    assert (rows["name"], rows["data"], rows["task"]) == ("iris", "150 samples, 4 columns", "multiclass")
+    assert words(pictures(shown["classes"]._repr_html_())[0])[1::2] == ["50", "50", "50"]
+    assert len(pictures(shown["regression"]._repr_html_())) == 1
+
+
+def test_names_of_data_are_escaped():
+    evil = "<script>alert(1)</script>"
+    data = qsdp.datasets.Dataset(
+        evil, np.eye(2), np.array([-1.0, 1.0]), (evil, "b"), (evil, evil), "binary", f"{evil}\nmore"
+    )
+    rows = table(data._repr_html_())
+    assert rows["name"] == rows["about"] == evil
+    assert rows["columns"] == f"{evil}, b"
+    history = History(loss=[1.0], score=[1.0], extra={evil: [1.0]}, stopped=evil)
+    assert table(history._repr_html_())["stopped"] == evil
+    assert evil in table(history._repr_html_())
+
+
+# --- estimators: below scikit-learn's diagram ---------------------------------------------------------
+
+
+def below(estimator):
+    """Return what stands below the diagram, after checking that both ways of notebooks show the same."""
+    shown = estimator._repr_html_()
+    assert estimator._repr_mimebundle_()["text/html"].count("<svg") == shown.count("<svg")
+    return estimator._panel()
+
+
+@pytest.mark.parametrize("cross_validated", [False, True])
+def test_fitted_estimators_show_their_certificate(shown, cross_validated):
+    X, y = shown["planted"]
+    estimator = (
+        qsdp.QuantizedNetworkRegressorCV(30, betas=[0.5, 1.0], cv=2, random_state=0)
+        if cross_validated
+        else qsdp.QuantizedNetworkRegressor(30, beta=0.5, random_state=0)
+    )
+    assert below(estimator) == ""
+    estimator.fit(X, y)
+    assert table(below(estimator))["objective"] == f"{estimator.certificate_.objective:.6g} of this network"
+    assert estimator._repr_html_().endswith(below(estimator))
+    assert "<script" in estimator._repr_html_()  # scikit-learn's diagram is there
+
+
+def test_trained_estimators_show_their_history(shown):
+    X, y = shown["planted"]
+    estimator = BackpropClassifier(3, n_epochs=2, random_state=0)
+    assert below(estimator) == ""
+    rows = table(below(estimator.fit(X, np.sign(y))))
+    assert rows["epochs"].startswith("2 in ")
+
+
+def test_searches_show_the_best_candidate(shown):
+    X, y = shown["planted"]
+    search = ValidationSearch(BackpropClassifier(3, n_epochs=2), {"beta": [0.1, 1.0]}, random_state=0)
+    assert below(search) == ""
+    rows = table(below(search.fit(X, np.sign(y))))
+    assert rows["candidates"] == "2"
+    assert rows["best"] == f"beta = {search.best_params_['beta']}"
+
+
 # --- names that are not to be trusted, and objects that are large ------------------------------
 
 
@@ -290,7 +472,7 @@ def test_large_networks_are_shown_in_a_moment(monkeypatch):
 
 def test_large_matrices_have_no_spectrum(monkeypatch):
     monkeypatch.setattr(np.linalg, "eigvalsh", None)
-    assert _html._objects._spectrum([np.eye(257)], "") == ""
+    assert _html._parts.spectrum([np.eye(257)], "") == ""
 
 
 def test_long_curves_are_thinned():
@@ -320,7 +502,9 @@ def test_sizes(bits, shown):
 def test_faces_need_no_matplotlib():
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
-        "import qsdp; print(len(qsdp.BilinearNetwork([[1]], [[1]], [1.0])._repr_html_()) > 500)"
+        "import qsdp; from qsdp.baselines import History\n"
+        "shown = [qsdp.BilinearNetwork([[1]], [[1]], [1.0]), History([2.0, 1.0], [0.5, 1.0])]\n"
+        "print(all(len(one._repr_html_()) > 300 for one in shown))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "True"

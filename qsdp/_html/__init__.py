@@ -1,5 +1,6 @@
-"""How objects of results show themselves in notebooks: tables and small pictures, without matplotlib or scripts."""
+"""How objects show themselves in notebooks: tables and small pictures, without matplotlib or scripts."""
 
+from qsdp._html._estimators import PanelBelowDiagram
 from qsdp._html._objects import (
     bilinear_html,
     certificate_html,
@@ -14,18 +15,41 @@ from qsdp._html._objects import (
     relaxation_html,
     result_html,
 )
+from qsdp._html._trained import (
+    chain_html,
+    dataset_html,
+    float_network_html,
+    form_html,
+    history_html,
+    problem_html,
+    relu_html,
+    rounding_html,
+    search_html,
+    starts_html,
+)
 
 __all__ = [
+    "PanelBelowDiagram",
     "bilinear_html",
     "certificate_html",
+    "chain_html",
     "covariance_html",
+    "dataset_html",
     "fixed_size_html",
+    "float_network_html",
+    "form_html",
     "generation_html",
+    "history_html",
     "inner_bound_html",
     "match_html",
     "path_html",
     "polynomial_html",
     "polynomial_relaxation_html",
+    "problem_html",
     "relaxation_html",
+    "relu_html",
     "result_html",
+    "rounding_html",
+    "search_html",
+    "starts_html",
 ]

@@ -54,7 +54,7 @@ def bars(values: Mapping[str, float], show: Callable[[float], str]) -> str:
     return _svg(_LINE * len(values), parts, described)
 
 
-def histogram(levels: Sequence[int], counts: FloatArray, title: str) -> str:
+def histogram(levels: Sequence[int | str], counts: FloatArray, title: str) -> str:
     """Return a bar for the share of every level, with the levels below; empty without counts."""
     total = float(np.sum(counts))
     if not total:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._html import dataset_html
 from qsdp._validation import FloatArray, check_matrix, check_random_state
 from qsdp.exceptions import InvalidInputError
 
@@ -74,6 +75,9 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({self.name!r}, X {self.X.shape}, y {self.y.shape}, {self.task})"
+
+    def _repr_html_(self) -> str:
+        return dataset_html(self)
 
     def split(self, random_state: object = 0) -> Split:
         """Return ``X_train, X_test, y_train, y_test`` as `paper_split` does.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._html import float_network_html
 from qsdp._validation import FloatArray, ReadOnlyArrays, check_choice, check_flag, check_matrix, check_numbers, own
 from qsdp._work import blocks
 from qsdp.activations import PolynomialActivation, get_activation
@@ -61,6 +62,9 @@ class FloatNetwork(ReadOnlyArrays):
             ("activation", activation),
         ):
             object.__setattr__(self, name, value)
+
+    def _repr_html_(self) -> str:
+        return float_network_html(self)
 
     @property
     def n_neurons(self) -> int:

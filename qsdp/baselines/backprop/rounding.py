@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._html import rounding_html
 from qsdp._validation import FloatArray, check_choice, check_matrix, read_only
 from qsdp._work import blocks
 from qsdp.problem import check_levels
@@ -34,6 +35,9 @@ class Rounding:
     weights: npt.NDArray[np.int8]
     scales: FloatArray
     relative_error: float
+
+    def _repr_html_(self) -> str:
+        return rounding_html(self)
 
 
 def round_to_levels(W: Any, levels: int = 2, *, scale: str = "neuron") -> Rounding:
