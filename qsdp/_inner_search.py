@@ -11,6 +11,7 @@ import numpy as np
 from qsdp._inner_ascent import Ascent
 from qsdp._inner_certificate import Certifier
 from qsdp._inner_form import Form
+from qsdp._progress import Line
 from qsdp._validation import FloatArray
 
 __all__ = ["Found", "search"]
@@ -49,6 +50,7 @@ def search(
     max_iter: int,
     time_limit: float | None,
     random: np.random.Generator,
+    line: Line,
 ) -> Found:
     """Maximise, until value and bound differ by `tol` relative to the bound plus `room` or its part in the form.
 
@@ -62,6 +64,8 @@ def search(
         What the whole problem's bound is above the form's, in its units; of any sign.
     tol, max_iter, time_limit : see `qsdp.maxcut_bound`
     random : Generator
+    line : Line
+        Shown the gradient, which is one to ten times the gap that a proof would leave.
     """
     N = form.size
     # Of that many columns no landscape has a spurious optimum; most have none of half as many, which are faster.
@@ -87,6 +91,7 @@ def search(
         while iterations < max_iter:
             moving = ascent.step(late)
             iterations += 1
+            line.falling(ascent.gradient, f"step {iterations}, gradient {ascent.gradient:.1e}")
             if ascent.value >= best[0]:
                 best = (ascent.value, ascent.Y, ascent.split)
             if late():

@@ -14,6 +14,7 @@ import numpy as np
 from qsdp._certificate_file import read_proof, write_proof
 from qsdp._gap import Gap
 from qsdp._html import certificate_html
+from qsdp._progress import Line, shown_stages
 from qsdp._proof import Proof, check_proof, check_tree, output_columns, root_tree, scaled_tree, tree_bound
 from qsdp._validation import FloatArray, check_choice, check_flag, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -209,6 +210,7 @@ def certify(
     kind: str = "sdp",
     arithmetic: str = "float",
     time_limit: float | None = None,
+    verbose: bool = False,
 ) -> Certificate:
     r"""Return the certificate of `network` on `problem`.
 
@@ -231,6 +233,8 @@ def certify(
     time_limit : float, optional
         Seconds, > 0, for the exact prices together; their recomputation comes on top. A price that is not
         finished still has a valid bound, but the certificate's kind is then "sdp".
+    verbose : bool, default=False
+        Show a bar, of the exact prices that are known, on the standard error or in the notebook.
 
     Raises
     ------
@@ -251,15 +255,29 @@ def certify(
     check_choice("arithmetic", arithmetic, ARITHMETICS)
     if time_limit is not None:
         check_real("time_limit", time_limit, strict=True)
-    if relaxation is None:
-        relaxation = solve_relaxation(problem)
+    with shown_stages(check_flag("verbose", verbose)) as stages:
+        if relaxation is None:
+            relaxation = solve_relaxation(problem, verbose=verbose)
+        with stages.stage("certify") as line:
+            return _certified(network, problem, relaxation, kind, arithmetic, time_limit, line)
+
+
+def _certified(
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    relaxation: Relaxation,
+    kind: str,
+    arithmetic: str,
+    time_limit: float | None,
+    line: Line,
+) -> Certificate:
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
     if relaxation.problem != problem:
         raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
     certificate = _of_relaxation(network, relaxation)
     if kind == "exact":
-        for priced in _exact(network, relaxation, time_limit):
+        for priced in _exact(network, relaxation, time_limit, line):
             # An exact bound may fall short of the relaxation's by its own allowance for rounding.
             preferred = priced.kind == "exact" and certificate.kind != "exact"
             share = 1.0 - _TIE if preferred else 1.0
@@ -295,12 +313,14 @@ def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certific
     return Certificate(relaxation.lower_bound, problem.objective(network), proof=proof)
 
 
-def _exact(network: BilinearNetwork, relaxation: Relaxation, time_limit: float | None) -> Iterator[Certificate]:
+def _exact(
+    network: BilinearNetwork, relaxation: Relaxation, time_limit: float | None, line: Line
+) -> Iterator[Certificate]:
     """Yield the certificates of both dual vectors with their exact prices, as far as time allows."""
     problem, deadline = relaxation.problem, math.inf if time_limit is None else time.monotonic() + time_limit
     gradient = -problem.loss.gradient(network.predict(problem.X), problem.y)
     oracle = BilinearOracle(problem.size)
-    remaining = 2 * problem.n_outputs
+    remaining = total = 2 * problem.n_outputs
     for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):
         inside = -problem.loss.project_dual(-nu, problem.y)
         if not np.all(np.isfinite(inside)):
@@ -313,6 +333,7 @@ def _exact(network: BilinearNetwork, relaxation: Relaxation, time_limit: float |
                 limit = None if left == math.inf else left
                 shift = None if z is None else z[k]
                 prices.append(oracle.prove(problem.adjoint(column), max_atoms=0, time_limit=limit, shift=shift))
+                line.count(total - remaining, total, f"{total - remaining} of {total} prices")
         if len(prices) == problem.n_outputs and all(price.trees and price.trees[0].leaves for price in prices):
             finished = all(price.exact for price in prices)
             trees = [price.trees[0] for price in prices]

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from qsdp._html import PanelBelowDiagram, result_html
 from qsdp._validation import FloatArray, check_flag, check_targets, warn
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.classes import PROBABILISTIC, choose_classes, class_probabilities, class_scores, encode_classes
@@ -27,7 +28,7 @@ __all__ = ["QuantizedNetworkClassifier", "QuantizedNetworkRegressor"]
 _WILD_RATIO = 100.0
 
 
-class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
+class _QuantizedNetwork(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
     """What regressor and classifier share: parameters, data checks, fitting on coded targets."""
 
     result_: QSDPResult
@@ -105,6 +106,9 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
         self.network_ = self.result_.network
         self.certificate_ = self.result_.certificate
 
+    def _panel(self) -> str:
+        return result_html(self.result_) if hasattr(self, "result_") else ""
+
     def resample(self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None) -> Any:
         """Replace the fitted network by one of another size or number of levels, without another solve.
 
@@ -128,6 +132,7 @@ class _QuantizedNetwork(BaseEstimator):  # type: ignore[misc]
             allotment=self.allotment,
             time_limit=self.time_limit,
             n_jobs=self.n_jobs,
+            verbose=self.verbose,
         )
         self._expose()
         return self

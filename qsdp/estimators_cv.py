@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from joblib import Parallel, delayed
+from joblib import delayed
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
-from qsdp._progress import SILENT, Stages, shown_stages
+from qsdp._progress import NO_LINE, CountedParallel, Line, shown_stages
 from qsdp._validation import (
     FloatArray,
     check_choice,
@@ -97,7 +97,7 @@ class _CrossValidated:
         check_choice("evaluate", self.evaluate, EVALUATIONS)
         check_sampling(self.n_neurons, self.shaping, self.refine, self.allotment, self.time_limit)
         check_solver(self.solver, get_loss(self.loss))
-        settings = Settings(check_real("tol", self.tol, strict=True), "two-block", None, None, False)
+        settings = Settings(check_real("tol", self.tol, strict=True), "two-block", None, None)
         check_jobs(self.n_jobs)
         check_flag("verbose", self.verbose)
         rng = check_random_state(self.random_state)
@@ -117,9 +117,9 @@ class _CrossValidated:
             for (train, test), known, seed in zip(splits, reductions, rng.spawn(len(splits)), strict=True)
         ]
         member = self._member()
-        with shown_stages(self.verbose) as stages, stages.stage("folds"):
+        with shown_stages(self.verbose) as stages, stages.stage("folds") as line:
             scores = np.column_stack(
-                Parallel(n_jobs=self.n_jobs)(
+                CountedParallel(self.n_jobs, line, len(folds))(
                     delayed(_fold_scores)(fold, betas, member, scorer, self.solver, self.evaluate) for fold in folds
                 )
             )
@@ -131,11 +131,11 @@ class _CrossValidated:
         self.betas_, self.scores_ = betas, scores
         self.beta_, self.best_score_ = float(betas[best]), float(means[best])
         with shown_stages(self.verbose) as stages:
-            with stages.stage("path"):
+            with stages.stage("path") as line:
                 everything = replace(settings, reductions=all_reductions)
-                self.path_ = _path(problem, betas, self.solver, everything, self.n_jobs)
+                self.path_ = _path(problem, betas, self.solver, everything, self.n_jobs, line)
             warn_of_gaps(self.path_)
-            self.result_ = _sampled(member, self.path_[int(best)], rng, self.n_jobs, stages)
+            self.result_ = _sampled(member, self.path_[int(best)], rng, self.n_jobs, self.verbose)
         self._expose()
 
     def _problem(self: Any, inputs: FloatArray, target: FloatArray) -> TrainingProblem:
@@ -215,9 +215,14 @@ def _fold_scores(
 
 
 def _path(
-    problem: TrainingProblem, betas: FloatArray, solver: str, settings: Settings, n_jobs: int | None
+    problem: TrainingProblem,
+    betas: FloatArray,
+    solver: str,
+    settings: Settings,
+    n_jobs: int | None,
+    line: Line = NO_LINE,
 ) -> RelaxationPath:
-    path, stopped = path_with(problem, betas, FRACTION, solver, settings, "tight", n_jobs=n_jobs)
+    path, stopped = path_with(problem, betas, FRACTION, solver, settings, "tight", n_jobs=n_jobs, line=line)
     if stopped is not None:
         # Without limits and callback only the keyboard ends a path.
         raise KeyboardInterrupt
@@ -225,7 +230,7 @@ def _path(
 
 
 def _sampled(
-    member: Any, relaxation: Relaxation, rng: np.random.Generator, n_jobs: int | None, stages: Stages = SILENT
+    member: Any, relaxation: Relaxation, rng: np.random.Generator, n_jobs: int | None, verbose: bool = False
 ) -> Any:
     return sample_from(
         relaxation,
@@ -236,7 +241,7 @@ def _sampled(
         time_limit=member.time_limit,
         n_jobs=n_jobs,
         rng=rng,
-        stages=stages,
+        verbose=verbose,
     )
 
 

@@ -20,9 +20,11 @@ from qsdp._html import inner_bound_html
 from qsdp._inner_form import Matrix, is_sparse, paired_form, read_matrix, rectangular_form, scaled, symmetric_form
 from qsdp._inner_search import Found, search
 from qsdp._inner_signs import Signs, round_to_signs
+from qsdp._progress import Line, shown_stages
 from qsdp._validation import (
     FloatArray,
     ReadOnlyArrays,
+    check_flag,
     check_integer,
     check_random_state,
     check_real,
@@ -121,6 +123,7 @@ def maxcut_bound(
     max_iter: int = 500,
     time_limit: float | None = None,
     random_state: RandomState = 0,
+    verbose: bool = False,
 ) -> InnerBound:
     r"""Return a safe upper bound of :math:`\max_{x \in \{\pm1\}^n} x^T M x`, the value of its semidefinite program.
 
@@ -141,6 +144,8 @@ def maxcut_bound(
         Seconds after which the best proven bound is returned; a last proof may come on top. So it is after Ctrl-C.
     random_state : int, Generator, RandomState or None, default=0
         Of the start.
+    verbose : bool, default=False
+        Show the steps and how small the gradient is, on the standard error or in the notebook.
 
     Returns
     -------
@@ -163,7 +168,8 @@ def maxcut_bound(
     >>> print(f"{float(bound):.4f}", bound.signs().value)
     4.5225 4.0
     """
-    return _bound(M, False, tol, rank, max_iter, time_limit, random_state)
+    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("bound", tol) as line:
+        return _bound(M, False, tol, rank, max_iter, time_limit, random_state, line)
 
 
 def grothendieck_bound(
@@ -174,6 +180,7 @@ def grothendieck_bound(
     max_iter: int = 500,
     time_limit: float | None = None,
     random_state: RandomState = 0,
+    verbose: bool = False,
 ) -> InnerBound:
     r"""Return a safe upper bound of :math:`\max_{u, v} u^T M v` over sign vectors, by its semidefinite program.
 
@@ -185,7 +192,7 @@ def grothendieck_bound(
     M : array-like or scipy sparse matrix of shape (m, n)
         Where it is symmetric (up to rounding), two blocks of half the size are solved instead:
         :math:`\min \sum z` such that :math:`\mathrm{Diag}(z) \pm M` are positive semidefinite.
-    tol, rank, max_iter, time_limit, random_state
+    tol, rank, max_iter, time_limit, random_state, verbose
         See `maxcut_bound`.
 
     Returns
@@ -200,7 +207,8 @@ def grothendieck_bound(
     >>> print(f"{float(bound):.4f}", bound.signs().value)
     2.8284 2.0
     """
-    return _bound(M, True, tol, rank, max_iter, time_limit, random_state)
+    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("bound", tol) as line:
+        return _bound(M, True, tol, rank, max_iter, time_limit, random_state, line)
 
 
 def _bound(
@@ -211,6 +219,7 @@ def _bound(
     max_iter: object,
     time_limit: object,
     random_state: RandomState,
+    line: Line,
 ) -> InnerBound:
     start = time.perf_counter()
     given = read_matrix(M, square=not bilinear)
@@ -232,7 +241,7 @@ def _bound(
         form, support, diagonal, allowance = symmetric_form(matrix)
     trace = math.fsum(diagonal)
     if len(support):
-        found = search(form, columns, trace, tolerance, steps, seconds, random)
+        found = search(form, columns, trace, tolerance, steps, seconds, random, line)
     else:
         found = Found(np.empty((0, 1)), 1, 0.0, np.empty(0), 0, "optimal")
     z, Y = np.zeros(len(diagonal)), np.zeros((len(diagonal), found.Y.shape[1]))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._html import result_html
-from qsdp._progress import SILENT, Line, Stages, shown_stages
+from qsdp._progress import shown_stages
 from qsdp._validation import (
     FloatArray,
     check_choice,
@@ -29,7 +29,6 @@ from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.refinement import ColumnGenerationResult, column_generation, polish, refit
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.backends import takes_callback
 from qsdp.sampling import ALLOTMENTS, MAX_NEURONS, sample_network
 from qsdp.shaping import SHAPINGS, SignCovariance, shape_covariance
 
@@ -89,6 +88,7 @@ class QSDPResult:
         refine: str | None = None,
         time_limit: float | None = TIME_LIMIT,
         n_jobs: int | None = None,
+        verbose: bool = False,
     ) -> QSDPResult:
         """Draw another network, of any size and number of levels, from the same solution: no solve.
 
@@ -110,6 +110,8 @@ class QSDPResult:
             Seconds for a polish.
         n_jobs : int, optional
             Threads of sampling and polish; see `sample_network` and `polish`.
+        verbose : bool, default=False
+            Show a progress bar for every stage; see `solve_and_sample`.
 
         Returns
         -------
@@ -124,20 +126,21 @@ class QSDPResult:
         _check_time_limit(time_limit)
         check_jobs(n_jobs)
         rng = check_random_state(random_state)
-        if levels is not None and check_levels(levels) != self.problem.levels:
-            with _timed(timings, "shape"):
-                relaxation = self.relaxation.with_levels(levels)
-                methods = self.covariance if isinstance(self.covariance, list) else [self.covariance]
-                covariance = shape_covariance(relaxation, method=methods[0].method)
-            result = replace(self, relaxation=relaxation, covariance=covariance, problem=relaxation.problem)
-        with _timed(timings, "sample"):
-            network = sample_network(result.covariance, n_neurons, rng, allotment=allotment, n_jobs=n_jobs)
-        timings.pop("refine", None)
-        if refine != "none":
-            with _timed(timings, "refine"):
-                network = _refined(network, result.problem, refine, time_limit, rng, n_jobs)
-        with _timed(timings, "certify"):
-            certificate = certify(network, result.problem, result.relaxation)
+        with shown_stages(check_flag("verbose", verbose)) as stages:
+            if levels is not None and check_levels(levels) != self.problem.levels:
+                with _timed(timings, "shape"):
+                    relaxation = self.relaxation.with_levels(levels)
+                    methods = self.covariance if isinstance(self.covariance, list) else [self.covariance]
+                    covariance = shape_covariance(relaxation, method=methods[0].method, verbose=verbose)
+                result = replace(self, relaxation=relaxation, covariance=covariance, problem=relaxation.problem)
+            with _timed(timings, "sample"), stages.stage("sample"):
+                network = sample_network(result.covariance, n_neurons, rng, allotment=allotment, n_jobs=n_jobs)
+            timings.pop("refine", None)
+            if refine != "none":
+                with _timed(timings, "refine"):
+                    network = _refined(network, result.problem, refine, time_limit, rng, n_jobs, verbose)
+            with _timed(timings, "certify"):
+                certificate = certify(network, result.problem, result.relaxation, verbose=verbose)
         return replace(result, network=network, certificate=certificate, timings=timings, refine=refine, exact=None)
 
     def __repr__(self) -> str:
@@ -244,10 +247,8 @@ def solve_and_sample(
     check_size(n_neurons, problem)
     if refine == "exact" and problem.beta == 0.0:
         raise InvalidInputError("beta must be > 0 for refine='exact', which prices neurons against beta D; got 0")
-    with shown_stages(check_flag("verbose", verbose)) as stages:
-        with stages.stage("solve", tol) as line:
-            callback = line.closing if stages.shown and takes_callback(solver, problem.loss) else None
-            relaxation = solve_relaxation(problem, solver=solver, tol=tol, n_jobs=n_jobs, callback=callback)
+    with shown_stages(check_flag("verbose", verbose)):
+        relaxation = solve_relaxation(problem, solver=solver, tol=tol, n_jobs=n_jobs, verbose=verbose)
         return sample_from(
             relaxation,
             n_neurons,
@@ -257,7 +258,7 @@ def solve_and_sample(
             time_limit=time_limit,
             n_jobs=n_jobs,
             rng=rng,
-            stages=stages,
+            verbose=verbose,
         )
 
 
@@ -288,33 +289,34 @@ def sample_from(
     time_limit: float | None,
     n_jobs: int | None,
     rng: np.random.Generator,
-    stages: Stages = SILENT,
+    verbose: bool = False,
 ) -> QSDPResult:
     """Do what follows a relaxation in `solve_and_sample`; the settings are checked."""
     problem = relaxation.problem
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
-    with _timed(timings, "shape"), stages.stage("shape"):
-        covariance = shape_covariance(relaxation, method=shaping)
-    with _timed(timings, "sample"), stages.stage("sample"):
-        network = sample_network(covariance, n_neurons, rng, allotment=allotment, n_jobs=n_jobs)
     exact = None
-    if refine == "exact":
-        with _timed(timings, "refine"), stages.stage("refine", _EXACT) as line:
-            exact = column_generation(
-                problem,
-                tol=_EXACT,
-                relaxation=relaxation,
-                start=network,
-                time_limit=time_limit,
-                random_state=rng,
-                callback=line.closing,
-            )
-        network = exact.network
-    elif refine != "none":
-        with _timed(timings, "refine"), stages.stage("refine") as line:
-            network = _refined(network, problem, refine, time_limit, rng, n_jobs, line)
-    with _timed(timings, "certify"), stages.stage("certify"):
-        certificate = exact.certificate if exact else certify(network, problem, relaxation)
+    with shown_stages(verbose) as stages:
+        with _timed(timings, "shape"):
+            covariance = shape_covariance(relaxation, method=shaping, verbose=verbose)
+        with _timed(timings, "sample"), stages.stage("sample"):
+            network = sample_network(covariance, n_neurons, rng, allotment=allotment, n_jobs=n_jobs)
+        if refine == "exact":
+            with _timed(timings, "refine"):
+                exact = column_generation(
+                    problem,
+                    tol=_EXACT,
+                    relaxation=relaxation,
+                    start=network,
+                    time_limit=time_limit,
+                    random_state=rng,
+                    verbose=verbose,
+                )
+            network = exact.network
+        elif refine != "none":
+            with _timed(timings, "refine"):
+                network = _refined(network, problem, refine, time_limit, rng, n_jobs, verbose)
+        with _timed(timings, "certify"):
+            certificate = exact.certificate if exact else certify(network, problem, relaxation, verbose=verbose)
     return QSDPResult(network, certificate, relaxation, covariance, problem, timings, refine, exact)
 
 
@@ -325,12 +327,11 @@ def _refined(
     time_limit: float | None,
     rng: np.random.Generator,
     n_jobs: int | None,
-    line: Line | None = None,
+    verbose: bool,
 ) -> BilinearNetwork:
     if refine == "refit":
-        return refit(network, problem)
-    callback = None if line is None else line.sweep
-    return polish(network, problem, time_limit=time_limit, random_state=rng, n_jobs=n_jobs, callback=callback)
+        return refit(network, problem, verbose=verbose)
+    return polish(network, problem, time_limit=time_limit, random_state=rng, n_jobs=n_jobs, verbose=verbose)
 
 
 def _check_time_limit(time_limit: float | None) -> None:

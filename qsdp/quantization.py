@@ -165,6 +165,7 @@ def quantize(
     time_limit: float | None = TIME_LIMIT,
     n_jobs: int | None = None,
     random_state: RandomState = None,
+    verbose: bool = False,
 ) -> QuantizedMatch:
     r"""Match a trained model's outputs on data by a quantized network, with a certificate.
 
@@ -195,7 +196,7 @@ def quantize(
         Neurons of a layer or outputs of a model to match, in this order; all by default.
     match : {"model", "polynomial"}, default="model"
         For a `DenseLayer`: match its own outputs, or those of `DenseLayer.to_quadratic_form`.
-    solver, shaping, refine, tol, time_limit, n_jobs, random_state
+    solver, shaping, refine, tol, time_limit, n_jobs, random_state, verbose
         See `solve_and_sample`.
     allotment : {"proportional", "equal"}, default="proportional"
         How neurons are divided among outputs.
@@ -243,6 +244,7 @@ def quantize(
         time_limit=time_limit,
         n_jobs=n_jobs,
         random_state=random_state,
+        verbose=verbose,
     )
     return _match(result)
 

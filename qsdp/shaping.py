@@ -13,7 +13,8 @@ import scipy.linalg
 
 from qsdp._completion import largest_constant, weighted_absolute
 from qsdp._html import covariance_html
-from qsdp._validation import FloatArray, check_choice, read_only
+from qsdp._progress import shown_stages
+from qsdp._validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidTypeError
 from qsdp.relaxation import Relaxation
@@ -103,7 +104,7 @@ class SignCovariance:
         return covariance_html(self)
 
 
-def shape_covariance(relaxation: Relaxation, method: str = "krivine") -> Any:
+def shape_covariance(relaxation: Relaxation, method: str = "krivine", *, verbose: bool = False) -> Any:
     r"""Return a covariance Q with unit diagonal and :math:`\arcsin(Q_{12}) = c Z / \rho`.
 
     Then :math:`[u; v] = \mathrm{sign}(\mathcal N(0, Q))` has
@@ -126,6 +127,8 @@ def shape_covariance(relaxation: Relaxation, method: str = "krivine") -> Any:
         and :math:`\pi / 2` where Z is one outer product of signs. The sum of the weights is inversely
         proportional to c, the variance of the sampled network to about its square. ``"sdp"`` solves the paper's
         program (27): Q12 of the closed form, other diagonal blocks, the cost of a solve.
+    verbose : bool, default=False
+        Show a bar of the outputs that are done, on the standard error or in the notebook.
 
     Returns
     -------
@@ -151,10 +154,13 @@ def shape_covariance(relaxation: Relaxation, method: str = "krivine") -> Any:
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
     check_choice("method", method, SHAPINGS)
     problem = relaxation.problem
-    covariances = [
-        shape_block(Z, V, float(rho), levels=problem.levels, activation=problem.activation, method=method)
-        for Z, V, rho in zip(*relaxation.blocks, strict=True)
-    ]
+    covariances: list[SignCovariance] = []
+    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("shape") as line:
+        for Z, V, rho in zip(*relaxation.blocks, strict=True):
+            line.count(len(covariances), problem.n_outputs)
+            covariances.append(
+                shape_block(Z, V, float(rho), levels=problem.levels, activation=problem.activation, method=method)
+            )
     return covariances if problem.vector else covariances[0]
 
 

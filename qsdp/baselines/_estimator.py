@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from qsdp._html import PanelBelowDiagram, history_html
 from qsdp._validation import FloatArray, check_random_state, check_targets
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
@@ -48,7 +49,7 @@ def _is_one_layer(estimator: Baseline) -> bool:
     return True
 
 
-class Baseline(BaseEstimator):  # type: ignore[misc]
+class Baseline(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
     """What all systems share: checked data, history, and the chain of layers that quantization takes.
 
     A system defines `_train`, which sets `history_` and its parameters, `_outputs`, and the property `layers_`.
@@ -85,7 +86,7 @@ class Baseline(BaseEstimator):  # type: ignore[misc]
         n_neurons : int or sequence of int, default=1000
             Of every layer's quantized network.
         **options
-            Of `qsdp.quantize`, and ``random_state``.
+            Of `qsdp.quantize`, ``random_state`` and ``verbose`` among them.
 
         Returns
         -------
@@ -93,6 +94,9 @@ class Baseline(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return quantize_layers(self.layers_, self._checked(X), n_neurons, **options)
+
+    def _panel(self) -> str:
+        return history_html(self.history_) if hasattr(self, "history_") else ""
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[FloatArray, npt.NDArray[Any]]:
         try:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+from qsdp._html import history_html
+from qsdp._progress import shown_stages
 from qsdp._validation import warn
 from qsdp.exceptions import InvalidTypeError
 
@@ -67,6 +66,9 @@ class History:
             place = getattr(self, name) if name in {"loss", "score"} else self.extra.setdefault(name, [])
             place.append(float(value))
 
+    def _repr_html_(self) -> str:
+        return history_html(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the same as numbers, lists and text, for JSON."""
         return {
@@ -115,7 +117,7 @@ def train_epochs(
     callback : callable, optional
         Called with the history after every epoch; training stops when it returns True.
     verbose : bool, default=False
-        Show a progress bar.
+        Show a progress bar on the standard error, or in the notebook.
     name : str
         Of the bar.
 
@@ -127,7 +129,8 @@ def train_epochs(
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable or None; got {callback!r}")
     kept = get_state()
-    with _progress(name, n_epochs, verbose) as advance:
+    before = history.n_epochs
+    with shown_stages(verbose) as stages, stages.stage(name) as line:
         try:
             for epoch in range(n_epochs):
                 start = time.perf_counter()
@@ -144,7 +147,7 @@ def train_epochs(
                     break
                 kept = get_state()
                 history.add(seconds, measured)
-                advance(measured)
+                line.count(epoch + 1, n_epochs, _figures(history, before + n_epochs))
                 told = callback is not None and callback(history) is True
                 if told or isinstance(reason, str):
                     history.stopped = reason if isinstance(reason, str) else "callback"
@@ -156,20 +159,6 @@ def train_epochs(
     return history
 
 
-@contextmanager
-def _progress(name: str, n_epochs: int, verbose: bool) -> Iterator[Callable[[Mapping[str, float]], None]]:
-    """Yield a function that advances a bar, or does nothing."""
-    if not verbose:
-        yield lambda measured: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.fields[figures]}")) as bar:
-        task = bar.add_task(name, total=n_epochs, figures="")
-
-        def advance(measured: Mapping[str, float]) -> None:
-            figures = f"loss {measured['loss']:.4g}"
-            if "score" in measured:
-                figures += f", score {measured['score']:.4g}"
-            bar.update(task, advance=1, figures=figures)
-
-        yield advance
+def _figures(history: History, n_epochs: int) -> str:
+    score = f", score {history.score[-1]:.4g}" if history.score else ""
+    return f"{history.n_epochs} of {n_epochs}, loss {history.loss[-1]:.4g}{score}"

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sklearn.base import is_classifier
-from sklearn.model_selection import GridSearchCV, ParameterSampler, ShuffleSplit, StratifiedShuffleSplit
+from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler, ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from qsdp._html import PanelBelowDiagram, search_html
+from qsdp._progress import shown_stages
 from qsdp._validation import check_flag, check_integer, check_jobs, check_random_state, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 from qsdp.pipeline import RandomState
@@ -21,7 +23,7 @@ __all__ = ["ValidationSearch", "search_on_validation"]
 Grid = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
-class ValidationSearch(GridSearchCV):  # type: ignore[misc]
+class ValidationSearch(PanelBelowDiagram, GridSearchCV):  # type: ignore[misc]
     """Parameters chosen on held-out data, then a fit to all data: scikit-learn's grid search on one split, timed.
 
     What one does with a training set alone: a share of it is held out (stratified for classifiers), every candidate is
@@ -47,6 +49,9 @@ class ValidationSearch(GridSearchCV):  # type: ignore[misc]
         Candidates at a time, as in joblib.
     random_state : int, Generator, RandomState or None
         Of the split and of random candidates.
+    verbose : bool, default=False
+        Show that it runs, for how long, and how many candidates there are, on the standard error or in the notebook.
+        How far it is scikit-learn's search tells nobody; the bars of the estimator's own `verbose` appear below.
 
     Attributes
     ----------
@@ -82,12 +87,14 @@ class ValidationSearch(GridSearchCV):  # type: ignore[misc]
         refit: bool | str = True,
         n_jobs: int | None = None,
         random_state: RandomState = None,
+        verbose: bool = False,
     ) -> None:
         super().__init__(estimator, grid, scoring=scoring, refit=refit, n_jobs=n_jobs)
         self.grid = grid
         self.n_candidates = n_candidates
         self.validation = validation
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> ValidationSearch:
         """Try every candidate on the held-out share, then fit the best one to all data.
@@ -106,6 +113,7 @@ class ValidationSearch(GridSearchCV):  # type: ignore[misc]
         if not isinstance(self.refit, str):
             check_flag("refit", self.refit)
         check_jobs(self.n_jobs)
+        check_flag("verbose", self.verbose)
         _check_grid(self.estimator, self.grid, random=count is not None)
         if is_classifier(self.estimator):
             check_classification_targets(y)
@@ -118,7 +126,12 @@ class ValidationSearch(GridSearchCV):  # type: ignore[misc]
             grid = [{name: [value] for name, value in one.items()} for one in drawn]
         search = GridSearchCV(self.estimator, grid, scoring=self.scoring, refit=self.refit, cv=cv, n_jobs=self.n_jobs)
         start = time.perf_counter()
-        with warnings.catch_warnings():
+        with (
+            warnings.catch_warnings(),
+            shown_stages(self.verbose) as stages,
+            stages.stage("search") as line,
+        ):
+            line.count(0, None, f"{count or len(ParameterGrid(grid))} candidates")
             # Among candidates there are rates that diverge; their scores tell.
             warnings.simplefilter("ignore", QSDPWarning)
             search.fit(X, y, **params)
@@ -131,6 +144,9 @@ class ValidationSearch(GridSearchCV):  # type: ignore[misc]
         self.search_seconds_ = seconds - self.refit_seconds_
         self.n_candidates_ = len(self.cv_results_["params"])
         return self
+
+    def _panel(self) -> str:
+        return search_html(self) if hasattr(self, "n_candidates_") else ""
 
     def best_for(self, measure: str) -> dict[str, Any]:
         """Return the best candidate by one of several measures, the first of equal ones."""

@@ -69,8 +69,8 @@ def certify(
     with stage(f"Reading {file}"):
         model = load_model(model_file)
         problem = model.problem(read_table(file))
-    with stage(f"Proving a bound on the optimum with {problem.n_features} inputs"):
-        certificate = _certificate(model.network, problem, kind, time_limit)
+    with stage(f"Proving a bound with {problem.n_features} inputs") as shown:
+        certificate = _certificate(model.network, problem, kind, time_limit, shown)
         if verified:
             certificate = _guarded(certificate)
         if certificate.lower_bound < (1.0 - _CLOSED) * model.lower_bound:
@@ -99,18 +99,20 @@ def certify(
     )
 
 
-def _certificate(network: BilinearNetwork, problem: TrainingProblem, kind: str, time_limit: float) -> Certificate:
-    relaxation = solve_relaxation(problem)
+def _certificate(
+    network: BilinearNetwork, problem: TrainingProblem, kind: str, time_limit: float, verbose: bool
+) -> Certificate:
+    relaxation = solve_relaxation(problem, verbose=verbose)
     if kind == "sdp":
         return certify_network(network, problem, relaxation)
     deadline = time.monotonic() + time_limit
-    certificate = certify_network(network, problem, relaxation, kind="exact", time_limit=time_limit)
+    certificate = certify_network(network, problem, relaxation, kind="exact", time_limit=time_limit, verbose=verbose)
     left = deadline - time.monotonic()
     if problem.beta == 0.0 or left <= 0.0 or (certificate.kind == "exact" and certificate.relative_gap <= _CLOSED):
         return certificate
     # The gradient of a loss with kinks proves nothing, nor does that of a network that is not optimal.
     found = column_generation(
-        problem, relaxation=relaxation, start=network, time_limit=left, random_state=0
+        problem, relaxation=relaxation, start=network, time_limit=left, random_state=0, verbose=verbose
     ).certificate
     if found.proof is None or found.lower_bound <= certificate.lower_bound:
         return certificate

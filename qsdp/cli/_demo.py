@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any
 
 import numpy as np
@@ -41,9 +40,6 @@ from qsdp.tabular import Target, encode_classes, network_inputs
 
 _Rows = tuple[FloatArray, Any]
 
-#: Inputs beyond which a solve takes minutes.
-_MANY_INPUTS = 100
-
 
 def demo(
     dataset: Annotated[str, typer.Option(help="A set of `qsdp datasets`.")] = ("breast-cancer-wisconsin"),
@@ -75,7 +71,7 @@ def demo(
         n_columns = train[0].shape[1]
         (X_train, y_train), (X_test, y_test) = ((network_inputs(X, sigma), y) for X, y in (train, test))
         check_neurons(neurons, target.n_outputs(get_loss(loss)))
-    with stage(_solving(X_train.shape[1], target.n_outputs(get_loss(loss)), neurons)):
+    with stage(f"Training with {X_train.shape[1]} inputs") as shown:
         result = solve_and_sample(
             X_train,
             y_train if target.classes is None else encode_classes(y_train, len(target.classes), get_loss(loss)),
@@ -87,6 +83,7 @@ def demo(
             allotment=allotment,
             n_jobs=jobs,
             random_state=seed,
+            verbose=shown,
         )
     with stage("Scoring"):
         scores = [
@@ -121,12 +118,6 @@ def _in_python(target: Target, *, beta: float, loss: str, levels: int, activatio
         name = activation_name(activation)
         options.append(f"activation={name!r}" if name in ACTIVATIONS else f"activation={activation.coefficients}")
     return f"qsdp.{estimator}({', '.join(options)}).fit(X, y)"
-
-
-def _solving(dimension: int, n_outputs: int, neurons: int) -> str:
-    patience = "; this may take minutes" if dimension * math.sqrt(n_outputs) > _MANY_INPUTS else ""
-    several = f" and {n_outputs} outputs" if n_outputs > 1 else ""
-    return f"Solving the semidefinite relaxation with {dimension} inputs{several}, sampling {neurons} neurons{patience}"
 
 
 def _print_next(shell: str, python: str) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +37,6 @@ from qsdp.cli._streams import destination, stage
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.pipeline import REFINEMENTS, TIME_LIMIT, QSDPResult, solve_and_sample
-from qsdp.refinement import column_generation
 from qsdp.relaxation.backends import check_solver
 from qsdp.shaping import SHAPINGS
 from qsdp.tabular import TASKS, CategoricalColumn, NumericColumn, TabularModel, Training, prepare, read_table
@@ -104,8 +101,7 @@ def fit(
         )
         check_neurons(neurons, training.target.n_outputs(get_loss(loss)))
     rng = np.random.default_rng(seed)
-    solving = f"Solving the semidefinite relaxation with {training.X.shape[1]} inputs, sampling {neurons} neurons"
-    with stage(solving) as tell:
+    with stage(f"Training with {training.X.shape[1]} inputs") as shown:
         result = solve_and_sample(
             training.X,
             training.y,
@@ -116,14 +112,13 @@ def fit(
             levels=levels,
             solver=solver,
             shaping=shaping,
-            refine="none" if refine == "exact" else refine,
+            refine=refine,
             allotment=allotment,
             time_limit=time_limit,
             n_jobs=jobs,
             random_state=rng,
+            verbose=shown,
         )
-        if refine == "exact":
-            result = _optimised(result, time_limit, rng, tell)
     with stage("Scoring and saving"):
         model = training.model(result, allotment)
         scores = _held_out_scores(model, training)
@@ -143,31 +138,6 @@ def fit(
             size_figure(model.network),
             time_figure(result),
         ]
-    )
-
-
-def _optimised(
-    result: QSDPResult, time_limit: float, rng: np.random.Generator, tell: Callable[[str], None]
-) -> QSDPResult:
-    """Return what `solve_and_sample` returns for refine="exact", and tell how far it is."""
-    start = time.perf_counter()
-    exact = column_generation(
-        result.problem,
-        relaxation=result.relaxation,
-        start=result.network,
-        time_limit=time_limit,
-        random_state=rng,
-        callback=lambda one: tell(
-            f"Closing the gap: round {one.number}, relative gap {one.relative_gap:.1e}, {one.n_neurons} neurons"
-        ),
-    )
-    return replace(
-        result,
-        network=exact.network,
-        certificate=exact.certificate,
-        timings={**result.timings, "refine": time.perf_counter() - start},
-        refine="exact",
-        exact=exact,
     )
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.text import Text
 from typer.core import TyperGroup
 
+from qsdp._progress import shown_stages
 from qsdp.exceptions import InvalidInputError, QSDPError, QSDPWarning
 
 
@@ -80,17 +80,17 @@ def say(message: str, style: str = "") -> None:
 
 
 @contextmanager
-def stage(message: str) -> Iterator[Callable[[str], None]]:
-    """Spin on a terminal during a stage, and yield what changes the message; afterwards print warnings, a line each."""
-    console = make_console(stderr=True)
+def stage(name: str) -> Iterator[bool]:
+    """Show a stage on a terminal while it runs, and yield whether it is shown; afterwards print warnings, a line each.
+
+    Calls with that as their `verbose` add their own lines below.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            if console.is_terminal:
-                with console.status(f"{escape(message)} ...") as status:
-                    yield lambda text: status.update(f"{escape(text)} ...")
-            else:
-                yield lambda text: None
+            terminal = make_console(stderr=True).is_terminal
+            with shown_stages(terminal, transient=True) as stages, stages.stage(name):
+                yield stages.shown
         finally:
             for warning in caught:
                 if issubclass(warning.category, QSDPWarning):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from qsdp._progress import Line, on_screen, shown_stages
 from qsdp.exceptions import DatasetError
 
 DATA_VARIABLE = "QSDP_DATA"
@@ -131,9 +132,15 @@ def _download(file: RawFile) -> Path:
     failures: list[tuple[str, Exception]] = []
     for url in file.urls:
         try:
-            with _quiet(pooch.get_logger()):
+            # It happens once: people are told, log files are not.
+            with (
+                _quiet(pooch.get_logger()),
+                shown_stages(on_screen(), transient=True) as stages,
+                stages.stage(f"download {path.name}") as line,
+            ):
+                downloader = pooch.HTTPDownloader(progressbar=_Bytes(line))
                 # pooch writes to a temporary name, verifies, then moves: no half-written file is left.
-                pooch.retrieve(url, f"sha256:{file.sha256}", fname=path.name, path=path.parent)
+                pooch.retrieve(url, f"sha256:{file.sha256}", fname=path.name, path=path.parent, downloader=downloader)
         except (OSError, ValueError) as error:  # requests' errors are OSErrors, a wrong checksum is a ValueError
             failures.append((url, error))
         else:
@@ -144,6 +151,26 @@ def _download(file: RawFile) -> Path:
         f"file elsewhere and set the environment variable {DATA_VARIABLE} to a folder that holds it as "
         f"{file.local}"
     )
+
+
+class _Bytes:
+    """What pooch takes for a progress bar: it sets `total`, tells of pieces, and in the end of all again."""
+
+    def __init__(self, line: Line) -> None:
+        self.line, self.total, self.done = line, 0, 0
+
+    def update(self, count: int) -> None:
+        """Add bytes."""
+        self.done += count
+        if self.total:
+            self.line.count(self.done, self.total, f"{self.done / 2**20:.1f} of {self.total / 2**20:.1f} MiB")
+
+    def reset(self) -> None:
+        """Begin again."""
+        self.done = 0
+
+    def close(self) -> None:
+        """Leave the line to its stage."""
 
 
 def _cache_folder() -> Path:

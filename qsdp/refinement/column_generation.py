@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from qsdp._gap import Gap, relative
 from qsdp._html import generation_html
+from qsdp._progress import Line, shown_stages
 from qsdp._proof import output_columns, root_tree, scaled_tree
 from qsdp._validation import (
     FloatArray,
@@ -156,7 +156,7 @@ def column_generation(
     random_state : int, Generator, RandomState or None, default=0
         Of the starts of the searches.
     verbose : bool, default=False
-        Print a line a round on the standard error: objective, bound, relative gap, neurons.
+        Show objective and gap after every round, on the standard error or in the notebook.
     callback : callable, optional
         Called with a `Round` after each; raising KeyboardInterrupt ends the loop in good order.
 
@@ -188,20 +188,23 @@ def column_generation(
     _check(problem, neurons, tol, time_limit, relaxation, start, verbose, callback)
     rng = check_random_state(random_state)
     history: list[Round] = []
-    report = _reporter(history, verbose, callback)
-    if neurons == "polynomial":
-        return _polynomial(problem, tol, clock, rng, history, report)
-    if relaxation is None and problem.size > _CHEAP:
-        relaxation = solve_relaxation(problem, time_limit=time_limit and _SHARE * time_limit)
-    apart = problem.vector and not problem.loss.coupled
-    parts = []
-    for k in range(problem.n_outputs) if apart else [None]:
-        one = problem if k is None else problem.output(k)
-        shares = 1 if k is None else problem.n_outputs - k
-        own = Clock(None if clock.left is None else clock.left / shares)
-        parts.append(_bilinear(one, k, relaxation, start, tol, own, rng, report(k)))
-        if parts[-1].status == "interrupted":
-            clock.stop()
+    with shown_stages(verbose) as stages:
+        if neurons == "bilinear" and relaxation is None and problem.size > _CHEAP:
+            limit = time_limit and _SHARE * time_limit
+            relaxation = solve_relaxation(problem, time_limit=limit, verbose=verbose)
+        apart = problem.vector and not problem.loss.coupled
+        with stages.stage("exact", tol) as line:
+            report = _reporter(history, line, problem.n_outputs if apart else 1, callback)
+            if neurons == "polynomial":
+                return _polynomial(problem, tol, clock, rng, history, report(0))
+            parts = []
+            for k in range(problem.n_outputs) if apart else [None]:
+                one = problem if k is None else problem.output(k)
+                shares = 1 if k is None else problem.n_outputs - k
+                own = Clock(None if clock.left is None else clock.left / shares)
+                parts.append(_bilinear(one, k, relaxation, start, tol, own, rng, report(k or 0)))
+                if parts[-1].status == "interrupted":
+                    clock.stop()
     return _joined(problem, parts, history, clock)
 
 
@@ -238,25 +241,21 @@ def _check(
 
 
 def _reporter(
-    history: list[Round], verbose: bool, callback: Callable[[Round], None] | None
-) -> Callable[[int | None], Callable[[Round], None]]:
-    def of_output(k: int | None) -> Callable[[Round], None]:
+    history: list[Round], line: Line, parts: int, callback: Callable[[Round], None] | None
+) -> Callable[[int], Callable[[Round], None]]:
+    """Return what makes the report of each part: it numbers the rounds, keeps and shows them and calls back."""
+
+    def of_part(k: int) -> Callable[[Round], None]:
         def report(one: Round) -> None:
             one = replace(one, number=len(history) + 1)
             history.append(one)
-            if verbose:
-                output = "" if k is None else f"output {k}  "
-                print(
-                    f"{output}round {one.number:3d}  objective {one.objective:.9g}  bound {one.lower_bound:.9g}  "
-                    f"gap {one.relative_gap:.1e}  neurons {one.n_neurons}  {one.seconds:.1f} s",
-                    file=sys.stderr,
-                )
+            line.closing(one, k, parts)
             if callback is not None:
                 callback(one)
 
         return report
 
-    return of_output
+    return of_part
 
 
 # -- bilinear networks ----------------------------------------------------------------------------------
@@ -480,7 +479,7 @@ def _polynomial(
     clock: Clock,
     rng: np.random.Generator,
     history: list[Round],
-    report: Callable[[int | None], Callable[[Round], None]],
+    report: Callable[[Round], None],
 ) -> ColumnGenerationResult:
     d, M = problem.n_features, problem.levels - 1
     # The capacity of an instance is half its weight.
@@ -513,7 +512,7 @@ def _polynomial(
         )
 
     with few_threads(small=master.small):
-        outcome = generate(master, pricing, tol=tol, clock=clock, report=report(None))
+        outcome = generate(master, pricing, tol=tol, clock=clock, report=report)
         atoms, weights = master.support(_accuracy(outcome))
     network = _polynomial_network(problem, atoms, weights)
     certificate = Certificate(

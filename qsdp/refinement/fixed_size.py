@@ -11,7 +11,8 @@ import numpy as np
 
 from qsdp._gap import Gap
 from qsdp._html import fixed_size_html
-from qsdp._validation import check_choice, check_integer, check_random_state, check_real, warn
+from qsdp._progress import Line, shown_stages
+from qsdp._validation import check_choice, check_flag, check_integer, check_random_state, check_real, warn
 from qsdp._work import few_threads
 from qsdp.certificate import check_fits
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -78,6 +79,7 @@ def best_of_size(
     relaxation: Relaxation | None = None,
     method: str = "polish",
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    verbose: bool = False,
 ) -> FixedSizeResult:
     r"""Search the best network of exactly m neurons.
 
@@ -114,6 +116,8 @@ def best_of_size(
         neurons and returns the optimum, for tiny problems; the outputs of vector problems must be independent
         (shared second layer, loss other than the cross-entropy), with the allotment above.
     random_state : int, Generator, RandomState or None
+    verbose : bool, default=False
+        Show a bar of the starts, exchanges and kicks that are done, on the standard error or in the notebook.
 
     Returns
     -------
@@ -160,17 +164,20 @@ def best_of_size(
         raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
     if method == "polish" and not given and restarts == 0:
         raise InvalidInputError("restarts must be at least 1 where no starts are given; got 0")
-    if method == "enumerate":
-        network = _enumerated(problem, m, shared)
-        bound = _solved(problem, relaxation).lower_bound
-        return FixedSizeResult(network, problem.objective(network), bound, (), optimal=True)
-    relaxation = _solved(problem, relaxation)
-    deadline = deadline_of(time_limit)
-    C = problem.n_outputs
-    owners = np.repeat(np.arange(C), allot(m, [1.0] * C)).tolist() if m >= C else list(range(m))
-    with few_threads(small=is_small(problem)):
-        candidates = _starts(problem, owners, given, restarts, relaxation, rng)
-        network, objective, polished = _search(problem, owners, candidates, restarts, shared, deadline, rng)
+    with shown_stages(check_flag("verbose", verbose)) as stages:
+        if method == "enumerate":
+            with stages.stage("search"):
+                network = _enumerated(problem, m, shared)
+            bound = (relaxation or solve_relaxation(problem, verbose=verbose)).lower_bound
+            return FixedSizeResult(network, problem.objective(network), bound, (), optimal=True)
+        relaxation = relaxation or solve_relaxation(problem, verbose=verbose)
+        deadline = deadline_of(time_limit)
+        C = problem.n_outputs
+        owners = np.repeat(np.arange(C), allot(m, [1.0] * C)).tolist() if m >= C else list(range(m))
+        with few_threads(small=is_small(problem)), stages.stage("search") as line:
+            candidates = _starts(problem, owners, given, restarts, relaxation, rng)
+            counts = len(given) + restarts, restarts
+            network, objective, polished = _search(problem, owners, candidates, counts, shared, deadline, rng, line)
     return FixedSizeResult(network, objective, relaxation.lower_bound, polished, optimal=False)
 
 
@@ -178,14 +185,26 @@ def _search(
     problem: TrainingProblem,
     owners: list[int],
     candidates: Iterator[BilinearNetwork],
-    kicks: int,
+    counts: tuple[int, int],
     shared: bool,
     deadline: float,
     rng: np.random.Generator,
+    line: Line,
 ) -> tuple[BilinearNetwork, float, tuple[float, ...]]:
-    """Polish all candidates, exchange neurons of the best ones, then kick the very best."""
+    """Polish all candidates, exchange neurons of the best ones, then kick the very best.
+
+    `counts` are those of the candidates and of the kicks of a network of many neurons.
+    """
+    # Small networks have many poor local optima, and are polished in no time.
+    m = len(owners)
+    exchanged, kicks = max(_LEAST_EXCHANGED, _NEURONS_EXCHANGED // m), counts[1] * max(1, _NEURONS_KICKED // m)
+    total = counts[0] + min(counts[0], exchanged) + kicks
     best: BilinearNetwork | None = None
     objective = np.inf
+
+    def tell(done: int) -> None:
+        line.count(done, total, f"objective {objective:.6g}, {done} of {total}")
+
     polished: list[tuple[float, int, Run]] = []
     run: Run | None = None
     try:
@@ -198,13 +217,13 @@ def _search(
                 pass
             best, objective = better(problem, best, objective, run.network())
             polished.append((run.objective, len(polished), run))
+            tell(len(polished))
         assert best is not None
-        m = best.n_neurons
-        for _, _, run in sorted(polished)[: max(_LEAST_EXCHANGED, _NEURONS_EXCHANGED // m)]:
+        for number, (_, _, run) in enumerate(sorted(polished)[:exchanged]):
             _exchange_all(run, shared, rng)
             best, objective = better(problem, best, objective, run.network())
-        # Small networks have many poor local optima, and are polished in no time.
-        for number in range(kicks * max(1, _NEURONS_KICKED // m)):
+            tell(counts[0] + number + 1)
+        for number in range(kicks):
             if time.monotonic() >= deadline:
                 break
             start = perturbed(best, rng) if number % 2 else random_network(problem, owners, rng)
@@ -214,6 +233,7 @@ def _search(
             if run.objective < objective * (1.0 - _GAIN):
                 _exchange_all(run, shared, rng)
                 best, objective = better(problem, best, objective, run.network())
+            tell(total - kicks + number + 1)
     except KeyboardInterrupt:
         if best is None or run is None:
             raise
@@ -268,10 +288,6 @@ def _enumerated(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwo
     alpha[np.arange(m), rows] = np.where(values == 0.0, np.finfo(np.float64).tiny, values)
     U, V = (np.concatenate([getattr(part, side) for part in parts]) for side in ("U", "V"))
     return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
-
-
-def _solved(problem: TrainingProblem, relaxation: Relaxation | None) -> Relaxation:
-    return solve_relaxation(problem) if relaxation is None else relaxation
 
 
 def _check_starts(starts: Any, problem: TrainingProblem, m: int, shared: bool) -> list[BilinearNetwork]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import check_integer, check_random_state, check_real, warn
+from qsdp._progress import shown_stages
+from qsdp._validation import check_flag, check_integer, check_random_state, check_real, warn
 from qsdp._work import count_jobs, few_threads, in_threads
 from qsdp.certificate import check_fits
 from qsdp.exceptions import InvalidTypeError
@@ -42,6 +43,7 @@ def polish(
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
     callback: Callback | None = None,
     n_jobs: int | None = None,
+    verbose: bool = False,
 ) -> BilinearNetwork:
     r"""Lower a network's objective by single changes of its weights, at equal storage.
 
@@ -75,6 +77,8 @@ def polish(
     n_jobs : int, optional
         Threads for outputs that do not interact (one magnitude an output, and a loss that adds up over outputs), as
         in joblib; None is one. Without a time limit the result is the same for any number.
+    verbose : bool, default=False
+        Show objective and sweeps on the standard error, or in the notebook.
 
     Returns
     -------
@@ -119,6 +123,7 @@ def polish(
     starts = 1 + check_integer("restarts", restarts, minimum=0)
     deadline = deadline_of(time_limit)
     jobs = count_jobs(n_jobs)
+    check_flag("verbose", verbose)
     rng = check_random_state(random_state)
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
@@ -127,7 +132,11 @@ def polish(
     samples = Samples(problem)
     run = Run(problem, network, deadline, rng, samples=samples)
     try:
-        with few_threads(small=is_small(problem)):
+        with (
+            few_threads(small=is_small(problem)),
+            shown_stages(verbose) as stages,
+            stages.stage("polish") as line,
+        ):
             for start in range(starts):
                 if start:
                     if time.monotonic() >= deadline:
@@ -135,6 +144,7 @@ def polish(
                     run = Run(problem, perturbed(best, rng), deadline, rng, samples=samples)
                 for value in run.sweeps(sweeps, jobs):
                     count += 1
+                    line.sweep(count, value)
                     if callback is not None:
                         callback(count, value)
                 best, objective = better(problem, best, objective, run.network())

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray, check_choice, check_real
+from qsdp._progress import Line, shown_stages
+from qsdp._validation import FloatArray, check_choice, check_flag, check_real
 from qsdp._work import blocks, few_threads
 from qsdp.certificate import check_fits
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import power_of_two
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement.generation import Clock, Offer, generate
+from qsdp.refinement.generation import Clock, Offer, Round, generate
 from qsdp.refinement.master import Atoms, Master
 from qsdp.refinement.restricted import solve_restricted, sparsify
 from qsdp.relaxation.instance import Instance
@@ -37,7 +40,12 @@ _ACCURATE, _NEGLIGIBLE = 1e-12, 1e-9
 
 
 def refit(
-    network: BilinearNetwork, problem: TrainingProblem, *, second_layer: str = "free", tol: float = 1e-9
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    *,
+    second_layer: str = "free",
+    tol: float = 1e-9,
+    verbose: bool = False,
 ) -> BilinearNetwork:
     r"""Return the network with the best second layer for its neurons.
 
@@ -55,6 +63,8 @@ def refit(
         move into the first layer.
     tol : float, default=1e-9
         Relative duality gap of the convex problem, > 0.
+    verbose : bool, default=False
+        Show objective and gap on the standard error, or in the notebook.
 
     Returns
     -------
@@ -89,7 +99,8 @@ def refit(
     check_choice("second_layer", second_layer, SECOND_LAYERS)
     check_real("tol", tol, strict=True)
     one = _shared if second_layer == "shared" else _free
-    refitted = one(network, problem, tol)
+    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("refit", tol) as line:
+        refitted = one(network, problem, tol, line)
     if second_layer == "shared" and not network.shared_alpha:
         return refitted
     return refitted if problem.objective(refitted) <= problem.objective(network) else network
@@ -105,17 +116,21 @@ def _instance(problem: TrainingProblem) -> Instance:
     return instance
 
 
-def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float) -> BilinearNetwork:
+def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float, line: Line) -> BilinearNetwork:
     if _compressible(network, problem):
         return network_of(problem, *_compressed(network, problem))
     if problem.vector and not problem.loss.coupled:
-        parts = [_support(network, problem.output(k), tol) for k in range(problem.n_outputs)]
+        C = problem.n_outputs
+        parts = [
+            _support(network, problem.output(k), tol, functools.partial(line.closing, part=k, parts=C))
+            for k in range(C)
+        ]
         atoms = Atoms.of(network.U[:0], network.V[:0])
         for k, (part, _) in enumerate(parts):
             atoms = atoms + Atoms.of(part.U, part.V, part.signs, output=k)
         weights = np.concatenate([weight for _, weight in parts])
     else:
-        atoms, weights = _support(network, problem, tol)
+        atoms, weights = _support(network, problem, tol, line.closing)
     return network_of(problem, atoms, weights)
 
 
@@ -180,7 +195,9 @@ def _prices(network: BilinearNetwork, M: FloatArray) -> FloatArray:
     return prices
 
 
-def _support(network: BilinearNetwork, problem: TrainingProblem, tol: float) -> tuple[Atoms, FloatArray]:
+def _support(
+    network: BilinearNetwork, problem: TrainingProblem, tol: float, report: Callable[[Round], None]
+) -> tuple[Atoms, FloatArray]:
     """Return the neurons that the optimal second layer of one output, or of coupled ones, uses."""
     master = Master(_instance(problem))
     capacity = master.instance.capacity
@@ -196,7 +213,7 @@ def _support(network: BilinearNetwork, problem: TrainingProblem, tol: float) -> 
         return Offer(offers, max(uppers), max(uppers))
 
     with few_threads(small=master.small):
-        outcome = generate(master, pricing, tol=tol, clock=Clock(None))
+        outcome = generate(master, pricing, tol=tol, clock=Clock(None), report=report)
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
         return master.support()
@@ -221,7 +238,7 @@ def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> B
     return BilinearNetwork(pairs[:, :N], pairs[:, N:], full, problem.levels, problem.activation)
 
 
-def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float) -> BilinearNetwork:
+def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, line: Line) -> BilinearNetwork:
     owners = _owners(network.alpha)
     order = np.argsort(owners, kind="stable")
     owners = owners[order]
@@ -233,7 +250,8 @@ def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float) -> B
     groups = [owners == k for k in range(problem.n_outputs)]
     served = [k for k, group in enumerate(groups) if np.any(group)]
     columns = np.zeros((problem.n_samples, problem.n_outputs))
-    for k in served:
+    for done, k in enumerate(served):
+        line.count(done, len(served))
         # The quadratic form of the group costs the same whatever the number of its neurons.
         group = BilinearNetwork(
             U[groups[k]], V[groups[k]], np.ones(groups[k].sum()), problem.levels, problem.activation

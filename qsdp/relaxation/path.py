@@ -9,13 +9,14 @@ from numbers import Integral
 from typing import Any, overload
 
 import numpy as np
-from rich.console import Console
 
 from qsdp._html import path_html
+from qsdp._progress import NO_LINE, Line, shown_stages
 from qsdp._validation import (
     FloatArray,
     ReadOnlyArrays,
     check_choice,
+    check_flag,
     check_integer,
     check_jobs,
     check_numbers,
@@ -187,6 +188,7 @@ def relaxation_path(
     callback : callable, optional
         As of `solve_relaxation`, called in every solve; returning True ends the path.
     verbose : bool, default=False
+        Show a bar of the betas that are solved, on the standard error or in the notebook.
     n_jobs : int, optional
         Processes; see `solve_relaxation`.
 
@@ -224,12 +226,12 @@ def relaxation_path(
         form="two-block",
         max_iter=None,
         time_limit=None if time_limit is None else check_real("time_limit", time_limit, strict=True),
-        verbose=bool(verbose),
         callback=check_callback(callback),
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
     check_jobs(n_jobs)
-    path, stopped = path_with(problem, given, share, solver, settings, regularization, n_jobs=n_jobs)
+    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("path") as line:
+        path, stopped = path_with(problem, given, share, solver, settings, regularization, n_jobs=n_jobs, line=line)
     if stopped is not None:
         wanted = given if isinstance(given, int) else len(given)
         warn(f"the path was stopped ({stopped}) after {len(path)} of {wanted} betas, at beta={path.betas.min():g}")
@@ -246,6 +248,7 @@ def path_with(
     regularization: str,
     *,
     n_jobs: int | None = None,
+    line: Line = NO_LINE,
 ) -> tuple[RelaxationPath, str | None]:
     """Return `relaxation_path` of arguments that are checked, without warnings, and why betas are missing, if any are.
 
@@ -255,7 +258,6 @@ def path_with(
     settings = replace(settings, reductions=settings.reductions or Reductions())
     largest, weights = _zero(problem, regularization)
     grid = geometric(largest, fraction, betas) if isinstance(betas, int) else betas
-    console = Console(highlight=False)
     warm = solver == "auto" or BACKENDS[solver].certified
     solved: dict[int, Relaxation] = {}
     last: Relaxation | None = None
@@ -269,8 +271,7 @@ def path_with(
                 break
             left = max(left, 1e-3)
         own = problem.with_beta(float(grid[index]))
-        if settings.verbose:
-            console.print(f"beta {own.beta:.6g}, {len(solved) + 1} of {len(grid)}")
+        line.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}, beta {own.beta:.4g}")
         try:
             # Where zero is optimal iterations would only find out slowly.
             relaxation = _zero_relaxation(own, weights, settings.tol, regularization) if own.beta >= largest else None
@@ -291,6 +292,7 @@ def path_with(
             break
         # The zero point is no start: it has no scale.
         last = relaxation if np.any(relaxation.blocks[2] > 0.0) else None
+    line.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}")
     kept = sorted(solved)
     path = RelaxationPath(read_only(grid[kept]), tuple(solved[index] for index in kept))
     return path, stopped if len(path) < len(grid) else None

@@ -14,7 +14,8 @@ import scipy.linalg
 
 from qsdp._gap import Gap
 from qsdp._html import polynomial_relaxation_html
-from qsdp._validation import FloatArray, check_choice, check_matrix, check_real, read_only
+from qsdp._progress import shown_stages
+from qsdp._validation import FloatArray, check_choice, check_flag, check_matrix, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem, quadratic_map
@@ -110,7 +111,7 @@ def build_polynomial(problem: TrainingProblem) -> cp.Problem:
 
 
 def solve_polynomial_relaxation(
-    problem: TrainingProblem, solver: str = "scs", tol: float = 1e-6
+    problem: TrainingProblem, solver: str = "scs", tol: float = 1e-6, *, verbose: bool = False
 ) -> PolynomialRelaxation:
     r"""Solve (23), repair the solution and recompute objective and lower bound from the data.
 
@@ -121,6 +122,8 @@ def solve_polynomial_relaxation(
     solver : {"scs", "clarabel"}, default="scs"
     tol : float, default=1e-6
         The solver's accuracy.
+    verbose : bool, default=False
+        Show that it runs, and for how long, on the standard error or in the notebook.
 
     Returns
     -------
@@ -136,6 +139,12 @@ def solve_polynomial_relaxation(
     _check_scalar(problem)
     check_choice("solver", solver, _SOLVERS)
     tol = check_real("tol", tol, strict=True)
+    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("solve"):
+        return _solved(problem, solver, tol)
+
+
+def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRelaxation:
+    """Return what `solve_polynomial_relaxation` does, of arguments that are checked."""
     start = time.perf_counter()
     instance, units = _instance(problem).normalised()
     binary = _binary(problem)

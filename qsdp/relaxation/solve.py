@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from joblib import Parallel, delayed
-from rich.console import Console
+from joblib import delayed
 
-from qsdp._validation import check_choice, check_integer, check_jobs, check_real, warn
+from qsdp._progress import NO_LINE, CountedParallel, Line, shown_stages
+from qsdp._validation import check_choice, check_flag, check_integer, check_jobs, check_real, warn
 from qsdp._work import few_threads
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
@@ -64,9 +64,11 @@ def solve_relaxation(
     ----------
     problem : TrainingProblem
     solver : {"auto", "interior", "splitting", "low-rank", "scs", "clarabel", "mosek", "cvxopt"}, default="auto"
-        The first three are this package's own; "auto" takes the one of them that needs the fewest operations: the
-        interior-point method for moderate sizes, operator splitting beyond, factors of low rank for hundreds of
-        columns. The others go through CVXPY.
+        The first three are this package's own. "auto" takes the interior-point method where that is a matter of a
+        second, else the one of the three that is expected to need the fewest operations: low rank for hundreds of
+        columns and losses without kinks. Iterations of the other two are hard to foresee, so that each must promise to
+        save three quarters unless samples are many times the weights. Where the interior-point method runs out of
+        digits, "auto" tries operator splitting as well. The others go through CVXPY.
     tol : float, default=1e-6
         > 0. For this package's own solvers the relative certified gap, of every output, at which they stop. For
         the others their own accuracy: one that reports success with a certified relative gap above ``100 tol``
@@ -79,7 +81,8 @@ def solve_relaxation(
     time_limit : float, optional
         Seconds, > 0.
     verbose : bool, default=False
-        Let the solver print.
+        Show a progress bar on the standard error, or in the notebook: objective and gap of this package's own solvers,
+        the outputs that are done of others.
     n_jobs : int, optional
         Processes for the outputs of a vector problem whose loss adds up over them, as in joblib; None is one. For
         solvers through CVXPY; this package's own solve the outputs together.
@@ -90,8 +93,8 @@ def solve_relaxation(
         Solution of a problem with the same data, as for another beta, to start one of this package's own solvers
         from.
     device : str, optional
-        Device of torch on which heavy products run, such as "cuda", for solvers that take one ("low-rank"); None is
-        NumPy on the processor.
+        Device of torch on which heavy products run, such as "cuda"; None is NumPy on the processor. Of "low-rank"
+        only: every other solver runs on the processor and refuses a device.
 
     Returns
     -------
@@ -132,14 +135,14 @@ def solve_relaxation(
         form=check_choice("form", form, FORMS),
         max_iter=None if max_iter is None else check_integer("max_iter", max_iter, minimum=1, maximum=2**31 - 1),
         time_limit=None if time_limit is None else check_real("time_limit", time_limit, strict=True),
-        verbose=bool(verbose),
         callback=check_callback(callback),
         device=_check_device(device),
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
     check_jobs(n_jobs)
     _check_start(start, problem)
-    relaxation = solve_with(problem, solver, settings, regularization, n_jobs=n_jobs, start=start)
+    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("solve", settings.tol) as line:
+        relaxation = solve_with(problem, solver, settings, regularization, n_jobs=n_jobs, start=start, line=line)
     if relaxation.status != "optimal":
         warn(
             f"solver {relaxation.solver!r} (its status: {relaxation.solver_status}) left a certified relative gap "
@@ -158,6 +161,7 @@ def solve_with(
     n_jobs: int | None = None,
     start: Relaxation | None = None,
     quiet: bool = False,
+    line: Line = NO_LINE,
 ) -> Relaxation:
     """Solve as `solve_relaxation` does, for arguments that are checked; a gap is not warned of, nor zero if `quiet`."""
     normal, units = Instance.of(problem, regularization).normalised()
@@ -167,6 +171,7 @@ def solve_with(
     if (trivial := _zero_if_optimal(problem, settings.tol, regularization, quiet=quiet)) is not None:
         return trivial
     if backend.certified:
+        settings = replace(settings, callback=_told_in_units(settings.callback, units, line))
         # Threads that share small matrices wait for one another: on a busy machine much longer than they work.
         small = backend.operations is not None and backend.operations(normal) < _SMALL
         with few_threads(small=small):
@@ -175,7 +180,7 @@ def solve_with(
                 relaxation = _tried_again(relaxation, normal, units, settings, regularization)
         return relaxation
     if problem.vector and not problem.loss.coupled:
-        return _solve_outputs(problem, backend, settings, regularization, n_jobs)
+        return _solve_outputs(problem, backend, settings, regularization, n_jobs, line)
     return _solve_to_the_gap(problem, backend, settings, regularization)
 
 
@@ -192,7 +197,6 @@ def _solve_certified(
 ) -> Relaxation:
     """Solve; go on where the gap in the problem's own units, rounding accounted for, misses the tolerance."""
     began = time.perf_counter()
-    settings = replace(settings, callback=_told_in_units(settings, units))
     best: Relaxation | None = None
     compiled = 0.0
     for margin in _MARGINS:
@@ -253,22 +257,18 @@ def _finish_outputs(
     return replace(join_outputs(problem, parts, certified=True), iterations=raw.iterations)
 
 
-def _told_in_units(settings: Settings, units: Units) -> Callable[[Progress], object] | None:
-    """Return the callback for normalised instances, which prints where that was asked for."""
-    told = settings.callback
-    if told is None and not settings.verbose:
+def _told_in_units(
+    told: Callable[[Progress], object] | None, units: Units, line: Line
+) -> Callable[[Progress], object] | None:
+    """Return the callback for normalised instances, which tells the line and whoever asked for it."""
+    if told is None and not line.shown:
         return None
-    console = Console(highlight=False)
 
     def callback(progress: Progress) -> object:
         own = replace(
             progress, objective=units.value * progress.objective, lower_bound=units.value * progress.lower_bound
         )
-        if settings.verbose:
-            console.print(
-                f"{own.iteration:6d}  objective {own.objective:.8g}  bound {own.lower_bound:.8g}  "
-                f"gap {own.relative_gap:.1e}  {own.elapsed:.2f} s"
-            )
+        line.closing(own)
         return told(own) if told is not None else None
 
     return callback
@@ -308,13 +308,18 @@ def _check_start(start: object, problem: TrainingProblem) -> None:
 
 
 def _solve_outputs(
-    problem: TrainingProblem, backend: Backend, settings: Settings, regularization: str, n_jobs: int | None
+    problem: TrainingProblem,
+    backend: Backend,
+    settings: Settings,
+    regularization: str,
+    n_jobs: int | None,
+    line: Line,
 ) -> Relaxation:
     """Solve the outputs of a separable vector problem apart, with one reduction of the data for all."""
     reduction = _reduction(problem, settings, regularization)
     # Not to be sent to other processes: what it holds is in the reduction.
     settings = replace(settings, reductions=None)
-    parts = Parallel(n_jobs=n_jobs)(
+    parts = CountedParallel(n_jobs, line, problem.n_outputs)(
         delayed(_solve_output)(problem.output(k), backend.name, settings, regularization, reduction, k)
         for k in range(problem.n_outputs)
     )

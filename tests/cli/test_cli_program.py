@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,6 +96,25 @@ def test_warnings_of_qsdp_are_a_line_each_and_others_are_not_shown(monkeypatch: 
     result = run("demo", "--dataset", "diabetes", "--neurons", 10)
     assert result.exit_code == 0
     assert result.stderr == "Warning: twice over\n"
+
+
+def test_stages_are_bars_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, trained: Path, here: Path) -> None:
+    plain = run("demo", "--dataset", "iris", "--neurons", 30)
+    assert plain.stderr == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    shown = run("demo", "--dataset", "iris", "--neurons", 30)
+    for name in ("Loading iris", "Training with", "solve", "shape", "sample", "certify", "Scoring"):
+        assert name in shown.stderr
+    for name, arguments in {
+        "polish": ["fit", trained / "iris.csv", "--target", "kind", "--refine", "polish", "--output", "a.qsdp"],
+        "exact": ["fit", trained / "iris.csv", "--target", "kind", "--refine", "exact", "--output", "b.qsdp"],
+        "gap": ["certify", trained / "kind.qsdp", trained / "iris.csv"],
+        "Sampling": ["resample", trained / "kind.qsdp", "--neurons", 20],
+    }.items():
+        done = run(*arguments)
+        assert done.exit_code == 0, done.stderr
+        assert name in done.stderr
 
 
 def test_colours_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:

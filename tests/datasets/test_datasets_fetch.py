@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pooch
 import pytest
 
+from qsdp import _progress
 from qsdp.datasets import _fetch, load_uci
 from qsdp.exceptions import DatasetError
 
@@ -147,6 +148,19 @@ def test_download_once(cache, server, capfd, caplog, monkeypatch, empty):
     assert capfd.readouterr() == ("", "")
     assert caplog.records == []
     assert pooch.get_logger().level == level != logging.WARNING
+
+
+def test_downloads_are_shown_on_screens(cache, server, capfd, monkeypatch):
+    monkeypatch.setattr(_fetch, "on_screen", lambda: True)
+    # What is transient leaves nothing to read.
+    monkeypatch.setattr(_fetch, "shown_stages", lambda verbose, transient: _progress.shown_stages(verbose))
+    told = []
+    monkeypatch.setattr(_progress.Line, "count", lambda self, *figures: told.append(figures))
+    assert _fetch.read_raw(FILE)[1] == CONTENT.decode()
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "download tiny.data" in err
+    assert told[-1][:2] == (len(CONTENT), len(CONTENT))
 
 
 def test_cache_serves_as_folder(cache, server, monkeypatch):

@@ -524,21 +524,13 @@ def test_rounds_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert seen == result.history
     out, err = capsys.readouterr()
     assert out == ""
-    lines = err.splitlines()
-    assert len(lines) == result.rounds > 2
-    for line, one in zip(lines, seen, strict=True):
-        assert line.startswith(f"round {one.number:3d}  objective {one.objective:.9g}  bound {one.lower_bound:.9g}")
+    assert [one.number for one in seen] == list(range(1, result.rounds + 1))
+    assert result.rounds > 2
     last = result.history[-1]
+    assert f"objective {last.objective:.6g}, gap {last.relative_gap:.1e}" in err
     assert last.relative_gap <= 1e-8
     assert last.objective == pytest.approx(result.objective, rel=1e-7)
     assert last.lower_bound == pytest.approx(result.lower_bound, rel=1e-7)
-
-
-def test_rounds_of_outputs_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    result = solve(ENDING[2], verbose=True)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == result.rounds
-    assert {line.split("  ")[0] for line in lines} == {"output 0", "output 1", "output 2"}
 
 
 def test_silence_by_default(capsys: pytest.CaptureFixture[str]) -> None:

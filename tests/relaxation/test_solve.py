@@ -243,7 +243,7 @@ def test_warning_names_the_gap_when_the_solver_stops_early():
 
 
 def choice(solver, problem, **settings_):
-    settings_ = {"tol": 1e-6, "form": "two-block", "max_iter": None, "time_limit": None, "verbose": False} | settings_
+    settings_ = {"tol": 1e-6, "form": "two-block", "max_iter": None, "time_limit": None} | settings_
     return choose_backend(solver, Instance.of(problem).normalised()[0], Settings(**settings_)).name
 
 
@@ -270,7 +270,7 @@ class TestRegistry:
         with pytest.raises(UnavailableSolverError, match="no exponential cone"):
             choice("auto", logistic)
 
-    @pytest.mark.parametrize("solver", ["interior", "splitting"])
+    @pytest.mark.parametrize("solver", ["interior", "splitting", "low-rank"])
     def test_own_solvers_have_one_form(self, solver):
         with pytest.raises(SolverError, match="form 'two-block' only"):
             qsdp.solve_relaxation(random_problem(0, 2, 4), solver=solver, form="literal")
@@ -318,7 +318,7 @@ class TestRegistry:
         parameters = handed["options"]["mosek_params"]
         assert parameters["MSK_IPAR_INTPNT_MAX_ITERATIONS"] == 7
         assert parameters["MSK_DPAR_OPTIMIZER_MAX_TIME"] == 3.0
-        settings_ = Settings(1e-7, "two-block", None, None, False)
+        settings_ = Settings(1e-7, "two-block", None, None)
         assert mosek_parameters(settings_)["MSK_DPAR_INTPNT_CO_TOL_REL_GAP"] == 1e-7
 
     def test_limit_a_solver_does_not_take_is_refused(self):

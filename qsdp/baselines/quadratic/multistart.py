@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from qsdp._html import starts_html
 from qsdp._validation import FloatArray, check_choice, check_flag, check_integer
 from qsdp.baselines._history import History
 from qsdp.baselines.quadratic._descent_classifier import DescentClassifier, codes_of, sign_code
@@ -67,6 +68,8 @@ class MultiStart:
         Show samples to all starts in the same order, so that they differ by their starting weights only.
     random_state : int, Generator, RandomState or None
         In place of the estimator's.
+    verbose : bool, default=False
+        Show a bar of the epochs, as the estimator's own `verbose` does.
 
     Attributes
     ----------
@@ -92,6 +95,7 @@ class MultiStart:
         *,
         shared_order: bool = False,
         random_state: RandomState = None,
+        verbose: bool = False,
     ) -> None:
         if not isinstance(estimator, DescentClassifier):
             raise InvalidTypeError(
@@ -102,12 +106,14 @@ class MultiStart:
         self.n_starts = check_integer("n_starts", n_starts, minimum=2)
         self.shared_order = check_flag("shared_order", shared_order)
         self.random_state = random_state
+        self.verbose = check_flag("verbose", verbose)
 
     def fit(self, X: Any, y: Any) -> MultiStart:
         """Train all starts for the estimator's number of epochs."""
         model: DescentClassifier = clone(self.estimator)
         model._n_starts, model._shared_order = self.n_starts, self.shared_order
         model.random_state = self.random_state
+        model.verbose = self.verbose or model.verbose
         self._model = model.fit(X, y)
         self.classes_ = model.classes_
         self.network_ = model._descent.network
@@ -128,6 +134,9 @@ class MultiStart:
         if not hasattr(self, "_model"):
             raise InvalidInputError("these starts are not trained yet: call fit first")
         return self._model
+
+    def _repr_html_(self) -> str:
+        return starts_html(self)
 
     # -- read-outs -------------------------------------------------------------------------------------
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._html import relu_html
 from qsdp._validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, own
 from qsdp._work import blocks
-from qsdp.baselines._layers import AffineForm, TrainedLayer
+from qsdp.baselines._layers import AffineForm, TrainedLayer, relu
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 from qsdp.exceptions import InvalidInputError
 from qsdp.problem import check_levels
@@ -20,17 +21,15 @@ from qsdp.weights import FLOAT_BITS, bits_of, check_alpha, check_weights, count_
 __all__ = ["QuantizedReLUNetwork", "ReLUNetwork"]
 
 
-def relu(t: FloatArray) -> FloatArray:
-    """Return the positive part."""
-    return np.maximum(t, 0.0)
-
-
 class _TwoLayers(ReadOnlyArrays, ABC):
     """What networks of real and of quantized first-layer weights share."""
 
     bias: FloatArray
     alpha: FloatArray
     intercept: FloatArray
+
+    def _repr_html_(self) -> str:
+        return relu_html(self)
 
     @property
     @abstractmethod

@@ -18,7 +18,6 @@ __all__ = [
     "available_solvers",
     "check_solver",
     "choose_backend",
-    "takes_callback",
 ]
 
 #: In the order in which "auto" tries those that are not of this package.
@@ -81,12 +80,6 @@ def check_solver(solver: str, loss: Loss) -> None:
         raise SolverError(refusal)
     if (reason := missing(BACKENDS[solver])) is not None:
         raise UnavailableSolverError(reason)
-
-
-def takes_callback(solver: str, loss: Loss) -> bool:
-    """Return whether a solver tells its progress; "auto" does where a method of this package can do the loss."""
-    asked = [backend for name, backend in BACKENDS.items() if solver in {"auto", name}]
-    return any(backend.certified and _cannot(backend, loss) is None for backend in asked)
 
 
 def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backend:

@@ -34,7 +34,7 @@ def solve_with_cvxpy(instance: Instance, settings: Settings, *, solver: str, opt
         with warnings.catch_warnings():
             # The accuracy reached is measured and reported by the relaxation itself.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-            answer = chain.solve_via_data(formulation.problem, data, False, settings.verbose, options)
+            answer = chain.solve_via_data(formulation.problem, data, False, False, options)
             if _was_interrupted(answer):
                 raise KeyboardInterrupt
             formulation.problem.unpack_results(answer, chain, inverse)

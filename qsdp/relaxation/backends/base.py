@@ -25,8 +25,6 @@ class Settings:
     max_iter : int or None
     time_limit : float or None
         Seconds.
-    verbose : bool
-        Let the solver print its progress.
     callback : callable or None
         Told a `Progress` in the instance's units; True stops. For solvers of this package.
     start : RawSolution or None
@@ -41,7 +39,6 @@ class Settings:
     form: str
     max_iter: int | None
     time_limit: float | None
-    verbose: bool
     callback: Callable[[Progress], object] | None = None
     start: RawSolution | None = None
     device: str | None = None

@@ -286,7 +286,7 @@ def test_callback_and_progress(kind: type, capsys: pytest.CaptureFixture[str]) -
     model = kind((5,), callback=callback, verbose=True, random_state=0).fit(X, target(kind))
     assert seen == [1]
     assert model.history_.stopped == "callback"
-    shown = capsys.readouterr().out
+    shown = capsys.readouterr().err
     assert "BPLS" in shown
     assert f"score {model.history_.score[0]:.4g}" in shown
 

@@ -350,7 +350,7 @@ def test_parameters_are_kept_as_given(estimator: type) -> None:
 
 def test_verbose_shows_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     Logistic(n_epochs=2, verbose=True, random_state=0).fit(*make_xor())
-    assert "QuadraticLogisticRegression" in capsys.readouterr().out
+    assert "QuadraticLogisticRegression" in capsys.readouterr().err
 
 
 def test_couplings_are_rates_of_coordinates() -> None:

@@ -209,7 +209,7 @@ def test_history():
 
 def test_verbose(capsys):
     Classifier(5, n_epochs=2, random_state=0, verbose=True).fit(X, LABELS)
-    assert "RLSNetworkClassifier" in capsys.readouterr().out
+    assert "RLSNetworkClassifier" in capsys.readouterr().err
 
 
 def test_share_of_clipped_steps():
