@@ -189,6 +189,7 @@ def test_searches_are_estimators() -> None:
         "refit",
         "n_jobs",
         "random_state",
+        "verbose",
     }
     copy = pickle.loads(pickle.dumps(clone(search).fit(X, LABELS)))
     assert set(copy.classes_) == {"few", "many"}
