@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import qsdp
 from qsdp import PolynomialActivation, QuadraticForm
 from qsdp.exceptions import InvalidInputError
+from qsdp.lifting import append_constant
 
 FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
@@ -33,6 +34,24 @@ def looped(S: Any, s: Any, s0: Any, x: Any) -> float:
     d = len(x)
     terms = [float(S[i][j]) * float(x[i]) * float(x[j]) for i in range(d) for j in range(d)]
     return math.fsum([*terms, *(float(s[i]) * float(x[i]) for i in range(d)), float(s0)])
+
+
+# -- lift --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("C", [None, 1, 3])
+def test_lifted_matrices_are_the_form_on_data_with_ones(C: int | None) -> None:
+    rng = np.random.default_rng(1)
+    form, X = make(rng, 4, C), rng.standard_normal((7, 4))
+    L = form.lifted()
+    assert L.shape == (() if C is None else (C,)) + (5, 5)
+    np.testing.assert_array_equal(L, np.swapaxes(L, -1, -2))
+    np.testing.assert_allclose(QuadraticForm(L).predict(append_constant(X)), form.predict(X), rtol=1e-12, atol=1e-12)
+    # The order of the specification, the constant first.
+    first = np.roll(L, (1, 1), axis=(-2, -1))
+    np.testing.assert_array_equal(first[..., 0, 0], form.s0)
+    np.testing.assert_array_equal(first[..., 0, 1:], 0.5 * form.s)
+    np.testing.assert_array_equal(first[..., 1:, 1:], form.S)
 
 
 # -- values ------------------------------------------------------------------------------------------

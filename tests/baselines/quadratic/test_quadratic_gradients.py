@@ -273,11 +273,13 @@ def test_a16_conversion_to_quadratic_forms(name: str) -> None:
     np.testing.assert_allclose(trained.form.predict(X), Z, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(trained.predict(X), 1.0 / (1.0 + np.exp(-Z)), rtol=1e-12)
     assert isinstance(trained.form, AffineForm if name == "linear" else QuadraticForm)
-    form = trained.form.to_quadratic_form()
-    ones = np.hstack([np.ones((8, 1)), X])
-    for k in range(3):
-        S = np.block([[np.array([[form.s0[k]]]), 0.5 * form.s[k][None, :]], [0.5 * form.s[k][:, None], form.S[k]]])
-        np.testing.assert_allclose(np.einsum("si,ij,sj->s", ones, S, ones), Z[:, k], rtol=1e-12, atol=1e-12)
+    form = layer.to_quadratic_form()
+    assert isinstance(form, QuadraticForm)
+    np.testing.assert_allclose(form.predict(X), Z, rtol=1e-12, atol=1e-12)
+    ones = np.hstack([X, np.ones((8, 1))])
+    np.testing.assert_allclose(np.einsum("si,kij,sj->sk", ones, form.lifted(), ones), Z, rtol=1e-12, atol=1e-12)
+    with pytest.raises(InvalidInputError, match="the layer stands for 1 starts"):
+        QuadraticNetwork.stack([QuadraticNetwork([layer])]).layers[0].to_quadratic_form()
 
 
 def test_a16_closed_forms_of_the_specification() -> None:
@@ -328,6 +330,11 @@ GOOD = {"W": np.zeros((2, 3)), "b": np.zeros(2)}
 def test_bad_layers(family: str, parameters: dict, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         Layer(family, parameters)
+
+
+def test_rpqnn_by_the_name_of_the_other_paper() -> None:
+    assert get_family("parabolic") == get_family("rpqnn")
+    assert Layer("parabolic", random_layer("rpqnn", 3, 2, np.random.default_rng(0)).parameters).family.name == "rpqnn"
 
 
 def test_bad_networks() -> None:
