@@ -81,7 +81,7 @@ class QSDPResult:
     def resample(
         self,
         n_neurons: int,
-        random_state: RandomState = None,
+        random_state: RandomState = 0,
         *,
         levels: int | None = None,
         allotment: str = "equal",
@@ -96,7 +96,9 @@ class QSDPResult:
         ----------
         n_neurons : int
             m >= 1.
-        random_state : int, Generator, RandomState or None
+        random_state : int, Generator, RandomState or None, default=0
+            Seed; None draws a new one. Of two networks with the same seed the smaller one's neurons are the first of
+            the larger one's (for one output).
         levels : int, optional
             Another number of levels than that of this result. The solution is carried over to the new problem
             (same data, loss and beta) and its lower bound recomputed from the same dual vector: valid, but
@@ -166,7 +168,7 @@ def solve_and_sample(
     allotment: str = "equal",
     time_limit: float | None = TIME_LIMIT,
     n_jobs: int | None = None,
-    random_state: RandomState = None,
+    random_state: RandomState = 0,
     verbose: bool = False,
 ) -> QSDPResult:
     r"""Train a network with quantized first-layer weights and certify it.
@@ -215,8 +217,8 @@ def solve_and_sample(
     n_jobs : int, optional
         Processes for the relaxations of several outputs, threads for sampling and polish; see `solve_relaxation`,
         `sample_network` and `polish`. None of the results depends on it, unless a time limit ends the polish.
-    random_state : int, Generator, RandomState or None
-        Seed of the sampling; the rest is deterministic.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the sampling and the polish, None draws a new one; the rest is deterministic.
     verbose : bool, default=False
         Show a progress bar for every stage on the standard error, or in the notebook (where ``ipywidgets`` is needed).
 

@@ -30,7 +30,7 @@ ALLOTMENTS = ("equal", "proportional")
 def sample_network(
     covariance: SignCovariance | Sequence[SignCovariance],
     n_neurons: int = 250,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     *,
     allotment: str = "equal",
     n_jobs: int | None = None,
@@ -48,8 +48,8 @@ def sample_network(
         From `shape_covariance`.
     n_neurons : int, default=250
         m >= 1, and at least the number of outputs.
-    random_state : int, Generator, RandomState or None
-        Seed. Of two networks with the same seed the smaller one's neurons are the first of the larger one's
+    random_state : int, Generator, RandomState or None, default=0
+        Seed; None draws a new one. Of two networks with the same seed the smaller one's neurons are the first of the larger one's
         (for one output).
     allotment : {"equal", "proportional"}, default="equal"
         How m is divided among outputs: equal shares, or in proportion to rho_k, which lowers the sampling

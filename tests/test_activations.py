@@ -35,6 +35,11 @@ def test_presets() -> None:
     assert [ACTIVATIONS[name].lifted for name in ("quadratic", "relu", "linear_quadratic")] == [False, True, True]
 
 
+def test_coefficients_can_be_unpacked() -> None:
+    a, b, c = ACTIVATIONS["relu"]
+    assert (a, b, c) == ACTIVATIONS["relu"].coefficients
+
+
 def test_none_and_activations_pass() -> None:
     assert get_activation(None) is None
     activation = PolynomialActivation(1, 2, 3)

@@ -165,8 +165,13 @@ def test_different_seeds_differ(result: QSDPResult) -> None:
             assert not same_network(one, other)
 
 
+def test_the_seed_is_zero_unless_another_is_asked_for(result: QSDPResult) -> None:
+    assert same_network(result.resample(40), result)
+    assert same_network(solve_and_sample(X, Y, n_neurons=40, beta=0.1), result)
+
+
 def test_without_a_seed_networks_differ(result: QSDPResult) -> None:
-    assert not same_network(result.resample(40), result.resample(40))
+    assert not same_network(result.resample(40, None), result.resample(40, None))
 
 
 def test_generators(result: QSDPResult) -> None:

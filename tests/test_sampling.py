@@ -134,6 +134,8 @@ def test_random_state_decides_everything(covariance):
     np.testing.assert_array_equal(draw(np.random.RandomState(7)), draw(np.random.RandomState(7)))
     assert (draw(7) != draw(8)).any()
     assert (draw(None) != draw(None)).any()
+    network = qsdp.sample_network(covariance, 64)
+    np.testing.assert_array_equal(np.hstack([network.U, network.V]), draw(0))
     np.testing.assert_array_equal(draw(7, 200)[:64], draw(7))
 
 
