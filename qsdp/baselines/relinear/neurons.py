@@ -1,4 +1,8 @@
-r"""Quadratic neurons as PyTorch modules: dense layers and convolutions of every family of the paper."""
+r"""Quadratic neurons as PyTorch modules: dense layers and convolutions of Fan's neuron and its special cases.
+
+Families that are none, or hold no conventional neuron to start from ("qnn", "form_only", "power_only",
+"product_linear"), are in NumPy only: `qsdp.baselines.quadratic`.
+"""
 
 from __future__ import annotations
 
