@@ -61,7 +61,7 @@ def cases_of(
         for method in methods:
             if quick and method not in QUICK:
                 continue
-            for m in (None,) if method == "column generation" else sizes[:1] if quick else sizes:
+            for m in (None,) if method == "column generation" else (min(sizes[0], 300),) if quick else sizes:
                 case: dict[str, Any] = {"set": dataset, "method": method, "m": m, "split": split}
                 if method in TRAINED:
                     case |= {"epochs": 3 if quick else epochs}
