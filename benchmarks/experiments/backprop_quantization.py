@@ -385,7 +385,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     left.set_yticks(range(len(names)), names)
     left.invert_yaxis()
     left.set(xlabel="test accuracy (%), mean and standard error over sets and splits")
-    right.set(xscale="log", xlabel="bits, mean over sets")
+    right.set(xscale="log", xlabel="bits, mean over sets", xlim=(1e3, 1e5))
     for ax in (left, right):
         ax.grid(alpha=0.3)
     figure.savefig(path, dpi=110)
