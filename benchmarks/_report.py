@@ -16,7 +16,7 @@ TITLES = {
     "mnist": "MNIST, 30 principal components and a constant, squared loss, beta = 10",
     "betas": "MNIST, 50 principal components and a constant, ten classes",
     "inner": "Bounds of quadratic forms over sign vectors; objective and bound with the sign of a minimisation",
-    "scaling": "Planted data, beta = 1, against n and d",
+    "scaling": "Planted data against n and d",
     "networks": "What comes after the relaxation, 50 inputs; polishing: two sweeps, two outputs",
     "pixels": "MNIST, all pixels",
 }
@@ -147,7 +147,8 @@ def columns(section):
         share = ("of peak", lambda row: number(row.get("share_of_peak"), ".0%"))
         steps = ("iterations", lambda row: number(row.get("iterations"), "d"))
         loop = ("in them", lambda row: number(row.get("loop_seconds"), ".4g"))
-        return [common[1], common[0], *common[3:7], steps, loop, speed, share, common[9], common[10]]
+        beta = ("beta", lambda row: number(row.get("beta"), ".3g"))
+        return [common[1], common[0], beta, *common[3:7], steps, loop, speed, share, common[9], common[10]]
     if section == "networks":
         sizes = [(name, lambda row, name=name: number(row.get(name), "d")) for name in ("n", "m")]
         threads = ("threads", lambda row: number(row.get("jobs"), "d"))
@@ -234,30 +235,30 @@ def plot(rows, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(3, 2, figsize=(9, 8.6), sharex="col", layout="constrained")
+    titles = {"n": "d = 30, beta = 1", "d": "n = 2000, beta = 1", "d, strong": "n = 2000, beta = 1 % of the largest"}
+    figure, axes = plt.subplots(3, 3, figsize=(11, 8.6), sharex="col", sharey="row", layout="constrained")
     colours = {"interior": "tab:blue", "splitting": "tab:green", "low-rank": "tab:orange", "scs": "tab:red"}
-    for number_, axis in enumerate("nd"):
+    for place, (series, title) in enumerate(titles.items()):
+        seconds, memory, shares = axes[:, place]
         for solver, colour in colours.items():
-            own = [row for row in rows if row["solver"] == solver and row.get("axis") == axis and row["reached"]]
+            own = [row for row in rows if row["solver"] == solver and row.get("series") == series and row["reached"]]
             if not own:
                 continue
-            sizes, name = [row[axis] for row in own], "CVXPY + SCS" if solver == "scs" else solver
+            sizes, name = [row[series[0]] for row in own], "CVXPY + SCS" if solver == "scs" else solver
             style = {"marker": "o", "ms": 4, "color": colour, "label": name}
-            axes[0, number_].loglog(sizes, [row["seconds"] for row in own], **style)
-            axes[1, number_].loglog(sizes, [row["peak_mib"] or np.nan for row in own], **style)
-            shares = [row.get("share_of_peak") or np.nan for row in own]
-            if not np.all(np.isnan(shares)):
-                axes[2, number_].semilogx(sizes, shares, **style)
-        fixed = next((row for row in rows if row.get("axis") == axis), None)
-        other = "d" if axis == "n" else "n"
-        title = f"{other} = {fixed[other]}, gap {fixed['level']:g}" if fixed else ""
-        axes[0, number_].set(title=title)
-        axes[2, number_].set(xlabel=axis, ylim=(0.0, 1.0))
-        for row_of_axes in axes:
-            row_of_axes[number_].grid(alpha=0.3, which="both")
-    axes[0, 0].set_ylabel("seconds")
+            seconds.loglog(sizes, [row["seconds"] for row in own], **style)
+            memory.loglog(sizes, [row["peak_mib"] for row in own], **style)
+            known = [row.get("share_of_peak") or np.nan for row in own]
+            if not np.all(np.isnan(known)):
+                shares.semilogx(sizes, known, **style)
+        seconds.set(title=title)
+        shares.set(xlabel=series[0], ylim=(0.0, 1.0))
+        for axis in axes[:, place]:
+            axis.grid(alpha=0.3, which="both")
+    axes[0, 0].set_ylabel("seconds to a gap of 1e-4")
     axes[1, 0].set_ylabel("peak memory, MiB")
     axes[2, 0].set_ylabel("inner loop: share of a\nmatrix product's speed")
-    axes[0, 1].legend(fontsize="small")
+    handles = {label: line for axis in axes[0] for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    axes[0, 0].legend(handles.values(), handles.keys(), fontsize="small")
     figure.savefig(path, dpi=110)
     plt.close(figure)

@@ -13,25 +13,31 @@ from _memory import peak_mib
 from _peers import OWN, reach, solve
 from threadpoolctl import threadpool_info
 
+import qsdp
 from qsdp.relaxation.products import Products
 from qsdp.relaxation.splitting import data_step
 
 #: Side of the product by which the peak is measured, and how often.
 _SIDE, _PRODUCTS = 3000, 5
 
-#: One size fixed, the other growing.
-SAMPLES = (50, 100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600)
-FEATURES = (10, 20, 30, 45, 60, 100, 150, 300, 784)
-_FIXED = {"n": 30, "d": 2000}
-#: CVXPY and SCS are run up to these, the low-rank method, meant for many columns, from these on.
-_LARGEST_SCS = {"n": 800, "d": 20}
-_LEAST_LOW_RANK = {"n": float("inf"), "d": 60}
+#: Series of planted problems in which one size grows: its values, the other one, and beta as a share of the least for
+#: which zero is optimal; None is beta = 1, which nearly interpolates the data by solutions of full rank.
+SERIES = {
+    "n": {"sizes": (100, 400, 1600, 6400, 25_600), "d": 30, "share": None},
+    "d": {"sizes": (10, 20, 30, 60, 100, 150, 300), "n": 2000, "share": None},
+    "d, strong": {"sizes": (60, 150, 300, 784), "n": 2000, "share": 0.01},
+}
+#: CVXPY and SCS are run at few sizes, and so is the low-rank method, meant for many columns.
+_SIZES = {
+    "scs": {"n": (100, 400), "d": (10, 20)},
+    "low-rank": {"d": (60, 150), "d, strong": (60, 150, 300, 784)},
+}
 
 #: How operator splitting solves with the data.
 _STEPS = ("KernelStep", "GramStep", "IterativeStep")
 
 #: Seconds that repetitions of one point may take, the first not counted.
-_PATIENCE = 10.0
+_PATIENCE = 6.0
 
 
 def matrix_product_peak():
@@ -47,30 +53,31 @@ def matrix_product_peak():
     return 2.0 * _SIDE**3 / min(seconds) / 1e9, threads
 
 
-def points(solver, axis, quick):
-    """Return pairs (n, d) that grow along an axis, those that a solver is asked."""
+def points(solver, series, quick):
+    """Return cases of a series in growing size, those that a solver is asked."""
+    own = SERIES[series]
+    sizes = _SIZES[solver].get(series, ()) if solver in _SIZES else own["sizes"]
     if quick:
-        return [(50, 5)] if axis == "n" else [(100, 10)]
-    sizes = SAMPLES if axis == "n" else FEATURES
-    if solver == "scs":
-        sizes = [size for size in sizes if size <= _LARGEST_SCS[axis]]
-    if solver == "low-rank":
-        sizes = [size for size in sizes if size >= _LEAST_LOW_RANK[axis]]
-    return [(size, _FIXED["n"]) if axis == "n" else (_FIXED["d"], size) for size in sizes]
+        return [{"n": 100, "d": 8, "share": own["share"]} for _ in sizes[:1]]
+    return [{"n": own.get("n", size), "d": own.get("d", size), "share": own["share"]} for size in sizes]
 
 
-def scaling(axis, n, d, solver, level, limit, repeats, peak):
+def scaling(series, n, d, share, solver, level, limit, repeats, peak):
     """Return the row of one point; `peak` is what a matrix product reaches, in 1e9 operations a second."""
     solve(problem_of({"data": "planted", "n": 20, "d": 3, "beta": 1.0}), solver, level)
     case = {"data": "planted", "n": n, "d": d, "beta": 1.0}
     problem = problem_of(case)
+    if share is not None:
+        case["beta"] = share * qsdp.largest_beta(problem)
+        problem = problem.with_beta(case["beta"])
     with _Counted() as count:
         loop = _Loop(count) if solver in OWN else None
         start = time.perf_counter()
         tolerance, answer, reached = reach(problem, solver, level, limit, callback=loop)
         spent = time.perf_counter() - start
     row = {
-        "problem": case, "case": label(case), "axis": axis, "n": n, "d": d, "solver": solver, "level": level,
+        "problem": case, "case": label(case), "series": series, "n": n, "d": d, "beta": case["beta"],
+        "share": share, "solver": solver, "level": level,
         "tolerance": tolerance, "reached": reached, "status": answer.status, "seconds": answer.seconds,
         "runs": [answer.seconds], "spent": spent, "peak_mib": peak_mib(),
     }  # fmt: skip

@@ -28,7 +28,7 @@ from _cases import GRAPHS, UCI
 from _networks import cases
 from _report import disjoint, markdown, plot, report
 from _results import FOLDER, save
-from _scaling import points
+from _scaling import SERIES, points
 
 HERE = Path(__file__).resolve().parent
 SECTIONS = ("uci", "planted", "planted-large", "mnist", "betas", "inner", "scaling", "networks", "pixels")
@@ -199,13 +199,13 @@ def run_inner(options):
 def run_scaling(options):
     """Measure times against n and d; a solver's sizes end where one takes all the time it is given."""
     peak = options.machine["matrix_product_gflops"] if isinstance(options.machine, dict) else None
-    for solver, limit in (("interior", 60.0), ("splitting", 60.0), ("low-rank", 60.0), ("scs", 20.0)):
-        for axis in "nd":
-            for n, d in points(solver, axis, options.quick):
-                job = {"kind": "scaling", "axis": axis, "n": n, "d": d, "solver": solver, "level": LEVEL}
-                job |= {"limit": limit, "stop": limit + 30.0, "repeats": min(3, options.repeats), "peak": peak}
-                known = {"case": f"planted {n} x {d}", "axis": axis, "n": n, "d": d, "solver": solver, "reached": False}
-                (row,) = checked(job, known, options)
+    for solver, limit in (("interior", 45.0), ("splitting", 45.0), ("low-rank", 45.0), ("scs", 15.0)):
+        for series in SERIES:
+            for point in points(solver, series, options.quick):
+                job = {"kind": "scaling", "series": series, **point, "solver": solver, "level": LEVEL, "limit": limit}
+                job |= {"stop": limit + 30.0, "repeats": min(3, options.repeats), "peak": peak}
+                known = {"case": f"planted {point['n']} x {point['d']}", "series": series, "solver": solver, **point}
+                (row,) = checked(job, {**known, "reached": False}, options)
                 yield row
                 if row["seconds"] is None or row["spent"] >= limit:
                     break
