@@ -84,7 +84,7 @@ def run(
         print_report(experiment, results, console)
         draw(experiment, results, path)
         for case, message in failures:
-            console.print(f"[red]failed[/red] {case}: {message}", highlight=False)
+            console.print(f"failed {case}: {message}", style="red", highlight=False, markup=False)
             failed = True
         if results.interrupted:
             raise typer.Exit(130)

@@ -37,7 +37,8 @@ def print_report(experiment: Experiment, results: Results, console: Console | No
         console.print(drawn)
     for claim in claims_of(experiment, results):
         why = f" ({claim.why})" if claim.why else ""
-        console.print(f"{claim.judged:12} {claim.source}: {claim.statement} {claim.figures}{why}", highlight=False)
+        line = f"{claim.judged:12} {claim.source}: {claim.statement} {claim.figures}{why}"
+        console.print(line, highlight=False, markup=False)
     console.print(footing(experiment, results), style="dim", highlight=False)
 
 

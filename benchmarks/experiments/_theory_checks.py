@@ -1,0 +1,222 @@
+"""What `theory` measures: one case of each of the statements of Bartan and Pilanci that have a proof."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigvalsh, svdvals
+
+import qsdp
+from qsdp.refinement.column_generation import column_generation
+from qsdp.shaping import shape_block
+
+GAMMA = math.log(1.0 + math.sqrt(2.0))
+KRIVINE = math.pi / (2.0 * GAMMA)
+ACTIVATIONS: dict[str, tuple[float, float, float]] = {
+    "quadratic": (1.0, 0.0, 0.0),
+    "relu": (0.0937, 0.5, 0.4688),
+    "general": (-0.7, 0.3, 1.1),
+}
+
+
+def reduction(case: dict[str, Any]) -> dict[str, Any]:
+    """Theorem 1 and Appendix C: networks mapped to and fro, against their predictions."""
+    rng = np.random.default_rng(case["seed"])
+    levels, activation, m, d = case["levels"], ACTIVATIONS[case["activation"]], 20, 5
+    lifted = activation != ACTIVATIONS["quadratic"]
+    forth, back, printed, neurons = [], [], [], []
+    for _ in range(case["networks"]):
+        X, alpha = rng.standard_normal((50, d)), rng.standard_normal(m)
+        weights = rng.integers(0, levels, (3, m, d)) * 2 - (levels - 1)
+        polynomial = qsdp.PolynomialNetwork(weights[0], alpha, activation)
+        forth.append(_distance(qsdp.from_polynomial(polynomial).predict(X), polynomial.predict(X)))
+        last = rng.choice([-1, 1], size=(2, m, 1))
+        U, V = (np.hstack([w, s]) if lifted else w for w, s in zip(weights[1:], last, strict=True))
+        bilinear = qsdp.BilinearNetwork(U, V, alpha, levels, activation)
+        mapped = bilinear.to_polynomial("3m")
+        back.append(_distance(mapped.predict(X), bilinear.predict(X)))
+        neurons.append(mapped.n_neurons / m)
+        if levels == 2:
+            # Coefficients as the appendix words them, for neurons whose last entries are one.
+            signs = last[0] * last[1] if lifted else np.ones((m, 1))
+            u, v = (w * s if lifted else w for w, s in zip(weights[1:], last, strict=True))
+            rows, weight = np.vstack([(u + v) // 2, u, v]), alpha * signs[:, 0]
+            plain = qsdp.PolynomialNetwork(rows, np.concatenate([weight, -weight, -weight]), activation)
+            printed.append(_distance(plain.predict(X), bilinear.predict(X)))
+    return {"forth": max(forth), "back": max(back), "neurons": max(neurons), "printed": _median(printed)}
+
+
+def shaping(case: dict[str, Any]) -> dict[str, Any]:
+    """Theorem 2: the covariance of a random feasible Z by the closed form and by (27), and the signs drawn from it."""
+    rng = np.random.default_rng(case["seed"])
+    d = case["d"]
+    # Inner products of unit vectors in few dimensions, so that entries near one occur.
+    vectors = rng.standard_normal((2 * d, case["rank"]))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    gram = vectors @ vectors.T
+    # Symmetric, as relaxations are.
+    V, Z = 0.5 * (gram[:d, :d] + gram[d:, d:]), 0.5 * (gram[:d, d:] + gram[d:, :d])
+    measured: dict[str, Any] = {}
+    for method in ("krivine", "sdp"):
+        shaped = shape_block(Z, V, 1.0, levels=2, activation=None, method=method)
+        measured[method] = {
+            "residual": shaped.residual,
+            "diagonal": shaped.diagonal_error,
+            "eigenvalue": float(eigvalsh(shaped.Q)[0]),
+        }
+    network = qsdp.sample_network(shape_block(Z, V, 1.0, levels=2, activation=None, method="krivine"), 20_000, rng)
+    mean = network.U.T.astype(float) @ network.V / network.n_neurons
+    return {**measured, "slope": float(np.sum(mean * Z) / np.sum(GAMMA * Z * Z))}
+
+
+def concentration(case: dict[str, Any]) -> dict[str, Any]:
+    """Theorem 3: how far sampled networks are from the optimum of (24), by their number of neurons.
+
+    The loss is the mean of absolute errors, of Lipschitz constant 1 in the largest error.
+    """
+    n, d = case["n"], case["d"]
+    X, y = qsdp.datasets.make_planted(n, d, 10, noise=1.0, random_state=case["seed"])
+    problem = qsdp.TrainingProblem(X, y / y.std(), beta=case["beta"], loss="absolute")
+    relaxation = qsdp.solve_relaxation(problem)
+    optimum = column_generation(problem, random_state=case["seed"], time_limit=20.0)
+    covariance = qsdp.shape_covariance(relaxation)
+
+    def loss(predictions: np.ndarray) -> float:
+        return problem.loss.value(predictions, problem.y) / n
+
+    best = loss(optimum.network.predict(problem.X))
+    expected = 2.0 / np.pi * np.arcsin(covariance.Q)
+    mean = expected[:d, d:]
+    variance = max(
+        _norm(d * expected[:d, :d] - mean @ mean.T),
+        _norm(d * expected[d:, d:] - mean.T @ mean),
+    )
+    rng = np.random.default_rng(case["seed"])
+    losses, spectral = [], []
+    for m in case["neurons"]:
+        networks = [qsdp.sample_network(covariance, m, rng) for _ in range(case["networks"])]
+        losses.append([abs(loss(network.predict(problem.X)) - best) for network in networks])
+        spectral.append([_norm(net.U.T.astype(float) @ net.V / m - mean) for net in networks])
+    weights = max(covariance.total_weight, float(np.abs(optimum.network.alpha).sum()))
+    return {
+        "loss": losses,
+        "spectral": spectral,
+        "variance": variance,
+        "best": best,
+        "of_zero": loss(np.zeros(n)),
+        "gap": optimum.relative_gap,
+        "epsilon_of_beta": problem.beta / n * d * weights,
+        "radius": float(np.linalg.norm(X, axis=1).max()),
+    }
+
+
+def bernstein(case: dict[str, Any], measured: dict[str, Any], m: int, failure: float = 0.05) -> float:
+    r"""Return the :math:`\epsilon` that the spectral error exceeds with this probability at most.
+
+    .. math::
+
+        2 d \exp\Big(-\frac{m \epsilon^2 / 2}{v + 2 d \epsilon / 3}\Big) = \text{failure}
+
+    (28), with the constants of matrix Bernstein written out: :math:`v` is the matrix variance of one neuron, whose
+    deviation has a spectral norm of 2d at most.
+    """
+    d, log = case["d"], math.log(2.0 * case["d"] / failure)
+    half = 2.0 * d * log / 3.0 / m
+    return half + math.sqrt(half**2 + 2.0 * log * measured["variance"] / m)
+
+
+def bounds(case: dict[str, Any]) -> dict[str, Any]:
+    """Lower bounds of all kinds against the best network known, on random small problems."""
+    # Beside this package, and run as a program: it finds its neighbours in its own folder.
+    folder = str(Path(__file__).parents[1])
+    if folder not in sys.path:
+        sys.path.append(folder)
+    from violations import tested
+
+    rows = [tested(seed) for seed in range(case["first"], case["first"] + case["problems"])]
+    pairs = [(pair["value"], pair["best"]) for row in rows for pair in row["bounds"]]
+    proven = [max(row["gaps"].values()) <= 1e-6 for row in rows]
+    return {
+        "comparisons": len(pairs),
+        "violations": sum(bound > best for bound, best in pairs),
+        "proven": sum(proven),
+        "problems": len(rows),
+    }
+
+
+def constants(case: dict[str, Any]) -> dict[str, Any]:
+    """Return the optimum of (24) beside relaxations: with the right regulariser, as printed, and at other beta."""
+    X, y = qsdp.datasets.make_planted(40, case["d"], 5, noise=2.0, random_state=case["seed"])
+    X = X / X.std(axis=0)
+    activation = ACTIVATIONS.get(case["activation"])
+    options = {"loss": "squared", "activation": activation, "levels": case["levels"]}
+    beta = case["share"] * qsdp.largest_beta(qsdp.TrainingProblem(X, y, beta=1.0, **options))
+
+    def problem(beta: float) -> qsdp.TrainingProblem:
+        return qsdp.TrainingProblem(X, y, beta=beta, **options)
+
+    def relaxed(beta: float) -> float:
+        return qsdp.solve_relaxation(problem(beta), tol=1e-8).objective
+
+    exact = column_generation(problem(beta), random_state=0, time_limit=20.0)
+    # The program of the paper as it stands, by the solver of the paper.
+    printed = qsdp.solve_relaxation(problem(beta), "scs", tol=1e-8, regularization="paper", form="literal")
+    return {
+        "optimum": exact.certificate.objective,
+        "gap": exact.relative_gap,
+        "tight": relaxed(beta),
+        "printed": printed.objective,
+        "half": relaxed(0.5 * beta),
+        "krivine": relaxed(KRIVINE * beta),
+    }
+
+
+def one_solve(case: dict[str, Any]) -> dict[str, Any]:
+    """Solve once and sample networks of many sizes: processor seconds, and how near they come to the limit."""
+    X, y = qsdp.datasets.make_planted(case["n"], case["d"], 10, random_state=case["seed"])
+    problem = qsdp.TrainingProblem(X, y / y.std(), beta=1.0)
+    start = time.process_time()
+    relaxation = qsdp.solve_relaxation(problem)
+    covariance = qsdp.shape_covariance(relaxation)
+    seconds = time.process_time() - start
+    limit = problem.loss.value(relaxation.predict(problem.X), problem.y)
+    limit += problem.beta * problem.size * covariance.total_weight
+    sampled, excess = [], []
+    for m in case["neurons"]:
+        start = time.process_time()
+        network = qsdp.sample_network(covariance, m, case["seed"])
+        sampled.append(time.process_time() - start)
+        excess.append(problem.objective(network) / limit - 1.0)
+    return {
+        "solve_seconds": seconds,
+        "sample_seconds": sampled,
+        "excess": excess,
+        "limit_over_bound": limit / relaxation.lower_bound,
+    }
+
+
+def _distance(first: np.ndarray, second: np.ndarray) -> float:
+    return float(np.abs(first - second).max() / np.abs(second).max())
+
+
+def _norm(matrix: np.ndarray) -> float:
+    return float(svdvals(matrix)[0])
+
+
+def _median(numbers: list[float]) -> float | None:
+    return float(np.median(numbers)) if numbers else None
+
+
+CHECKS = {
+    "reduction": reduction,
+    "shaping": shaping,
+    "concentration": concentration,
+    "bounds": bounds,
+    "constants": constants,
+    "one solve": one_solve,
+}

@@ -1,0 +1,292 @@
+"""What Fan et al. prove, measured: splines as quadratic networks, constants of splines, dimensions of families.
+
+Dimensions are exact ranks modulo a prime. What is said of limits of training, Propositions 3 and 4, no finite run can
+decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.experiments._common import grouped, medians, not_measured
+from qsdp.bench import Claim, Experiment, Record, Table
+
+PAPER = "Fan et al."
+Records = Sequence[Record]
+Verdict = tuple[str, str, str]
+
+#: Constants of equation (10) as printed.
+PRINTED = {1: 0.25, 2: 0.013, 6: 1.37e-6}
+
+ARCHITECTURES = (
+    [1, 1], [2, 1], [3, 1], [4, 1], [5, 1], [6, 1], [1, 2, 1], [1, 3, 1], [2, 2, 1], [2, 3, 1], [2, 2, 2], [3, 2, 1],
+    [3, 3, 1], [2, 2, 2, 1], [3, 3, 3, 1], [4, 4, 1],
+)  # fmt: skip
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = [
+        {"kind": "spline", "degree": degree, "knots": knots, "seed": seed}
+        for degree, knots in (((3, 7),) if quick else ((3, 7), (3, 15), (3, 31), (5, 7), (5, 15), (7, 9)))
+        for seed in range(2 if quick else 10)
+    ]
+    made += [{"kind": "constant", "m": m, "points": 12} for m in (1, 2, 3, 6)]
+    return made + [
+        {"kind": "dimension", "widths": widths} for widths in (ARCHITECTURES[:9] if quick else ARCHITECTURES)
+    ]
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    return CHECKS[case["kind"]](case)
+
+
+def spline(case: dict[str, Any]) -> dict[str, Any]:
+    """Write a random spline as a quadratic network, and look at the pieces of a conventional network of its widths."""
+    import torch
+    from scipy.interpolate import PPoly, make_interp_spline
+
+    from qsdp.baselines.relinear import QuadraticNetwork, polynomial_pieces, spline_network, spline_parameters
+
+    rng = np.random.default_rng(case["seed"])
+    knots = np.arange(float(case["knots"]))
+    S = PPoly.from_spline(make_interp_spline(knots, rng.standard_normal(len(knots)), k=case["degree"]))
+    # Knots at the ends are repeated in B-splines.
+    inner = np.flatnonzero(np.diff(S.x) > 0.0)
+    S = PPoly(S.c[:, inner], np.append(S.x[inner], S.x[-1]))
+    network = spline_network(S)
+    x = np.linspace(S.x[0], S.x[-1], 2001)
+    with torch.no_grad():
+        values = network(torch.as_tensor(x)[:, None])[:, 0].numpy()
+    torch.manual_seed(case["seed"])
+    widths = [1, *(len(layer["c"]) for layer in spline_parameters(S))]
+    conventional = QuadraticNetwork(widths, "linear", dtype=torch.float64)
+    pieces = polynomial_pieces(conventional.trained_layers(), float(x[0]), float(x[-1]))
+    return {
+        "error": float(np.abs(values - S(x)).max() / np.abs(S(x)).max()),
+        "neurons": int(sum(widths[1:])),
+        "pieces": len(S.x) - 1,
+        "degree_of_conventional": max(
+            int(np.flatnonzero(np.abs(piece.coefficients) > 1e-9).max(initial=0)) for piece in pieces
+        ),
+    }
+
+
+def constant(case: dict[str, Any]) -> dict[str, Any]:
+    """Interpolate cos by a periodic spline of degree 2m - 1 at uniform knots: its error over that of Lemma 1."""
+    from scipy.interpolate import make_interp_spline
+
+    from qsdp.baselines.relinear import spline_error_constant
+
+    m, n = case["m"], case["points"]
+    knots = np.linspace(0.0, 2.0 * np.pi, n + 1)
+    # A third of a step aside, so that extremes of cos are no knots.
+    values = np.cos(knots - 0.3)
+    values[-1] = values[0]
+    S = make_interp_spline(knots, values, k=2 * m - 1, bc_type="periodic" if m > 1 else None)
+    x = np.linspace(0.0, 2.0 * np.pi, 20_001)
+    step = 2.0 * np.pi / n
+    return {
+        "measured": float(np.abs(S(x) - np.cos(x - 0.3)).max() / step ** (2 * m)),
+        "exact": float(spline_error_constant(m)),
+    }
+
+
+def dimension(case: dict[str, Any]) -> dict[str, Any]:
+    """Return dimensions of both families of networks, and the bounds on them."""
+    from qsdp.baselines.relinear import dimension_bounds, family_dimension
+
+    measured: dict[str, Any] = {}
+    for family in ("fan", "square_act"):
+        found, bounds = family_dimension(case["widths"], family), dimension_bounds(case["widths"], family)
+        measured[family] = {
+            "dimension": found.dimension,
+            "parameters": found.n_parameters,
+            "corrected": bounds.corrected,
+            "printed": bounds.printed,
+        }
+    return measured
+
+
+CHECKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "spline": spline,
+    "constant": constant,
+    "dimension": dimension,
+}
+
+
+def of(records: Records, kind: str) -> list[Record]:
+    return [record for record in records if record.case["kind"] == kind]
+
+
+def tables(records: Records) -> list[Table]:
+    splines = [
+        [
+            str(degree),
+            str(group[0].measured["pieces"]),
+            str(group[0].measured["neurons"]),
+            f"{max(record.measured['error'] for record in group):.1e}",
+            str(max(record.measured["degree_of_conventional"] for record in group)),
+            str(len(group)),
+        ]
+        for (degree, _), group in grouped(of(records, "spline"), "degree", "knots").items()
+    ]
+    constants = [
+        [
+            str(record.case["m"]),
+            f"{PRINTED[record.case['m']]:.3g}" if record.case["m"] in PRINTED else "-",
+            f"{record.measured['exact']:.4g}",
+            f"{record.measured['measured']:.4g}",
+        ]
+        for record in of(records, "constant")
+    ]
+    dimensions = [
+        [
+            "-".join(map(str, record.case["widths"])),
+            *(
+                str(record.measured[family][name])
+                for family in ("fan", "square_act")
+                for name in ("dimension", "parameters", "printed", "corrected")
+            ),
+        ]
+        for record in of(records, "dimension")
+    ]
+    what = ("dimension", "parameters", "bound printed", "bound corrected")
+    made = [
+        Table(
+            "Proposition 1: splines as quadratic networks with ReLU",
+            (
+                "degree",
+                "pieces",
+                "neurons",
+                "largest relative error",
+                "degree of a conventional network's pieces",
+                "splines",
+            ),
+            splines,
+            "Random values at uniform knots. The conventional network has the same widths and random weights.",
+        ),
+        Table(
+            "Lemma 1: |f - S| <= constant |f^(2m)| h^(2m)",
+            ("m", "constant printed", "exact", "measured for cos, 12 knots a period"),
+            constants,
+        ),
+        Table(
+            "Lemma 2 and Proposition 2: dimensions of the functions of an architecture",
+            ("widths", *(f"quadratic: {name}" for name in what), *(f"squares: {name}" for name in what)),
+            dimensions,
+            "Quadratic: Fan's neurons, the identity between layers; squares: linear layers with squares between them.",
+        ),
+    ]
+    return [table for table in made if table.rows]
+
+
+def _splines(records: Records) -> Verdict:
+    errors = [record.measured["error"] for record in records]
+    degree = max(record.measured["degree_of_conventional"] for record in records)
+    figures = f"largest relative error {max(errors):.0e} of {len(errors)} splines"
+    figures += f"; pieces of conventional networks have degree {degree}"
+    if max(errors) < 1e-8 and degree <= 1:
+        return "reproduced", figures, ""
+    return "not", figures, "networks and splines differ, or conventional pieces are no lines"
+
+
+def _lemma_1(records: Records) -> Verdict:
+    held = [r.measured["measured"] <= r.measured["exact"] * (1.0 + 1e-6) for r in records]
+    wrong = {r.case["m"]: r.measured["exact"] for r in records if r.case["m"] in PRINTED}
+    wrong = {m: exact for m, exact in wrong.items() if abs(PRINTED[m] / exact - 1.0) > 0.01}
+    figures = f"{sum(held)} of {len(held)} errors are below; exact constants " + ", ".join(
+        f"m = {r.case['m']}: {r.measured['exact']:.4g}" for r in records
+    )
+    if not all(held):
+        return "not", figures, "an error is above the bound"
+    why = ", ".join(f"for m = {m} {PRINTED[m]:g} is printed instead of {exact:g}" for m, exact in wrong.items())
+    return "partly" if wrong else "reproduced", figures, why
+
+
+def _lemma_2(records: Records) -> Verdict:
+    corrected, printed = (
+        sum(record.measured["fan"]["dimension"] <= record.measured["fan"][bound] for record in records)
+        for bound in ("corrected", "printed")
+    )
+    figures = f"{len(records)} architectures: {printed} within the printed bound, {corrected} within the corrected one"
+    if printed == len(records):
+        return "reproduced", figures, ""
+    why = "it counts homogeneous polynomials of half the degree: errata, E26"
+    return "not" if printed == 0 else "partly", figures, why
+
+
+def _proposition_2(records: Records) -> Verdict:
+    gains = [record.measured["fan"]["dimension"] / record.measured["square_act"]["dimension"] for record in records]
+    figures = f"{sum(gain > 1.0 for gain in gains)} of {len(gains)} architectures, {medians(gains)} times as large"
+    if min(gains) > 1.0:
+        return "reproduced", figures, ""
+    return "partly" if max(gains) > 1.0 else "not", figures, "some are no larger"
+
+
+#: Kind of cases, where in the paper, what is said, and what decides.
+CLAIMS: tuple[tuple[str, str, str, Callable[[Records], Verdict]], ...] = (
+    (
+        "spline",
+        "Proposition 1",
+        "A quadratic network with ReLU is any polynomial spline of one variable, exactly; no conventional one is.",
+        _splines,
+    ),
+    (
+        "constant",
+        "Lemma 1, equation (10)",
+        "Errors of splines of degree 2m - 1 are at most 0.25, 0.013, 0.00000137 (m = 1, 2, 6) times h^(2m).",
+        _lemma_1,
+    ),
+    (
+        "dimension",
+        "Lemma 2, equation (19)",
+        "The dimension of the functions of a quadratic network is at most the printed bound.",
+        _lemma_2,
+    ),
+    (
+        "dimension",
+        "Proposition 2",
+        "It is larger than that of a network of the same widths with quadratic activations.",
+        _proposition_2,
+    ),
+)
+
+#: What no finite run decides.
+LIMITS = (
+    (
+        "Proposition 3",
+        "With the rates of (38) the gradients of SGD converge to zero almost surely.",
+        "a statement about limits, which no finite run decides",
+    ),
+    (
+        "Proposition 4",
+        "... and the least expected gradient after T steps falls like 1 over the root of T.",
+        "it does not follow from its proof, whose bound grows with T: errata, E39",
+    ),
+)
+
+
+def claims(records: Records) -> list[Claim]:
+    made = []
+    for kind, where, statement, decide in CLAIMS:
+        source, found = f"{PAPER}, {where}", of(records, kind)
+        if not found:
+            made.append(not_measured(source, statement))
+            continue
+        verdict, figures, why = decide(found)
+        made.append(Claim(source, statement, verdict, figures, why))
+    return made + [Claim(f"{PAPER}, {where}", said, "not measured", "-", why) for where, said, why in LIMITS]
+
+
+EXPERIMENT = Experiment(
+    name="relinear_theory",
+    title="Expressivity of quadratic networks",
+    source="Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, Lemmas and Propositions",
+    cases=cases,
+    run=run,
+    tables=tables,
+    claims=claims,
+)
