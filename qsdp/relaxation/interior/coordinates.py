@@ -106,7 +106,7 @@ class SampleCoordinates:
                     self._lift(block, *ends[s], slice(start, stop))
                 else:
                     block *= block
-            np.add(*blocks, out=out[start:stop, :stop])
+            np.add(blocks[0], blocks[1], out=out[start:stop, :stop])
 
     def _lift(self, k: FloatArray, s: FloatArray, omega: float, rows: slice) -> None:
         """Turn rows of :math:`k_{ij}` into those of the kernel, in place; as many columns as k has."""
