@@ -252,7 +252,8 @@ def plot(rows, path):
             if not np.all(np.isnan(known)):
                 shares.semilogx(sizes, known, **style)
         seconds.set(title=title)
-        shares.set(xlabel=series[0], ylim=(0.0, 1.0))
+        shares.set_xlabel(series[0])
+        shares.set_ylim(bottom=0.0)
         for axis in axes[:, place]:
             axis.grid(alpha=0.3, which="both")
     axes[0, 0].set_ylabel("seconds to a gap of 1e-4")

@@ -38,7 +38,7 @@ PATIENCE = 120.0
 def work(job, answer, memory_limit):
     """Do a job."""
     job = json.loads(job)
-    if job.get("device") is None:
+    if (job.get("device") or "cpu") == "cpu":
         # Drivers of other devices reserve more addresses than there is memory.
         bytes_ = int(float(memory_limit) * 2**30)
         resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_))

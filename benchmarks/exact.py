@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
 import statistics
 import tempfile
 import time
@@ -23,13 +22,13 @@ from unittest import mock
 
 import cvxpy as cp
 import numpy as np
+from _results import add_out, write
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import qsdp
 import qsdp_check
-from qsdp.bench import describe_machine
 from qsdp.lifting import append_constant
 from qsdp.refinement import master
 from qsdp.refinement.column_generation import column_generation
@@ -270,11 +269,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="breast-cancer only, once")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    add_out(parser)
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
     repeats = 1 if options.quick else options.repeats
-    results = {"machine": describe_machine(), "repeats": repeats, "exact": [], "checks": [], "restricted": []}
+    results = {"repeats": repeats, "exact": [], "checks": [], "restricted": []}
     with threadpool_limits(limits=1):
         for number in QUICK if options.quick else range(len(CASES)):
             case = CASES[number]
@@ -285,7 +283,7 @@ def main():
             if case[1] == "squared" or case[0] == "breast-cancer":
                 # The others take Clarabel minutes.
                 results["restricted"].append(compare(case, call, repeats))
-    (options.out / "exact.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write(options.out, "exact", results)
     report(Console(width=150), results)
 
 

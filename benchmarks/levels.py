@@ -10,17 +10,16 @@ paper's splits. Test accuracy is mean and deviation over seeds of the sampling. 
 from __future__ import annotations
 
 import argparse
-import json
-from pathlib import Path
 
 import numpy as np
+from _cases import UCI
+from _results import add_out, write
 from rich.console import Console
 from rich.table import Table
 
 import qsdp
 from qsdp.lifting import append_constant
 
-NAMES = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
 FACTORS = (1, 2, 4, 8)
 BETA = 10.0
 
@@ -59,12 +58,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--neurons", type=int, default=2500)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    add_out(parser)
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    rows = [row for name in NAMES for row in measure(name, options.neurons, options.seeds)]
-    report = {"beta": BETA, "neurons": options.neurons, "seeds": options.seeds, "rows": rows}
-    (options.out / "levels.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    rows = [row for name in UCI for row in measure(name, options.neurons, options.seeds)]
+    write(options.out, "levels", {"beta": BETA, "neurons": options.neurons, "seeds": options.seeds, "rows": rows})
     table = Table(title=f"{options.neurons} neurons, beta = {BETA:g}, one solve a data set")
     for column in ("data", "M", "levels", "bits", "test accuracy", "weights at +-M"):
         table.add_column(column, justify="left" if column == "data" else "right")

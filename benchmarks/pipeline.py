@@ -1,44 +1,34 @@
 """Stage times of the pipeline beside the paper's literal one, on the four UCI sets of the paper.
 
-    python benchmarks/pipeline.py [--repeats 5] [--json FILE]
+    python benchmarks/pipeline.py [--repeats 5] [--out benchmarks/results]
 
 "literal" is what a reader of the paper would write: the 2D x 2D program (25) on the standardised data, solved
 through CVXPY by SCS at CVXPY's default accuracy (1e-5), then the covariance program (27) the same way. "qsdp" is
 `solve_and_sample`: the two-block form in units that suit the solver, to 1e-6 and with a certified bound, and the
 closed-form covariance. Both solve the same program (tight regulariser, squared loss, beta = 10, a constant
 column) and draw 2500 neurons. Times are medians over the repeats, run alternately in this one process.
+Writes pipeline.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import resource
 import statistics
 import time
 
 import cvxpy as cp
 import numpy as np
+from _cases import UCI, uci
+from _memory import peak_mib
+from _results import add_out, write
 from rich.console import Console
 from rich.table import Table
 
 import qsdp
-from qsdp.bench import describe_machine
-from qsdp.lifting import append_constant
 from qsdp.shaping import GAMMA
 
-NAMES = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
 STAGES = ("compile", "solve", "shape", "sample")
 BETA, NEURONS = 10.0, 2500
-
-
-def training_data(name):
-    """Standardised training part with a constant column; vehicle is its first class against the rest."""
-    dataset = qsdp.datasets.load_uci(name)
-    X, _, y, _ = dataset.split(random_state=0)
-    if dataset.task == "multiclass":
-        y = np.where(y == 0, 1.0, -1.0)
-    return append_constant((X - X.mean(axis=0)) / X.std(axis=0)), y
 
 
 def run_literal(X, y):
@@ -71,7 +61,7 @@ def run_qsdp(X, y):
 
 def measure(name, repeats):
     """Run both pipelines alternately and return medians."""
-    X, y = training_data(name)
+    X, y = uci(name)
     ours, literal = [], []
     for _ in range(repeats):
         stages, value = run_literal(X, y)
@@ -93,9 +83,9 @@ def measure(name, repeats):
     }
 
 
-def report(rows, peak_mib):
+def report(rows, peak):
     """Print the table."""
-    table = Table(title=f"Pipeline, seconds (median); peak memory {peak_mib:.0f} MiB")
+    table = Table(title=f"Pipeline, seconds (median); peak memory {peak:.0f} MiB")
     for column in ("data", "n", "D", "pipeline", *STAGES, "total", "ratio", "SDP value", "certified gap"):
         table.add_column(column, justify="left" if column in {"data", "pipeline"} else "right")
     for row in rows:
@@ -120,14 +110,12 @@ def main():
     """Measure, print, save."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", help="also write the numbers to this file")
+    add_out(parser)
     options = parser.parse_args()
-    rows = [measure(name, options.repeats) for name in NAMES]
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    report(rows, peak_mib)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as stream:
-            json.dump({"machine": describe_machine(), "peak_mib": peak_mib, "rows": rows}, stream, indent=2)
+    rows = [measure(name, options.repeats) for name in UCI]
+    peak = peak_mib()
+    write(options.out, "pipeline", {"repeats": options.repeats, "peak_mib": peak, "rows": rows})
+    report(rows, peak)
 
 
 if __name__ == "__main__":

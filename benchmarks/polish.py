@@ -14,17 +14,15 @@ Writes polish.json.
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from pathlib import Path
 
 import numpy as np
+from _results import add_out, write
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from qsdp.bench import describe_machine
 from qsdp.lifting import append_constant
 from qsdp.refinement.column_generation import column_generation
 from qsdp.refinement.fixed_size import best_of_size
@@ -120,21 +118,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="two data sets, one seed, no search and no exact method")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    add_out(parser)
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
     seeds = 1 if options.quick else options.seeds
     names = ("breast-cancer", "vehicle") if options.quick else NAMES
     with threadpool_limits(limits=1):
         rows = [row for name in names for row in measure(name, seeds, options.quick)]
-    report = {
-        "machine": describe_machine(),
-        "beta": BETA,
-        "seeds": seeds,
-        "search_seconds": SEARCH_SECONDS,
-        "rows": rows,
-    }
-    (options.out / "polish.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    write(options.out, "polish", {"beta": BETA, "seeds": seeds, "search_seconds": SEARCH_SECONDS, "rows": rows})
     table = Table(title=f"Squared loss, beta = {BETA:g}, {seeds} splits: mean ± deviation")
     for column in ("data", "network", "objective", "gap", "train", "test", "neurons", "bits", "seconds"):
         table.add_column(column, justify="left" if column in {"data", "network"} else "right")

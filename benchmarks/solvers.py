@@ -223,7 +223,7 @@ def run_pixels(options):
     beta = 100.0 if options.quick else 3000.0
     job = {"kind": "pixels", "quick": options.quick, "level": 1e-2, "beta": beta, "neurons": options.neurons}
     job["device"] = options.device
-    job["polish"] = 10.0 if options.quick else options.polish_seconds
+    job["polish"] = 5.0 if options.quick else options.polish_seconds
     yield from checked(job, {"case": "MNIST, pixels", "solver": "low-rank"}, options)
 
 

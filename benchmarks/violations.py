@@ -16,20 +16,18 @@ twenty sampled ones, and for one in four the best polynomial one, whose own boun
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import joblib
 import numpy as np
+from _results import add_out, write
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 import qsdp
-from qsdp.bench import describe_machine
 from qsdp.losses import Huber
 from qsdp.refinement.column_generation import column_generation
 from qsdp.refinement.polish import polish
@@ -225,9 +223,8 @@ def main():
     parser.add_argument("--instances", type=int, default=10_000)
     parser.add_argument("--first", type=int, default=0, help="seed of the first instance")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    add_out(parser)
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
     console = Console(width=120)
     start = time.perf_counter()
     seeds = range(options.first, options.first + options.instances)
@@ -236,10 +233,9 @@ def main():
         work, description="instances", total=len(seeds), console=Console(stderr=True), disable=not sys.stderr.isatty()
     )
     found = summary(list(shown))
-    found["machine"] = describe_machine()
     found["first"] = options.first
     found["seconds"] = time.perf_counter() - start
-    (options.out / "violations.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    write(options.out, "violations", found)
     report(console, found)
     console.print(f"{found['seconds']:.0f} s with {options.jobs} processes")
     return 1 if found["violations"] else 0
