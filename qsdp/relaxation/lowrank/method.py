@@ -58,6 +58,9 @@ def follow(
             status = "optimal" if np.all(incumbent.gaps <= tol) else status
     except KeyboardInterrupt:
         status = "interrupted"
+    except np.linalg.LinAlgError:
+        # Numbers at the ends of their range, where not even eigenvalues are found.
+        status = "stalled"
     return str(status), factors if iteration is None else iteration.point.factors
 
 

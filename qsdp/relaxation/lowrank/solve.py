@@ -96,6 +96,8 @@ def _solve_part(
             factors = _begun(known, chosen, instance, limits, began)
     except KeyboardInterrupt:
         return incumbent.solution("interrupted")
+    except np.linalg.LinAlgError:
+        return incumbent.solution("stalled")
     status, _ = follow(_objective(known[-1], instance), factors, incumbent, evaluation, limits.tol)
     return incumbent.solution(status)
 

@@ -93,7 +93,8 @@ def solve_splitting(
     Returns
     -------
     RawSolution
-        The best point and the best dual vector met, also after KeyboardInterrupt.
+        The best point and the best dual vector met, also after KeyboardInterrupt, and where rounding makes a system
+        singular ("stalled").
     """
     data = instance.map
     assert isinstance(data, QuadraticMap)
@@ -108,6 +109,9 @@ def solve_splitting(
         status = _run(iteration, incumbent, limits)
     except KeyboardInterrupt:
         status = "interrupted"
+    except scipy.linalg.LinAlgError:
+        # Squares of the data so far apart that a system is singular in floating point.
+        status = "stalled"
     if incumbent is None:
         return zero_solution(instance, status)
     solution = incumbent.solution(status)
