@@ -70,6 +70,14 @@ def not_measured(source: str, statement: str, why: str = "none of its cases has 
     return Claim(source, statement, "not measured", "", f"not measured yet: {why}")
 
 
+def with_unmeasured(found: Sequence[Claim], listed: Iterable[tuple[str, str]]) -> list[Claim]:
+    """Return claims in the order of a list of sources and statements; those not among them as not measured."""
+    known = {(claim.source, claim.statement): claim for claim in found}
+    listed = list(listed)
+    rest = [claim for key, claim in known.items() if key not in listed]
+    return [known.get(key) or not_measured(*key) for key in listed] + rest
+
+
 def medians(numbers: Sequence[float] | np.ndarray) -> str:
     """Return the median and the range as text."""
     numbers = np.asarray(numbers, dtype=float)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments._common import with_unmeasured
 from qsdp.baselines.quadratic import (
     MultiStart,
     QuadraticNetwork,
@@ -36,6 +37,17 @@ INDEPENDENT: dict[int, tuple[tuple[float, ...], ...]] = {
     100: ((99.8, 99.7, 99.6), (99.3, 99.1, 99.0), (97.1, 97.9, 97.9), (65.8, 65.3, 65.7)),
     1000: ((99.93, 99.97, 99.87), (99.90, 99.87, 99.67), (99.93, 99.93, 99.90), (66.0, 65.2, 66.0)),
     10_000: ((100.0,), (100.0,), (), ()),
+}
+
+#: Source and statement of every claim.
+STATEMENTS = {
+    "accuracy": (SOURCE, f"One layer of six quadratic neurons reaches {PRINTED} % on the test set."),
+    "boundaries": (SOURCE, "The boundaries are ellipses and hyperbolas."),
+    "linear": (SOURCE, "A single linear layer cannot learn these boundaries."),
+    "independent": (
+        "specification, section 6.2",
+        "The ranges of accuracy of an independent program overlap with those measured here.",
+    ),
 }
 
 
@@ -172,20 +184,12 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         verdict = "reproduced" if values.mean() >= PRINTED - 0.1 else "partly" if longest == 10_000 else "not measured"
         why = "" if verdict == "reproduced" else f"after {longest} epochs; the paper trains 10000"
         figures = f"{shown(values)} after {longest} epochs, {values.size} runs."
-        made.append(
-            Claim(
-                SOURCE,
-                f"One layer of six quadratic neurons reaches {PRINTED} % on the test set.",
-                verdict,
-                figures,
-                why,
-            )
-        )
+        made.append(Claim(*STATEMENTS["accuracy"], verdict, figures, why))
         kinds = {kind for r in trained_of(records, "qnn") for conics in r.measured["conics"] for kind in conics}
         verdict = "reproduced" if kinds == {"ellipse", "hyperbola"} else "partly"
         why = "" if verdict == "reproduced" else "other kinds occur, or one is missing"
         figures = ", ".join(sorted(kinds)) + "."
-        made.append(Claim(SOURCE, "The boundaries are ellipses and hyperbolas.", verdict, figures, why))
+        made.append(Claim(*STATEMENTS["boundaries"], verdict, figures, why))
     both = [e for e in (10, 100, 1000) if accuracies(records, "linear", "code", e).size]
     if both and longest:
         epochs = both[-1]
@@ -201,15 +205,14 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             verdict, why = "not measured", f"only {epochs} epochs, too few for a linear layer"
         made.append(
             Claim(
-                SOURCE,
-                "A single linear layer cannot learn these boundaries.",
+                *STATEMENTS["linear"],
                 verdict,
                 f"Linear: argmax {argmax.mean():.2f} %, code {code.mean():.2f} %; quadratic: code "
                 f"{quadratic.mean():.2f} % ({epochs} epochs).",
                 "" if verdict == "reproduced" else why,
             )
         )
-    return [*made, *independent_claims(records)]
+    return with_unmeasured([*made, *independent_claims(records)], STATEMENTS.values())
 
 
 def independent_claims(records: Sequence[Record]) -> list[Claim]:
@@ -227,11 +230,9 @@ def independent_claims(records: Sequence[Record]) -> list[Claim]:
     if not total:
         return []
     verdict = "reproduced" if not apart else "partly" if overlap else "not"
-    statement = "The ranges of accuracy of an independent program overlap with those measured here."
     figures = f"{overlap} of {total} cells of epochs, layer and read-out."
-    return [
-        Claim("specification, section 6.2", statement, verdict, figures, "apart: " + "; ".join(apart) if apart else "")
-    ]
+    why = "apart: " + "; ".join(apart) if apart else ""
+    return [Claim(*STATEMENTS["independent"], verdict, figures, why)]
 
 
 def plot(records: Sequence[Record], path: Path) -> None:

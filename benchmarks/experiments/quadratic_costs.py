@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments._common import with_unmeasured
 from benchmarks.experiments._quadratic_table4 import HEADS, NAMES
 from qsdp.baselines.quadratic import (
     LOSSES,
@@ -29,6 +30,21 @@ from qsdp.baselines.quadratic import (
 from qsdp.bench import Claim, Experiment, Record, Table
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Tables 1, 2 and 5"
+#: Source and statement of every claim.
+STATEMENTS = {
+    "time": (
+        "Noel, Muthiah-Nakarajan, Oswal, Table 5",
+        "A QNN takes 3.67 times the time of an ANN, an RPQNN 1.05 times.",
+    ),
+    "parameters": (
+        "Noel, Muthiah-Nakarajan, Oswal, sections 3 and 4",
+        "A quadratic neuron has n(n+1)/2 parameters more than a linear one, a reduced one n more.",
+    ),
+    "orders": (
+        "Noel, Muthiah-Nakarajan, Oswal, section 5",
+        "Layers of n inputs and neurons cost O(n²) for ANN and RPQNN, O(n³) for QNN.",
+    ),
+}
 PRINTED_SECONDS = {"linear": (1.63, 0.04), "qnn": (5.98, 0.05), "rpqnn": (1.71, 0.01)}
 FAMILIES = (*HEADS, "fan")
 TITLES = {**NAMES, "fan": "Fan"}
@@ -215,6 +231,8 @@ def exponent(records: Sequence[Record], what: str) -> float:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
+    if not records:
+        return with_unmeasured([], STATEMENTS.values())
     made = []
     times = {
         head: found[0].measured["seconds_per_sample"]
@@ -226,8 +244,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         near = abs(ratios["qnn"] - 3.67) < 0.5 and abs(ratios["rpqnn"] - 1.05) < 0.1
         made.append(
             Claim(
-                "Noel, Muthiah-Nakarajan, Oswal, Table 5",
-                "A QNN takes 3.67 times the time of an ANN, an RPQNN 1.05 times.",
+                *STATEMENTS["time"],
                 "reproduced" if near else "partly" if ratios["qnn"] > ratios["rpqnn"] > 1.0 else "not",
                 f"{ratios['qnn']:.2f} and {ratios['rpqnn']:.2f} (784-30-10, one start).",
                 "" if near else "times depend on the program: here, the input layer costs less than calls of NumPy",
@@ -237,8 +254,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     right = extra == {"qnn": 30 * 31 // 2, "rpqnn": 31}
     made.append(
         Claim(
-            "Noel, Muthiah-Nakarajan, Oswal, sections 3 and 4",
-            "A quadratic neuron has n(n+1)/2 parameters more than a linear one, a reduced one n more.",
+            *STATEMENTS["parameters"],
             "partly" if right else "not",
             f"For n = 30: {extra['qnn']} and {extra['rpqnn']}.",
             "a reduced neuron has n + 1 more: its second factor has a bias, too",
@@ -253,14 +269,13 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         right = abs(exponents["qnn"] - 3) < 0.15 and all(abs(exponents[h] - 2) < 0.15 for h in ("linear", "rpqnn"))
         made.append(
             Claim(
-                "Noel, Muthiah-Nakarajan, Oswal, section 5",
-                "Layers of n inputs and neurons cost O(n²) for ANN and RPQNN, O(n³) for QNN.",
+                *STATEMENTS["orders"],
                 "reproduced" if right else "partly",
                 "; ".join(f"{NAMES[head]} {value:.2f}" for head, value in exponents.items()) + " (multiplications).",
                 "" if right else "sizes are too small for the leading term",
             )
         )
-    return made
+    return with_unmeasured(made, STATEMENTS.values())
 
 
 def plot(records: Sequence[Record], path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments._common import not_measured
 from qsdp.bench import Claim, Experiment, Record, Table
 
 SOURCE = "Fan et al., Tables IV, V, VI"
@@ -175,20 +176,15 @@ def _agrees(record: Record) -> bool:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    if not records:
-        return []
     names = {name_of(r.case): r for r in records}
     wrong = [name for name, record in names.items() if not _agrees(record)]
     verdict = "reproduced" if not wrong else "partly" if len(wrong) < len(names) else "not"
     counted = ", ".join(f"{name} {names[name].measured['parameters'] / 1e6:.2f}M" for name in wrong)
+    statement = "The networks have the printed numbers of parameters."
+    figures = f"{len(names) - len(wrong)} of {len(names)} sizes"
+    why = f"the others are counted as {counted}" if wrong else ""
     return [
-        Claim(
-            SOURCE,
-            "The networks have the printed numbers of parameters.",
-            verdict,
-            f"{len(names) - len(wrong)} of {len(names)} sizes",
-            f"the others are counted as {counted}" if wrong else "",
-        ),
+        Claim(SOURCE, statement, verdict, figures, why) if records else not_measured(SOURCE, statement),
         Claim(
             SOURCE,
             "Errors of 5.44 to 9.80 % on CIFAR-10; quadratic networks beat the conventional and other quadratic ones.",

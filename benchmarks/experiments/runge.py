@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import grouped
+from benchmarks.experiments._common import grouped, with_unmeasured
 from qsdp.bench import Claim, Experiment, Record, Table
 
 SOURCE = "Fan et al., Table II"
@@ -55,6 +55,28 @@ MODES: dict[str, dict[str, Any]] = {
 RELINEAR = ("sw-l1", "sw-l2", "sg")
 REGULAR = ("regular, 0.1", "regular, 0.2", "regular, Kaiming")
 FUNCTIONS = {"1/(1+16x²)": 16.0, "1/(1+x²)": 1.0}
+
+#: Source and statement of every claim.
+STATEMENTS = {
+    "order": (SOURCE, "Errors of sg are below those of sw-l2, and those below sw-l1."),
+    "size": (SOURCE, "The printed errors 0.0656, 0.0426, 0.0205 lie between those of the best and the worst seed."),
+    "independent": (
+        "specification, section 6.4",
+        "The median error of an independent program lies between those of the best and the worst seed here.",
+    ),
+    "coefficients": (
+        "Fan et al., Fig. 5",
+        "All ReLinear variants have smaller coefficients of powers from 3 on than regular training.",
+    ),
+    "edges": (
+        "Fan et al., section V-A.1",
+        "However trained, the network does not oscillate at the edges: errors below 0.1 on |x| >= 4.",
+    ),
+    "conventional": (
+        "Fan et al., section IV-A",
+        "Trained by ReLinear, a quadratic network always outperforms the conventional one of its shape.",
+    ),
+}
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -251,8 +273,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     }
     complete = [optimizer for optimizer in optimizers if set(RELINEAR) <= set(medians[optimizer])]
     if not complete:
-        return []
-    return [
+        return with_unmeasured([], STATEMENTS.values())
+    found = [
         _order_claim(medians, complete),
         _size_claim(by_mode, complete),
         *_independent_claims(by_mode),
@@ -260,6 +282,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         *_edge_claims(by_mode, complete),
         *_conventional_claims(by_mode, complete),
     ]
+    return with_unmeasured(found, STATEMENTS.values())
 
 
 def _order_claim(medians: dict[str, dict[str, float]], complete: list[str]) -> Claim:
@@ -270,7 +293,7 @@ def _order_claim(medians: dict[str, dict[str, float]], complete: list[str]) -> C
     )
     verdict = "reproduced" if held == complete else "partly" if held else "not"
     why = "" if verdict == "reproduced" else f"the order holds with {', '.join(held) or 'no optimiser'} only"
-    return Claim(SOURCE, "Errors of sg are below those of sw-l2, and those below sw-l1.", verdict, figures, why)
+    return Claim(*STATEMENTS["order"], verdict, figures, why)
 
 
 def _ordered(medians: dict[str, float]) -> bool:
@@ -286,8 +309,7 @@ def _size_claim(by_mode: dict[tuple[str, str], dict[str, Any]], complete: list[s
     verdict = "reproduced" if len(best) == len(RELINEAR) else "partly" if best else "not"
     figures = "; ".join(f"{optimizer}: {', '.join(modes) or 'none'}" for optimizer, modes in inside.items())
     why = "" if verdict == "reproduced" else "with no optimiser are all three between the best and the worst seed"
-    statement = "The printed errors 0.0656, 0.0426, 0.0205 lie between those of the best and the worst seed."
-    return Claim(SOURCE, statement, verdict, f"so with {figures}", why)
+    return Claim(*STATEMENTS["size"], verdict, f"so with {figures}", why)
 
 
 def _independent_claims(by_mode: dict[tuple[str, str], dict[str, Any]]) -> list[Claim]:
@@ -301,9 +323,8 @@ def _independent_claims(by_mode: dict[tuple[str, str], dict[str, Any]]) -> list[
     if not total:
         return []
     verdict = "reproduced" if not outside else "partly" if inside else "not"
-    statement = "The median error of an independent program lies between those of the best and the worst seed here."
     why = "outside: " + ", ".join(outside) if outside else ""
-    return [Claim("specification, section 6.4", statement, verdict, f"{len(inside)} of {total} modes", why)]
+    return [Claim(*STATEMENTS["independent"], verdict, f"{len(inside)} of {total} modes", why)]
 
 
 def _reaches(rmse: np.ndarray, printed: float) -> bool:
@@ -322,8 +343,7 @@ def _coefficient_claims(by_mode: dict[tuple[str, str], dict[str, Any]], complete
         figures.append(f"{optimizer}: ReLinear at most {max(relinear):.1e}, regular at least {min(regular):.1e}")
     verdict = "reproduced" if all(lower) else "partly" if any(lower) else "not"
     why = "" if verdict == "reproduced" else "not with every optimiser and every start of regular training"
-    statement = "All ReLinear variants have smaller coefficients of powers from 3 on than regular training."
-    return [Claim("Fan et al., Fig. 5", statement, verdict, "; ".join(figures), why)]
+    return [Claim(*STATEMENTS["coefficients"], verdict, "; ".join(figures), why)]
 
 
 def _edge_claims(by_mode: dict[tuple[str, str], dict[str, Any]], complete: list[str]) -> list[Claim]:
@@ -336,8 +356,7 @@ def _edge_claims(by_mode: dict[tuple[str, str], dict[str, Any]], complete: list[
     verdict = "reproduced" if min(share.values()) == 1.0 else "partly" if max(share.values()) >= 0.9 else "not"
     figures = "share of seeds: " + ", ".join(f"{mode} {value:.2f}" for mode, value in share.items())
     why = "" if verdict == "reproduced" else "some seeds err by more, above all where the training diverges"
-    statement = "However trained, the network does not oscillate at the edges: errors below 0.1 on |x| >= 4."
-    return [Claim("Fan et al., section V-A.1", statement, verdict, figures, why)]
+    return [Claim(*STATEMENTS["edges"], verdict, figures, why)]
 
 
 def _conventional_claims(by_mode: dict[tuple[str, str], dict[str, Any]], complete: list[str]) -> list[Claim]:
@@ -352,33 +371,45 @@ def _conventional_claims(by_mode: dict[tuple[str, str], dict[str, Any]], complet
         figures.append(f"{optimizer}: " + ", ".join(f"{mode} {value:.1f}" for mode, value in better.items()))
     verdict = "reproduced" if min(wins) == 1.0 else "partly" if max(wins) > 0.5 else "not"
     why = "" if verdict == "reproduced" else "not on every seed from the same conventional weights"
-    statement = "Trained by ReLinear, a quadratic network always outperforms the conventional one of its shape."
-    return [Claim("Fan et al., section IV-A", statement, verdict, f"share of seeds: {'; '.join(figures)}", why)]
+    return [Claim(*STATEMENTS["conventional"], verdict, f"share of seeds: {'; '.join(figures)}", why)]
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     optimizers = sorted({record.case["optimizer"] for record in records})
-    figure, axes = plt.subplots(2, len(optimizers), figsize=(5 * len(optimizers), 7), squeeze=False)
+    figure, axes = plt.subplots(
+        2,
+        len(optimizers),
+        figsize=(4.6 * len(optimizers) + 1.6, 6.4),
+        sharey="row",
+        squeeze=False,
+        layout="constrained",
+    )
+    colours = {mode: f"C{number}" for number, mode in enumerate(MODES)}
     for column, optimizer in enumerate(optimizers):
+        above, below = axes[:, column]
         for record in records:
             case, measured = record.case, record.measured
             if case["optimizer"] != optimizer or case["function"] != "1/(1+16x²)":
                 continue
+            look = {"color": colours[case["mode"]], "label": case["mode"]}
             steps = np.arange(1, 11) * case["steps"] / 10
-            medians = [np.median(_numbers(row)) for row in measured["curve"]]
-            axes[0, column].semilogy(steps, medians, label=case["mode"])
+            above.semilogy(steps, [np.median(_numbers(row)) for row in measured["curve"]], **look)
             kept = [row for row in measured["coefficients"] if row is not None and len(row) > 2]
             if kept:
-                axes[1, column].semilogy(np.maximum(np.median(kept, axis=0), 1e-30), label=case["mode"])
-        axes[0, column].set(title=optimizer, xlabel="steps", ylabel="test RMSE (median)", ylim=(1e-3, 10.0))
-        axes[1, column].set(xlabel="power", ylabel="mean |coefficient| over pieces")
-    for mode, value in PRINTED.items():
-        axes[0, -1].axhline(value, color="grey", linewidth=0.5)
-        axes[0, -1].text(0.0, value, f"{mode} printed", fontsize=6)
-    axes[0, 0].legend(fontsize=7)
-    figure.tight_layout()
+                # Beyond these powers and below these sizes nothing is left of a network's shape.
+                below.semilogy(np.maximum(np.median(kept, axis=0), 1e-30)[:17], "o-", markersize=3, **look)
+        for mode, value in PRINTED.items():
+            above.axhline(value, color=colours[mode], linestyle=":", linewidth=1.2)
+        above.set(title=optimizer, xlabel="steps", xlim=(0.0, None), ylim=(3e-3, 3.0))
+        below.set(xlabel="power", ylim=(1e-12, 1e2))
+    axes[0, 0].set_ylabel("test RMSE (median; dotted: printed)")
+    axes[1, 0].set_ylabel("mean |coefficient| over pieces")
+    handles = {
+        label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=8)
     figure.savefig(path, dpi=120)
     plt.close(figure)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments._common import with_unmeasured
 from qsdp.baselines.quadratic import (
     LOSSES,
     Descent,
@@ -21,6 +22,16 @@ from qsdp.baselines.quadratic import (
 from qsdp.bench import Claim, Experiment, Record, Table
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Fig. 1"
+#: Source and statement of every claim.
+STATEMENTS = {
+    "learns": (SOURCE, "A single quadratic neuron learns XOR."),
+    "random": (SOURCE, "A random start of Q gives a hyperbola."),
+    "identity": (SOURCE, "Identity as the start of Q gives an ellipse."),
+    "linear": (
+        "Noel, Muthiah-Nakarajan, Oswal, section 2",
+        "No linear neuron solves XOR, a quadratic one does; nor do neurons of squares without products.",
+    ),
+}
 FAMILIES = ("qnn", "fan_compact", "power_only", "linear")
 
 #: Parameters of one neuron that solves XOR, and the encoding of its inputs.
@@ -162,8 +173,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         solved = sum(r.measured["solved"] is not None for r in trained)
         made.append(
             Claim(
-                SOURCE,
-                "A single quadratic neuron learns XOR.",
+                *STATEMENTS["learns"],
                 "reproduced" if solved == len(trained) else "partly",
                 f"{solved} of {len(trained)} starts.",
                 "" if solved == len(trained) else "some starts did not get there in 200 epochs",
@@ -173,8 +183,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         hyperbolas = sum(r.measured["conic"] == "hyperbola" for r in random)
         made.append(
             Claim(
-                SOURCE,
-                "A random start of Q gives a hyperbola.",
+                *STATEMENTS["random"],
                 "reproduced" if hyperbolas >= 0.9 * len(random) else "partly",
                 f"{hyperbolas} of {len(random)} at the first correct epoch.",
                 "" if hyperbolas >= 0.9 * len(random) else "others are ellipses",
@@ -187,8 +196,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         turned = ", ".join(str(r.measured["hyperbola_from"]) for r in identity)
         made.append(
             Claim(
-                SOURCE,
-                "Identity as the start of Q gives an ellipse.",
+                *STATEMENTS["identity"],
                 verdict,
                 f"{early} of {len(identity)} at the first correct epoch, {late} after 200 (hyperbola from {turned}).",
                 ""
@@ -201,14 +209,13 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         right = all(r.measured["separable"] is (r.case["family"] == "qnn") for r in programs)
         made.append(
             Claim(
-                "Noel, Muthiah-Nakarajan, Oswal, section 2",
-                "No linear neuron solves XOR, a quadratic one does; nor do neurons of squares without products.",
+                *STATEMENTS["linear"],
                 "reproduced" if right else "not",
                 f"{len(programs)} linear programs, each with its proof.",
                 "" if right else "a program says otherwise",
             )
         )
-    return made
+    return with_unmeasured(made, STATEMENTS.values())
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
