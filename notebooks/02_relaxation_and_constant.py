@@ -20,7 +20,7 @@ import itertools
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ipywidgets import IntSlider, interact
+from ipywidgets import SelectionSlider, interact
 
 import qsdp
 
@@ -130,30 +130,48 @@ print(f"largest difference of the predictions {np.abs(half.predict(X) - as_print
 # %% [markdown]
 # ## Walk along the path
 #
-# What β does to the solution. Everything has been solved above; the slider only looks it up.
+# What β does to the solution, and to a network of m neurons drawn from it. Everything has been solved above: the
+# sliders take the solution for their β from the path and sample it.
 
 
 # %%
-def draw(step=12):
-    relaxation = tight[step]
-    outputs = relaxation.predict(X)
+def draw(beta=betas[12], m=1000):
+    step = list(betas).index(beta)
+    relaxation, this = tight[step], problem.with_beta(beta)
+    network = qsdp.sample_network(qsdp.shape_covariance(relaxation), m, random_state=0)
+    outputs = network.predict(X)
     _, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained", width_ratios=(3, 2))
     bins = np.linspace(-2, 2, 33)
     for label, colour in ((-1, "#0072B2"), (1, "#D55E00")):
         left.hist(np.clip(outputs[y == label], -2, 2), bins, color=colour, alpha=0.6, label=f"class {label:+d}")
-    left.set(xlabel="output of the solution", ylabel="samples", title=rf"$\beta$ = {betas[step]:.3g}")
+    left.set(xlabel="output of the network", ylabel="samples", title=rf"$\beta$ = {beta:.3g}, m = {m}")
     left.legend(frameon=False)
-    regulariser = 2 * betas[step] * problem.dimension * relaxation.rho
-    parts = [relaxation.objective - regulariser, regulariser]
-    right.bar(["loss", r"$2 \beta D \rho$"], parts, color=["#009E73", "#CC79A7"])
-    right.set(ylim=(0, 105), title=f"bound {relaxation.lower_bound:.2f}, optimum {optima[step]:.2f}")
+    regulariser = 2 * beta * problem.dimension * relaxation.rho
+    loss = this.loss.value(outputs, y)
+    parts = {
+        "loss": (relaxation.objective - regulariser, loss),
+        "regulariser": (regulariser, this.objective(network) - loss),
+    }
+    base = np.zeros(2)
+    for (name, heights), colour in zip(parts.items(), ("#009E73", "#CC79A7"), strict=True):
+        right.bar(["solution", "network"], heights, bottom=base, color=colour, label=name)
+        base += heights
+    right.axhline(optima[step], color="black", linewidth=1)
+    right.set(
+        ylim=(0, max(105, 1.1 * base.max())), title=f"bound {relaxation.lower_bound:.2f}, optimum {optima[step]:.2f}"
+    )
+    right.legend(frameon=False)
     plt.show()
 
 
 draw()
 
 # %%
-_ = interact(draw, step=IntSlider(12, 0, len(betas) - 1, continuous_update=False))
+_ = interact(
+    draw,
+    beta=SelectionSlider(options=[(f"{beta:.3g}", beta) for beta in betas], value=betas[12], continuous_update=False),
+    m=SelectionSlider(options=[30, 100, 300, 1000, 3000, 10_000, 30_000], value=1000, continuous_update=False),
+)
 
 # %% [markdown]
 # ## Change it

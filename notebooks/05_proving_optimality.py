@@ -20,7 +20,7 @@ import tempfile
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ipywidgets import IntSlider, interact
+from ipywidgets import SelectionSlider, interact
 
 import qsdp
 import qsdp_check
@@ -130,37 +130,49 @@ code = qsdp_check.main([file])
 # %% [markdown]
 # ## The optimum for every β
 #
-# Twelve proven optima, computed once. The slider shows the weights of the optimal network as a picture: the
-# symmetric matrix $S = \sum_j \alpha_j u_j v_j^T$ of its quadratic function $x^T S x$.
+# Twelve proven optima and the relaxations beside them, computed once. The pictures are weights: the symmetric matrix
+# $S = \sum_j \alpha_j u_j v_j^T$ of a network's quadratic function $x^T S x$, of the optimal network and of one of m
+# neurons that is sampled anew for every position of the sliders.
 
 # %%
 betas = np.geomspace(0.95 * qsdp.largest_beta(problem), 1, 12)
 optima = [qsdp.column_generation(problem.with_beta(beta)) for beta in betas]
+path = qsdp.relaxation_path(problem, betas)
 names = [*data.feature_names, "one"]
 
 
-def draw(step=7):
+def draw(beta=betas[7], m=1000):
+    step = list(betas).index(beta)
     one = optima[step]
-    S = one.network.to_quadratic_form().S
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.7), layout="constrained")
-    limit = np.abs(S).max()
-    image = left.imshow(S, cmap="RdBu_r", vmin=-limit, vmax=limit)
-    left.set(xticks=range(11), yticks=range(11), xticklabels=names, yticklabels=names)
-    left.tick_params(axis="x", rotation=90)
-    figure.colorbar(image, ax=left, shrink=0.8)
+    drawn = qsdp.sample_network(qsdp.shape_covariance(path[step]), m, random_state=0)
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.7), layout="constrained")
+    pictures = [network.to_quadratic_form().S for network in (one.network, drawn)]
+    limit = np.abs(pictures[0]).max()
+    above = problem.with_beta(beta).objective(drawn) / one.objective - 1
+    titles = (f"optimal, {one.network.n_neurons} neurons", f"sampled, {m} neurons: {above:.1%} above")
+    for ax, S, title in zip((left, middle), pictures, titles, strict=True):
+        image = ax.imshow(S, cmap="RdBu_r", vmin=-limit, vmax=limit)
+        ax.set(xticks=range(11), yticks=range(11), xticklabels=names, yticklabels=names)
+        ax.set_title(title, fontsize=10)
+        ax.tick_params(axis="x", rotation=90)
+    figure.colorbar(image, ax=middle, shrink=0.8)
     right.plot(betas, [other.network.n_neurons for other in optima], "o-", color="#0072B2", markersize=4)
-    right.plot(betas[step], one.network.n_neurons, "*", color="#D55E00", markersize=14)
+    right.plot(beta, one.network.n_neurons, "*", color="#D55E00", markersize=14)
     right.set(xscale="log", xlabel=r"$\beta$", ylabel="neurons of the optimal network")
     right.grid(alpha=0.3)
-    title = rf"$\beta$ = {betas[step]:.3g}: {one.network.n_neurons} neurons, objective {one.objective:.2f}"
-    figure.suptitle(f"{title}, proven to {one.relative_gap:.0e}", fontsize=11)
+    title = rf"$\beta$ = {beta:.3g}: objective {one.objective:.2f}, proven to {one.relative_gap:.0e}"
+    figure.suptitle(title, fontsize=11)
     plt.show()
 
 
 draw()
 
 # %%
-_ = interact(draw, step=IntSlider(7, 0, len(betas) - 1, continuous_update=False))
+_ = interact(
+    draw,
+    beta=SelectionSlider(options=[(f"{beta:.3g}", beta) for beta in betas], value=betas[7], continuous_update=False),
+    m=SelectionSlider(options=[30, 100, 300, 1000, 3000, 10_000, 30_000], value=1000, continuous_update=False),
+)
 
 # %% [markdown]
 # ## Change it
