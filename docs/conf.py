@@ -37,7 +37,20 @@ exclude_patterns = ["_build", "_ext", "_templates"]
 templates_path = ["_templates"]
 nitpicky = True
 # Names in single backquotes that are no names of the package are emphasised, not links: see `default_role`.
-nitpick_ignore_regex = [("py:obj", ".*")]
+nitpick_ignore_regex = [("py:obj", r"(?!qsdp\.).*")]
+# Names that exist but have no page: tables, and what is not public.
+nitpick_ignore = [
+    ("py:obj", f"qsdp.{name}")
+    for name in (
+        "baselines.quadratic.FAMILIES",
+        "bench.uci.METHODS",
+        "bench.uci.SETS",
+        "losses.LOSSES",
+        "pricing.shifts",
+        "relaxation.incumbent.Incumbent",
+        "verification",
+    )
+]
 
 # -- docstrings ----------------------------------------------------------------------------------------
 
@@ -71,7 +84,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {page: [] for page in ("index", "quickstart", "theory", "errata", "measurements", "changelog")}
+html_sidebars = {page: [] for page in ("index", "quickstart", "theory", "errata", "measurements", "results", "changelog")}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

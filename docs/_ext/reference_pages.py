@@ -26,6 +26,8 @@ MODULES = (
     "qsdp.baselines.relinear",
     "qsdp.baselines.bpls",
     "qsdp.baselines.rls",
+    "qsdp.bench",
+    "qsdp.bench.uci",
 )
 
 PAGE = """{name}
