@@ -1,0 +1,132 @@
+"""The experiments on what is proven: their quick cases, and verdicts that records can turn."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from qsdp.bench import Record
+
+theory = pytest.importorskip("benchmarks.experiments.theory", reason="not in the installed package")
+
+
+def measured(experiment: Any, *kinds: str) -> list[Record]:
+    """Run the quick cases of some kinds; records are as their file has them."""
+    cases = [case for case in experiment.cases(True) if case["kind"] in kinds]
+    return [Record(case, json.loads(json.dumps(dict(experiment.run(case)))), 0.0) for case in cases]
+
+
+def verdicts(experiment: Any, records: list[Record]) -> dict[str, str]:
+    """Return verdicts by where in the paper; of several claims at one place, the last."""
+    return {
+        claim.source.partition(", ")[2].removeprefix("Pilanci, "): claim.verdict for claim in experiment.claims(records)
+    }
+
+
+def changed(records: list[Record], name: str, value: float) -> list[Record]:
+    found = copy.deepcopy(records)
+    for record in found:
+        if name in record.measured:
+            record.measured[name] = value
+    return found
+
+
+@pytest.fixture(scope="module")
+def proven() -> list[Record]:
+    return measured(theory.EXPERIMENT, "reduction", "shaping", "constants", "bounds")
+
+
+def test_theorems_and_slips_of_print_are_found(proven: list[Record]) -> None:
+    found = verdicts(theory.EXPERIMENT, proven)
+    assert found["Theorem 1"] == found["Theorem 1, Appendix C"] == found["Theorem 2"] == found["(27)"] == "reproduced"
+    assert found["section 3"] == found["section 4"] == "reproduced"
+    assert found["Appendix C"] == found["after Theorem 2"] == "not"
+    assert found["(25), (67)"] == "partly"
+    assert found["Theorem 3"] == found["(28)"] == found["sections 3 and 4"] == "not measured"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "where", "verdict"),
+    [
+        ("forth", 1e-3, "Theorem 1", "not"),
+        ("back", 1e-3, "Theorem 1, Appendix C", "not"),
+        ("neurons", 3.1, "Theorem 1, Appendix C", "not"),
+        ("printed", 1e-16, "Appendix C", "reproduced"),
+        ("slope", 1.001, "after Theorem 2", "reproduced"),
+        ("violations", 1, "section 3", "not"),
+        ("optimum", 1e9, "section 4", "not"),
+        ("optimum", 1e-9, "(25), (67)", "not"),
+        ("half", 1e9, "(25), (67)", "reproduced"),
+    ],
+)
+def test_records_decide(proven: list[Record], name: str, value: float, where: str, verdict: str) -> None:
+    kept = [record for record in proven if record.case["kind"] in {"reduction", "shaping", "bounds", "constants"}]
+    if name == "printed":
+        kept = [record for record in kept if record.case["kind"] == "reduction" and record.case["levels"] == 2]
+    assert verdicts(theory.EXPERIMENT, changed(kept, name, value))[where] == verdict
+
+
+def concentrated(power: float, growth: float, spectral: float) -> list[Record]:
+    """Records whose errors fall like m^-power, and grow with d beyond the theorem's factor like d^growth."""
+    case = next(case for case in theory.EXPERIMENT.cases(False) if case["kind"] == "concentration")
+    common = {"variance": 1.0, "best": 0.1, "of_zero": 0.7, "gap": 0.0, "epsilon_of_beta": 1e-4}
+    records = []
+    for d in (4, 8, 12):
+        errors = [d**growth * m**-power for m in case["neurons"]]
+        loss = [[error] * 20 for error in errors]
+        norms = [[spectral * m**-0.5] * 20 for m in case["neurons"]]
+        measured = {**common, "radius": 1.0, "loss": loss, "spectral": norms}
+        records.append(Record({**case, "d": d}, measured, 0.0))
+    return records
+
+
+@pytest.mark.parametrize(
+    ("power", "growth", "spectral", "expected"),
+    [
+        (0.5, 0.0, 1.0, ("reproduced", "reproduced", "reproduced")),
+        (0.4, 0.0, 1.0, ("not", "reproduced", "reproduced")),
+        (0.5, 2.0, 1.0, ("reproduced", "not", "reproduced")),
+        (0.5, 0.0, 9.0, ("reproduced", "reproduced", "not")),
+    ],
+)
+def test_neurons_against_epsilon(power: float, growth: float, spectral: float, expected: tuple[str, ...]) -> None:
+    records = concentrated(power, growth, spectral)
+    by_statement = {claim.statement: claim.verdict for claim in theory.EXPERIMENT.claims(records)}
+    order = ("1/epsilon^2", "R^4 d log(d)", "matrix Bernstein")
+    found = [verdict for mark in order for statement, verdict in by_statement.items() if mark in statement]
+    assert tuple(found) == expected
+    if power == 0.5 and growth == 0.0:
+        # epsilon = m^(-1/2), here and beyond the largest m.
+        assert theory.needed_neurons(records[0], 0.1) == pytest.approx(100.0)
+        assert theory.needed_neurons(records[0], 0.001) == pytest.approx(1e6)
+
+
+def test_small_cases_of_theorem_3_and_of_one_solve() -> None:
+    records = measured(theory.EXPERIMENT, "concentration", "one solve")
+    for record in records:
+        if record.case["kind"] == "concentration":
+            assert record.measured["gap"] < 1e-5
+            assert 0.0 < record.measured["best"] < record.measured["of_zero"]
+            assert record.measured["epsilon_of_beta"] < min(map(min, record.measured["loss"])) + 0.01
+    found = verdicts(theory.EXPERIMENT, records)
+    assert found["(28)"] == found["sections 3 and 4"] == "reproduced"
+    assert len(theory.EXPERIMENT.tables(records)) == 2
+
+
+def test_splines_and_dimensions() -> None:
+    pytest.importorskip("torch")
+    from benchmarks.experiments import relinear_theory
+
+    experiment = relinear_theory.EXPERIMENT
+    records = measured(experiment, "spline", "constant", "dimension")
+    found = verdicts(experiment, records)
+    assert found["Proposition 1"] == found["Proposition 2"] == "reproduced"
+    assert found["Lemma 1, equation (10)"] == "partly"
+    assert found["Lemma 2, equation (19)"] == "not"
+    assert found["Proposition 3"] == found["Proposition 4"] == "not measured"
+    assert len(experiment.tables(records)) == 3
+    assert verdicts(experiment, changed(records, "error", 0.1))["Proposition 1"] == "not"
+    assert verdicts(experiment, changed(records, "measured", 1.0))["Lemma 1, equation (10)"] == "not"
