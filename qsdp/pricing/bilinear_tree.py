@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._validation import FloatArray
+from qsdp.inner_problem import grothendieck_bound
 from qsdp.pricing.arguments import Stop
 from qsdp.pricing.branching import CHUNK, Node, TreeSearch
 from qsdp.pricing.enumeration import Enumeration
 from qsdp.pricing.pool import PairPool
 from qsdp.pricing.result import Leaf, PriceTree, SignArray
 from qsdp.pricing.scaling import Scaled, rounding
-from qsdp.pricing.shifts import bordered, first_shift, leaf_matrix, shift_bound, tighten
+from qsdp.pricing.shifts import bordered, leaf_matrix, root_shift, shift_bound, tighten
 from qsdp.pricing.sign_vectors import IntArray, signs_of, tail_order
 
 __all__ = ["BilinearTree"]
@@ -148,11 +149,10 @@ class BilinearTree(TreeSearch):
     def _root(self, seed: FloatArray | None) -> Node:
         K = leaf_matrix(self.M[self.order])
         rows = np.abs(self.M).sum(axis=1)
-        guesses = [0.5 * np.concatenate([z, z[self.order]]) for z in (rows, seed) if z is not None]
-        start = first_shift(K, guesses)
-        shifts = [np.concatenate([[0.0], z]) for z in [*guesses, start]]
+        shifts = [0.5 * np.concatenate([[0.0], z, z[self.order]]) for z in (rows, seed) if z is not None]
         if not self.stop():
-            shifts.append(tighten(K, np.zeros(self.size), start, self.pool.target, root=True))
+            z = root_shift(grothendieck_bound, self.M)
+            shifts.append(np.concatenate([[0.0], z[self.size :], z[: self.size][self.order]]))
         B = bordered(np.zeros(self.size), K)
         bounds = [shift_bound(B, shift) + self.margin for shift in shifts]
         best = int(np.argmin(bounds))

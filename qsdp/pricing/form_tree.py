@@ -7,13 +7,14 @@ import math
 import numpy as np
 
 from qsdp._validation import FloatArray
+from qsdp.inner_problem import maxcut_bound
 from qsdp.pricing.arguments import Stop
 from qsdp.pricing.branching import Node, TreeSearch
 from qsdp.pricing.form_enumeration import enumerate_forms
 from qsdp.pricing.pool import FormPool
 from qsdp.pricing.result import Leaf, PriceTree, SignArray
 from qsdp.pricing.scaling import Scaled, form_rounding
-from qsdp.pricing.shifts import bordered, first_shift, shift_bound, tighten
+from qsdp.pricing.shifts import bordered, root_shift, shift_bound, tighten
 
 __all__ = ["FormTree"]
 
@@ -131,19 +132,18 @@ class FormTree(TreeSearch):
         k = len(signs)
         inner = self._inner(k, sign)
         border, constant = self._outer(signs, sign)
-        guesses = [np.abs(inner).sum(axis=1) + 0.5 * np.abs(border)]
-        shifts = [np.concatenate([[0.5 * np.abs(border).sum()], guesses[0]])]
+        B = bordered(border, inner)
+        shifts = [np.abs(B).sum(axis=1)]
         if seed is not None:
             z = seed[self.order] * top**2
             z = np.maximum(z, 0.0) if self.levels > 2 else z
-            guesses.append(z[k:])
             # The fixed coordinate is the first entry; its diagonal is in the constant.
             shifts.append(np.concatenate([[z[0] / top**2 - constant if k else 0.0], z[k:]]))
-        start = first_shift(inner, guesses)
         if not self.stop():
-            positive = self.levels > 2
-            shifts.append(tighten(inner, border, start, self.pool.target - constant, root=True, positive=positive))
-        bounds = [shift_bound(bordered(border, inner), shift) for shift in shifts]
+            z = root_shift(maxcut_bound, B)
+            # Squares of more than two levels may be less than one, where no entry may be negative.
+            shifts.append(np.concatenate([z[:1], np.maximum(z[1:], 0.0)]) if self.levels > 2 else z)
+        bounds = [shift_bound(B, shift) for shift in shifts]
         best = int(np.argmin(bounds))
         bound = constant + bounds[best] + form_rounding(self.K, self.levels)
         return Node(signs, shifts[best], bound, sign)

@@ -11,6 +11,7 @@ With the first k signs of u fixed, F, and R the rest, :math:`u^T M v = x^T B x` 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +19,17 @@ import scipy.linalg
 from scipy.linalg.lapack import dposv, dpotrf, dpotri
 
 from qsdp._validation import FloatArray
+from qsdp.inner_problem import InnerBound
 
-__all__ = ["bordered", "first_shift", "leaf_matrix", "shift_bound", "tighten"]
+__all__ = ["bordered", "leaf_matrix", "root_shift", "shift_bound", "tighten"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
-#: Newton steps at a node, and at the root.
-_STEPS, _ROOT_STEPS = 8, 60
+#: Relative gap to which the semidefinite program of a root is solved.
+_ROOT_TOL = 1e-4
+
+#: Newton steps at a node.
+_STEPS = 8
 
 #: Smallest weight of the barrier, relative to the bound and a coordinate; its share of the bound is lost.
 _BARRIER = 1e-11
@@ -69,32 +74,21 @@ def shift_bound(B: FloatArray, z: FloatArray) -> float:
     return float(z.sum()) + (len(z) * missing + 2.0 * _EPS * len(z) * float(np.abs(z).sum()))
 
 
-def first_shift(K: FloatArray, guesses: list[FloatArray]) -> FloatArray:
-    """Return a positive z of small sum with ``Diag(z) > K``, from guesses of its ratios.
+def root_shift(bound: Callable[..., InnerBound], M: FloatArray) -> FloatArray:
+    """Return the z of `maxcut_bound` or `grothendieck_bound`, the best shift where no sign is fixed yet.
 
-    Parameters
-    ----------
-    K : ndarray of shape (p, p)
-    guesses : list of ndarray of shape (p,)
-        All ones and the absolute row sums of K are always tried.
+    Raises
+    ------
+    KeyboardInterrupt
+        Which the bound keeps to itself.
     """
-    rows: FloatArray = np.abs(K).sum(axis=1)
-    best, value = rows + 1e-9 * float(rows.max(initial=0.0)), np.inf
-    for guess in [np.ones(len(K)), rows, *guesses]:
-        if not np.all(np.isfinite(guess)) or guess.max() <= 0.0:
-            continue
-        z = np.maximum(guess, 0.0) + 1e-6 * float(guess.max())
-        root = np.sqrt(z)
-        top = float(scipy.linalg.eigvalsh(K / np.outer(root, root), check_finite=False)[-1])
-        z = z * max(top * (1.0 + 1e-6), 1e-12)
-        if float(z.sum()) < value:
-            best, value = z, float(z.sum())
-    return best
+    found = bound(M, tol=_ROOT_TOL)
+    if found.status == "interrupted":
+        raise KeyboardInterrupt
+    return found.z
 
 
-def tighten(
-    K: FloatArray, c: FloatArray, z: FloatArray, target: float, *, root: bool = False, positive: bool = False
-) -> FloatArray:
+def tighten(K: FloatArray, c: FloatArray, z: FloatArray, target: float, *, positive: bool = False) -> FloatArray:
     r"""Return a shift of `bordered` (c, K), of shape (1 + p,), improved from z by Newton steps.
 
     Minimises :math:`\sum_j z_j + \tfrac14 c^T (\mathrm{Diag}(z) - K)^{-1} c`, whose second part is the first entry
@@ -108,10 +102,14 @@ def tighten(
         With ``Diag(z) > K``.
     target : float
         Stop once the bound is below it, or will clearly not be.
-    root : bool, default=False
-        Whether to take many steps.
     positive : bool, default=False
         Whether z must stay positive.
+
+    Notes
+    -----
+    For nodes, which need a few steps from their parent's shift. Roots get theirs from `root_shift`: this barrier,
+    started at the edge of the cone, left 25 per cent above the best price where that leaves 11 (N = 33, the gradient of
+    a training problem), in three times the time. Whole proofs take a fifth fewer leaves and less time from N = 40 on.
     """
     p, q = len(K), len(c)
     state = _evaluate(K, c, z, positive)
@@ -119,8 +117,8 @@ def tighten(
         z = np.abs(z) * 1.01 + 1e-9 * max(float(np.abs(z).max()), float(np.abs(K).max()))
         state = _evaluate(K, c, z, positive)
     size = abs(state.value) + float(np.abs(K).max())
-    mu = (1e-2 if root else 1e-3) * size / p
-    for _ in range(_ROOT_STEPS if root else _STEPS):
+    mu = 1e-3 * size / p
+    for _ in range(_STEPS):
         gap = state.value - target
         if gap <= 0.0:
             break
@@ -141,7 +139,7 @@ def tighten(
         decrease = -float(gradient @ step)
         if info != 0 or not 0.0 < decrease < np.inf:
             break
-        if not root and gap > 2.0 * (decrease + p * mu) and decrease < 0.1 * gap:
+        if gap > 2.0 * (decrease + p * mu) and decrease < 0.1 * gap:
             break
         t, moved = 1.0, _evaluate(K, c, z + step, positive)
         limit = state.merit(mu)
@@ -156,9 +154,6 @@ def tighten(
             if mu <= least:
                 break
             mu *= 0.1
-    if state.border == 0.0 and np.all(z > 0.0) and float(z.min()) > 2e-6 * float(z.max()):
-        # Without a border the shift may shrink to the edge of the cone.
-        z = first_shift(K, [z])
     return np.concatenate([[state.border], z])
 
 
