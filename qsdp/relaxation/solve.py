@@ -67,7 +67,7 @@ def solve_relaxation(
         The first three are this package's own. "auto" takes the interior-point method where that is a matter of a
         second, else the one of the three that is expected to need the fewest operations: low rank for hundreds of
         columns and losses without kinks. Iterations of the other two are hard to foresee, so that each must promise to
-        save three quarters unless samples are many times the weights. Where the interior-point method runs out of
+        save all but a sixteenth unless samples are many times the weights. Where the interior-point method runs out of
         digits, "auto" tries operator splitting as well. The others go through CVXPY.
     tol : float, default=1e-6
         > 0. For this package's own solvers the relative certified gap, of every output, at which they stop. For

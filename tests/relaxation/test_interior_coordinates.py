@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import qsdp
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.interior import coordinates
 from qsdp.relaxation.interior.coordinates import (
@@ -13,6 +14,7 @@ from qsdp.relaxation.interior.coordinates import (
     MatrixCoordinates,
     SampleCoordinates,
 )
+from qsdp.relaxation.interior.cost import takes_factor
 
 MAPS = (
     QuadraticMap(np.random.default_rng(0).standard_normal((57, 5))),
@@ -54,3 +56,23 @@ def test_kernels_and_borders_are_those_of_the_definition(monkeypatch, data, bloc
         np.testing.assert_allclose(kernel[lower], expected[lower], rtol=0.0, atol=1e-12 * scale)
         border = np.einsum("ka,iab,kb->ik", W[0], rows, W[0]) - np.einsum("ka,iab,kb->ik", W[1], rows, W[1])
         np.testing.assert_allclose(system.border(W), border, rtol=0.0, atol=1e-12 * max(scale, np.abs(border).max()))
+
+
+def test_both_ways_of_a_squared_loss_have_the_same_optimum(monkeypatch):
+    rng = np.random.default_rng(5)
+    problem = qsdp.TrainingProblem(rng.standard_normal((80, 10)), rng.standard_normal(80), beta=1.0)
+    found = []
+    for factored in (True, False):
+        monkeypatch.setattr("qsdp.relaxation.interior.setting.takes_factor", lambda n, N, way=factored: way)
+        found.append(qsdp.solve_relaxation(problem, solver="interior", tol=1e-9))
+    assert all(relaxation.status == "optimal" for relaxation in found)
+    assert max(one.lower_bound for one in found) <= min(one.objective for one in found)
+    assert abs(found[0].objective - found[1].objective) <= 1e-8 * found[0].objective
+
+
+def test_a_factor_is_taken_where_it_saves():
+    assert not takes_factor(5000, 100), "fewer samples than entries"
+    assert not takes_factor(2000, 60), "hardly more: p = 1830"
+    assert takes_factor(4000, 60)
+    assert takes_factor(60_000, 31)
+    assert takes_factor(12_000, 150), "the samples' own system is too large"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg.lapack import dpotrs
 
 from qsdp._validation import FloatArray
 from qsdp.relaxation.interior.cone import LinAlgError
 from qsdp.relaxation.interior.coordinates import Coordinates
-from qsdp.relaxation.interior.system import SHIFTS, BorderedSystem, factored
+from qsdp.relaxation.interior.system import SHIFTS, BorderedSystem, factored, solved
 
 __all__ = ["CoupledNewton", "Newton", "SingleNewton"]
 
@@ -112,7 +111,7 @@ class CoupledNewton:
         n = self._coordinates.length
         sides = [system.rhs(*given) for system, *given in zip(self._systems, R, error, off, strict=True)]
         alone = [system.solve(side, float(e))[0] for system, side, e in zip(self._systems, sides, excess, strict=True)]
-        shift = dpotrs(self._total, -np.sum(alone, axis=0), lower=0)[0]
+        shift = solved(self._total, -np.sum(alone, axis=0))
         for side in sides:
             side[:n] += shift
         steps = [system.solve(side, float(e)) for system, side, e in zip(self._systems, sides, excess, strict=True)]

@@ -24,7 +24,7 @@ from scipy.linalg.lapack import dpotrs
 from qsdp._validation import FloatArray
 from qsdp.relaxation.evaluation import symmetric_basis
 from qsdp.relaxation.interior.coordinates import MatrixCoordinates, SampleCoordinates
-from qsdp.relaxation.interior.system import factored
+from qsdp.relaxation.interior.system import factored, solved
 
 __all__ = ["PrimalNewton"]
 
@@ -70,7 +70,7 @@ class PrimalNewton:
         self._answers = dpotrs(self._S, self._B.T, lower=0)[0]
         V = (squares * (4.0 * x * self._damping)) @ squares.T
         self._weights = factored(V + self._B @ self._answers)
-        self._ends = dpotrs(self._weights, np.ones(len(Q)), lower=0)[0]
+        self._ends = solved(self._weights, np.ones(len(Q)))
 
     def solve(
         self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
@@ -93,9 +93,9 @@ class PrimalNewton:
         Q, entries = self._Q, self._entries
         given = entries.forward(self._inverse @ (R[0, 0] - R[0, 1]) @ self._inverse.T)
         pull = Q.T @ self._samples.adjoint(self._curvature * error[0]) @ Q
-        tau = dpotrs(self._S, self._damping * given - entries.forward(pull), lower=0)[0]
+        tau = solved(self._S, self._damping * given - entries.forward(pull))
         side = self._B @ (tau - given) + (R[0, 0] + R[0, 1]).diagonal() + off[0]
-        dz = dpotrs(self._weights, side, lower=0)[0]
+        dz = solved(self._weights, side)
         dr = (float(dz.sum()) + float(excess[0])) / float(self._ends.sum())
         dz -= dr * self._ends
         tau -= self._answers @ dz

@@ -12,6 +12,7 @@ from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, symmetric_basis
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.interior.coordinates import FactorCoordinates, SampleCoordinates
+from qsdp.relaxation.interior.cost import takes_factor
 from qsdp.relaxation.interior.newton import CoupledNewton, Newton, SingleNewton
 from qsdp.relaxation.interior.primal import PrimalNewton
 from qsdp.relaxation.reductions import Reductions, gram_of
@@ -42,7 +43,7 @@ class Shared:
         assert isinstance(data, QuadraticMap)
         targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
         self._factor: FactorCoordinates | None = None
-        if instance.loss.name == "squared" and data.n_rows > data.size * (data.size + 1) // 2:
+        if instance.loss.name == "squared" and takes_factor(data.n_rows, data.size):
             gram, products = gram_of(data, targets, reductions)
             factors = symmetric_basis(data.size)[2]
             # The Gram matrix counts entries of the upper triangle; off-diagonal ones stand in two places.
