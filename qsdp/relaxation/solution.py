@@ -203,6 +203,10 @@ def finish(
     Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified)
     prediction = instance.predictions(Z)
     objective = instance.loss.value(prediction, instance.target) + instance.weight * float(rho.sum())
+    nothing = np.zeros_like(prediction)
+    if not objective <= (at_zero := instance.loss.value(nothing, instance.target)):
+        # Rounding misled a solver whose data are of sizes too far apart.
+        Z, V, rho, prediction, objective = np.zeros_like(Z), np.zeros_like(V), np.zeros_like(rho), nothing, at_zero
     dual = instance_bound(instance, [raw.nu], [raw.z], exhaustive=False) if certified else None
     if dual is None or relative(objective - dual.value, objective) > tol:
         minus_gradient = -instance.loss.gradient(prediction, instance.target)
