@@ -195,11 +195,15 @@ def draw_courses(axes: Sequence[Any], groups: Mapping[str, Sequence[Record]], st
 
     A training that ended before others keeps its accuracy and needs no more seconds.
     """
+    import matplotlib as mpl
+
+    colours = mpl.colormaps["tab20"].colors
     for label, group in groups.items():
+        colour = colours[len(axes[0].lines) % len(colours)]
         length = max(len(record.measured["curve"]) for record in group)
         tests = [[test for _, test in record.measured["curve"]] for record in group]
         accuracy = np.mean([test + test[-1:] * (length - len(test)) for test in tests], axis=0)
         cpu = [record.measured["cpu"] for record in group]
         seconds = np.cumsum(np.mean([each + [0.0] * (length - len(each)) for each in cpu], axis=0))
-        axes[0].plot(np.arange(1, length + 1), accuracy, style, ms=size, label=label)
-        axes[1].plot(seconds, accuracy, style, ms=size, label=label)
+        axes[0].plot(np.arange(1, length + 1), accuracy, style, ms=size, color=colour, label=label)
+        axes[1].plot(seconds, accuracy, style, ms=size, color=colour, label=label)

@@ -289,7 +289,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     """Draw test accuracy against epochs and seconds, as the paper's Figures 7 to 9."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(10.0, 4.0), sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(11.5, 4.0), sharey=True, layout="constrained")
     pairs = paired(records)
     draw_courses(axes, {f"BPLS, {name}": own for name, (own, _) in pairs.items()}, "*-", 6.0)
     others = pairs["sigmoid"][1] if "sigmoid" in pairs else []
@@ -297,8 +297,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     draw_courses(axes, {f"{key[0]} {key[1]:g}, batch {key[2]}": group for key, group in groups}, ".-", 3.0)
     axes[0].set(xscale="log", xlabel="epochs", ylabel="test accuracy", title="digits, 65-50-10")
     axes[1].set(xscale="log", xlabel="processor seconds of training", title="competitors: sigmoid hidden layer")
-    axes[1].legend(fontsize=7)
-    figure.tight_layout()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
     figure.savefig(path, dpi=120)
     plt.close(figure)
 

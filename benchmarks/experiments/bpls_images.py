@@ -314,7 +314,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     """Draw test accuracy against epochs and against seconds, as the paper's Figures 7, 8 and 9."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 2, figsize=(10.0, 7.6), sharey="row")
+    figure, axes = plt.subplots(2, 2, figsize=(12.0, 7.6), sharey="row", layout="constrained")
     for row, data in zip(axes, LOADERS, strict=True):
         here = [record for record in records if record.case["data"] == data]
         draw_courses(row, {f"BPLS, {name}": group for name, group in trainings(here).items()}, "*-", 6.0)
@@ -323,8 +323,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         draw_courses(row, {f"{key[0]} {key[1]:g}, batch {key[2]}": group for key, group in groups}, ".-", 3.0)
         row[0].set(xscale="log", xlabel="epochs", ylabel="test accuracy", title=data)
         row[1].set(xscale="log", xlabel="processor seconds of training", title=data)
-    axes[0, 1].legend(fontsize=6)
-    figure.tight_layout()
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
     figure.savefig(path, dpi=120)
     plt.close(figure)
 
