@@ -49,8 +49,8 @@ def sample_network(
     n_neurons : int, default=250
         m >= 1, and at least the number of outputs.
     random_state : int, Generator, RandomState or None, default=0
-        Seed; None draws a new one. Of two networks with the same seed the smaller one's neurons are the first of the larger one's
-        (for one output).
+        Seed; None draws a new one. Of two networks with the same seed (and one output) the smaller one's neurons are
+        the first of the larger one's.
     allotment : {"equal", "proportional"}, default="equal"
         How m is divided among outputs: equal shares, or in proportion to rho_k, which lowers the sampling
         noise where outputs differ. Every output gets one neuron at least; what is left after rounding down goes

@@ -17,6 +17,7 @@ MODULES = (
     "qsdp.relaxation",
     "qsdp.relaxation.backends",
     "qsdp.relaxation.instance",
+    "qsdp.inner_problem",
     "qsdp.pricing",
     "qsdp.datasets",
     "qsdp.plotting",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
-from qsdp._inner_form import Form, Matrix, is_sparse
 from qsdp._validation import FloatArray
+from qsdp.inner_problem.form import Form, Matrix, is_sparse
 
 __all__ = ["Certifier"]
 

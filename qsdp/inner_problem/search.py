@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._inner_ascent import Ascent
-from qsdp._inner_certificate import Certifier
-from qsdp._inner_form import Form
 from qsdp._progress import Line
 from qsdp._validation import FloatArray
+from qsdp.inner_problem.ascent import Ascent
+from qsdp.inner_problem.certificate import Certifier
+from qsdp.inner_problem.form import Form
 
 __all__ = ["Found", "search"]
 

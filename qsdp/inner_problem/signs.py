@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._inner_form import Matrix, is_sparse
 from qsdp._validation import FloatArray
+from qsdp.inner_problem.form import Matrix, is_sparse
 
 __all__ = ["Signs", "round_to_signs"]
 

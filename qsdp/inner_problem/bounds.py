@@ -17,9 +17,6 @@ import numpy as np
 import scipy.sparse
 
 from qsdp._html import inner_bound_html
-from qsdp._inner_form import Matrix, is_sparse, paired_form, read_matrix, rectangular_form, scaled, symmetric_form
-from qsdp._inner_search import Found, search
-from qsdp._inner_signs import Signs, round_to_signs
 from qsdp._progress import Line, shown_stages
 from qsdp._validation import (
     FloatArray,
@@ -30,6 +27,17 @@ from qsdp._validation import (
     check_real,
     read_only,
 )
+from qsdp.inner_problem.form import (
+    Matrix,
+    is_sparse,
+    paired_form,
+    read_matrix,
+    rectangular_form,
+    scaled,
+    symmetric_form,
+)
+from qsdp.inner_problem.search import Found, search
+from qsdp.inner_problem.signs import Signs, round_to_signs
 
 __all__ = ["InnerBound", "grothendieck_bound", "maxcut_bound"]
 

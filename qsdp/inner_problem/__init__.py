@@ -1,0 +1,8 @@
+"""The largest value of a form over signs, bounded by its semidefinite program."""
+
+from __future__ import annotations
+
+from qsdp.inner_problem.bounds import InnerBound, grothendieck_bound, maxcut_bound
+from qsdp.inner_problem.signs import Signs
+
+__all__ = ["InnerBound", "Signs", "grothendieck_bound", "maxcut_bound"]
