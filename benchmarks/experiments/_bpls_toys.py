@@ -155,6 +155,14 @@ def pair(measured: dict[str, Any]) -> str:
     return f"{measured['train']:.3f} / {measured['test']:.3f}"
 
 
+def printed_key(what: str) -> tuple[str, str]:
+    """Return source and statement of `printed_claim`."""
+    return (
+        "Specification of the least-squares baselines, A.12",
+        f"{what}: errors within {100 * TOLERANCE:g} % of the specification's.",
+    )
+
+
 def printed_claim(what: str, cells: Mapping[str, tuple[str, dict[str, Any]]]) -> Claim:
     """Compare errors with the specification's, printed as "training / test", a tenth up or down."""
     off = {}
@@ -163,8 +171,7 @@ def printed_claim(what: str, cells: Mapping[str, tuple[str, dict[str, Any]]]) ->
             off[f"{name}, {part}"] = measured.get(part, np.inf) / float(expected) - 1.0
     outside = [name for name, value in off.items() if abs(value) > TOLERANCE]
     return Claim(
-        "Specification of the least-squares baselines, A.12",
-        f"{what}: errors within {100 * TOLERANCE:g} % of the specification's.",
+        *printed_key(what),
         "reproduced" if not outside else "partly" if 2 * len(outside) <= len(off) else "not",
         f"{len(off) - len(outside)} of {len(off)}; largest difference {100 * max(map(abs, off.values())):.1f} %",
         "; ".join(f"{name} {100 * off[name]:+.0f} %" for name in outside),

@@ -27,6 +27,14 @@ def verdict_of(holds: Sequence[bool]) -> str:
     return "reproduced" if all(holds) else "partly" if any(holds) else "not"
 
 
+def match_key(source: str, where: str) -> tuple[str, str]:
+    """Return source and statement of `match_claim`."""
+    return (
+        f"{source}, Table I",
+        f"{where}: BPLS practically matches the best competitor in test (within {100 * BAND:g} points).",
+    )
+
+
 def match_claim(source: str, where: str, pairs: Pairs) -> Claim:
     """Compare every variant with the best competitor, the best epoch of each taken by the test data."""
     gaps, figures = {}, []
@@ -40,11 +48,18 @@ def match_claim(source: str, where: str, pairs: Pairs) -> Claim:
     holds = [gap <= BAND for gap in gaps.values()]
     behind = [f"{name} {100 * gap:.1f} points behind" for name, gap in gaps.items() if gap > BAND]
     return Claim(
-        f"{source}, Table I",
-        f"{where}: BPLS practically matches the best competitor in test (within {100 * BAND:g} points).",
+        *match_key(source, where),
         verdict_of(holds),
         "; ".join(figures),
         ", ".join(behind),
+    )
+
+
+def speed_key(source: str, where: str, batch: int) -> tuple[str, str]:
+    """Return source and statement of one of `speed_claims`."""
+    return (
+        f"{source}, Table II",
+        f"{where}: an epoch of BPLS is more than 1000 times faster than of its competitors (batch {batch}).",
     )
 
 
@@ -65,8 +80,7 @@ def speed_claims(source: str, where: str, pairs: Pairs) -> list[Claim]:
         verdict = "reproduced" if all(holds) else "partly" if max(ratios) >= 10.0 else "not"
         found.append(
             Claim(
-                f"{source}, Table II",
-                f"{where}: an epoch of BPLS is more than 1000 times faster than of its competitors (batch {batch}).",
+                *speed_key(source, where, batch),
                 verdict,
                 "; ".join(figures),
                 "" if verdict == "reproduced" else "the competitors' printed seconds are those of a slow program",
@@ -85,6 +99,11 @@ def interval(printed: str) -> tuple[float, float] | None:
     return ends[0], ends[-1]
 
 
+def printed_key(source: str, what: str, tolerance: float) -> tuple[str, str]:
+    """Return source and statement of `printed_claim`."""
+    return source, f"{what}: means within {tolerance:g} of the specification's."
+
+
 def printed_claim(source: str, what: str, cells: Mapping[str, tuple[str, float]], tolerance: float) -> Claim:
     """Compare means with the specification's, printed as in `interval`; cells are keyed by what they are."""
     off = {}
@@ -95,8 +114,7 @@ def printed_claim(source: str, what: str, cells: Mapping[str, tuple[str, float]]
     outside = {name: value for name, value in off.items() if value > tolerance}
     share = 1.0 - len(outside) / len(off)
     return Claim(
-        source,
-        f"{what}: means within {tolerance:g} of the specification's.",
+        *printed_key(source, what, tolerance),
         "reproduced" if not outside else "partly" if share >= 0.5 else "not",
         f"{len(off) - len(outside)} of {len(off)}; largest difference {max(off.values()):.3f}",
         "; ".join(f"{name} {cells[name][1]:.3f}, printed {cells[name][0]}" for name in outside),
