@@ -1,0 +1,89 @@
+"""Train by any system, quantize by the relaxation: a small run, and records that turn its verdicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qsdp.bench import Claim, Record, Results, run_experiment
+
+pytest.importorskip("torch")
+study = pytest.importorskip("benchmarks.experiments.train_then_quantize", reason="not in the installed package")
+
+
+def made(quantized: float, rounded: float, own: float) -> list[Record]:
+    """Return records of all cases: 0.9 as trained, with a split's own shift, and the others as given."""
+    records = []
+    for case in study.cases(False):
+        shift = 0.001 * case["split"]
+        test = own if case["system"] == "relaxation" else 0.9
+        measured: dict[str, Any] = {"test": test + shift, "fit_seconds": 1.0, "bits": 100}
+        if case["system"] not in study.BINARY:
+            del measured["bits"]
+            entry = {"seconds": 1.0, "bits": 100, "errors": [0.1], "relaxed_errors": [0.1]}
+            measured |= {name: {**entry, "test": quantized + shift} for name in study.VARIANTS}
+        if case["system"] in study.ROUNDED:
+            measured["rounded"] = {"test": rounded - 2.0 * shift, "bits": 100, "seconds": 0.0}
+        records.append(Record(case, measured, 0.0))
+    return records
+
+
+def verdicts(claims: list[Claim]) -> dict[str, str]:
+    return {claim.statement: claim.verdict for claim in claims}
+
+
+def test_verdicts_turn_with_the_records() -> None:
+    for kind, (sets, _, _) in study.KINDS.items():
+        pairs = len(sets) * study.SPLITS
+        good, bad = study.claims(made(0.89, 0.7, 0.95)), study.claims(made(0.85, 0.88, 0.7))
+        statements = [study.keeps(kind), study.from_labels(kind), *(study.beats(kind, name) for name in study.ROUNDED)]
+        for _, statement in statements:
+            assert verdicts(good)[statement] == "reproduced"
+            assert verdicts(bad)[statement] == "not"
+        assert all(f"{pairs} pairs" in claim.figures for claim in good if claim.statement.startswith(kind))
+
+
+def test_nothing_is_said_while_a_system_is_missing() -> None:
+    records = [record for record in made(0.89, 0.7, 0.95) if record.case["system"] != "RLS"]
+    found = verdicts(study.claims(records))
+    for kind in study.KINDS:
+        assert found[study.keeps(kind)[1]] == found[study.from_labels(kind)[1]] == "not measured"
+        assert found[study.beats(kind, "ReLU")[1]] == "reproduced"
+
+
+def test_tables_have_every_set_and_system() -> None:
+    tables = study.tables(made(0.89, 0.7, 0.95))
+    sets = [name for names, _, _ in study.KINDS.values() for name in names]
+    assert [table.title.split(": ")[1] for table in tables] == sets
+    for table, name in zip(tables, sets, strict=True):
+        systems = study.REGRESSORS if name in study.TARGETS else study.SYSTEMS
+        assert [row[0] for row in table.rows] == [*systems, study.LINEAR, *study.BINARY]
+        assert {len(row) for row in table.rows} == {len(table.headings)}
+
+
+@pytest.mark.parametrize("name", [*study.CLASSES, *study.TARGETS])
+def test_splits_are_standardised_by_training_rows(name: str) -> None:
+    X, X_test, y, y_test = study.split_of(name, 1)
+    assert abs(X.mean(axis=0)).max() < 1e-12
+    assert X.shape[1] == X_test.shape[1]
+    assert 0.24 < len(y_test) / (len(y) + len(y_test)) < 0.26
+    if name in study.TARGETS:
+        assert abs(y.mean()) < 1e-12
+        assert y.std() == pytest.approx(1.0)
+
+
+def test_quick_run(tmp_path: Path) -> None:
+    _, failures = run_experiment(study.EXPERIMENT, tmp_path / "found.json", quick=True, verbose=False)
+    assert failures == []
+    cases = study.cases(True)
+    records = Results.load(tmp_path / "found.json").of(cases)
+    assert len(records) == len(cases)
+    for record in records:
+        for name in study.VARIANTS:
+            assert record.measured[name]["test"] <= 1.0
+            assert max(record.measured[name]["errors"]) >= 0.0
+    assert {record.case["system"] for record in records if "rounded" in record.measured} == {"backpropagation"}
+    study.plot(records, tmp_path / "drawn.png")
+    assert (tmp_path / "drawn.png").stat().st_size > 1000
