@@ -234,6 +234,7 @@ def plot(rows, path):
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import FuncFormatter
 
     titles = {"n": "d = 30, beta = 1", "d": "n = 2000, beta = 1", "d, strong": "n = 2000, beta = 1 % of the largest"}
     figure, axes = plt.subplots(3, 3, figsize=(11, 8.6), sharex="col", sharey="row", layout="constrained")
@@ -247,15 +248,20 @@ def plot(rows, path):
             sizes, name = [row[series[0]] for row in own], "CVXPY + SCS" if solver == "scs" else solver
             style = {"marker": "o", "ms": 4, "color": colour, "label": name}
             seconds.loglog(sizes, [row["seconds"] for row in own], **style)
-            memory.loglog(sizes, [row["peak_mib"] for row in own], **style)
+            memory.semilogx(sizes, [row["peak_mib"] for row in own], **style)
             known = [row.get("share_of_peak") or np.nan for row in own]
             if not np.all(np.isnan(known)):
                 shares.semilogx(sizes, known, **style)
         seconds.set(title=title)
         shares.set_xlabel(series[0])
-        shares.set_ylim(bottom=0.0)
         for axis in axes[:, place]:
             axis.grid(alpha=0.3, which="both")
+    # Panels of a row share their scale: only now is it known.
+    for axis in axes[1:, 0]:
+        axis.set_ylim(bottom=0.0)
+    for axis in axes[2, 1:]:
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else ""))
     axes[0, 0].set_ylabel("seconds to a gap of 1e-4")
     axes[1, 0].set_ylabel("peak memory, MiB")
     axes[2, 0].set_ylabel("inner loop: share of a\nmatrix product's speed")
