@@ -47,7 +47,7 @@ def _problem(row):
 def targets(section, rows):
     """Return triples: what is asked for, what was measured, and whether that meets it (None: not decided)."""
     if section == "uci":
-        return _faster(rows, lambda row: 30.0)
+        return [*_faster(rows, lambda row: 30.0), *_together(rows, 30.0)]
     if section == "inner":
         return _faster(rows, lambda row: 30.0)
     if section == "planted":
@@ -77,6 +77,15 @@ def targets(section, rows):
     if section == "pixels":
         return [verdict for row in rows if row.get("class_gaps") for verdict in _pixels(row)]
     return []
+
+
+def _together(rows, factor):
+    """Compare the sums over all problems, where both solvers did all of them."""
+    ours, theirs = ([row for row in rows if row["solver"] == solver] for solver in ("auto", "scs"))
+    if not ours or len(ours) != len(theirs) or not all(row["reached"] for row in (*ours, *theirs)):
+        return []
+    ratio = sum(row["seconds"] for row in theirs) / sum(row["seconds"] for row in ours)
+    return [(f"all of them: {factor:g} times faster than SCS", f"{ratio:.1f}", ratio >= factor)]
 
 
 def _pixels(row):
