@@ -194,7 +194,7 @@ def finish(
     raw : RawSolution
         Candidates in the units of ``Instance.of(problem, regularization).normalised()``.
     stretch : bool, default=True
-        Whether the point may be rescaled, see `repair`.
+        Whether the point may be rescaled, see `repair`, and replaced by zero where that is better.
     certified : bool, default=False
         Whether a method of this package returned the candidates as those whose gap it had certified: the gap is
         recomputed all the same, further candidates are tried only where it is larger than `tol`.
@@ -204,7 +204,7 @@ def finish(
     prediction = instance.predictions(Z)
     objective = instance.loss.value(prediction, instance.target) + instance.weight * float(rho.sum())
     nothing = np.zeros_like(prediction)
-    if not objective <= (at_zero := instance.loss.value(nothing, instance.target)):
+    if stretch and not objective <= (at_zero := instance.loss.value(nothing, instance.target)):
         # Rounding misled a solver whose data are of sizes too far apart.
         Z, V, rho, prediction, objective = np.zeros_like(Z), np.zeros_like(V), np.zeros_like(rho), nothing, at_zero
     dual = instance_bound(instance, [raw.nu], [raw.z], exhaustive=False) if certified else None

@@ -85,7 +85,14 @@ def test_the_commands_of_readme(here: Path, tmp_path: Path) -> None:
     assert "exact" in answer
     assert "verified" in answer
     assert len((here / "predictions.csv").read_text().splitlines()) == 21
-    made = ["customers-5000-3levels.qsdp", "customers.qsdp", "optimal.cert", "optimal.qsdp", "predictions.csv"]
+    made = [
+        "customers-5000-3levels.qsdp",
+        "customers.qsdp",
+        "optimal.cert",
+        "optimal.qsdp",
+        "predictions.csv",
+        "qsdp-bench",
+    ]
     assert sorted(path.name for path in here.iterdir()) == sorted([*made, "customers.csv", "new.csv"])
 
     content = bytearray((here / "optimal.cert").read_bytes())
