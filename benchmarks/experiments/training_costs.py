@@ -11,8 +11,6 @@ one for ReLU and quadratic neurons.
 from __future__ import annotations
 
 import itertools
-import multiprocessing
-import resource
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 from benchmarks.experiments._common import PAPER, grouped, values, with_unmeasured
+from benchmarks.experiments._process import begin_peak, in_own_process, peak
 from qsdp.bench import Claim, Experiment, Record, Table
 
 #: n, d, m: the paper's ionosphere at both sizes, then tenfold n, d.
@@ -61,30 +60,17 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Measure in another process, whose largest size nothing else has raised."""
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=measure, args=(case, sender))
-    child.start()
-    sender.close()
-    try:
-        found: dict[str, Any] = receiver.recv()
-    except EOFError:
-        raise RuntimeError(f"the process of {case} ended without an answer") from None
-    finally:
-        child.join()
-    return found
+    return in_own_process(measure, case)
 
 
-def measure(case: dict[str, Any], sender: Any) -> None:
-    """Send seconds and memory of a training."""
+def measure(case: dict[str, Any]) -> dict[str, Any]:
+    """Return seconds and memory of a training, or of the relaxation."""
     import torch
 
     torch.set_num_threads(1)
     n, d, m = case["size"]
     with threadpool_limits(limits=1):
-        sender.send(
-            relaxation_costs(n, d) if case["system"] == "relaxation" else training_costs(case["system"], n, d, m)
-        )
+        return relaxation_costs(n, d) if case["system"] == "relaxation" else training_costs(case["system"], n, d, m)
 
 
 def training_costs(system: str, n: int, d: int, m: int) -> dict[str, Any]:
@@ -95,14 +81,14 @@ def training_costs(system: str, n: int, d: int, m: int) -> dict[str, Any]:
     y = targets_of(system, data.y)
     clock: list[float] = []
     model = model_of(system, m, EPOCHS, lambda history: clock.append(time.process_time()))
-    before = largest_size()
+    before = begin_peak()
     start = time.process_time()
     model.fit(data.X, y)
     whole = time.process_time() - start
     return {
         "epoch_seconds": float(np.median(np.diff([start, *clock]))),
         "whole_seconds": whole,
-        "memory": largest_size() - before,
+        "memory": (peak() - before) / 2**20,
         "weights": weights_of(model),
         "operations": 6.0 * factors_of(system) * n * m * (d + 1) if system in GRADIENTS else None,
     }
@@ -114,12 +100,12 @@ def relaxation_costs(n: int, d: int) -> dict[str, Any]:
     qsdp.solve_relaxation(qsdp.TrainingProblem(small.X, small.y, beta=1.0))
     data = qsdp.datasets.make_planted(n, d, n_neurons=10, random_state=0)
     problem = qsdp.TrainingProblem(data.X, data.y, beta=1.0)
-    before, start = largest_size(), time.process_time()
+    before, start = begin_peak(), time.process_time()
     relaxation = qsdp.solve_relaxation(problem, tol=1e-4)
     return {
         "epoch_seconds": None,
         "whole_seconds": time.process_time() - start,
-        "memory": largest_size() - before,
+        "memory": (peak() - before) / 2**20,
         "weights": 2 * d * (d + 1) // 2,
         "operations": None,
         "gap": relaxation.relative_gap,
@@ -182,11 +168,6 @@ def weights_of(model: Any) -> int:
     if hasattr(network, "parameters"):
         return sum(parameter.numel() for parameter in network.parameters())
     return int(network.U.size + network.V.size + network.alpha.size)
-
-
-def largest_size() -> float:
-    """Return the largest resident size of this process so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
@@ -274,6 +255,7 @@ def _order_claims(records: Sequence[Record]) -> list[Claim]:
 EXPERIMENT = Experiment(
     name="training_costs",
     title="Time and memory of an epoch, every system",
+    version=2,
     source=f"{PAPER}, sections 5.2 and 6; specifications of the baselines",
     cases=cases,
     run=run,
