@@ -169,7 +169,7 @@ def _summary(records: Sequence[Record]) -> Table:
                 _spread(found),
                 f"[{found.min():.2f}, {found.max():.2f}]",
                 f"{100.0 * np.mean([record.measured['validation_error'] for record in group]):.2f}",
-                max(set(values), key=values.count) if values else "-",
+                max(sorted(set(values)), key=values.count) if values else "-",
                 str(len(group)),
             ]
         )
