@@ -1,8 +1,8 @@
 """The experiments of this folder: `python -m benchmarks list | run NAME | show NAME | page`, from the repository root.
 
-Each is a file of `benchmarks/experiments/`; what it measured is in `benchmarks/results/NAME.json`, from which tables,
-pictures and `benchmarks/RESULTS.md` are made, never by hand. `run` goes on where an earlier run was stopped. What an
-older version of an experiment has measured counts as not measured.
+Each is a file in a room of `benchmarks/experiments/`; what it measured is in `benchmarks/results/NAME.json`, from which
+tables, pictures and `benchmarks/RESULTS.md` are made, never by hand. `run` goes on where an earlier run was stopped.
+What an older version of an experiment has measured counts as not measured.
 """
 
 from __future__ import annotations
@@ -28,16 +28,22 @@ Names = Annotated[list[str], typer.Argument(help="Experiments, or 'all'.")]
 Out = Annotated[Path | None, typer.Option(help="Folder of results.")]
 
 
-def names() -> list[str]:
-    """Return the experiments, sorted."""
-    return sorted(path.stem for path in (HERE / "experiments").glob("*.py") if not path.stem.startswith("_"))
+def modules() -> dict[str, str]:
+    """Return the modules of the experiments by name, sorted; the name is that of the file, whatever its room."""
+    folder = HERE / "experiments"
+    files = sorted((path for path in folder.rglob("*.py") if not path.stem.startswith("_")), key=lambda path: path.stem)
+    found = {path.stem: ".".join(path.relative_to(folder).with_suffix("").parts) for path in files}
+    if len(found) < len(files):
+        raise typer.BadParameter("two experiments have the same name: " + ", ".join(map(str, files)))
+    return {name: f"benchmarks.experiments.{module}" for name, module in found.items()}
 
 
 def experiment_of(name: str) -> Experiment:
     """Return an experiment by name."""
-    if name not in names():
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(names())}")
-    experiment: Experiment = importlib.import_module(f"benchmarks.experiments.{name}").EXPERIMENT
+    known = modules()
+    if name not in known:
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(known)}")
+    experiment: Experiment = importlib.import_module(known[name]).EXPERIMENT
     if experiment.name != name:
         raise typer.BadParameter(f"the experiment in {name}.py is named {experiment.name!r}")
     return experiment
@@ -45,7 +51,7 @@ def experiment_of(name: str) -> Experiment:
 
 def chosen(wanted: list[str]) -> list[Experiment]:
     """Return experiments by name; all of them for 'all'."""
-    return [experiment_of(name) for name in (names() if wanted == ["all"] else wanted)]
+    return [experiment_of(name) for name in (list(modules()) if wanted == ["all"] else wanted)]
 
 
 def stored(folder: Path) -> list[tuple[Experiment, Results, Path]]:
@@ -110,7 +116,7 @@ def page(out: Out = None) -> None:
         draw(experiment, results, path)
     target = folder.parent / "RESULTS.md"
     target.write_text(page_text(folder), encoding="utf-8")
-    console.print(f"{target}: {len(names())} experiments", highlight=False)
+    console.print(f"{target}: {len(modules())} experiments", highlight=False)
 
 
 def page_text(folder: Path) -> str:

@@ -17,7 +17,7 @@ main = pytest.importorskip("benchmarks.__main__", reason="not in the installed p
 ROOTS = '''
 """Square roots."""
 
-from benchmarks.experiments.{name} import __name__ as here
+from benchmarks.experiments.{room}.{name} import __name__ as here
 from qsdp.bench import Claim, Experiment, Table
 
 
@@ -61,16 +61,18 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
     import benchmarks.experiments
 
     folder = tmp_path / "experiments"
-    folder.mkdir()
     monkeypatch.setattr(main, "HERE", tmp_path)
     monkeypatch.setattr(benchmarks.experiments, "__path__", [str(folder)])
 
-    def written(name: str = "heron", version: int = 1, stops_at: int = 0, fails_at: int = 0) -> None:
-        path = folder / f"{name}.py"
-        path.write_text(ROOTS.format(name=name, version=version, stops_at=stops_at, fails_at=fails_at))
+    def written(
+        name: str = "heron", version: int = 1, stops_at: int = 0, fails_at: int = 0, room: str = "greek"
+    ) -> None:
+        path = folder / room / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(ROOTS.format(name=name, room=room, version=version, stops_at=stops_at, fails_at=fails_at))
         # Files that are as old and as large as those they replace are not read again.
         os.utime(path, (path.stat().st_atime, path.stat().st_mtime + len(sys.modules)))
-        monkeypatch.delitem(sys.modules, f"benchmarks.experiments.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"benchmarks.experiments.{room}.{name}", raising=False)
 
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     return written

@@ -10,7 +10,7 @@ import pytest
 
 from qsdp.bench import Record
 
-theory = pytest.importorskip("benchmarks.experiments.theory", reason="not in the installed package")
+theory = pytest.importorskip("benchmarks.experiments.paper.theory", reason="not in the installed package")
 
 
 def measured(experiment: Any, *kinds: str) -> list[Record]:
@@ -118,7 +118,7 @@ def test_small_cases_of_theorem_3_and_of_one_solve() -> None:
 
 def test_splines_and_dimensions() -> None:
     pytest.importorskip("torch")
-    from benchmarks.experiments import relinear_theory
+    from benchmarks.experiments.quadratic import relinear_theory
 
     experiment = relinear_theory.EXPERIMENT
     records = measured(experiment, "spline", "constant", "dimension")

@@ -27,7 +27,8 @@ MADE = {
 
 
 def experiment(name: str) -> Any:
-    return importlib.import_module(f"benchmarks.experiments.{name}").EXPERIMENT
+    room = "paper" if name.startswith("fig") else "comparisons"
+    return importlib.import_module(f"benchmarks.experiments.{room}.{name}").EXPERIMENT
 
 
 # -- the rule --------------------------------------------------------------------------------------------
@@ -214,7 +215,7 @@ def test_tables_and_pictures_name_every_network(tmp_path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    report = importlib.import_module("benchmarks.experiments._accuracy_time_report")
+    report = importlib.import_module("benchmarks.experiments.paper._accuracy_time_report")
     records = records_of("fig5", noisy)
     (table,) = experiment("fig5").tables(records)
     assert {row[0] for row in table.rows} == set(report.STYLES)
@@ -302,7 +303,7 @@ def test_figure_4_runs_the_printed_program_in_its_quick_form() -> None:
 
 
 def quantization(value: Callable[[str, int], float], splits: int = 10) -> list[Record]:
-    module = importlib.import_module("benchmarks.experiments.backprop_quantization")
+    module = importlib.import_module("benchmarks.experiments.comparisons.backprop_quantization")
     names = {name for question in module.QUESTIONS for name in question[2:]}
     records = []
     for case in module.EXPERIMENT.cases(False):

@@ -10,7 +10,9 @@ import pytest
 from qsdp.bench import Claim, Record, Results, run_experiment
 
 pytest.importorskip("torch")
-study = pytest.importorskip("benchmarks.experiments.train_then_quantize", reason="not in the installed package")
+study = pytest.importorskip(
+    "benchmarks.experiments.comparisons.train_then_quantize", reason="not in the installed package"
+)
 
 
 def made(quantized: float, rounded: float, own: float) -> list[Record]:

@@ -81,8 +81,8 @@ def test_unknown_parts_are_refused(arguments: dict[str, Any], message: str) -> N
 
 
 def test_the_experiment_of_the_benchmarks_is_this_one() -> None:
-    pytest.importorskip("benchmarks.experiments.uci", reason="not in the installed package")
-    from benchmarks.experiments.uci import EXPERIMENT as KEPT
+    pytest.importorskip("benchmarks.experiments.comparisons.uci", reason="not in the installed package")
+    from benchmarks.experiments.comparisons.uci import EXPERIMENT as KEPT
 
     assert KEPT is EXPERIMENT
     assert KEPT.name == "uci"

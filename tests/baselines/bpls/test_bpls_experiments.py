@@ -15,12 +15,14 @@ from qsdp.datasets import load_mnist
 from qsdp.exceptions import DatasetError
 
 pytest.importorskip("torch")
-verdicts = pytest.importorskip("benchmarks.experiments._bpls_verdicts", reason="not in the installed package")
+verdicts = pytest.importorskip(
+    "benchmarks.experiments.least_squares._bpls_verdicts", reason="not in the installed package"
+)
 NAMES = ("bpls_bundled", "bpls_digits", "bpls_images", "bpls_linear_toy", "bpls_nonlinear_toy")
 
 
 def experiment(name: str) -> Any:
-    return importlib.import_module(f"benchmarks.experiments.{name}").EXPERIMENT
+    return importlib.import_module(f"benchmarks.experiments.least_squares.{name}").EXPERIMENT
 
 
 def quick(name: str, folder: Path) -> list[Record]:
@@ -69,7 +71,7 @@ def test_quick_run(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("uci_available")
 def test_quick_run_of_images(tmp_path: Path) -> None:
-    images = importlib.import_module("benchmarks.experiments.bpls_images")
+    images = importlib.import_module("benchmarks.experiments.least_squares.bpls_images")
     try:
         load_mnist("test")
     except DatasetError:
@@ -113,7 +115,7 @@ def test_every_pass_is_in_every_list(tmp_path: Path) -> None:
 
 def digits_records(shift: float) -> list[Record]:
     """Return the records of a run in which every mean is the specification's, plus a shift."""
-    module = importlib.import_module("benchmarks.experiments.bpls_digits")
+    module = importlib.import_module("benchmarks.experiments.least_squares.bpls_digits")
     records = []
     for case in module.cases(False):
         if case["part"] == "rows":
@@ -132,7 +134,7 @@ def claim_on(source: str, claims: list[Claim]) -> Claim:
 
 
 def test_the_specifications_rows_are_judged() -> None:
-    module = importlib.import_module("benchmarks.experiments.bpls_digits")
+    module = importlib.import_module("benchmarks.experiments.least_squares.bpls_digits")
     same = claim_on(module.SPECIFICATION, module.claims(digits_records(0.0)))
     assert (same.verdict, same.figures) == ("reproduced", "42 of 42; largest difference 0.000")
     other = claim_on(module.SPECIFICATION, module.claims(digits_records(-0.05)))
@@ -177,7 +179,7 @@ def test_match_and_speed_are_of_every_variant() -> None:
 
 
 def test_the_choice_by_validation_is_checked() -> None:
-    images = importlib.import_module("benchmarks.experiments.bpls_images")
+    images = importlib.import_module("benchmarks.experiments.least_squares.bpls_images")
 
     def grid(best: dict[str, float]) -> list[Claim]:
         cases = [case for case in images.cases(False) if case["part"] == "validation" and case["data"] == "mnist"]
@@ -191,7 +193,7 @@ def test_the_choice_by_validation_is_checked() -> None:
 
 
 def test_order_of_a_pass() -> None:
-    costs = importlib.import_module("benchmarks.experiments.training_costs")
+    costs = importlib.import_module("benchmarks.experiments.comparisons.training_costs")
 
     def records(power: float) -> list[Record]:
         return [

@@ -11,14 +11,16 @@ import pytest
 
 from qsdp.bench import Record
 
-table4 = pytest.importorskip("benchmarks.experiments._quadratic_table4", reason="not in the installed package")
+table4 = pytest.importorskip(
+    "benchmarks.experiments.quadratic._quadratic_table4", reason="not in the installed package"
+)
 TABLE, HEADS = table4.TABLE_4, table4.HEADS
 NAMES = ("digits_quadratic_heads", "mnist_quadratic_heads", "nonlinear_cluster", "quadratic_costs", "xor")
 SETTINGS = list(dict.fromkeys(key[:3] for key in TABLE))
 
 
 def experiment(name: str) -> Any:
-    return importlib.import_module(f"benchmarks.experiments.{name}").EXPERIMENT
+    return importlib.import_module(f"benchmarks.experiments.quadratic.{name}").EXPERIMENT
 
 
 def test_table_4_is_consistent() -> None:
@@ -125,7 +127,7 @@ def test_costs_of_networks_of_quadratic_layers_only() -> None:
 
 def test_clusters_beside_the_independent_program() -> None:
     clusters = experiment("nonlinear_cluster")
-    module = importlib.import_module("benchmarks.experiments.nonlinear_cluster")
+    module = importlib.import_module("benchmarks.experiments.quadratic.nonlinear_cluster")
     columns = dict(zip(module.READOUTS, zip(*module.INDEPENDENT.values(), strict=True), strict=True))
     records = []
     for case in clusters.cases(False):

@@ -17,7 +17,7 @@ NAMES = ("relinear_digits", "relinear_instability", "resnet_sizes", "runge")
 
 
 def module(name: str) -> Any:
-    return importlib.import_module(f"benchmarks.experiments.{name}")
+    return importlib.import_module(f"benchmarks.experiments.quadratic.{name}")
 
 
 def measured(name: str, cases: list[dict[str, Any]]) -> list[Record]:

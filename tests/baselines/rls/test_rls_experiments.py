@@ -11,12 +11,12 @@ import pytest
 
 from qsdp.bench import Record, Results, run_experiment
 
-_rls = pytest.importorskip("benchmarks.experiments._rls", reason="not in the installed package")
+_rls = pytest.importorskip("benchmarks.experiments.least_squares._rls", reason="not in the installed package")
 NAMES = ("rls_bundled", "rls_cnn", "rls_costs", "rls_digits", "rls_digits_sweeps", "rls_mnist", "rls_sequences")
 
 
 def experiment(name):
-    return importlib.import_module(f"benchmarks.experiments.{name}").EXPERIMENT
+    return importlib.import_module(f"benchmarks.experiments.least_squares.{name}").EXPERIMENT
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -180,7 +180,7 @@ def test_b16_row_9_comparison_harness():
 
 def test_b16_row_10_sweeps_of_the_figures_are_an_experiment(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[3])
-    from benchmarks.experiments.rls_digits_sweeps import EXPERIMENT
+    from benchmarks.experiments.least_squares.rls_digits_sweeps import EXPERIMENT
 
     grids = {(case["sweep"], case["value"]) for case in EXPERIMENT.cases(False)}
     for sweep in ("ratio", "learning rate"):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import _rls
+from benchmarks.experiments.least_squares import _rls
 from qsdp.bench import Claim, Experiment, Record, Table
 
 #: Cell, label: method, loss, options, epochs, and the specification's test scores at 5, 10, 20, 40.

@@ -18,7 +18,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 
-from benchmarks.experiments import _rls
+from benchmarks.experiments.least_squares import _rls
 from qsdp.bench import Claim, Experiment, Record, Table
 
 LOADERS = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "diabetes": load_diabetes}

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._bpls_toys import (
+from benchmarks.experiments._common import with_unmeasured
+from benchmarks.experiments.least_squares._bpls_toys import (
     COMPETITORS,
     TEST,
     TRAIN,
@@ -27,7 +28,6 @@ from benchmarks.experiments._bpls_toys import (
     printed_claim,
     printed_key,
 )
-from benchmarks.experiments._common import with_unmeasured
 from qsdp.baselines.bpls import BPLSRegressor
 from qsdp.bench import Claim, Experiment, Record, Table
 

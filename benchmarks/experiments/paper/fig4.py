@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments import _accuracy_time as timed
-from benchmarks.experiments import _accuracy_time_report as report
 from benchmarks.experiments._common import (
     PAPER,
     accuracy,
@@ -32,6 +30,8 @@ from benchmarks.experiments._common import (
     values,
     with_constant,
 )
+from benchmarks.experiments.paper import _accuracy_time as timed
+from benchmarks.experiments.paper import _accuracy_time_report as report
 from qsdp.bench import Claim, Experiment, Record, Table
 
 SIZES = (10, 30, 100, 300, 1000, 3000, 10_000)

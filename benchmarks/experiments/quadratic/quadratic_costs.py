@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments._common import with_unmeasured
-from benchmarks.experiments._quadratic_table4 import HEADS, NAMES
+from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES
 from qsdp.baselines.quadratic import (
     LOSSES,
     Descent,

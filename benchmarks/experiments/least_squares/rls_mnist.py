@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import _rls
+from benchmarks.experiments.least_squares import _rls
 from qsdp.bench import Claim, Experiment, Record, Table
 
 #: Label: method, loss and options.

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import _rls
+from benchmarks.experiments.least_squares import _rls
 from qsdp.bench import Claim, Experiment, Record, Table
 
 #: Label: method, loss, width, options, and the specification's test scores at 1, 5, 20, 100, best, training score at

@@ -16,7 +16,7 @@ import numpy as np
 
 import qsdp
 from benchmarks.experiments._common import with_unmeasured
-from benchmarks.experiments._quadratic_table4 import HEADS, NAMES, TABLE_4
+from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES, TABLE_4
 from qsdp.baselines.quadratic import MultiStart, QuadraticNetworkClassifier, StartStatistics
 from qsdp.bench import Claim, Experiment, Record, Table
 

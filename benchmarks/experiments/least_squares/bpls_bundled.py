@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._bpls_classifiers import bundled, least_squares
 from benchmarks.experiments._common import grouped, spread, with_unmeasured
+from benchmarks.experiments.least_squares._bpls_classifiers import bundled, least_squares
 from qsdp.bench import Claim, Experiment, Record, Table
 
 SOURCE = "Specification of the least-squares baselines, A.12"

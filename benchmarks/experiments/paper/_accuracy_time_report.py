@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._accuracy_time import CONVEX, cases_of, run
 from benchmarks.experiments._common import PAPER, medians, paired_claim, percent
+from benchmarks.experiments.paper._accuracy_time import CONVEX, cases_of, run
 from qsdp.bench import Claim, Experiment, Record, Table
 
 #: Of each network, in the order of legends.

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from benchmarks.experiments._bpls_classifiers import per_epoch
 from benchmarks.experiments._common import grouped
+from benchmarks.experiments.least_squares._bpls_classifiers import per_epoch
 from qsdp.bench import Claim, Record
 
 #: Accuracies that differ by less are taken for equal.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.experiments._accuracy_time_report import by_split, experiment, shares
 from benchmarks.experiments._common import paired_claim
+from benchmarks.experiments.paper._accuracy_time_report import by_split, experiment, shares
 from qsdp.bench import Claim, Record
 
 SIZES = (500, 2500)

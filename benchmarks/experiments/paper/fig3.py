@@ -3,6 +3,6 @@
 Backpropagation's beta is 1e-6 in the paper.
 """
 
-from benchmarks.experiments._accuracy_time_report import experiment
+from benchmarks.experiments.paper._accuracy_time_report import experiment
 
 EXPERIMENT = experiment(3, "ionosphere", (2500,), epochs=60, decays=(100.0, 10.0, 1e-6))

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._bpls_classifiers import (
+from benchmarks.experiments._common import grouped, with_unmeasured
+from benchmarks.experiments.least_squares._bpls_classifiers import (
     Split,
     both,
     draw_courses,
@@ -28,7 +29,7 @@ from benchmarks.experiments._bpls_classifiers import (
     peak_memory,
     per_epoch,
 )
-from benchmarks.experiments._bpls_verdicts import (
+from benchmarks.experiments.least_squares._bpls_verdicts import (
     BAND,
     Pairs,
     match_claim,
@@ -38,7 +39,6 @@ from benchmarks.experiments._bpls_verdicts import (
     speed_key,
     verdict_of,
 )
-from benchmarks.experiments._common import grouped, with_unmeasured
 from qsdp.bench import Claim, Experiment, Record, Table
 from qsdp.datasets import load_fashion_mnist, load_mnist
 

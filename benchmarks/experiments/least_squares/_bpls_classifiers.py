@@ -12,8 +12,8 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
-from benchmarks.experiments._bpls_toys import optimizer_of
 from benchmarks.experiments._common import spread
+from benchmarks.experiments.least_squares._bpls_toys import optimizer_of
 from qsdp.baselines import History
 from qsdp.baselines.bpls import BPLSClassifier
 from qsdp.baselines.bpls._network import Network, random_weights

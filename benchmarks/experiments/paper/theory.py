@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments._common import medians, not_measured
-from benchmarks.experiments._theory_checks import ACTIVATIONS, CHECKS, KRIVINE, bernstein
+from benchmarks.experiments.paper._theory_checks import ACTIVATIONS, CHECKS, KRIVINE, bernstein
 from qsdp.bench import Claim, Experiment, Record, Table
 
 PAPER = "Bartan, Pilanci"

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._bpls_classifiers import (
+from benchmarks.experiments._common import grouped, with_unmeasured
+from benchmarks.experiments.least_squares._bpls_classifiers import (
     accuracies,
     both,
     digits,
@@ -24,7 +25,7 @@ from benchmarks.experiments._bpls_classifiers import (
     mean_epochs,
     per_epoch,
 )
-from benchmarks.experiments._bpls_verdicts import (
+from benchmarks.experiments.least_squares._bpls_verdicts import (
     Pairs,
     match_claim,
     match_key,
@@ -33,7 +34,6 @@ from benchmarks.experiments._bpls_verdicts import (
     speed_claims,
     speed_key,
 )
-from benchmarks.experiments._common import grouped, with_unmeasured
 from qsdp.baselines.bpls import BPLSClassifier
 from qsdp.bench import Claim, Experiment, Record, Table
 

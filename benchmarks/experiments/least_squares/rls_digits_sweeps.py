@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments import _rls
+from benchmarks.experiments.least_squares import _rls
 from qsdp.bench import Claim, Experiment, Record, Table
 
 #: Sweep: values, and for each the specification's test accuracy at 100 epochs (None where it has none).

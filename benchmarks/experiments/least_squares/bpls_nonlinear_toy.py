@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._bpls_toys import (
+from benchmarks.experiments._common import with_unmeasured
+from benchmarks.experiments.least_squares._bpls_toys import (
     COMPETITORS,
     draw,
     gradient_runs,
@@ -22,7 +23,6 @@ from benchmarks.experiments._bpls_toys import (
     printed_claim,
     printed_key,
 )
-from benchmarks.experiments._common import with_unmeasured
 from qsdp.bench import Claim, Experiment, Record, Table
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"

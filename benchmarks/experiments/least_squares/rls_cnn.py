@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import _rls
+from benchmarks.experiments.least_squares import _rls
 from qsdp.bench import Claim, Experiment, Record, Table
 
 #: Label: method, loss, options, and the specification's test scores at 3, 10, 30, best, training loss at 30.

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import _rls
 from benchmarks.experiments._process import begin_peak, in_own_process, peak
+from benchmarks.experiments.least_squares import _rls
 from qsdp.baselines.rls import LayerCost, convolutional_cost, dense_cost, recurrent_cost
 from qsdp.bench import Claim, Experiment, Record, Table
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments._common import grouped
-from benchmarks.experiments._relinear_digits_claims import BETAS, RATES, chosen, claims, errors, unstable
+from benchmarks.experiments.quadratic._relinear_digits_claims import BETAS, RATES, chosen, claims, errors, unstable
 from qsdp.baselines.quadratic import split_digits
 from qsdp.bench import Experiment, Record, Table
 

@@ -1,0 +1,1 @@
+"""The package and the baselines beside one another."""

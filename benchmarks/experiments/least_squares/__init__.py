@@ -1,0 +1,1 @@
+"""Tables and figures on training by least squares."""

@@ -1,0 +1,1 @@
+"""Tables and figures on networks of quadratic neurons."""
