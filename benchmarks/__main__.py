@@ -34,7 +34,8 @@ def modules() -> dict[str, str]:
     files = sorted((path for path in folder.rglob("*.py") if not path.stem.startswith("_")), key=lambda path: path.stem)
     found = {path.stem: ".".join(path.relative_to(folder).with_suffix("").parts) for path in files}
     if len(found) < len(files):
-        raise typer.BadParameter("two experiments have the same name: " + ", ".join(map(str, files)))
+        twice = sorted({path.stem for path in files if [other.stem for other in files].count(path.stem) > 1})
+        raise typer.BadParameter(f"two experiments have the same name: {', '.join(twice)}")
     return {name: f"benchmarks.experiments.{module}" for name, module in found.items()}
 
 

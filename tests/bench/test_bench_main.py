@@ -188,6 +188,14 @@ def test_unknown_experiments_and_back_ends_are_refused(write: Callable[..., None
     assert not (tmp_path / "results").exists()
 
 
+def test_one_name_in_two_rooms_is_refused(write: Callable[..., None]) -> None:
+    write()
+    write(room="roman")
+    code, output = call("list")
+    assert code == 2
+    assert "two experiments have the same name: heron" in output
+
+
 def test_the_page_of_results_is_what_the_files_say() -> None:
     """`python -m benchmarks page` was run after the last measurement, and after the last change of what is said."""
     page = main.HERE / "RESULTS.md"

@@ -363,7 +363,7 @@ def test_b2_the_square_activation_has_regular_training_only() -> None:
             small(Regressor, **{**options, **change}).fit(X, TARGET)
 
 
-# -- B-11: Runge's function, in small; the experiment is benchmarks/experiments/quadratic/runge.py ------------------------
+# -- B-11: Runge's function, in small; the experiment is benchmarks/experiments/quadratic/runge.py --------------
 
 
 def test_b11_four_ways_to_train_on_runges_function() -> None:
