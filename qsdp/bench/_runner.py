@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from joblib import delayed
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from qsdp._progress import shown_stages
 from qsdp._validation import check_jobs, warn
 from qsdp.bench._backends import check_backend, in_parallel
 from qsdp.bench._experiment import Case, Experiment, Record
@@ -105,12 +104,11 @@ def _measured(
     experiment: Experiment, cases: list[Case], n_jobs: int | None, backend: str | None, verbose: bool
 ) -> Iterator[Answer]:
     """Yield case, measurement or error, and seconds, as they are finished."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not verbose) as bar:
-        task = bar.add_task(experiment.name, total=len(cases))
-        for answer in in_parallel([delayed(_measure)(experiment.run, case) for case in cases], n_jobs, backend):
-            bar.advance(task)
+    with shown_stages(verbose and bool(cases)) as stages, stages.stage(experiment.name) as line:
+        line.count(0, len(cases))
+        calls = [delayed(_measure)(experiment.run, case) for case in cases]
+        for done, answer in enumerate(in_parallel(calls, n_jobs, backend), 1):
+            line.count(done, len(cases), f"{done} of {len(cases)}")
             yield answer
 
 

@@ -281,3 +281,14 @@ def test_claims_and_tables_are_checked() -> None:
         Claim("a", "b", "not", "c")
     with pytest.raises(InvalidInputError, match="must have 2 entries"):
         Table("t", ["a", "b"], [["1"]])
+
+
+def test_progress_is_counted_on_the_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "squares.json"
+    results, _ = run_experiment(experiment(), path, verbose=True)
+    number = len(results.records)
+    out, shown = capsys.readouterr()
+    assert not out
+    assert f"{number} of {number}" in shown
+    run_experiment(experiment(), path, verbose=True)
+    assert not capsys.readouterr().err, "there is nothing left to measure"
