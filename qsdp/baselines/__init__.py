@@ -21,7 +21,7 @@ parameters of any of them and says how long that took.
 
 Names are the same where the thing is: `n_epochs`, `batch_size`, `learning_rate`, `random_state`, `callback`,
 `history_`, `layers_`. Width is `n_neurons` where there is one hidden layer; of any number of layers it is `hidden` (a
-number, or one a layer), `hidden_widths` in ReLinear, and `hidden_layers` where each has a kind of neuron, too. Least
+number, or one a layer), and `hidden_layers` where each has a kind of neuron, too. Least
 squares has passes for epochs: `passes`, or `tau_max` as its paper calls those after the first. Weights are in
 `network_`; those of recursive least squares, a matrix a layer, in `thetas_`.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,14 +17,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._html import PanelBelowDiagram, history_html
-from qsdp._validation import FloatArray, check_random_state, check_targets
+from qsdp._validation import FloatArray, check_integer, check_random_state, check_targets
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
 from qsdp.classes import choose_classes, class_scores
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.quadratic_form import QuadraticForm
 
-__all__ = ["Baseline", "BaselineClassifier", "BaselineRegressor", "accuracy_of", "r2_of"]
+__all__ = ["Baseline", "BaselineClassifier", "BaselineRegressor", "accuracy_of", "check_hidden", "r2_of"]
 
 Self = TypeVar("Self", bound="Baseline")
 
@@ -36,6 +37,17 @@ def accuracy_of(outputs: FloatArray, codes: npt.NDArray[np.intp]) -> float:
 def r2_of(outputs: FloatArray, targets: FloatArray) -> float:
     """Return the coefficient of determination, averaged over outputs; nan for a single sample."""
     return float(r2_score(targets, outputs)) if len(targets) > 1 else float("nan")
+
+
+def check_hidden(hidden: Any) -> list[int]:
+    """Return the widths of the hidden layers: of one, or of each in a sequence, which may be empty."""
+    if isinstance(hidden, Integral):
+        hidden = (hidden,)
+    if isinstance(hidden, (str, bytes)) or not isinstance(hidden, (Sequence, np.ndarray)):
+        raise InvalidTypeError(
+            f"hidden must be the width of one hidden layer, or a sequence of widths, one a layer; got {hidden!r}"
+        )
+    return [check_integer("hidden", width, minimum=1) for width in hidden]
 
 
 def _is_one_layer(estimator: Baseline) -> bool:

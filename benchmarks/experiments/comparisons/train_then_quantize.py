@@ -36,7 +36,7 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "ReLU": ("ReLUNetworkClassifier", {"n_neurons": HIDDEN}),
     "quadratic logistic regression": ("QuadraticLogisticRegression", {}),
     "quadratic network": ("QuadraticNetworkClassifier", {"hidden_layers": (("linear", HIDDEN),)}),
-    "ReLinear": ("ReLinearClassifier", {"hidden_widths": (HIDDEN,)}),
+    "ReLinear": ("ReLinearClassifier", {"hidden": (HIDDEN,)}),
     "BPLS": ("BPLSClassifier", {"hidden": HIDDEN}),
     "RLS": ("RLSNetworkClassifier", {"hidden": HIDDEN}),
 }

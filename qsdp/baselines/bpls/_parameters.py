@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray, check_choice, check_flag, check_integer, check_real
+from qsdp._validation import FloatArray, check_choice, check_flag, check_real
 from qsdp._work import count_jobs
 from qsdp.baselines._activations import Identity, InvertibleActivation, get_invertible
-from qsdp.baselines._estimator import Baseline
+from qsdp.baselines._estimator import Baseline, check_hidden
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.bpls._hidden_targets import HIDDEN_TARGETS
 from qsdp.baselines.bpls._network import BIASES, Network, Settings, random_weights
 from qsdp.baselines.bpls._report import BPLSReport
 from qsdp.baselines.bpls._training import Training, references
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError
 
 __all__ = ["RIDGE", "BPLSBase"]
 
@@ -76,7 +75,7 @@ class BPLSBase(Baseline):
         literal = check_flag("literal", self.literal)
         check_flag("references", self.references)
         check_flag("verbose", self.verbose)
-        widths = self._widths()
+        widths = check_hidden(self.hidden)
         activations = tuple(
             get_invertible("activation", each) for each in _one_a_layer("activation", self.activation, len(widths))
         )
@@ -104,22 +103,12 @@ class BPLSBase(Baseline):
             count_jobs(self.n_jobs),
         )
 
-    def _widths(self) -> list[int]:
-        hidden: Any = self.hidden
-        if isinstance(hidden, Integral):
-            hidden = (hidden,)
-        if isinstance(hidden, (str, bytes)) or not isinstance(hidden, (Sequence, np.ndarray)):
-            raise InvalidTypeError(
-                f"hidden must be the width of one hidden layer, or a sequence of widths, one a layer; got {hidden!r}"
-            )
-        return [check_integer("hidden", width, minimum=1) for width in hidden]
-
     def _literal_default(self, name: str, value: bool | None) -> bool:
         """Return a repair's flag: on by default, and off in the paper as printed."""
         return not self.literal if value is None else check_flag(name, value)
 
     def _start(self, settings: Settings, X: FloatArray, n_outputs: int, rng: np.random.Generator) -> Network:
-        widths = [*self._widths(), n_outputs]
+        widths = [*check_hidden(self.hidden), n_outputs]
         return Network(random_weights(X.shape[1], widths, settings.bias, rng), settings)
 
     def _run(self, training: Training, n_passes: int, history: History) -> None:

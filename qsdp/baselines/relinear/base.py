@@ -33,7 +33,7 @@ class ReLinearEstimator(Baseline):
 
     def __init__(
         self,
-        hidden_widths: Sequence[int] = (32,),
+        hidden: int | Sequence[int] = (32,),
         *,
         family: str | Sequence[str] = "fan",
         activation: str = "relu",
@@ -67,7 +67,7 @@ class ReLinearEstimator(Baseline):
         verbose: bool = False,
         callback: Callback | None = None,
     ) -> None:
-        self.hidden_widths = hidden_widths
+        self.hidden = hidden
         self.family = family
         self.activation = activation
         self.loss = loss

@@ -23,8 +23,8 @@ class ReLinearRegressor(ReLinearEstimator, BaselineRegressor):
 
     Parameters
     ----------
-    hidden_widths : sequence of int, default=(32,)
-        Of the hidden layers; empty for one layer of quadratic neurons.
+    hidden : int or sequence of int, default=(32,)
+        Width of the hidden layer, or of each of several; an empty sequence makes it one layer of quadratic neurons.
     family : str or sequence of str, default="fan"
         Neurons of all layers, or of each: "fan", "fan_compact", "parabolic" (or "rpqnn"), "poly2", "linear",
         "square_act".
@@ -130,7 +130,8 @@ class ReLinearClassifier(ReLinearEstimator, BaselineClassifier):
 
     Parameters
     ----------
-    hidden_widths : sequence of int, default=(32,)
+    hidden : int or sequence of int, default=(32,)
+        Width of the hidden layer, or of each of several; an empty sequence makes it one layer of quadratic neurons.
     family : str or sequence of str, default="fan"
     activation : {"relu", "identity", "tanh"}, default="relu"
         "relu" is the positive part, not the polynomial that `BackpropClassifier` calls so.

@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any
 
 from qsdp._validation import FloatArray, check_choice, check_flag, check_integer, check_real
+from qsdp.baselines._estimator import check_hidden
 from qsdp.baselines._torch import check_device
 from qsdp.baselines.relinear.activations import check_activation
 from qsdp.baselines.relinear.networks import check_families, check_pairs, residual_layers
@@ -60,7 +61,7 @@ def check_loss(loss: object, allowed: Sequence[str]) -> str:
 
 def check_settings(given: Any, n: int, n_inputs: int, n_outputs: int, losses: Sequence[str]) -> Settings:
     """Return the parameters of an estimator for n samples, checked."""
-    widths = (n_inputs, *_integers("hidden_widths", given.hidden_widths), n_outputs)
+    widths = (n_inputs, *check_hidden(given.hidden), n_outputs)
     families = tuple(check_families(given.family, len(widths) - 1))
     rezero = check_flag("rezero", given.rezero)
     if rezero:

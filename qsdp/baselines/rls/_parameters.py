@@ -9,6 +9,7 @@ import numpy as np
 
 from qsdp._validation import _show, check_choice, check_flag, check_integer, check_real
 from qsdp.baselines._activations import InvertibleActivation
+from qsdp.baselines._estimator import check_hidden
 from qsdp.baselines._torch import check_device, require_torch
 from qsdp.baselines.rls._functions import ACTIVATIONS, check_loss, check_output
 from qsdp.baselines.rls._settings import Settings
@@ -47,9 +48,7 @@ class Checked:
 
 def checked(given: Any, losses: tuple[str, ...], n_outputs: int) -> Checked:
     """Return an estimator's parameters, checked."""
-    hidden = given.hidden
-    widths = hidden if isinstance(hidden, (list, tuple, np.ndarray)) else [hidden]
-    widths = [check_integer("hidden", width, minimum=1) for width in widths]
+    widths = check_hidden(given.hidden)
     check_choice("activation", given.activation, ACTIVATIONS)
     check_flag("hybrid", given.hybrid)
     output, eps = check_output(given.output_activation, given.eps_target, n_outputs)

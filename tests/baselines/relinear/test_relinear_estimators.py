@@ -41,7 +41,7 @@ def target(estimator: type) -> np.ndarray:
 
 
 def small(estimator: type, **options: Any) -> Any:
-    return estimator(**{"hidden_widths": (6,), "n_epochs": 3, "random_state": 0, **options})
+    return estimator(**{"hidden": (6,), "n_epochs": 3, "random_state": 0, **options})
 
 
 # -- scikit-learn ------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_b7_optimisers(optimizer: str) -> None:
 def test_b7_plain_gradient_descent_is_the_formula() -> None:
     """One layer, two steps, against the gradients of the squared error by hand."""
     weights, bias = RNG.standard_normal((1, 3)), RNG.standard_normal(1)
-    options = {"hidden_widths": (), "optimizer": "gd", "gamma_r": 0.01, "gamma_g": 0.004, "gamma_b": 0.002}
+    options = {"hidden": (), "optimizer": "gd", "gamma_r": 0.01, "gamma_g": 0.004, "gamma_b": 0.002}
     model = small(Regressor, transfer=[(weights, bias)], n_epochs=2, **options).fit(X, TARGET)
     wr, br, wg, bg, wb, c = weights[0], bias[0], np.zeros(3), 1.0, np.zeros(3), 0.0
     for _ in range(2):
@@ -275,10 +275,10 @@ def test_b8_the_chosen_stage_is_where_the_quadratic_training_begins(stage: int) 
 def test_b8_weights_of_another_library() -> None:
     other = MLPRegressor(hidden_layer_sizes=(7,), max_iter=100, random_state=0).fit(X, TARGET)
     pairs = [(W.T, b) for W, b in zip(other.coefs_, other.intercepts_, strict=True)]
-    model = small(Regressor, hidden_widths=(7,), transfer=pairs, gamma_r=0.0).fit(X, TARGET)
+    model = small(Regressor, hidden=(7,), transfer=pairs, gamma_r=0.0).fit(X, TARGET)
     np.testing.assert_allclose(model.predict(X), other.predict(X), rtol=1e-10)
     assert model.transfer_history_ is None
-    random = small(Regressor, hidden_widths=(7,), transfer=pairs, gamma_r=0.0, start="random").fit(X, TARGET)
+    random = small(Regressor, hidden=(7,), transfer=pairs, gamma_r=0.0, start="random").fit(X, TARGET)
     assert np.array_equal(random.network_.layers[0].wr.detach().numpy(), pairs[0][0])
     assert not np.allclose(random.predict(X), other.predict(X))
 
@@ -290,7 +290,7 @@ def test_b8_weights_of_another_library() -> None:
 def test_b10_divergence_is_a_result(estimator: type) -> None:
     model = small(
         estimator,
-        hidden_widths=(20, 20, 20),
+        hidden=(20, 20, 20),
         start="random",
         start_scale=None,
         variant="none",
@@ -309,7 +309,7 @@ def test_b10_divergence_is_a_result(estimator: type) -> None:
 
 @pytest.mark.parametrize(("variant", "advice"), [("sg", "smaller gamma_g and gamma_b"), ("sw-l2", "variant='sg'")])
 def test_b10_the_suggestion_belongs_to_the_variant(variant: str, advice: str) -> None:
-    options = {"hidden_widths": (20, 20), "optimizer": "gd", "gamma_r": 50.0, "n_epochs": 50}
+    options = {"hidden": (20, 20), "optimizer": "gd", "gamma_r": 50.0, "n_epochs": 50}
     with pytest.warns(QSDPWarning, match=advice):
         model = small(Regressor, variant=variant, **options).fit(3.0 * X, TARGET)
     assert model.history_.stopped == "diverged"
@@ -317,7 +317,7 @@ def test_b10_the_suggestion_belongs_to_the_variant(variant: str, advice: str) ->
 
 def test_the_best_epoch_on_held_out_samples() -> None:
     noisy = TARGET + RNG.standard_normal(90)
-    model = small(Regressor, hidden_widths=(30,), n_epochs=120, gamma_r=0.05, validation_fraction=0.3).fit(X, noisy)
+    model = small(Regressor, hidden=(30,), n_epochs=120, gamma_r=0.05, validation_fraction=0.3).fit(X, noisy)
     reached = model.history_.extra["validation_score"]
     assert len(reached) == 120
     assert model.best_epoch_ == int(np.argmax(reached)) + 1 < 120
@@ -335,7 +335,7 @@ def test_a_callback_stops_the_training_and_bars_can_be_shown(capsys: pytest.Capt
 
 
 def test_b16_rezero() -> None:
-    model = small(Classifier, hidden_widths=(6, 6, 6), rezero=True, n_epochs=60).fit(X, CODES)
+    model = small(Classifier, hidden=(6, 6, 6), rezero=True, n_epochs=60).fit(X, CODES)
     assert model.history_.loss[-1] < 0.7 * model.history_.loss[0]
     assert [hasattr(layer, "zeta") for layer in model.network_.layers] == [False, True, True, False]
 
@@ -385,7 +385,7 @@ def test_b11_four_ways_to_train_on_runges_function() -> None:
     for variant, options in modes.items():
         model = small(
             Regressor,
-            hidden_widths=(8, 8, 8, 8),
+            hidden=(8, 8, 8, 8),
             variant=variant,
             transfer=pairs,
             gamma_r=3e-3,
@@ -409,7 +409,7 @@ def test_b11_four_ways_to_train_on_runges_function() -> None:
 
 
 def test_7_one_layer_is_handed_over_as_a_quadratic_form() -> None:
-    model = small(Regressor, hidden_widths=(), n_epochs=200).fit(X, TARGET)
+    model = small(Regressor, hidden=(), n_epochs=200).fit(X, TARGET)
     form = model.to_quadratic_form()
     np.testing.assert_allclose(form.predict(X)[:, 0], model.predict(X), rtol=1e-10, atol=1e-12)
     match = qsdp.quantize(model, X, 4000, random_state=0)
@@ -435,9 +435,9 @@ def test_7_a_chain_is_quantized_layer_by_layer(family: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"hidden_widths": 5}, "hidden_widths must be a sequence of integers >= 1; got 5"),
-        ({"hidden_widths": (5, 0)}, "hidden_widths must be an integer >= 1; got 0"),
-        ({"hidden_widths": "55"}, "hidden_widths must be a sequence of integers >= 1; got '55'"),
+        ({"hidden": 2.5}, "hidden must be the width of one hidden layer, or a sequence of widths.*; got 2.5"),
+        ({"hidden": (5, 0)}, "hidden must be an integer >= 1; got 0"),
+        ({"hidden": "55"}, "hidden must be the width of one hidden layer, or a sequence of widths"),
         ({"family": "qnn"}, "family cannot be 'qnn': ReLinear is of special cases of Fan's neuron"),
         ({"family": ["fan"]}, "family must be one name or 2, one a layer; got 1"),
         ({"activation": "square"}, "activation cannot be 'square': .*family='square_act'"),
