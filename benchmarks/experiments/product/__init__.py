@@ -1,0 +1,1 @@
+"""Figures of speed, size and proof that are not the papers'."""
