@@ -1,0 +1,216 @@
+"""Accuracy and bits of networks with M + 1 levels, for several M from one solve of each split.
+
+The relaxation is solved for binary weights (M = 1); networks with M = 2, 4, 8 are sampled from the same solution
+(`result.resample(m, levels=M + 1)`), which takes no solve. Squared loss, bilinear with a constant column, beta = 10,
+2500 neurons, standardised by training rows, the paper's shares. A case is a split; its accuracy for an M is the mean of
+networks drawn with different seeds, the same seeds for every M, so that M and 1 are compared in pairs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import qsdp
+from benchmarks.experiments._common import (
+    accuracy,
+    grouped,
+    not_measured,
+    paired_claim,
+    percent,
+    standardised,
+    with_constant,
+    with_unmeasured,
+)
+from benchmarks.experiments.product._stages import TARGET
+from qsdp.bench import Claim, Experiment, Record, Table
+
+SETS = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
+FACTORS = (1, 2, 4, 8)
+BINARY = 1
+BETA = 10.0
+SPLITS = 20
+
+
+def higher(name: str) -> tuple[str, str]:
+    """Return source and statement of the claim of a set."""
+    return TARGET, f"{name}: networks with M = {FACTORS[-1]} have a higher test accuracy than binary ones (one solve)."
+
+
+#: What an earlier run on one split has found.
+FINDING = "Earlier finding of the package"
+NOISE = (
+    FINDING,
+    f"What M = {FACTORS[-1]} changes in test accuracy is less than networks of one solution differ among themselves.",
+)
+OUTERMOST = (FINDING, f"Nine of ten weights are at +-M in every network, also with M = {FACTORS[-1]}.")
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    sets, splits, networks, neurons = (SETS[:2], 2, 2, 500) if quick else (SETS, SPLITS, 5, 2500)
+    return [
+        {"data": name, "split": split, "networks": networks, "neurons": neurons}
+        for split in range(splits)
+        for name in sets
+    ]
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    """Solve once, and sample networks of every number of levels."""
+    X, X_test, y, y_test = standardised(case["data"], case["split"])
+    X, X_test = with_constant(X, X_test)
+    classes = int(y.max()) + 1
+    target = np.eye(classes)[y] if classes > 2 else y
+    measured: dict[str, Any] = {}
+    with threadpool_limits(limits=1), warnings.catch_warnings():
+        # Bounds carried over to other levels are loose, and said to be.
+        warnings.simplefilter("ignore")
+        result = qsdp.solve_and_sample(X, target, n_neurons=case["neurons"], beta=BETA, random_state=0)
+        for M in FACTORS:
+            drawn = [result.resample(case["neurons"], seed, levels=M + 1) for seed in range(case["networks"])]
+            weights = [np.concatenate([one.network.U.ravel(), one.network.V.ravel()]) for one in drawn]
+            measured[str(M)] = {
+                "test": [accuracy(one.network.predict(X_test), y_test) for one in drawn],
+                "gaps": [one.certificate.relative_gap for one in drawn],
+                "outermost": [float(np.mean(np.abs(values) == M)) for values in weights],
+                "bits": drawn[0].network.n_bits,
+            }
+    return measured | {"solves_gap": result.relaxation.relative_gap}
+
+
+def of(records: Sequence[Record], M: int, name: str) -> np.ndarray:
+    """Return a measurement of every network with M + 1 levels, shape (splits, networks)."""
+    return np.array([record.measured[str(M)][name] for record in records])
+
+
+def by_set(records: Sequence[Record]) -> dict[str, list[Record]]:
+    return {name: group for (name,), group in grouped(records, "data").items()}
+
+
+def change(records: Sequence[Record], M: int) -> np.ndarray:
+    """Return accuracy with M + 1 levels minus that with two, for every split."""
+    difference: np.ndarray = np.mean(of(records, M, "test") - of(records, BINARY, "test"), axis=1)
+    return difference
+
+
+def standard_error(numbers: np.ndarray) -> float:
+    return float(np.std(numbers, ddof=1) / len(numbers) ** 0.5) if len(numbers) > 1 else float("nan")
+
+
+def of_sampling(records: Sequence[Record], M: int) -> float:
+    """Return the deviation between networks of one solution, the root of its mean square over splits."""
+    return float(np.sqrt(np.mean(np.var(of(records, M, "test"), axis=1, ddof=1))))
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    rows = []
+    for name, group in by_set(records).items():
+        for M in FACTORS:
+            paired = change(group, M)
+            changed = f"{100.0 * paired.mean():+.2f} ± {100.0 * standard_error(paired):.2f}"
+            rows.append(
+                [
+                    name if M == BINARY else "",
+                    str(M),
+                    f"{group[0].measured[str(M)]['bits']:,}",
+                    percent(of(group, M, "test").mean(axis=1)),
+                    "" if M == BINARY else changed,
+                    f"{100.0 * of_sampling(group, M):.2f}",
+                    f"{of(group, M, 'outermost').mean():.3f}",
+                    f"{100.0 * np.median(of(group, M, 'gaps')):.1f}",
+                    f"{len(group)} x {group[0].case['networks']}",
+                ]
+            )
+    headings = ["data", "M", "bits", "test accuracy, %", "minus M = 1", "of sampling, %", "weights at +-M"]
+    note = (
+        "Mean and deviation over splits; the difference with its standard error, paired by split. Of sampling: "
+        "deviation between networks of one solution. Gap: that of the network, median, certified by the bound that is "
+        "carried over from the binary solve."
+    )
+    return [Table("Levels from one solve", [*headings, "certified gap, %", "splits x networks"], rows, note)]
+
+
+def claims(records: Sequence[Record]) -> list[Claim]:
+    found, groups = [], by_set(records)
+    for name, group in groups.items():
+        many, binary = (
+            {r.case["split"]: float(np.mean(r.measured[str(M)]["test"])) for r in group} for M in (FACTORS[-1], BINARY)
+        )
+        found.append(paired_claim(*higher(name), many, binary, names=(f"M = {FACTORS[-1]}", "M = 1")))
+    found.append(_noise_claim(groups))
+    found.append(_outermost_claim(records))
+    return with_unmeasured(found, [*map(higher, SETS), NOISE, OUTERMOST])
+
+
+def _noise_claim(groups: dict[str, list[Record]]) -> Claim:
+    """Compare the mean change of a set with the deviation of its networks."""
+    if len(groups) < len(SETS) or any(len(group) < SPLITS for group in groups.values()):
+        return not_measured(*NOISE, f"{sum(map(len, groups.values()))} of {len(SETS) * SPLITS} splits")
+    changes = {name: float(np.mean(change(group, FACTORS[-1]))) for name, group in groups.items()}
+    noise = {name: of_sampling(group, BINARY) for name, group in groups.items()}
+    holds = [abs(changes[name]) < noise[name] for name in groups]
+    figures = "; ".join(
+        f"{name} {100 * changes[name]:+.2f} points, networks {100 * noise[name]:.2f}" for name in groups
+    )
+    verdict = "reproduced" if all(holds) else "partly" if any(holds) else "not"
+    above = ", ".join(name for name, inside in zip(groups, holds, strict=True) if not inside)
+    return Claim(*NOISE, verdict, figures, "" if all(holds) else f"more on {above}")
+
+
+def _outermost_claim(records: Sequence[Record]) -> Claim:
+    if len(records) < len(SETS) * SPLITS:
+        return not_measured(*OUTERMOST, f"{len(records)} of {len(SETS) * SPLITS} splits")
+    shares = {M: of(records, M, "outermost") for M in FACTORS[1:]}
+    holds = np.concatenate([share.ravel() >= 0.9 for share in shares.values()])
+    figures = ", ".join(f"M = {M}: {share.min():.2f} to {share.max():.2f}" for M, share in shares.items())
+    verdict = "reproduced" if holds.all() else "partly" if holds.any() else "not"
+    why = "" if holds.all() else f"{int(np.sum(~holds))} of {len(holds)} networks have fewer"
+    return Claim(*OUTERMOST, verdict, figures, why)
+
+
+def plot(records: Sequence[Record], path: Path) -> None:
+    """Draw what every M changes in test accuracy, with two standard errors, beside the noise of sampling."""
+    import matplotlib.pyplot as plt
+
+    groups = by_set(records)
+    figure, axis = plt.subplots(figsize=(6.4, 3.6))
+    places = np.arange(len(groups))
+    for number, M in enumerate(FACTORS[1:]):
+        changes = [change(group, M) for group in groups.values()]
+        axis.errorbar(
+            places + 0.18 * (number - 1),
+            [100.0 * paired.mean() for paired in changes],
+            yerr=[200.0 * np.nan_to_num(standard_error(paired)) for paired in changes],
+            fmt="o",
+            capsize=3,
+            color=f"C{number}",
+            label=f"M = {M}",
+        )
+    for place, group in zip(places, groups.values(), strict=True):
+        noise = 100.0 * of_sampling(group, BINARY)
+        label = "deviation between networks of one solution" if place == 0 else None
+        axis.fill_between([place - 0.4, place + 0.4], -noise, noise, color="0.9", zorder=0, label=label)
+    axis.axhline(0.0, color="k", linewidth=0.8)
+    axis.set_xticks(places, list(groups))
+    axis.set(ylabel="test accuracy minus that of M = 1, points")
+    axis.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+EXPERIMENT = Experiment(
+    name="levels",
+    title="More levels from the same solve",
+    source="Targets of the package; Bartan, Pilanci, Theorem 1, for what levels are",
+    cases=cases,
+    run=run,
+    tables=tables,
+    claims=claims,
+    plot=plot,
+)
