@@ -1,0 +1,200 @@
+"""Time and memory of the whole theory at once: many samples, levels, a lift and several outputs.
+
+Planted quadratic targets with a tenth of noise; squared loss, beta = 10, activation (0.0937, 0.5, 0.4688), M = 4 (five
+levels), ten outputs, d = 50 inputs, 10000 neurons; one thread, one process. The squared loss is reduced to N(N + 1)/2
+rows once for all outputs, so that an iteration of the solver should not depend on the number of samples: fewer samples
+are measured beside the 20000. Seconds are the processor's, after a small run that loads the libraries; those of an
+iteration are between the solver's first report and its last, over all outputs. Memory is the largest size of the
+process, libraries and data included.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.experiments._common import grouped, medians, not_measured, values, with_unmeasured
+from benchmarks.experiments._process import in_own_process, peak
+from benchmarks.experiments.product._stages import STAGES, TARGET, limit_claim, staged
+from qsdp.bench import Claim, Experiment, Record, Table
+
+ACTIVATION = (0.0937, 0.5, 0.4688)
+SAMPLES = (5000, 10_000, 20_000)
+SIZE = {"features": 50, "levels": 5, "outputs": 10, "neurons": 10_000}
+QUICK = {"features": 10, "levels": 5, "outputs": 3, "neurons": 300}
+SEEDS = 3
+BETA = 10.0
+#: Limits: MiB, processor seconds, relative gap.
+MEMORY, SECONDS, GAP = 2048.0, 60.0, 1e-6
+
+WHAT = "n = 20000, d = 50, M = 4, ten outputs, activation (0.0937, 0.5, 0.4688)"
+SMALL = (TARGET, f"{WHAT}: below 2 GiB.")
+SHORT = (TARGET, "... from data to a certified network in less than a minute of one thread.")
+CERTIFIED = (TARGET, f"... with a certified relative gap of the relaxation of at most {GAP:g}.")
+ITERATIONS = (TARGET, "... an iteration of the solver takes as long as with a quarter of the samples, but for a fifth.")
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    if quick:
+        return [{"samples": samples, **QUICK, "seed": 0} for samples in (1000, 4000)]
+    return [{"samples": samples, **SIZE, "seed": seed} for seed in range(SEEDS) for samples in SAMPLES]
+
+
+def planted(n: int, d: int, outputs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return data and targets of random quadratic functions with a tenth of noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    S = rng.standard_normal((outputs, d, d)) / d
+    Y = np.stack([np.einsum("ij,ij->i", X @ A, X) for A in S], axis=1) + X @ rng.standard_normal((d, outputs))
+    return X, Y + 0.1 * Y.std(axis=0) * rng.standard_normal(Y.shape)
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    """Measure in another process, whose largest size nothing else has raised."""
+    return in_own_process(measure, case)
+
+
+def measure(case: dict[str, Any]) -> dict[str, Any]:
+    warnings.simplefilter("ignore")
+    clock = _Clock()
+    common: dict[str, Any] = {"activation": ACTIVATION, "levels": case["levels"], "beta": BETA}
+    with threadpool_limits(limits=1):
+        staged(*planted(100, 3, 2, 0), 100, 0, **common)
+        X, Y = planted(case["samples"], case["features"], case["outputs"], case["seed"])
+        found = staged(X, Y, case["neurons"], case["seed"], clock, **common)
+    return {
+        "seconds": found.seconds,
+        "whole_seconds": sum(found.seconds.values()),
+        "iterations": clock.iterations,
+        "iteration_seconds": clock.seconds / clock.iterations if clock.iterations else None,
+        "solver": found.relaxation.solver,
+        "peak_mib": peak() / 2**20,
+        "relaxation_gap": found.relaxation.relative_gap,
+        "network_gap": found.certificate.relative_gap,
+        "bits": found.network.n_bits,
+    }
+
+
+class _Clock:
+    """A callback: processor seconds from every report of a solve to its next, those before the first left out."""
+
+    def __init__(self) -> None:
+        self.seconds, self.iterations = 0.0, 0
+        self._last: tuple[float, int] | None = None
+
+    def __call__(self, progress: Any) -> bool:
+        now = time.process_time()
+        if self._last is not None and progress.iteration > self._last[1]:
+            self.seconds += now - self._last[0]
+            self.iterations += progress.iteration - self._last[1]
+        self._last = (now, progress.iteration)
+        return False
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    rows = []
+    for (n, d, levels, outputs), group in sorted(grouped(records, "samples", "features", "levels", "outputs").items()):
+        each = values(group, "iteration_seconds")
+        rows.append(
+            [
+                f"{n} x {d}, M = {levels - 1}, {outputs} outputs",
+                *(f"{np.median([record.measured['seconds'][stage] for record in group]):.3g}" for stage in STAGES),
+                medians(values(group, "whole_seconds")),
+                f"{np.median(values(group, 'iterations')):.0f}",
+                f"{1e3 * np.median(each):.3g}" if each.size else "",
+                medians(values(group, "peak_mib")),
+                f"{values(group, 'relaxation_gap').max():.1e}",
+                f"{100.0 * np.median(values(group, 'network_gap')):.1f}",
+                f"{group[0].measured['bits']:,}",
+                str(len(group)),
+            ]
+        )
+    headings = ["problem", *(f"{stage}, s" for stage in STAGES), "in all, s", "iterations", "ms an iteration", "MiB"]
+    headings += ["relaxation's gap", "network's gap, %", "bits", "data sets"]
+    note = (
+        "Processor seconds of one thread; medians over data sets, and ranges. MiB: the largest size of the process, "
+        "libraries and data included. Gaps are certified: the relaxation's largest, the network's median."
+    )
+    return [Table("The whole theory at once", headings, rows, note)]
+
+
+def claims(records: Sequence[Record]) -> list[Claim]:
+    full = [r for r in records if r.case["samples"] == SAMPLES[-1] and r.case["outputs"] == SIZE["outputs"]]
+    limits = (
+        (SMALL, "peak_mib", MEMORY, "MiB"),
+        (SHORT, "whole_seconds", SECONDS, "seconds"),
+        (CERTIFIED, "relaxation_gap", GAP, "gaps"),
+    )
+    found = [
+        limit_claim(*claim, values(full, name), limit, needed=SEEDS, what=what) for claim, name, limit, what in limits
+    ]
+    return with_unmeasured([*found, _iteration_claim(records)], [SMALL, SHORT, CERTIFIED, ITERATIONS])
+
+
+def _iteration_claim(records: Sequence[Record]) -> Claim:
+    """Compare an iteration of all samples with one of a quarter of them, on data of the same seed."""
+    few, many = (
+        {
+            r.case["seed"]: r.measured["iteration_seconds"]
+            for r in records
+            if r.case["samples"] == n and r.case["outputs"] == SIZE["outputs"] and r.measured["iteration_seconds"]
+        }
+        for n in (SAMPLES[0], SAMPLES[-1])
+    )
+    pairs = sorted(set(few) & set(many))
+    if len(pairs) < SEEDS:
+        return not_measured(*ITERATIONS, f"{len(pairs)} of {SEEDS} pairs")
+    ratios = np.array([many[seed] / few[seed] for seed in pairs])
+    figures = f"{medians(ratios)} times the seconds for {SAMPLES[-1] // SAMPLES[0]} times the samples"
+    ratio = float(np.median(ratios))
+    if ratio <= 1.2:
+        return Claim(*ITERATIONS, "reproduced", figures)
+    slower = ratio < 0.5 * SAMPLES[-1] / SAMPLES[0]
+    return Claim(*ITERATIONS, "partly" if slower else "not", figures, "they grow with the samples")
+
+
+def plot(records: Sequence[Record], path: Path) -> None:
+    """Draw seconds, those of an iteration and memory against the samples."""
+    import matplotlib.pyplot as plt
+
+    groups = sorted(grouped(records, "samples").items())
+    samples = [n for (n,), _ in groups]
+    if len(samples) < 2:
+        return
+    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.4))
+    for name, label, scale in (
+        ("whole_seconds", "in all, s", 1.0),
+        ("iteration_seconds", "an iteration, ms", 1e3),
+    ):
+        axes[0].plot(samples, [scale * np.median(values(group, name)) for _, group in groups], "o-", label=label)
+    axes[0].set(xscale="log", yscale="log", xlabel="samples", title="Processor time of one thread")
+    axes[1].plot(samples, [np.median(values(group, "peak_mib")) for _, group in groups], "o-", label="largest size")
+    axes[1].set(xscale="log", xlabel="samples", title="Memory of the process, MiB")
+    axes[1].set_ylim(bottom=0.0)
+    if records[0].case["outputs"] == SIZE["outputs"]:
+        axes[1].axhline(MEMORY, color="k", linestyle=":", label="target")
+    for axis in axes:
+        axis.set_xticks(samples, [f"{n}" for n in samples])
+        axis.minorticks_off()
+        axis.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+EXPERIMENT = Experiment(
+    name="large",
+    title="Many samples, levels, a lift and several outputs at once",
+    source="Targets of the package; Bartan, Pilanci, Theorem 1 and section 4",
+    cases=cases,
+    run=run,
+    tables=tables,
+    claims=claims,
+    plot=plot,
+)
