@@ -1,0 +1,355 @@
+"""What a path saves: warm against cold starts, and the cross-validated estimator against a grid search.
+
+Betas are a geometric grid from 0.9 to 0.001 of the largest, standardised training rows and a column of ones; the
+planted set has many samples, whose Gram matrix the path computes once and cold solves once each. Iterations are the
+solvers' own, added over the betas that both ways have solved; they do not depend on the machine. Seconds are the
+processor's on one thread, of runs that alternate in one process after a small one that is not counted.
+
+The estimator and the grid search have the same folds, betas and network size. As it comes the estimator scores the
+relaxation on the rows held out; with ``evaluate="network"`` it scores sampled networks, as a grid search does.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import GridSearchCV
+from threadpoolctl import threadpool_limits
+
+import qsdp
+from benchmarks.experiments._common import (
+    grouped,
+    medians,
+    not_measured,
+    paired_claim,
+    percent,
+    standardised,
+    values,
+    with_constant,
+    with_unmeasured,
+)
+from benchmarks.experiments.product._stages import TARGET, limit_claim
+from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.classes import encode_classes
+from qsdp.losses import get_loss
+
+SETS = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
+PLANTED = "planted"
+LOSSES = ("squared", "huber", "squared_hinge")
+SOLVERS = ("interior", "splitting")
+EVALUATE = ("relaxation", "network")
+SPLITS, BETAS, SAMPLES, ROUNDS = 10, 15, 20_000, 3
+#: Rows of the planted set that are held out, and its columns.
+HELD_OUT, COLUMNS = 2000, 20
+#: Twice the tolerance: by how much two solutions to it may differ.
+AGREEMENT = 2e-6
+#: Where seconds are compared.
+PLACES = {"the UCI sets": SETS, "many samples (planted)": (PLANTED,)}
+
+
+def fewer(solver: str, loss: str) -> tuple[str, str]:
+    """Return source and statement of the claim of a solver and a loss."""
+    return TARGET, f"Warm starts along a path need fewer iterations than cold solves: {solver}, {loss}."
+
+
+def sooner(solver: str, place: str) -> tuple[str, str]:
+    return TARGET, f"A path takes less time than cold solves: {solver}, {place}."
+
+
+def searched(evaluate: str, place: str) -> tuple[str, str]:
+    return TARGET, f"The cross-validated estimator, scoring the {evaluate}, is faster than a grid search: {place}."
+
+
+def chosen(evaluate: str) -> tuple[str, str]:
+    return TARGET, f"The cross-validated estimator, scoring the {evaluate}, chooses the beta of the grid search."
+
+
+SAME = (TARGET, "Path and cold solves end at the same optimum, to twice their tolerance.")
+
+
+def listed() -> list[tuple[str, str]]:
+    """Return source and statement of every claim."""
+    paths = [fewer(solver, loss) for solver in SOLVERS for loss in LOSSES]
+    paths += [sooner(solver, place) for solver in SOLVERS for place in PLACES]
+    folds = [searched(evaluate, place) for evaluate in EVALUATE for place in PLACES]
+    return [*paths, SAME, *folds, *map(chosen, EVALUATE)]
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    sizes = {"betas": 6, "samples": 1000} if quick else {"betas": BETAS, "samples": SAMPLES}
+    sets, losses, splits = (SETS[:1], LOSSES[:1], 1) if quick else (SETS, LOSSES, SPLITS)
+    rounds = 1 if quick else ROUNDS
+    made: list[dict[str, Any]] = []
+    for split in range(splits):
+        for name in (*sets, PLANTED):
+            own = {"data": name, "split": split, **sizes}
+            made += [
+                {"kind": "path", "loss": loss, "solver": solver, **own, "rounds": rounds}
+                for loss in (losses if name != PLANTED else LOSSES[:1])
+                for solver in SOLVERS
+            ]
+            made.append({"kind": "folds", **own})
+    return made
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    X, X_test, y, y_test = data(case["data"], case["samples"], case["split"])
+    with threadpool_limits(limits=1), warnings.catch_warnings():
+        # Betas that are not solved are counted.
+        warnings.simplefilter("ignore")
+        if case["kind"] == "folds":
+            return validated(X, X_test, y, y_test, case["betas"], case["split"])
+        return compared(X, y, case["loss"], case["solver"], case["betas"], case["rounds"])
+
+
+def data(name: str, samples: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return ``X, X_test, y, y_test``, columns of mean zero and deviation one, and labels."""
+    if name != PLANTED:
+        return standardised(name, seed)
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((samples + HELD_OUT, COLUMNS))
+    y = (X[:, 0] * X[:, 1] - X[:, 2] * X[:, 3] + rng.standard_normal(len(X)) > 0).astype(int)
+    return X[:samples], X[samples:], y[:samples], y[samples:]
+
+
+def clocked(call: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what a call returns, and its processor seconds."""
+    start = time.process_time()
+    found = call()
+    return found, time.process_time() - start
+
+
+def problem_of(X: np.ndarray, y: np.ndarray, loss: str) -> qsdp.TrainingProblem:
+    """Return the training problem of labels, with a constant column; its beta is none of the path."""
+    classes, codes = np.unique(y, return_inverse=True)
+    targets = encode_classes(codes, len(classes), get_loss(loss))
+    return qsdp.TrainingProblem(with_constant(X)[0], targets, beta=1.0, loss=loss)
+
+
+def compared(X: np.ndarray, y: np.ndarray, loss: str, solver: str, number: int, rounds: int) -> dict[str, Any]:
+    """Return iterations, seconds and failures of cold solves and of the path."""
+    small = problem_of(X[:40, :3], y[:40], loss)
+    qsdp.relaxation_path(small, 2, solver=solver)
+    problem = problem_of(X, y, loss)
+    betas = qsdp.largest_beta(problem) * np.geomspace(0.9, 1e-3, number)
+    seconds: dict[str, list[float]] = {"cold": [], "path": []}
+    for _ in range(rounds):
+        cold, spent = clocked(lambda: [qsdp.solve_relaxation(problem.with_beta(b), solver=solver) for b in betas])
+        seconds["cold"].append(spent)
+        path, spent = clocked(lambda: list(qsdp.relaxation_path(problem, betas, solver=solver)))
+        seconds["path"].append(spent)
+    both = [a.status == b.status == "optimal" for a, b in zip(cold, path, strict=True)]
+    apart = [abs(a.objective - b.objective) / abs(a.objective) for a, b in zip(cold, path, strict=True)]
+    return {
+        "betas": (betas / betas[0]).tolist(),
+        "solved": both,
+        "apart": max((found for found, known in zip(apart, both, strict=True) if known), default=None),
+        **{f"{name}_seconds": float(np.median(spent)) for name, spent in seconds.items()},
+        **{f"{name}_iterations": [one.iterations or 0 for one in found] for name, found in _named(cold, path)},
+        **{f"{name}_unsolved": sum(one.status != "optimal" for one in found) for name, found in _named(cold, path)},
+    }
+
+
+def _named(cold: list[qsdp.Relaxation], path: list[qsdp.Relaxation]) -> list[tuple[str, list[qsdp.Relaxation]]]:
+    return [("cold", cold), ("path", path)]
+
+
+def validated(
+    X: np.ndarray, X_test: np.ndarray, y: np.ndarray, y_test: np.ndarray, number: int, seed: int
+) -> dict[str, Any]:
+    """Return seconds, the beta chosen and test accuracies of the estimator and of a grid search."""
+    rows = np.concatenate([np.flatnonzero(y == label)[:10] for label in np.unique(y)])
+    qsdp.QuantizedNetworkClassifierCV(50, betas=2, cv=2, random_state=0).fit(X[rows], y[rows])
+    measured: dict[str, Any] = {}
+    grid: list[float] = []
+    for evaluate in EVALUATE:
+        model = qsdp.QuantizedNetworkClassifierCV(betas=number, evaluate=evaluate, random_state=seed)
+        _, seconds = clocked(lambda model=model: model.fit(X, y))
+        grid = [float(beta) for beta in model.betas_]
+        measured[evaluate] = {"beta": float(model.beta_), "test": float(model.score(X_test, y_test))}
+        measured[f"{evaluate}_seconds"] = seconds
+    search = GridSearchCV(qsdp.QuantizedNetworkClassifier(random_state=seed), {"beta": grid}, cv=5)
+    _, measured["search_seconds"] = clocked(lambda: search.fit(X, y))
+    measured["search"] = {"beta": float(search.best_params_["beta"]), "test": float(search.score(X_test, y_test))}
+    return measured | {"betas": grid}
+
+
+# -- tables ----------------------------------------------------------------------------------------------
+
+
+def of(records: Sequence[Record], kind: str, sets: Sequence[str] = (*SETS, PLANTED), **own: Any) -> list[Record]:
+    """Return records of a kind, of some sets, and of a solver or loss."""
+    return [
+        r
+        for r in records
+        if r.case["kind"] == kind and r.case["data"] in sets and all(r.case[name] == own[name] for name in own)
+    ]
+
+
+def iterations(record: Record, which: str) -> int:
+    """Return the iterations of the betas that both ways have solved."""
+    counts, solved = record.measured[f"{which}_iterations"], record.measured["solved"]
+    return sum(count for count, known in zip(counts, solved, strict=True) if known)
+
+
+def ratios(group: Sequence[Record], first: str, second: str) -> np.ndarray:
+    return values(group, f"{first}_seconds") / values(group, f"{second}_seconds")
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    return [_paths_table(records), _folds_table(records)]
+
+
+def _paths_table(records: Sequence[Record]) -> Table:
+    rows = []
+    for (name, loss, solver), group in grouped(of(records, "path"), "data", "loss", "solver").items():
+        cold, path = (np.array([iterations(record, which) for record in group]) for which in ("cold", "path"))
+        rows.append(
+            [
+                name,
+                loss,
+                solver,
+                f"{np.median(cold):.0f}",
+                f"{np.median(path):.0f}",
+                medians(path / np.maximum(cold, 1)),
+                f"{np.median(values(group, 'cold_seconds')):.3g}",
+                f"{np.median(values(group, 'path_seconds')):.3g}",
+                medians(ratios(group, "path", "cold")),
+                " / ".join(f"{values(group, f'{which}_unsolved').sum():.0f}" for which in ("cold", "path")),
+                str(len(group)),
+            ]
+        )
+    headings = ["data", "loss", "solver", "iterations, cold", "path", "path over cold", "s, cold", "path"]
+    note = (
+        "Iterations of all betas that both ways have solved, processor seconds of one thread; medians over splits, "
+        "with the range of the ratios. Unsolved: betas of all splits whose gap is above 1e-6, cold / path."
+    )
+    return Table("Paths", [*headings, "path over cold", "unsolved", "splits"], rows, note)
+
+
+def _folds_table(records: Sequence[Record]) -> Table:
+    rows = []
+    for (name,), group in grouped(of(records, "folds"), "data").items():
+        for which in (*EVALUATE, "search"):
+            ours = which != "search"
+            same = [record.measured[which]["beta"] == record.measured["search"]["beta"] for record in group]
+            rows.append(
+                [
+                    name if which == EVALUATE[0] else "",
+                    f"estimator, scoring the {which}" if ours else "grid search",
+                    f"{np.median(values(group, f'{which}_seconds')):.3g}",
+                    medians(ratios(group, which, "search")) if ours else "",
+                    f"{sum(same)} of {len(same)}" if ours else "",
+                    percent([record.measured[which]["test"] for record in group]),
+                    str(len(group)),
+                ]
+            )
+    headings = ["data", "", "seconds", "over the grid search's", "same beta", "test accuracy, %", "splits"]
+    return Table("Five folds, the chosen network included", headings, rows, "Processor seconds of one thread, medians.")
+
+
+# -- claims ----------------------------------------------------------------------------------------------
+
+
+def claims(records: Sequence[Record]) -> list[Claim]:
+    found = [_fewer_claim(records, solver, loss) for solver in SOLVERS for loss in LOSSES]
+    for place, sets in PLACES.items():
+        for solver in SOLVERS:
+            found.append(
+                _seconds_claim(*sooner(solver, place), of(records, "path", sets, solver=solver), "path", "cold")
+            )
+        for evaluate in EVALUATE:
+            found.append(_seconds_claim(*searched(evaluate, place), of(records, "folds", sets), evaluate, "search"))
+    apart = values(of(records, "path"), "apart")
+    found.append(limit_claim(*SAME, apart, AGREEMENT, needed=SPLITS, what="relative differences"))
+    found += [_chosen_claim(records, evaluate) for evaluate in EVALUATE]
+    return with_unmeasured(found, listed())
+
+
+def _fewer_claim(records: Sequence[Record], solver: str, loss: str) -> Claim:
+    group = [r for r in of(records, "path", solver=solver, loss=loss) if any(r.measured["solved"])]
+    warm, cold = (
+        {(r.case["data"], r.case["split"]): float(iterations(r, which)) for r in group} for which in ("path", "cold")
+    )
+    claim = paired_claim(*fewer(solver, loss), warm, cold, names=("path", "cold"), show=medians, less=True, log=True)
+    if claim.verdict == "not measured":
+        return claim
+    share = np.array([warm[key] / cold[key] for key in warm])
+    return replace(claim, figures=f"{medians(share)} of the iterations: {claim.figures}")
+
+
+def _seconds_claim(source: str, statement: str, group: Sequence[Record], ours: str, theirs: str) -> Claim:
+    """Compare seconds in pairs of a set, a split and, for paths, a loss."""
+    first, second = (
+        {
+            (r.case["data"], r.case.get("loss", ""), r.case["split"]): float(r.measured[f"{which}_seconds"])
+            for r in group
+        }
+        for which in (ours, theirs)
+    )
+    names = (ours if ours == "path" else "estimator", "grid search" if theirs == "search" else theirs)
+    claim = paired_claim(source, statement, first, second, names=names, show=_shown, less=True, log=True)
+    if claim.verdict == "not measured":
+        return claim
+    return replace(claim, figures=f"{medians(ratios(group, ours, theirs))} of the time: {claim.figures}")
+
+
+def _chosen_claim(records: Sequence[Record], evaluate: str) -> Claim:
+    group = of(records, "folds")
+    if len(group) < SPLITS:
+        return not_measured(*chosen(evaluate), f"{len(group)} of {SPLITS} splits")
+    same = [r.measured[evaluate]["beta"] == r.measured["search"]["beta"] for r in group]
+    change = [r.measured[evaluate]["test"] - r.measured["search"]["test"] for r in group]
+    figures = f"the same in {sum(same)} of {len(same)}; test accuracy minus the grid search's {percent(change)} points"
+    if all(same):
+        return Claim(*chosen(evaluate), "reproduced", figures)
+    why = (
+        "a score of relaxations is not that of sampled networks"
+        if evaluate == "relaxation"
+        else ("solutions to a gap of 1e-6 differ, and so do some of the networks sampled from them")
+    )
+    return Claim(*chosen(evaluate), "partly" if any(same) else "not", figures, why)
+
+
+def _shown(seconds: np.ndarray) -> str:
+    return f"{medians(seconds)} s"
+
+
+def plot(records: Sequence[Record], path: Path) -> None:
+    """Draw iterations of the path over those of cold starts against beta, squared loss, medians over splits."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(SOLVERS), figsize=(9, 3.6), sharey=True)
+    for axis, solver in zip(axes, SOLVERS, strict=True):
+        for (name,), group in grouped(of(records, "path", solver=solver, loss=LOSSES[0]), "data").items():
+            cold, warm = (
+                np.array([r.measured[f"{which}_iterations"] for r in group], dtype=float) for which in ("cold", "path")
+            )
+            share = np.median(warm / np.maximum(cold, 1.0), axis=0)
+            axis.semilogx(np.median([r.measured["betas"] for r in group], axis=0), share, "o-", ms=3, label=name)
+        axis.axhline(1.0, color="k", linewidth=0.8)
+        axis.invert_xaxis()
+        axis.set(title=f"{solver}, squared loss", xlabel="beta over the first of the path")
+    axes[0].set(ylabel="iterations, warm over cold", ylim=(0.0, None))
+    axes[0].legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+EXPERIMENT = Experiment(
+    name="path",
+    title="What a path of betas saves",
+    source="Targets of the package",
+    cases=cases,
+    run=run,
+    tables=tables,
+    claims=claims,
+    plot=plot,
+)
