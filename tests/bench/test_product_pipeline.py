@@ -1,0 +1,350 @@
+"""Pipelines, levels, a large problem and paths: small runs beside other ways to the same numbers, and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import qsdp
+from qsdp.bench import Claim, Record
+
+pytest.importorskip("benchmarks.experiments.product", reason="not in the installed package")
+
+from benchmarks.experiments.product import large, levels, path, pipeline
+from benchmarks.experiments.product._stages import STAGES, limit_claim, staged
+
+EXPERIMENTS = (pipeline, levels, large, path)
+
+
+def verdicts(claims: list[Claim]) -> dict[str, str]:
+    return {claim.statement: claim.verdict for claim in claims}
+
+
+def records_of(module: Any, measured: Callable[[dict[str, Any]], dict[str, Any]], quick: bool = False) -> list[Record]:
+    return [Record(case, measured(case), 0.0) for case in module.cases(quick)]
+
+
+# -- stages and limits -----------------------------------------------------------------------------------
+
+
+def test_stages_are_those_of_the_pipeline() -> None:
+    data = qsdp.datasets.make_planted(80, 4, random_state=0)
+    own: dict[str, Any] = {"beta": 0.5, "activation": "relu", "levels": 3}
+    found = staged(data.X, data.y, 60, 3, **own)
+    whole = qsdp.solve_and_sample(data.X, data.y, n_neurons=60, random_state=3, **own)
+    assert np.array_equal(found.network.U, whole.network.U)
+    assert np.array_equal(found.network.V, whole.network.V)
+    assert np.array_equal(found.network.alpha, whole.network.alpha)
+    assert found.certificate.relative_gap == whole.certificate.relative_gap
+    assert tuple(found.seconds) == STAGES
+    assert min(found.seconds.values()) >= 0.0
+
+
+@pytest.mark.parametrize(
+    ("measured", "verdict"),
+    [([1.0, 2.0], "reproduced"), ([1.0, 2.1], "partly"), ([3.0, np.nan], "not"), ([1.0], "not measured")],
+)
+def test_limits(measured: list[float], verdict: str) -> None:
+    assert limit_claim("source", "statement", measured, 2.0, needed=2, what="s").verdict == verdict
+
+
+# -- pipeline --------------------------------------------------------------------------------------------
+
+
+def test_both_pipelines_solve_the_same_program() -> None:
+    found = pipeline.measure({"kind": "seconds", "data": "breast-cancer", "split": 0, "rounds": 1})
+    assert found["objective"] == pytest.approx(found["literal_reported"], rel=1e-4)
+    assert found["lower_bound"] <= found["objective"]
+    assert found["gap"] == pytest.approx((found["objective"] - found["lower_bound"]) / found["objective"], rel=1e-6)
+    assert 0.0 <= found["gap"] <= pipeline.GAP
+    assert found["gap"] <= found["network_gap"]
+    assert 0.0 <= found["literal_gap"] < 1e-3
+    assert (found["n"], found["D"]) == pipeline.problem_of("breast-cancer", 0)[0].shape
+    for which, stages in (("literal", STAGES[:3]), ("qsdp", STAGES)):
+        assert tuple(found[which]) == stages
+        # The median of one run is that run.
+        assert sum(found[which].values()) == pytest.approx(found[f"{which}_seconds"])
+
+
+def test_a_wrong_point_of_the_literal_program_has_a_large_gap() -> None:
+    data = qsdp.datasets.make_planted(40, 3, random_state=0)
+    problem = qsdp.TrainingProblem(data.X, data.y, beta=0.5)
+    formulation = qsdp.build_literal(problem)
+    formulation.problem.solve(solver="SCS")
+    assert pipeline.certified(problem, formulation).relative_gap < 1e-3
+    Q = formulation.problem.var_dict["Q"]
+    Q.value = np.diag(np.diag(Q.value))
+    assert pipeline.certified(problem, formulation).relative_gap > 1e-2
+
+
+def test_memory_is_that_of_a_process_with_its_libraries() -> None:
+    found = pipeline.run({"kind": "memory", "data": "breast-cancer", "split": 0, "pipeline": "qsdp"})
+    assert 30.0 < found["peak_mib"] < pipeline.MEMORY
+
+
+def made_pipeline(ratio: float, gap: float, peak: float) -> list[Record]:
+    def measured(case: dict[str, Any]) -> dict[str, Any]:
+        if case["kind"] == "memory":
+            return {"peak_mib": peak if case["pipeline"] == "qsdp" else 9999.0}
+        literal = 1.0 + 0.01 * case["split"]
+        stages = dict.fromkeys(STAGES[:3], literal / 3.0)
+        own = dict.fromkeys(STAGES, literal / ratio / 4.0)
+        sizes = {"n": 10, "D": 2, "gap": gap, "literal_gap": 1e-4, "literal": stages, "qsdp": own}
+        return {**sizes, "literal_seconds": literal, "qsdp_seconds": literal / ratio}
+
+    return records_of(pipeline, measured)
+
+
+def test_verdicts_of_the_pipeline() -> None:
+    good, bad = pipeline.claims(made_pipeline(10.0, 1e-7, 300.0)), pipeline.claims(made_pipeline(0.5, 1e-5, 2000.0))
+    assert {claim.verdict for claim in good} == {"reproduced"}
+    assert {claim.verdict for claim in bad} == {"not"}
+    assert good[0].figures.startswith("10 (10 to 10) times faster")
+    # A slow set does not hide behind the others.
+    records = made_pipeline(10.0, 1e-7, 300.0)
+    for record in records:
+        if record.case["kind"] == "seconds" and record.case["data"] == "vehicle":
+            record.measured["qsdp_seconds"] = 5.0
+    found = verdicts(pipeline.claims(records))
+    assert found[pipeline.faster("vehicle")[1]] == "not"
+    assert found[pipeline.faster("ionosphere")[1]] == "reproduced"
+    rows = pipeline.tables(records)[0].rows
+    assert [row[1] for row in rows] == [*pipeline.PIPELINES] * len(pipeline.SETS)
+
+
+# -- levels ----------------------------------------------------------------------------------------------
+
+
+def test_levels_of_one_split() -> None:
+    case = {"data": "breast-cancer", "split": 1, "networks": 2, "neurons": 300}
+    found = levels.run(case)
+    X, X_test, y, y_test = qsdp.datasets.load_uci("breast-cancer").split(random_state=1)
+    scaled, scaled_test = ((part - X.mean(axis=0)) / X.std(axis=0) for part in (X, X_test))
+    ones = (np.column_stack([part, np.ones(len(part))]) for part in (scaled, scaled_test))
+    inputs, inputs_test = ones
+    relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(inputs, y, beta=levels.BETA))
+    for M in levels.FACTORS:
+        of_m = found[str(M)]
+        network = qsdp.sample_network(qsdp.shape_covariance(relaxation.with_levels(M + 1)), 300, 1)
+        outputs = np.einsum("ij,ij,j->i", inputs_test @ network.U.T, inputs_test @ network.V.T, network.alpha)
+        assert of_m["test"][1] == np.mean(np.sign(outputs) == y_test)
+        at_ends = np.isin(np.vstack([network.U, network.V]), (-M, M))
+        assert of_m["outermost"][1] == pytest.approx(at_ends.mean(), abs=1e-15)
+        assert of_m["bits"] == 300 * 2 * inputs.shape[1] * int(np.ceil(np.log2(M + 1))) + 64
+    assert found["1"]["outermost"] == [1.0, 1.0]
+
+
+def made_levels(gain: float, noise: float, outermost: float) -> list[Record]:
+    """Return records in which networks of a solution differ by `noise`, and M = 8 adds `gain` and a split's own."""
+
+    def measured(case: dict[str, Any]) -> dict[str, Any]:
+        drawn = 0.8 + noise * np.linspace(-1.0, 1.0, case["networks"])
+        own = 1e-4 * (-1.0) ** case["split"]
+        return {
+            str(M): {
+                "test": (drawn + (gain + own if M == 8 else 0.0)).tolist(),
+                "gaps": [0.1] * case["networks"],
+                "outermost": [outermost] * case["networks"],
+                "bits": 100,
+            }
+            for M in levels.FACTORS
+        }
+
+    return records_of(levels, measured)
+
+
+@pytest.mark.parametrize(("gain", "verdict"), [(0.01, "reproduced"), (0.0, "partly"), (-0.01, "not")])
+def test_verdicts_of_levels(gain: float, verdict: str) -> None:
+    found = verdicts(levels.claims(made_levels(gain, 0.05, 0.95)))
+    assert [found[levels.higher(name)[1]] for name in levels.SETS] == [verdict] * len(levels.SETS)
+    assert found[levels.NOISE[1]] == found[levels.OUTERMOST[1]] == "reproduced"
+
+
+def test_verdicts_of_noise_and_ends() -> None:
+    found = verdicts(levels.claims(made_levels(0.05, 0.01, 0.5)))
+    assert found[levels.NOISE[1]] == found[levels.OUTERMOST[1]] == "not"
+    some = verdicts(levels.claims(made_levels(0.05, 0.01, 0.5)[1:]))
+    assert some[levels.NOISE[1]] == some[levels.OUTERMOST[1]] == "not measured"
+
+
+def test_changes_are_paired() -> None:
+    rows = levels.tables(made_levels(0.01, 0.05, 0.95))[0].rows
+    assert rows[3][1:3] == ["8", "100"]
+    # The split's own 0.01 points, 20 times with alternating sign: deviation 0.0103 over the root of 20.
+    assert rows[3][4] == "+1.00 ± 0.00"
+    noise = 100.0 * 0.05 * np.std(np.linspace(-1.0, 1.0, 5), ddof=1)
+    assert rows[3][5] == f"{noise:.2f}"
+
+
+# -- large -----------------------------------------------------------------------------------------------
+
+
+def test_a_small_large_problem() -> None:
+    case = {"samples": 200, "features": 4, "levels": 3, "outputs": 2, "neurons": 50, "seed": 1}
+    found = large.measure(case)
+    X, Y = large.planted(200, 4, 2, 1)
+    whole = qsdp.solve_and_sample(
+        X, Y, n_neurons=50, beta=large.BETA, activation=large.ACTIVATION, levels=3, random_state=1
+    )
+    assert found["relaxation_gap"] == whole.relaxation.relative_gap
+    assert found["network_gap"] == whole.certificate.relative_gap
+    assert found["iterations"] == whole.relaxation.iterations
+    assert found["bits"] == whole.network.n_bits
+    assert 0.0 < found["iterations"] * found["iteration_seconds"] <= found["seconds"]["solve"]
+
+
+def test_planted_targets_are_quadratic_up_to_their_noise() -> None:
+    X, Y = large.planted(4000, 3, 2, 0)
+    i, j = np.triu_indices(3)
+    columns = np.column_stack([X, X[:, i] * X[:, j]])
+    rest = Y - columns @ np.linalg.lstsq(columns, Y, rcond=None)[0]
+    # A tenth of the signal's deviation, to four standard errors of a deviation from 4000 samples.
+    share = rest.std(axis=0) / np.sqrt(Y.var(axis=0) - rest.var(axis=0))
+    assert np.all(np.abs(share - 0.1) < 0.1 * 4.0 / np.sqrt(2 * 4000))
+
+
+def made_large(peak: float, seconds: float, gap: float, growth: float) -> list[Record]:
+    def measured(case: dict[str, Any]) -> dict[str, Any]:
+        full = case["samples"] == large.SAMPLES[-1]
+        return {
+            "peak_mib": peak if full else 9999.0,
+            "whole_seconds": seconds if full else 9999.0,
+            "seconds": dict.fromkeys(STAGES, 1.0),
+            "relaxation_gap": gap if full else 1.0,
+            "network_gap": 0.5,
+            "iterations": 100,
+            "iteration_seconds": 0.01 * (growth if full else 1.0),
+            "bits": 100,
+        }
+
+    return records_of(large, measured)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ((400.0, 7.0, 1e-7, 1.1), ["reproduced"] * 4),
+        ((3000.0, 70.0, 1e-4, 4.0), ["not"] * 4),
+        ((400.0, 7.0, 1e-7, 1.5), ["reproduced"] * 3 + ["partly"]),
+    ],
+)
+def test_verdicts_of_the_large_problem(made: tuple[float, float, float, float], expected: list[str]) -> None:
+    records = made_large(*made)
+    assert [claim.verdict for claim in large.claims(records)] == expected
+    assert {claim.verdict for claim in large.claims(records[:-1])} == {"not measured"}
+    assert [row[0].split()[0] for row in large.tables(records)[0].rows] == [f"{n}" for n in large.SAMPLES]
+
+
+# -- path ------------------------------------------------------------------------------------------------
+
+
+def test_a_path_and_cold_solves() -> None:
+    X, _, y, _ = path.data("breast-cancer", 0, 0)
+    found = path.compared(X, y, "squared", "splitting", 6, warm_first=True)
+    problem = qsdp.TrainingProblem(np.column_stack([X, np.ones(len(X))]), y, beta=1.0)
+    betas = qsdp.largest_beta(problem) * 0.9 * np.array(found["betas"])
+    assert found["betas"] == pytest.approx(np.geomspace(1.0, 1e-3 / 0.9, 6).tolist())
+    cold = [qsdp.solve_relaxation(problem.with_beta(beta), solver="splitting") for beta in betas]
+    warm = qsdp.relaxation_path(problem, betas, solver="splitting")
+    assert found["cold_iterations"] == [one.iterations for one in cold]
+    assert found["path_iterations"] == [one.iterations for one in warm]
+    assert found["solved"] == [True] * 6
+    assert found["apart"] <= path.AGREEMENT
+    assert found["cold_unsolved"] == found["path_unsolved"] == 0
+
+
+@pytest.mark.filterwarnings("ignore:with beta=")
+def test_folds_choose_from_the_same_betas() -> None:
+    X, X_test, y, y_test = path.data(path.PLANTED, 200, 0)
+    assert len(X_test) == len(y_test) == path.HELD_OUT
+    found = path.validated(X, X_test[:100], y, y_test[:100], 3, 0)
+    for which in (*path.EVALUATE, "search"):
+        assert found[which]["beta"] in found["betas"]
+        plain = qsdp.QuantizedNetworkClassifier(beta=found[which]["beta"], random_state=0).fit(X, y)
+        # The estimator's last fit starts from its path: networks differ where the two solutions do, to 1e-6.
+        assert found[which]["test"] == pytest.approx(plain.score(X_test[:100], y_test[:100]), abs=0.02)
+
+
+def made_paths(warm: float, seconds: float, same: bool, apart: float = 1e-7) -> list[Record]:
+    def measured(case: dict[str, Any]) -> dict[str, Any]:
+        own = 1.0 + 0.01 * case["split"]
+        if case["kind"] == "folds":
+            other = {"beta": 1.0 if same else 2.0, "test": 0.8}
+            times = {f"{which}_seconds": seconds * own for which in path.EVALUATE}
+            return {
+                **times,
+                "search_seconds": own,
+                **dict.fromkeys(path.EVALUATE, other),
+                "search": {"beta": 1.0, "test": 0.8},
+            }
+        count = case["betas"]
+        return {
+            "betas": np.geomspace(1.0, 1e-3, count).tolist(),
+            # The last beta is one that the path has not solved, after a great many iterations.
+            "solved": [True] * (count - 1) + [False],
+            "cold_iterations": [100 + case["split"]] * count,
+            "path_iterations": [int(100 * warm)] * (count - 1) + [10**6],
+            "cold_seconds": own,
+            "path_seconds": seconds * own,
+            "cold_unsolved": 0,
+            "path_unsolved": 1,
+            "apart": apart,
+        }
+
+    return records_of(path, measured)
+
+
+def test_verdicts_of_paths() -> None:
+    good, bad = path.claims(made_paths(0.8, 0.5, True)), path.claims(made_paths(1.2, 2.0, False, 1e-3))
+    assert [(claim.source, claim.statement) for claim in good] == path.listed()
+    assert {claim.verdict for claim in good} == {"reproduced"}
+    assert {claim.verdict for claim in bad} == {"not"}
+    assert "0.5 (0.5 to 0.5) of the time" in next(
+        c.figures for c in good if c.statement.startswith("A path takes less")
+    )
+
+
+def test_iterations_are_those_of_betas_that_both_have_solved() -> None:
+    record = made_paths(0.8, 0.5, True)[0]
+    solved = record.case["betas"] - 1
+    assert path.iterations(record, "cold") == 100 * solved
+    assert path.iterations(record, "path") == 80 * solved
+
+
+def test_partly_the_same_beta() -> None:
+    records = made_paths(0.8, 0.5, True)
+    next(r for r in records if r.case["kind"] == "folds").measured["network"] = {"beta": 3.0, "test": 0.8}
+    found = verdicts(path.claims(records))
+    assert found[path.chosen("network")[1]] == "partly"
+    assert found[path.chosen("relaxation")[1]] == "reproduced"
+
+
+# -- all -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "records"),
+    [
+        (pipeline, made_pipeline(10.0, 1e-7, 300.0)),
+        (levels, made_levels(0.01, 0.05, 0.95)),
+        (large, made_large(400.0, 7.0, 1e-7, 1.1)),
+        (path, made_paths(0.8, 0.5, True)),
+    ],
+    ids=[module.EXPERIMENT.name for module in EXPERIMENTS],
+)
+def test_pictures(module: Any, records: list[Record], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    module.plot(records, tmp_path / "drawn.png")
+    assert (tmp_path / "drawn.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize("module", EXPERIMENTS)
+def test_cases_differ_and_quick_ones_are_few(module: Any) -> None:
+    for quick in (False, True):
+        cases = [tuple(sorted(case.items())) for case in module.cases(quick)]
+        assert len(set(cases)) == len(cases)
+    assert len(module.cases(True)) <= 6
