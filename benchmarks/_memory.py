@@ -1,4 +1,4 @@
-"""Peak memory: of this process, of its children, and of programs run apart."""
+"""Peak memory: of this process, and of programs run apart."""
 
 from __future__ import annotations
 
@@ -33,12 +33,6 @@ def peak_mib():
     """Return the peak of resident memory; that of this program, not of what it was started from."""
     peak = _status("self", "VmHWM")
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 if peak is None else peak
-
-
-def children_mib():
-    """Return the sum of the peaks of the processes that this one has started and that still run, such as joblib's."""
-    children = " ".join(path.read_text(encoding="ascii") for path in Path("/proc/self/task").glob("*/children"))
-    return sum(_status(child, "VmHWM") or 0.0 for child in children.split())
 
 
 def resident_mib():

@@ -308,6 +308,18 @@ def test_verdicts_of_paths() -> None:
     )
 
 
+def test_a_set_that_takes_more_is_named() -> None:
+    records = made_paths(0.8, 0.5, True)
+    for record in records:
+        if record.case["data"] == "vehicle" and record.case.get("solver") == "splitting":
+            record.measured["path_iterations"] = [150] * record.case["betas"]
+    found = {claim.statement: claim for claim in path.claims(records)}
+    claim = found[path.fewer("splitting", "huber")[1]]
+    assert claim.verdict == "partly"
+    assert claim.why.startswith("more on vehicle (1.4")
+    assert found[path.fewer("interior", "huber")[1]].verdict == "reproduced"
+
+
 def test_iterations_are_those_of_betas_that_both_have_solved() -> None:
     record = made_paths(0.8, 0.5, True)[0]
     solved = record.case["betas"] - 1

@@ -198,7 +198,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.axhline(0.0, color="k", linewidth=0.8)
     axis.set_xticks(places, list(groups))
     axis.set(ylabel="test accuracy minus that of M = 1, points")
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=4)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     plt.close(figure)

@@ -172,7 +172,8 @@ def memory_of(records: Sequence[Record], which: str) -> dict[str, float]:
 
 def ratios(group: Sequence[Record]) -> np.ndarray:
     """Return how many times faster ours is, for every split."""
-    return values(group, "literal_seconds") / values(group, "qsdp_seconds")
+    times: np.ndarray = values(group, "literal_seconds") / values(group, "qsdp_seconds")
+    return times
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
@@ -245,7 +246,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set(xscale="log", xlabel="processor seconds of the whole pipeline", ylim=(len(groups) - 0.4, -0.6))
     axis.set_yticks(range(len(groups)), list(groups))
     handles, labels = axis.get_legend_handles_labels()
-    axis.legend(handles[:2], labels[:2], fontsize=8)
+    axis.legend(handles[:2], labels[:2], fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2)
     axis.grid(axis="x", alpha=0.3)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
