@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.model_selection import StratifiedKFold
 
 import qsdp
 from qsdp.bench import Claim, Record
@@ -262,11 +263,24 @@ def test_folds_choose_from_the_same_betas() -> None:
     X, X_test, y, y_test = path.data(path.PLANTED, 200, 0)
     assert len(X_test) == len(y_test) == path.HELD_OUT
     found = path.validated(X, X_test[:100], y, y_test[:100], 3, 0)
-    for which in (*path.EVALUATE, "search"):
+    for which in (*path.SEARCHES, *path.SEARCHES.values()):
         assert found[which]["beta"] in found["betas"]
-        plain = qsdp.QuantizedNetworkClassifier(beta=found[which]["beta"], random_state=0).fit(X, y)
-        # The estimator's last fit starts from its path: networks differ where the two solutions do, to 1e-6.
-        assert found[which]["test"] == pytest.approx(plain.score(X_test[:100], y_test[:100]), abs=0.02)
+    # The same score of the same relaxations, but for their gap.
+    assert found["relaxation"]["beta"] == found["relaxed_search"]["beta"]
+    plain = qsdp.QuantizedNetworkClassifier(beta=found["search"]["beta"], random_state=0).fit(X, y)
+    assert found["search"]["test"] == plain.score(X_test[:100], y_test[:100])
+
+
+@pytest.mark.parametrize("name", ["iris", "breast-cancer-wisconsin"])
+def test_score_of_a_relaxation_is_that_of_the_estimator(name: str) -> None:
+    X, y = qsdp.datasets.load_bundled(name)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    model = qsdp.QuantizedNetworkClassifierCV(50, betas=[30.0], cv=2, random_state=0).fit(X[:, :5], y)
+    folds = []
+    for train, test in StratifiedKFold(2).split(X, y):
+        plain = qsdp.QuantizedNetworkClassifier(50, beta=30.0, random_state=0).fit(X[train, :5], y[train])
+        folds.append(path.relaxed_score(plain, X[test, :5], y[test]))
+    assert folds == pytest.approx(model.scores_[0].tolist())
 
 
 def made_paths(warm: float, seconds: float, same: bool, apart: float = 1e-7) -> list[Record]:
@@ -274,13 +288,11 @@ def made_paths(warm: float, seconds: float, same: bool, apart: float = 1e-7) -> 
         own = 1.0 + 0.01 * case["split"]
         if case["kind"] == "folds":
             other = {"beta": 1.0 if same else 2.0, "test": 0.8}
-            times = {f"{which}_seconds": seconds * own for which in path.EVALUATE}
-            return {
-                **times,
-                "search_seconds": own,
-                **dict.fromkeys(path.EVALUATE, other),
-                "search": {"beta": 1.0, "test": 0.8},
-            }
+            found = dict.fromkeys(path.SEARCHES, other)
+            found |= {name: {"beta": 1.0, "test": 0.8} for name in path.SEARCHES.values()}
+            for which, search in path.SEARCHES.items():
+                found |= {f"{which}_seconds": seconds * own, f"{search}_seconds": own}
+            return found
         count = case["betas"]
         return {
             "betas": np.geomspace(1.0, 1e-3, count).tolist(),
