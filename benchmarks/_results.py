@@ -1,4 +1,4 @@
-"""Where the scripts leave what they measured."""
+"""Where `solvers.py` leaves what it measured."""
 
 from __future__ import annotations
 
@@ -6,20 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from qsdp.bench import describe_machine
-
 FOLDER = Path(__file__).resolve().parent / "results"
-
-
-def add_out(parser):
-    """Give a script the option --out."""
-    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the JSON file; default benchmarks/results")
-
-
-def write(folder, name, report):
-    """Write a report and the machine to NAME.json in a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    save({"machine": describe_machine(), **report}, folder / f"{name}.json")
 
 
 def save(report, path):
