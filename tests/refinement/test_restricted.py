@@ -208,7 +208,7 @@ def test_one_column_by_hand(loss: str) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_more_samples_than_the_full_system_takes(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qsdp.refinement.restricted._FEW_SAMPLES", 10)
+    monkeypatch.setattr("qsdp.refinement.restricted._quadratic._FEW_SAMPLES", 10)
     for k in (5, 30):
         problem = draw(loss, 400, k)
         check(problem, problem.solve(), gap=1e-7)
@@ -328,6 +328,6 @@ def test_a_program_that_fails_leaves_the_weights(monkeypatch: pytest.MonkeyPatch
     class Failed:
         x: Any = None
 
-    monkeypatch.setattr("qsdp.refinement.restricted.scipy.optimize.linprog", lambda *args, **options: Failed())
+    monkeypatch.setattr("qsdp.refinement.restricted._sparsify.scipy.optimize.linprog", lambda *args, **options: Failed())
     weights = np.array([1.0, 2.0])
     assert np.array_equal(sparsify(np.ones((1, 2)), weights, np.ones(2)), weights)
