@@ -33,8 +33,10 @@ from qsdp.verification import verified_bound
 #: A RuntimeWarning of NumPy is a leak.
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
-#: The module; its package has a function of the same name.
-MODULE = sys.modules[column_generation.__module__]
+#: The files of the room, by way of `sys.modules`: its package has a function of the same name.
+SOLVE, BILINEAR, POLYNOMIAL = (
+    sys.modules[f"qsdp.refinement.column_generation.{name}"] for name in ("_solve", "_bilinear", "_polynomial")
+)
 
 
 def at_zero(problem: TrainingProblem) -> float:
@@ -102,7 +104,7 @@ def solve(problem: TrainingProblem, **options: Any) -> ColumnGenerationResult:
 @pytest.fixture
 def expensive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat prices of any size like those that take long to prove."""
-    monkeypatch.setattr(MODULE, "_CHEAP", 0)
+    monkeypatch.setattr(BILINEAR, "_CHEAP", 0)
 
 
 # -- against enumeration -------------------------------------------------------------------------------
@@ -305,8 +307,8 @@ def test_a_relaxation_may_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
     check_optimal(result, problem, optimum)
     # Its bound is the first one.
     assert result.history[0].lower_bound >= relaxation.lower_bound * (1 - 1e-9)
-    monkeypatch.setattr(MODULE, "_CHEAP", 0)
-    monkeypatch.setattr(MODULE, "solve_relaxation", None)
+    monkeypatch.setattr(BILINEAR, "_CHEAP", 0)
+    monkeypatch.setattr(SOLVE, "solve_relaxation", None)
     check_optimal(solve(problem, relaxation=relaxation), problem, optimum)
 
 
@@ -384,7 +386,7 @@ def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("problem", ENDING, ids=repr)
 def test_time_that_is_over(problem: TrainingProblem, monkeypatch: pytest.MonkeyPatch) -> None:
     for cheap in (28, 0):
-        monkeypatch.setattr(MODULE, "_CHEAP", cheap)
+        monkeypatch.setattr(BILINEAR, "_CHEAP", cheap)
         result = solve(problem)
         check_valid(result, problem)
         assert result.status == "time limit"
@@ -466,7 +468,7 @@ class _Silent(BilinearOracle):
 
 
 def test_nothing_found_and_nothing_proven_is_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MODULE, "BilinearOracle", _Silent)
+    monkeypatch.setattr(BILINEAR, "BilinearOracle", _Silent)
     problem = ENDING[0]
     result = solve(problem)
     check_valid(result, problem)
@@ -492,7 +494,7 @@ class _Loose(BilinearOracle):
 
 
 def test_bounds_that_are_not_exact_are_not_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MODULE, "BilinearOracle", _Loose)
+    monkeypatch.setattr(BILINEAR, "BilinearOracle", _Loose)
     problem = ENDING[0]
     optimum = global_optimum(problem)
     result = solve(problem)
@@ -559,8 +561,9 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*args: Any, **options: Any) -> None:
         raise AssertionError("work started")
 
-    for name in ("Master", "solve_relaxation", "BilinearOracle", "PolynomialOracle"):
-        monkeypatch.setattr(MODULE, name, explode)
+    for module in (BILINEAR, POLYNOMIAL):
+        monkeypatch.setattr(module, "Master", explode)
+    monkeypatch.setattr(SOLVE, "solve_relaxation", explode)
 
 
 @pytest.mark.usefixtures("no_work")
@@ -727,7 +730,7 @@ def test_polynomial_prices_that_are_not_exact(monkeypatch: pytest.MonkeyPatch) -
             price = super().prove(M, **options)
             return dataclasses.replace(price, upper=2.0 * price.upper, exact=False)
 
-    monkeypatch.setattr(MODULE, "PolynomialOracle", Loose)
+    monkeypatch.setattr(POLYNOMIAL, "PolynomialOracle", Loose)
     problem = random_problem(2, 4, 20, beta=0.1)
     optimum = polynomial_optimum(problem)
     result = solve(problem, neurons="polynomial")

@@ -328,6 +328,6 @@ def test_a_program_that_fails_leaves_the_weights(monkeypatch: pytest.MonkeyPatch
     class Failed:
         x: Any = None
 
-    monkeypatch.setattr("qsdp.refinement.restricted._sparsify.scipy.optimize.linprog", lambda *args, **options: Failed())
+    monkeypatch.setattr("qsdp.refinement.restricted._sparsify.scipy.optimize.linprog", lambda *args, **_: Failed())
     weights = np.array([1.0, 2.0])
     assert np.array_equal(sparsify(np.ones((1, 2)), weights, np.ones(2)), weights)
