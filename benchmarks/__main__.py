@@ -17,7 +17,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from qsdp.bench import Experiment, Results, load_results, page_of, print_report, run_experiment
+from benchmarks.experiments import ROOMS
+from qsdp.bench import Experiment, Measured, Results, load_results, page_of, print_report, run_experiment
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
@@ -28,23 +29,29 @@ Names = Annotated[list[str], typer.Argument(help="Experiments, or 'all'.")]
 Out = Annotated[Path | None, typer.Option(help="Folder of results.")]
 
 
-def modules() -> dict[str, str]:
-    """Return the modules of the experiments by name, sorted; the name is that of the file, whatever its room."""
-    folder = HERE / "experiments"
-    files = sorted((path for path in folder.rglob("*.py") if not path.stem.startswith("_")), key=lambda path: path.stem)
-    found = {path.stem: ".".join(path.relative_to(folder).with_suffix("").parts) for path in files}
+def rooms() -> dict[str, str]:
+    """Return the room of every experiment, room by room; an experiment's name is that of its file."""
+    files = [path for path in (HERE / "experiments").glob("*/*.py") if not path.stem.startswith("_")]
+    order = list(ROOMS)
+    files.sort(key=lambda path: (order.index(path.parent.name) if path.parent.name in order else len(order), path.stem))
+    found = {path.stem: path.parent.name for path in files}
     if len(found) < len(files):
         twice = sorted({path.stem for path in files if [other.stem for other in files].count(path.stem) > 1})
         raise typer.BadParameter(f"two experiments have the same name: {', '.join(twice)}")
-    return {name: f"benchmarks.experiments.{module}" for name, module in found.items()}
+    return found
+
+
+def title_of(room: str) -> str:
+    """Return what a room is called on the page."""
+    return ROOMS.get(room, room)
 
 
 def experiment_of(name: str) -> Experiment:
     """Return an experiment by name."""
-    known = modules()
+    known = rooms()
     if name not in known:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(known)}")
-    experiment: Experiment = importlib.import_module(known[name]).EXPERIMENT
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(sorted(known))}")
+    experiment: Experiment = importlib.import_module(f"benchmarks.experiments.{known[name]}.{name}").EXPERIMENT
     if experiment.name != name:
         raise typer.BadParameter(f"the experiment in {name}.py is named {experiment.name!r}")
     return experiment
@@ -52,7 +59,7 @@ def experiment_of(name: str) -> Experiment:
 
 def chosen(wanted: list[str]) -> list[Experiment]:
     """Return experiments by name; all of them for 'all'."""
-    return [experiment_of(name) for name in (list(modules()) if wanted == ["all"] else wanted)]
+    return [experiment_of(name) for name in (list(rooms()) if wanted == ["all"] else wanted)]
 
 
 def stored(folder: Path) -> list[tuple[Experiment, Results, Path]]:
@@ -64,7 +71,11 @@ def stored(folder: Path) -> list[tuple[Experiment, Results, Path]]:
 @app.command("list")
 def list_(out: Out = None) -> None:
     """Name the experiments, and how much of each is measured."""
+    room, known = None, rooms()
     for experiment, results, _ in stored(out or HERE / "results"):
+        if room != known[experiment.name]:
+            room = known[experiment.name]
+            console.print(title_of(room), style="bold", highlight=False)
         cases = list(experiment.cases(results.quick))
         done = f"{len(results.of(cases)):5d} of {len(cases):5d}"
         notes = " (quick)" * results.quick + f" ({results.outdated} of another version)" * bool(results.outdated)
@@ -117,16 +128,18 @@ def page(out: Out = None) -> None:
         draw(experiment, results, path)
     target = folder.parent / "RESULTS.md"
     target.write_text(page_text(folder), encoding="utf-8")
-    console.print(f"{target}: {len(modules())} experiments", highlight=False)
+    console.print(f"{target}: {len(rooms())} experiments", highlight=False)
 
 
 def page_text(folder: Path) -> str:
     """Return the page of the results in a folder, with the pictures that it has."""
-    measured = []
+    chapters: dict[str, list[Measured]] = {}
+    known = rooms()
     for experiment, results, path in stored(folder):
         picture = path.with_suffix(".png")
-        measured.append((experiment, results, f"{folder.name}/{picture.name}" if picture.is_file() else None))
-    return page_of(measured, "Made by `python -m benchmarks page` from the files in `results/`, nothing by hand.")
+        link = f"{folder.name}/{picture.name}" if picture.is_file() else None
+        chapters.setdefault(title_of(known[experiment.name]), []).append((experiment, results, link))
+    return page_of(chapters, "Made by `python -m benchmarks page` from the files in `results/`, nothing by hand.")
 
 
 def draw(experiment: Experiment, results: Results, path: Path) -> Path | None:

@@ -1,1 +1,10 @@
-"""One file an experiment: see `python -m benchmarks list`."""
+"""The experiments, one file each, in rooms."""
+
+#: The rooms in the order of the page of results, and what they are called there.
+ROOMS = {
+    "paper": "Quantized networks by semidefinite programming (Bartan, Pilanci)",
+    "comparisons": "Beside networks trained by gradients",
+    "quadratic": "Quadratic neurons (Noel et al.) and ReLinear (Fan et al.)",
+    "least_squares": "Training by least squares (Tomic et al.; Zhang et al.)",
+    "product": "Speed, size and proof",
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qsdp.bench._experiment import VERDICTS, Claim, Experiment, Record, Table
-from qsdp.bench._report import claims_of, markdown_of, page_of, print_report
+from qsdp.bench._report import Measured, claims_of, markdown_of, page_of, print_report
 from qsdp.bench._results import Results, describe_machine, load_results
 from qsdp.bench._runner import run_experiment
 
@@ -11,6 +11,7 @@ __all__ = [
     "VERDICTS",
     "Claim",
     "Experiment",
+    "Measured",
     "Record",
     "Results",
     "Table",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rich.console import Console
@@ -11,7 +11,10 @@ from rich.table import Table as RichTable
 from qsdp.bench._experiment import VERDICTS, Claim, Experiment, Record, Table
 from qsdp.bench._results import Results
 
-__all__ = ["claims_of", "markdown_of", "markdown_table", "page_of", "print_report"]
+__all__ = ["Measured", "claims_of", "markdown_of", "markdown_table", "page_of", "print_report"]
+
+#: An experiment, also one of which nothing is measured, its results and where its picture is.
+Measured = tuple[Experiment, Results, str | None]
 
 
 def claims_of(experiment: Experiment, results: Results) -> list[Claim]:
@@ -42,9 +45,9 @@ def print_report(experiment: Experiment, results: Results, console: Console | No
     console.print(footing(experiment, results), style="dim", highlight=False)
 
 
-def markdown_of(experiment: Experiment, results: Results, picture: str | None = None) -> str:
-    """Return the same as markdown, with a link to a picture."""
-    parts = [f"## {experiment.title}", f"*{experiment.source}.* {footing(experiment, results)}"]
+def markdown_of(experiment: Experiment, results: Results, picture: str | None = None, level: int = 2) -> str:
+    """Return the same as markdown under a heading of a level, with a link to a picture."""
+    parts = [f"{'#' * level} {experiment.title}", f"*{experiment.source}.* {footing(experiment, results)}"]
     if picture is not None:
         parts.append(f"![{experiment.title}]({picture})")
     for table in _tables(experiment, results):
@@ -59,29 +62,37 @@ def markdown_of(experiment: Experiment, results: Results, picture: str | None = 
     return "\n\n".join(parts) + "\n"
 
 
-def page_of(measured: Sequence[tuple[Experiment, Results, str | None]], made_by: str) -> str:
+def page_of(chapters: Mapping[str, Sequence[Measured]], made_by: str) -> str:
     """Return a page of experiments: every claim with its verdict, then tables and pictures of each.
 
     Parameters
     ----------
-    measured : sequence of (Experiment, Results, str or None)
-        Experiments, also those of which nothing is measured, and where the picture of each is.
+    chapters : mapping of str to sequence of (Experiment, Results, str or None)
+        By title, experiments, also those of which nothing is measured, and where the picture of each is.
     made_by : str
         What the page says of where it comes from.
     """
-    claims = [claim for experiment, results, _ in measured for claim in claims_of(experiment, results)]
-    head = f"# Results\n\n{made_by}\n\n## Claims\n\n{verdicts_of(claims)}.\n\n{claims_table(claims)}\n"
-    return "\n".join([head, *(markdown_of(*one) for one in measured)])
+    claims = {
+        title: [claim for experiment, results, _ in measured for claim in claims_of(experiment, results)]
+        for title, measured in chapters.items()
+    }
+    rows = [(title, *verdicts_of(found)) for title, found in claims.items()]
+    rows.append(("all", *verdicts_of([claim for found in claims.values() for claim in found])))
+    parts = [f"# Results\n\n{made_by}\n\n## Claims", markdown_table(("claims on", *VERDICTS), rows)]
+    parts += [f"### {title}\n\n{claims_table(found)}" for title, found in claims.items()]
+    for title, measured in chapters.items():
+        parts += [f"## {title}", *(markdown_of(*one, level=3).rstrip("\n") for one in measured)]
+    return "\n\n".join(parts) + "\n"
 
 
-def verdicts_of(claims: Sequence[Claim]) -> str:
+def verdicts_of(claims: Sequence[Claim]) -> list[str]:
     """Return how many claims have each verdict, and how many of those are about fewer than all cases."""
     counts = []
     for verdict in VERDICTS:
         found = [claim for claim in claims if claim.verdict == verdict]
         early = sum(bool(claim.so_far) for claim in found)
-        counts.append(f"{len(found)} {verdict}" + (f" ({early} of them so far)" if early else ""))
-    return ", ".join(counts)
+        counts.append(str(len(found)) + (f" ({early} so far)" if early else ""))
+    return counts
 
 
 def claims_table(claims: Iterable[Claim]) -> str:

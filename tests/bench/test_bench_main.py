@@ -146,10 +146,11 @@ def test_list_show_and_page_of_what_is_measured_in_part_or_not_at_all(
     assert code == 0
     assert "RESULTS.md: 2 experiments" in output
     text = (tmp_path / "RESULTS.md").read_text()
-    assert "1 reproduced (1 of them so far), 0 partly, 0 not, 1 not measured." in text
+    assert "| claims on | reproduced | partly | not | not measured |\n|---|---|---|---|---|\n" in text
+    assert "| greek | 1 (1 so far) | 0 | 0 | 1 |\n| all | 1 (1 so far) | 0 | 0 | 1 |" in text
     assert "| Heron | roots are exact | reproduced (2 of 3 cases so far) | 2 roots |  |" in text
     assert "![Roots of begun](results/begun.png)" in text
-    assert "## Roots of none\n\n*Heron.* Not measured yet: none of 3 cases.\n\n| source |" in text
+    assert "### Roots of none\n\n*Heron.* Not measured yet: none of 3 cases.\n\n| source |" in text
     assert "none.png" not in text
     assert text == main.page_text(tmp_path / "results")
 
