@@ -123,17 +123,18 @@ def _report(experiment: Experiment, results: Results, path: Path) -> None:
 
     records = results.of(experiment.cases(results.quick))
     picture = path.with_suffix(".png")
-    drawn: Sequence[str] = ()
+    drawn: str | None = None
     if importlib.util.find_spec("matplotlib") is None:
         say("No picture: matplotlib is not installed (pip install 'qsdp[plot]')", "yellow")
     elif experiment.plot is not None:
         picture.unlink(missing_ok=True)
         experiment.plot(records, picture)
-        drawn = (picture.name,) if picture.is_file() else ()
-        if not drawn:
+        drawn = picture.name if picture.is_file() else None
+        if drawn is None:
             say("No picture yet: ranks need two sets that two methods were measured on")
-    text = markdown_of(experiment, results, *drawn)
+    text = markdown_of(experiment, results, drawn)
     write_whole(path.with_suffix(".md"), text.encode("utf-8"))
     summary = replace(experiment, tables=lambda records: experiment.tables(records)[:1])
     print_report(summary, results, make_console())
-    say(f"{path.parent}: {', '.join([path.name, path.with_suffix('.md').name, *drawn])}", "dim")
+    written = [path.name, path.with_suffix(".md").name, *([drawn] if drawn else [])]
+    say(f"{path.parent}: {', '.join(written)}", "dim")
