@@ -22,6 +22,12 @@ from qsdp.bench import Experiment, Measured, Results, load_results, page_of, pri
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
+PREFACE = """\
+Made by `python -m benchmarks page` from the files in `results/`, nothing by hand. A claim that one method is better
+than another is *reproduced* where the mean difference over splits or seeds, at least ten, is beyond two of its standard
+errors, *not* where it is as far on the other side, and *partly* in between. A claim of several parts is *partly*
+reproduced where some of them hold. "So far" is what has cases left to measure."""
+
 app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 console = Console(width=None if sys.stdout.isatty() else 170)
 
@@ -139,7 +145,7 @@ def page_text(folder: Path) -> str:
         picture = path.with_suffix(".png")
         link = f"{folder.name}/{picture.name}" if picture.is_file() else None
         chapters.setdefault(title_of(known[experiment.name]), []).append((experiment, results, link))
-    return page_of(chapters, "Made by `python -m benchmarks page` from the files in `results/`, nothing by hand.")
+    return page_of(chapters, PREFACE)
 
 
 def draw(experiment: Experiment, results: Results, path: Path) -> Path | None:
