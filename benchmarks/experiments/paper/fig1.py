@@ -286,7 +286,8 @@ def plot(records: Sequence[Record], path: Path) -> None:
     bound = np.median(values(records, "lower_bound") / values(records, "zero"))
     axes[0].axhline(bound, color="black", lw=1, ls="--", label="lower bound")
     axes[0].set(yscale="log", xlabel="neurons m", ylabel="objective, relative to the zero network", title="training")
-    axes[1].set(xlabel="neurons m", ylabel="squared loss, relative", title="test")
+    # As many neurons as samples can interpolate, and then predict anything.
+    axes[1].set(yscale="log", xlabel="neurons m", ylabel="squared loss, relative to the zero network", title="test")
     handles: dict[str, Any] = {}
     for ax in axes:
         ax.set_xscale("log")
