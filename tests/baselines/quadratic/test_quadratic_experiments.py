@@ -67,7 +67,7 @@ def test_mnist_has_all_settings() -> None:
     cases = [case for case in experiment("mnist_quadratic_heads").cases(False) if case["start"] == "fan-in"]
     covered = {(case["images"], epochs, case["hidden"], case["head"]) for case in cases for epochs in case["epochs"]}
     assert covered == set(TABLE)
-    assert {case["n_starts"] for case in cases} == {25}
+    assert {(case["images"] == 60000, case["n_starts"]) for case in cases} == {(False, 25), (True, 5)}
 
 
 def heads_records(means: dict[tuple[int, int, int, str], float]) -> list[Record]:
