@@ -218,7 +218,7 @@ def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
     return trees
 
 
-def check(f: dict[str, Array], progress: TextIO = sys.stderr) -> tuple[float, float, float, float]:
+def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, float, float, float]:
     """Return objective, lower bound, largest price and beta D, all recomputed; raise `ClaimError` if they fail."""
     X, y, alpha, nu = (np.asarray(f[name], dtype=float) for name in ("X", "y", "alpha", "nu"))
     beta, delta, loss, levels = float(f["beta"]), float(f["delta"]), str(f["loss"]), int(f["levels"])
@@ -264,7 +264,7 @@ def check(f: dict[str, Array], progress: TextIO = sys.stderr) -> tuple[float, fl
     need(len(trees) == len(columns), "there must be one tree an output")
     for column, (order, leaves) in zip(columns, trees):  # noqa: B905
         M, rounding = matrix_of(E, K, column, defects)
-        price = max(price, price_of(M, order, leaves, progress) + rounding)
+        price = max(price, price_of(M, order, leaves, progress or sys.stderr) + rounding)
     need(math.isfinite(price), "the numbers are too large")
     scale = min(1.0, capacity / price) if price > 0 else 1.0
     bound = max(0.0, dual_value(loss, delta, scale * nu, y)) if scale > 0 else 0.0
