@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,35 +158,6 @@ def _iteration_claim(records: Sequence[Record]) -> Claim:
     return Claim(*ITERATIONS, "partly" if slower else "not", figures, "they grow with the samples")
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
-    """Draw seconds, those of an iteration and memory against the samples."""
-    import matplotlib.pyplot as plt
-
-    groups = sorted(grouped(records, "samples").items())
-    samples = [n for (n,), _ in groups]
-    if len(samples) < 2:
-        return
-    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.4))
-    for name, label, scale in (
-        ("whole_seconds", "in all, s", 1.0),
-        ("iteration_seconds", "an iteration, ms", 1e3),
-    ):
-        axes[0].plot(samples, [scale * np.median(values(group, name)) for _, group in groups], "o-", label=label)
-    axes[0].set(xscale="log", yscale="log", xlabel="samples", title="Processor time of one thread")
-    axes[1].plot(samples, [np.median(values(group, "peak_mib")) for _, group in groups], "o-", label="largest size")
-    axes[1].set(xscale="log", xlabel="samples", title="Memory of the process, MiB")
-    axes[1].set_ylim(bottom=0.0)
-    if records[0].case["outputs"] == SIZE["outputs"]:
-        axes[1].axhline(MEMORY, color="k", linestyle=":", label="target")
-    for axis in axes:
-        axis.set_xticks(samples, [f"{n}" for n in samples])
-        axis.minorticks_off()
-        axis.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
 EXPERIMENT = Experiment(
     name="large",
     title="Many samples, levels, a lift and several outputs at once",
@@ -196,5 +166,4 @@ EXPERIMENT = Experiment(
     run=run,
     tables=tables,
     claims=claims,
-    plot=plot,
 )
