@@ -59,6 +59,23 @@ def percent(numbers: Sequence[float] | np.ndarray, digits: int = 1) -> str:
     return spread(100.0 * np.asarray(numbers, dtype=float), digits)
 
 
+# -- pictures --------------------------------------------------------------------------------------------
+
+
+def label_decades(axes: Any) -> None:
+    """Label a logarithmic axis of both by its decades; over less than two of them by 1, 2 and 5, too."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = sorted(axis.get_view_interval())
+        if axis.get_scale() != "log" or not 0.0 < low < high:
+            continue
+        if high < 100.0 * low:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high > 3.0 * low else range(1, 10)))
+            axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
+
+
 # -- verdicts --------------------------------------------------------------------------------------------
 
 #: Splits or seeds below which nothing is judged.

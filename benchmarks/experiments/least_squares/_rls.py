@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from benchmarks.experiments._common import grouped
+from benchmarks.experiments._common import grouped, label_decades
 from qsdp.bench import Claim, Record
 
 SOURCE = "Zhang et al. 2021"
@@ -295,6 +295,7 @@ def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], path: Path
             if name == "loss":
                 axis.set_yscale("log")
             axis.set_ylabel("training loss" if name == "loss" else "test accuracy")
+            label_decades(axis)
         axes[0, column].set_title(titles.get(group, group))
         axes[0, column].legend(fontsize="small")
     figure.savefig(path, dpi=120)
