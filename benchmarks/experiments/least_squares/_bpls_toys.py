@@ -192,6 +192,7 @@ def draw(records: Sequence[Record], path: Path, names: Sequence[str], field: str
         for axis, column, title in zip(axes, (1, 2), ("training, noisy targets", "test, clean targets"), strict=True):
             axis.plot([point[0] for point in points], [point[column] for point in points], "o-", ms=3, label=name)
             axis.set(xlabel="sigma", ylabel="RMSE", title=title)
+            axis.locator_params(axis="x", nbins=5)
     axes[0].legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=120)

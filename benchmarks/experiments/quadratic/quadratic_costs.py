@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import with_unmeasured
+from benchmarks.experiments._common import label_decades, with_unmeasured
 from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES
 from qsdp.baselines.quadratic import (
     LOSSES,
@@ -287,6 +287,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.loglog([r.case["n"] for r in found], [1e6 * layer_seconds(r) for r in found], "o-", label=TITLES[head])
     axis.set_xlabel("inputs and neurons of the layer")
     axis.set_ylabel("µs a sample")
+    label_decades(axis)
     axis.legend()
     figure.tight_layout()
     figure.savefig(path, dpi=120)
