@@ -88,6 +88,23 @@ def test_verdicts_on_runge_come_from_records() -> None:
     assert [claim.verdict for claim in order] == ["partly"], "plain descent has the printed order, Adam has not"
 
 
+def test_powers_on_runge_are_compared_where_training_has_not_diverged() -> None:
+    runge = module("runge")
+
+    def verdict(relinear: float, regular: float | None) -> str:
+        modes = [*runge.RELINEAR, *runge.REGULAR]
+        records = runge_records({("adam", mode): [0.1] for mode in modes})
+        for record in records:
+            size = relinear if record.case["mode"] in runge.RELINEAR else regular
+            record.measured["coefficients"] = [None, None if size is None else [1.0, 1.0, 1.0, size, 0.5 * size]]
+        claims = runge.claims(records)
+        return next(claim.verdict for claim in claims if claim.source == "Fan et al., Fig. 5")
+
+    assert verdict(1.0, 2.0) == "reproduced"
+    assert verdict(2.0, 1.0) == "not"
+    assert verdict(1.0, None) == "not measured"
+
+
 # -- digits ------------------------------------------------------------------------------------------
 
 
