@@ -45,14 +45,12 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         clear = {name: 2.0 * float(gap.std(ddof=1)) / np.sqrt(len(gap)) for name, gap in gaps.items()}
         won = [name for name in present if means[name] > clear[name]]
         lost = [name for name in present if means[name] < -clear[name]]
-        verdict = "reproduced" if len(won) == len(present) else "not" if not won else "partly"
+        verdict = "reproduced" if len(won) == len(present) else "not" if len(lost) == len(present) else "partly"
+        near = [name for name in present if name not in {*won, *lost}]
         figures = ", ".join(f"{name} {means[name]:+.2f} ± {clear[name]:.2f}" for name in present)
-        why = (
-            ""
-            if verdict == "reproduced"
-            else f"on digits no clear difference from all; clearly worse than {', '.join(lost) or 'none'}"
-        )
-        found.append(Claim(source, statement, verdict, f"points more: {figures}", why))
+        why = [f"within the noise of {', '.join(near)}"] if near else []
+        why += [f"clearly worse than {', '.join(lost)}"] if lost else []
+        found.append(Claim(source, statement, verdict, f"points more: {figures}", "; ".join(why)))
 
     order(
         "Table IV", "A quadratic network trained by sg beats the conventional one of its shape.", "sg", ["conventional"]

@@ -157,6 +157,28 @@ def test_verdicts_on_stages_and_squares_come_from_records() -> None:
     assert {verdict for statement, verdict in found.items() if statement.startswith(squares)} == {"not"}
 
 
+@pytest.mark.parametrize(
+    ("parabolic", "poly2", "verdict", "why"),
+    [
+        ((0.2, 0.3), (0.3, 0.4), "reproduced", ""),
+        ((0.0, 0.2), (0.3, 0.4), "partly", "within the noise of parabolic"),
+        ((0.01, 0.02), (0.0, 0.2), "partly", "within the noise of poly2; clearly worse than parabolic"),
+        ((0.01, 0.02), (0.02, 0.03), "not", "clearly worse than parabolic, poly2"),
+    ],
+)
+def test_verdicts_on_families_follow_the_rule_of_pairs(
+    parabolic: tuple[float, float], poly2: tuple[float, float], verdict: str, why: str
+) -> None:
+    digits, errors = module("relinear_digits"), {"parabolic": parabolic, "poly2": poly2}
+    records = digits_records({}, set())
+    for record in records:
+        if record.case["setting"] in errors:
+            record.measured["test_error"] = errors[record.case["setting"]][record.case["seed"]]
+    claims = {claim.statement: claim for claim in digits.claims(records)}
+    claim = claims["It beats parabolic and polynomial neurons."]
+    assert (claim.verdict, claim.why) == (verdict, why)
+
+
 # -- amplification, residual networks ----------------------------------------------------------------
 
 
