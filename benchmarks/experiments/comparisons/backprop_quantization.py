@@ -325,6 +325,13 @@ QUESTIONS = (
         "shared",
     ),
     (
+        "Beyond the paper: today's practice",
+        "A network trained by backpropagation, then quantized by the relaxation and polished, is more accurate than one "
+        "trained by the straight-through estimator with as many bits.",
+        "free, SDP polished",
+        "shared",
+    ),
+    (
         f"{PAPER}, section 6 (open end)",
         "A network trained by backpropagation is quantized better by the semidefinite program than by rounding.",
         "fixed, SDP polished",
