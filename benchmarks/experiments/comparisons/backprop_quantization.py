@@ -326,8 +326,8 @@ QUESTIONS = (
     ),
     (
         "Beyond the paper: today's practice",
-        "A network trained by backpropagation, then quantized by the relaxation and polished, is more accurate than one "
-        "trained by the straight-through estimator with as many bits.",
+        "A network trained by backpropagation, then quantized by the relaxation and polished, is more accurate than "
+        "one trained by the straight-through estimator with as many bits.",
         "free, SDP polished",
         "shared",
     ),
