@@ -47,10 +47,10 @@ def heart(uci_available: None) -> Split:
 def test_the_names_are_those_of_the_methods() -> None:
     assert all(name == method.name for name, method in METHODS.items())
     assert [name for name, method in METHODS.items() if method.quantized] == [
-        *CONVEX, "backprop-rounded", "straight-through", "relu-rounded",
+        *CONVEX, "backprop-rounded", "straight-through", "relu-rounded", "backprop-matched",
     ]  # fmt: skip
     assert {name for name, method in METHODS.items() if method.needs == "torch"} == {
-        "backprop", "backprop-rounded", "straight-through", "relu-rounded",
+        "backprop", "backprop-matched", "backprop-rounded", "straight-through", "relu-rounded",
     }  # fmt: skip
 
 
@@ -164,13 +164,28 @@ def test_trained_networks_are_chosen_on_the_folds_as_they_are_deployed(iris: Spl
     pytest.importorskip("torch")
     search = METHODS["backprop-rounded"].build(validation_splits(iris.y, 0)[:1], 0)
     assert isinstance(search.estimator, RoundedBackprop)
-    assert len(search.param_grid["learning_rate"]) * len(search.param_grid["beta"]) == 6
+    assert len(search.param_grid["learning_rate"]) * len(search.param_grid["beta"]) == 9
     search.param_grid = {"learning_rate": [0.03], "beta": [0.1, 1e6]}
     search.fit(iris.X, iris.y)
     method = METHODS["backprop-rounded"]
     assert method.chosen(search) == {"learning_rate": 0.03, "beta": 0.1}
     assert method.bits(search) == search.best_estimator_.network_.n_bits
     assert method.certify(search, iris.X, iris.y) == search.best_estimator_.certificate(iris.X, iris.y)
+
+
+def test_a_network_in_float_is_matched_once(iris: Split) -> None:
+    pytest.importorskip("torch")
+    method = METHODS["backprop-matched"]
+    model = method.build(validation_splits(iris.y, 0)[:1], 3)
+    model.search.param_grid = {"learning_rate": [0.1], "beta": [1.0, 1e6]}
+    model.fit(iris.X, iris.y)
+    assert method.chosen(model) == {"learning_rate": 0.1, "beta": 1.0}
+    assert model.network_.n_neurons == 250
+    assert method.bits(model) == model.network_.n_bits
+    source = FloatBackprop(learning_rate=0.1, beta=1.0, random_state=3).fit(iris.X, iris.y)
+    outputs, matched = source.model_.decision_function(iris.X), model.network_.predict(iris.X)
+    assert np.linalg.norm(matched - outputs) < 0.2 * np.linalg.norm(outputs)
+    assert np.mean(model.predict(iris.X_test) == source.predict(iris.X_test)) > 0.9
 
 
 @pytest.mark.parametrize("name", ["qsdp-250", "logistic"])

@@ -20,10 +20,26 @@ __all__ = ["claims", "comparison_of", "draw", "tables"]
 Records = Sequence[Record]
 Show = Callable[[FloatArray], str]
 
-#: Pairs of the paper's claims: figure, ours, theirs, and theirs in words.
-_PAPER_PAIRS = (
-    ("Figures 2, 3 and 5", "qsdp-250", "backprop-rounded", "networks trained by backpropagation and then quantized"),
-    ("Figure 6", "qsdp-250", "relu-rounded", "ReLU networks trained by backpropagation and then quantized"),
+#: Pairs of methods: source, the one of which a higher test accuracy is claimed, the other one, and both in words.
+_PAIRS = (
+    (
+        "Bartan, Pilanci, Figures 2, 3 and 5",
+        "qsdp-250",
+        "backprop-rounded",
+        "sampled networks have a higher test accuracy than networks trained by backpropagation and then quantized",
+    ),
+    (
+        "Bartan, Pilanci, Figure 6",
+        "qsdp-250",
+        "relu-rounded",
+        "sampled networks have a higher test accuracy than ReLU networks trained by backpropagation and then quantized",
+    ),
+    (
+        "Beyond Bartan, Pilanci",
+        "backprop-matched",
+        "straight-through",
+        "networks trained in float and matched by polished ones have a higher test accuracy than straight-through ones",
+    ),
 )
 
 
@@ -61,7 +77,7 @@ def comparison_of(records: Records) -> Comparison | None:
 def claims(records: Records) -> list[Claim]:
     """Return the paper's claims beside what was measured."""
     grid = _grid(records)
-    return [_bound_claim(records), *(_pair_claim(grid, *pair) for pair in _PAPER_PAIRS)]
+    return [_bound_claim(records), *(_pair_claim(grid, *pair) for pair in _PAIRS)]
 
 
 def draw(records: Records, path: Path) -> None:
@@ -190,11 +206,10 @@ def _bound_claim(records: Records) -> Claim:
     return Claim("Bartan, Pilanci, section 3", statement, verdict, figures, why)
 
 
-def _pair_claim(grid: dict[tuple[str, str], list[Record]], figure: str, ours: str, theirs: str, words: str) -> Claim:
+def _pair_claim(grid: dict[tuple[str, str], list[Record]], source: str, ours: str, theirs: str, words: str) -> Claim:
     """Compare two methods on the sets that both were measured on."""
     methods, sets, scores = _complete({key: group for key, group in grid.items() if key[1] in {ours, theirs}})
-    source = f"Bartan, Pilanci, {figure}"
-    statement = f"sampled networks have a higher test accuracy than {words}; here on the sets of the suite."
+    statement = f"{words}; here on the sets of the suite."
     if set(methods) != {ours, theirs} or len(sets) < 2:
         return Claim(source, statement, "not measured", "", f"{ours} and {theirs} have fewer than two sets in common")
     difference = scores[:, methods.index(ours)] - scores[:, methods.index(theirs)]
@@ -203,11 +218,11 @@ def _pair_claim(grid: dict[tuple[str, str], list[Record]], figure: str, ours: st
         f"{ours} is better on {np.sum(difference > 0)} of {len(sets)} sets, by {100 * difference.mean():.1f} points in "
         f"the mean; Wilcoxon p = {p:.2g}."
     )
-    if difference.mean() > 0 and p < 0.05:
-        return Claim(source, statement, "reproduced", figures)
-    if difference.mean() > 0:
+    if p >= 0.05:
         return Claim(source, statement, "partly", figures, "the difference is within the noise of the sets")
-    return Claim(source, statement, "not", figures, f"{theirs} is as good or better in the mean")
+    if difference.mean() > 0:
+        return Claim(source, statement, "reproduced", figures)
+    return Claim(source, statement, "not", figures, f"{theirs} is the better one")
 
 
 def _percent(values: FloatArray) -> str:

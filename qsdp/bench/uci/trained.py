@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV
 
 from qsdp._validation import FloatArray
@@ -14,6 +14,8 @@ from qsdp.bench.uci.method import Folds, Method
 from qsdp.certificate import Certificate, certify
 from qsdp.classes import choose_classes
 from qsdp.networks import BilinearNetwork
+from qsdp.polynomial import PolynomialNetwork
+from qsdp.quantization import quantize
 from qsdp.relaxation import solve_relaxation
 from qsdp.weights import FLOAT_BITS
 
@@ -21,7 +23,8 @@ __all__ = ["TRAINED"]
 
 #: As many as "qsdp-250" has; twice as many ReLU neurons have as many first-layer weights.
 _NEURONS = 250
-_BETAS = [0.1, 10.0]
+_BETAS = [1.0, 10.0, 100.0]
+_BATCH = 64
 #: Relative gap of the relaxation that certifies a network.
 _TOL = 1e-4
 
@@ -59,7 +62,9 @@ class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _options(self) -> dict[str, Any]:
-        return {"learning_rate": self.learning_rate, "beta": self.beta, "random_state": self.random_state}
+        """Parameters of the system; single precision is what such networks are trained in."""
+        chosen = {"learning_rate": self.learning_rate, "beta": self.beta}
+        return {**chosen, "batch_size": _BATCH, "dtype": "float32", "random_state": self.random_state}
 
 
 class FloatBackprop(_Trained):
@@ -102,6 +107,32 @@ class RoundedBackprop(_Trained):
     def certificate(self, X: FloatArray, y: npt.NDArray[Any]) -> Certificate:
         """Solve the relaxation of the training problem and certify the network by it."""
         return _certified(self.model_, self.network_, X, y)
+
+
+class MatchedBackprop(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A network chosen and trained in float, then matched by one of the relaxation with polished signs.
+
+    Its certificate would be of another problem, the match of outputs, so that it has none.
+    """
+
+    def __init__(self, search: Any, random_state: int = 0) -> None:
+        self.search = search
+        self.random_state = random_state
+
+    def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> MatchedBackprop:
+        """Search, train, and match once."""
+        search = clone(self.search).fit(X, y)
+        self.best_params_: dict[str, Any] = search.best_params_
+        self.classes_ = search.classes_
+        model = search.best_estimator_.model_
+        matched = quantize(model, X, _NEURONS, refine="polish", random_state=self.random_state)
+        self.network_: BilinearNetwork | PolynomialNetwork = matched.network
+        return self
+
+    def predict(self, X: FloatArray) -> npt.NDArray[Any]:
+        """Return the labels of the matched network."""
+        labels: npt.NDArray[Any] = self.classes_[choose_classes(self.network_.predict(np.asarray(X, dtype=np.float64)))]
+        return labels
 
 
 class StraightThrough(_Trained):
@@ -160,6 +191,12 @@ def _search(kind: type[_Trained], rates: list[float]) -> Any:
     return build
 
 
+def _matched(rates: list[float]) -> Any:
+    """Return what builds the same search of a network in float, to be matched."""
+    build = _search(FloatBackprop, rates)
+    return lambda folds, seed: MatchedBackprop(build(folds, seed), seed)
+
+
 def _bits(model: GridSearchCV) -> int:
     bits: int = model.best_estimator_.bits()
     return bits
@@ -170,7 +207,7 @@ def _certificate(model: GridSearchCV, X: FloatArray, y: npt.NDArray[np.intp]) ->
     return certificate
 
 
-def _choice(model: GridSearchCV) -> dict[str, float]:
+def _choice(model: Any) -> dict[str, float]:
     return {name: float(value) for name, value in model.best_params_.items()}
 
 
@@ -199,6 +236,15 @@ TRAINED = (
         RoundedReLU,
         [0.1, 0.3, 1.0],
         quantized=True,
+    ),
+    Method(
+        "backprop-matched",
+        "the network of 'backprop', its outputs matched by 250 polished binary neurons",
+        _matched([0.03, 0.1, 0.3]),
+        lambda model: int(model.network_.n_bits),
+        quantized=True,
+        chosen=_choice,
+        needs="torch",
     ),
     _method("backprop", "250 bilinear neurons with real weights", FloatBackprop, [0.03, 0.1, 0.3], quantized=False),
 )
