@@ -24,6 +24,7 @@ from qsdp.baselines.quadratic import (
 )
 from qsdp.baselines.quadratic.toys import CLUSTER_COVARIANCES, CLUSTER_MEANS
 from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.exceptions import InvalidInputError
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, section 6.1"
 PRINTED = 99.97
@@ -67,7 +68,11 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     X, y = make_nonlinear_clusters(2000, random_state=2 * case["seed"])
     X_test, y_test = make_nonlinear_clusters(500, random_state=2 * case["seed"] + 1)
     if case["head"] == "constructed":
-        layer = ellipsoid_neurons(X, y, CLUSTER_MEANS, np.linalg.inv(CLUSTER_COVARIANCES))
+        try:
+            layer = ellipsoid_neurons(X, y, CLUSTER_MEANS, np.linalg.inv(CLUSTER_COVARIANCES))
+        except InvalidInputError as error:
+            # Clusters are normal, and now and then one reaches into another.
+            return {"argmax": None, "code": None, "why": str(error)}
         Z = QuadraticNetwork([layer]).decision(X_test)
         return {
             "argmax": float(np.mean(Z.argmax(axis=1) == y_test)),
@@ -125,11 +130,11 @@ def tables(records: Sequence[Record]) -> list[Table]:
         rows.append([*row, f"{max(values.size for values in found)} ({sets})"])
     constructed = trained_of(records, "constructed")
     if constructed:
-        readouts = [100.0 * np.array([r.measured[name] for r in constructed]) for name in ("argmax", "code")]
         row = ["written down, not trained", "-"]
-        for values in readouts:
-            row += ["-", shown(values)]
-        rows.append([*row, *["-"] * 4, f"{len(constructed)} ({len(constructed)})"])
+        possible = [r for r in constructed if r.measured["code"] is not None]
+        for name in ("argmax", "code"):
+            row += ["-", shown(100.0 * np.array([r.measured[name] for r in possible]))]
+        rows.append([*row, *["-"] * 4, f"{len(possible)} ({len(constructed)})"])
     headings = ["epochs", "printed"]
     headings += [f"{NAMES[h]}, {readout}{kind}" for h, readout in READOUTS for kind in (", independent", "")]
     headings.append("runs (data sets)")
@@ -137,7 +142,8 @@ def tables(records: Sequence[Record]) -> list[Table]:
         "Percent of 3000 test points: mean ± deviation (worst, best) over data sets and starts. Code: every one of "
         "the six neurons on its side of 1/2. Rate 0.0001, batches of one, start N(0, 0.1^2). The paper prints its "
         "accuracy after 10,000 epochs; the full experiment here ends at 1,000, and on two of its three data sets at "
-        "100, to take minutes. Independent: a program written for the specification, one start on each of three sets."
+        "100, to take minutes. Neurons can be written down where ellipsoids separate the clusters. Independent: a "
+        "program written for the specification, one start on each of three sets."
     )
     made = [Table("Six clusters by one layer of six neurons", headings, rows, note)]
     kinds = [

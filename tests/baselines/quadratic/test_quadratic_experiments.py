@@ -163,3 +163,18 @@ def test_xor_experiment() -> None:
     assert verdicts["A single quadratic neuron learns XOR."] == "reproduced"
     assert verdicts["Identity as the start of Q gives an ellipse."] == "partly"
     assert len(xor.tables(records)) == 3
+
+
+def test_clusters_that_no_ellipsoids_separate_have_no_constructed_layer() -> None:
+    clusters = experiment("nonlinear_cluster")
+    records = []
+    for case in clusters.cases(False):
+        if case["head"] == "constructed":
+            measured = clusters.run(case)
+            assert (measured["code"] is None) == ("does not separate" in measured.get("why", ""))
+            records.append(Record(case, measured, 0.0))
+    separated = [record.measured["code"] for record in records if record.measured["code"] is not None]
+    assert 0 < len(separated) < len(records), "the seeds of the experiment have both"
+    assert min(separated) > 0.99
+    (table,) = clusters.tables(records)
+    assert table.rows[-1][-1] == f"{len(separated)} ({len(records)})"
