@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigvalsh, svdvals
 
 import qsdp
+from benchmarks.experiments.product.violations import tested
 from qsdp.refinement.column_generation import column_generation
 from qsdp.shaping import shape_block
 
@@ -132,12 +131,6 @@ def bernstein(case: dict[str, Any], measured: dict[str, Any], m: int, failure: f
 
 def bounds(case: dict[str, Any]) -> dict[str, Any]:
     """Lower bounds of all kinds against the best network known, on random small problems."""
-    # Beside this package, and run as a program: it finds its neighbours in its own folder.
-    folder = str(Path(__file__).parents[1])
-    if folder not in sys.path:
-        sys.path.append(folder)
-    from violations import tested
-
     rows = [tested(seed) for seed in range(case["first"], case["first"] + case["problems"])]
     pairs = [(pair["value"], pair["best"]) for row in rows for pair in row["bounds"]]
     proven = [max(row["gaps"].values()) <= 1e-6 for row in rows]

@@ -50,7 +50,7 @@ def test_cases_are_json_and_distinct(name: str, fast: bool) -> None:
     assert experiment(name).name == name
 
 
-@pytest.mark.parametrize("name", [*NAMES, "training_costs"])
+@pytest.mark.parametrize("name", NAMES)
 def test_reports_of_no_records(name: str) -> None:
     experiment(name).tables([])
     claims = experiment(name).claims([])
