@@ -38,10 +38,10 @@ def solved(problem: qsdp.TrainingProblem, time_limit: float) -> tuple[ColumnGene
 def recorded(calls: list[Restricted]) -> Iterator[None]:
     """Keep the arguments of the restricted problem that was solved last."""
 
-    def solve(*args: Any, **options: Any) -> Any:
+    def solve(columns: np.ndarray, loss: Any, target: np.ndarray, prices: np.ndarray, **options: Any) -> Any:
         assert options["outputs"] is None
-        calls[:] = [args]  # type: ignore[list-item]
-        return solve_restricted(*args, **options)
+        calls[:] = [(columns, loss, target, prices)]
+        return solve_restricted(columns, loss, target, prices, **options)
 
     with mock.patch.object(master, "solve_restricted", solve):
         yield

@@ -96,9 +96,7 @@ class RoundedBackprop(_Trained):
 
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
         """Return the labels of the rounded network."""
-        outputs = self.network_.predict(self.model_.network_inputs(X))
-        labels: npt.NDArray[Any] = self.classes_[choose_classes(outputs)]
-        return labels
+        return _labels_of(self.classes_, self.network_.predict(self.model_.network_inputs(X)))
 
     def bits(self) -> int:
         """Return those of the rounded network."""
@@ -131,8 +129,7 @@ class MatchedBackprop(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
         """Return the labels of the matched network."""
-        labels: npt.NDArray[Any] = self.classes_[choose_classes(self.network_.predict(np.asarray(X, dtype=np.float64)))]
-        return labels
+        return _labels_of(self.classes_, self.network_.predict(np.asarray(X, dtype=np.float64)))
 
 
 class StraightThrough(_Trained):
@@ -168,12 +165,16 @@ class RoundedReLU(_Trained):
 
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
         """Return the labels of the rounded network."""
-        labels: npt.NDArray[Any] = self.classes_[choose_classes(self.network_.predict(np.asarray(X, dtype=np.float64)))]
-        return labels
+        return _labels_of(self.classes_, self.network_.predict(np.asarray(X, dtype=np.float64)))
 
     def bits(self) -> int:
         """Return those of the rounded network."""
         return int(self.network_.n_bits)
+
+
+def _labels_of(classes: npt.NDArray[Any], outputs: FloatArray) -> npt.NDArray[Any]:
+    labels: npt.NDArray[Any] = classes[choose_classes(outputs)]
+    return labels
 
 
 def _certified(model: Any, network: BilinearNetwork, X: FloatArray, y: npt.NDArray[Any]) -> Certificate:
