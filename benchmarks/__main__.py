@@ -11,6 +11,7 @@ import importlib
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +43,7 @@ def rooms() -> dict[str, str]:
     files.sort(key=lambda path: (order.index(path.parent.name) if path.parent.name in order else len(order), path.stem))
     found = {path.stem: path.parent.name for path in files}
     if len(found) < len(files):
-        twice = sorted({path.stem for path in files if [other.stem for other in files].count(path.stem) > 1})
+        twice = sorted(name for name, count in Counter(path.stem for path in files).items() if count > 1)
         raise typer.BadParameter(f"two experiments have the same name: {', '.join(twice)}")
     return found
 

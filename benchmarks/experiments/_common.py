@@ -22,6 +22,11 @@ def standardised(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return (X - mean) / deviation, (X_test - mean) / deviation, y, y_test
 
 
+def targets_of(y: np.ndarray) -> np.ndarray:
+    """Return what networks are fitted to: signs as they are, classes as rows of ones and zeros."""
+    return np.eye(int(y.max()) + 1)[y] if y.dtype.kind == "i" else y
+
+
 def with_constant(*parts: np.ndarray) -> tuple[np.ndarray, ...]:
     """Append the column of ones."""
     return tuple(append_constant(part) for part in parts)

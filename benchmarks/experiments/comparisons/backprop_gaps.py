@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import PAPER, medians, paired_claim, standardised, with_constant
+from benchmarks.experiments._common import PAPER, medians, paired_claim, standardised, targets_of, with_constant
 from qsdp.bench import Claim, Experiment, Record, Table
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehicle")
@@ -43,9 +43,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     """Return the objective of every network of a system, and the bound."""
     X, _, y, _ = standardised(case["set"], case["split"])
     (X,) = with_constant(X)
-    # Two classes are one output, more a row of ones and zeros: what the estimators fit to.
-    targets = np.eye(int(y.max()) + 1)[y] if y.dtype.kind == "i" else y
-    problem = qsdp.TrainingProblem(X, targets, beta=BETA)
+    problem = qsdp.TrainingProblem(X, targets_of(y), beta=BETA)
     start = time.process_time()
     relaxation = qsdp.solve_relaxation(problem)
     solving = time.process_time() - start

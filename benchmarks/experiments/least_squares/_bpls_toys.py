@@ -8,7 +8,7 @@ outputs: in training against the noisy targets, in test against the clean ones.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +176,18 @@ def printed_claim(what: str, cells: Mapping[str, tuple[str, dict[str, Any]]]) ->
         f"{len(off) - len(outside)} of {len(off)}; largest difference {100 * max(map(abs, off.values())):.1f} %",
         "; ".join(f"{name} {100 * off[name]:+.0f} %" for name in outside),
     )
+
+
+def ratios_to_best(
+    by: Mapping[tuple[str, float], Mapping[str, Any]], name: str, competitors: Sequence[str], sigmas: Iterable[float]
+) -> list[list[float]]:
+    """Return a method's training and test error over the least of the competitors, at noises with all of them."""
+    ratios = []
+    for sigma in sorted(set(sigmas)):
+        others = [by[other, sigma] for other in competitors if "train" in by.get((other, sigma), {})]
+        if (name, sigma) in by and len(others) == len(competitors):
+            ratios.append([by[name, sigma][part] / min(other[part] for other in others) for part in ("train", "test")])
+    return ratios
 
 
 def draw(records: Sequence[Record], path: Path, names: Sequence[str], field: str) -> None:

@@ -27,6 +27,7 @@ from benchmarks.experiments.least_squares._bpls_toys import (
     pair,
     printed_claim,
     printed_key,
+    ratios_to_best,
 )
 from qsdp.baselines.bpls import BPLSRegressor
 from qsdp.bench import Claim, Experiment, Record, Table
@@ -156,12 +157,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     """Compare with the best competitor at every noise."""
     by = {(record.case["method"], record.case["sigma"]): record.measured for record in records}
     found = []
-    ratios = []
-    for sigma in sorted({sigma for _, sigma in by if sigma > 0.0}):
-        others = [by[name, sigma] for name in COMPETITORS if "train" in by.get((name, sigma), {})]
-        if ("BPLS", sigma) in by and len(others) == len(COMPETITORS):
-            own = by["BPLS", sigma]
-            ratios.append([own[part] / min(other[part] for other in others) for part in ("train", "test")])
+    ratios = ratios_to_best(by, "BPLS", COMPETITORS, (sigma for _, sigma in by if sigma > 0.0))
     if ratios:
         train, test = np.max(ratios, axis=0)
         verdict = (

@@ -22,6 +22,7 @@ from benchmarks.experiments.least_squares._bpls_toys import (
     pair,
     printed_claim,
     printed_key,
+    ratios_to_best,
 )
 from qsdp.bench import Claim, Experiment, Record, Table
 
@@ -142,13 +143,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     by = {(record.case["method"], record.case["sigma"]): record.measured for record in untimed(records)}
     found = []
     for name in COMPARED:
-        ratios = []
-        for sigma in sorted({sigma for _, sigma in by}):
-            others = [by[other, sigma] for other in COMPETITORS if "train" in by.get((other, sigma), {})]
-            if (name, sigma) in by and len(others) == len(COMPETITORS):
-                ratios.append(
-                    [by[name, sigma][part] / min(other[part] for other in others) for part in ("train", "test")]
-                )
+        ratios = ratios_to_best(by, name, COMPETITORS, (sigma for _, sigma in by))
         if not ratios:
             continue
         train, test = np.median(ratios, axis=0)

@@ -26,7 +26,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import qsdp
-from benchmarks.experiments._common import accuracy, standardised, with_constant
+from benchmarks.experiments._common import accuracy, standardised, targets_of, with_constant
 
 BETAS = (0.01, 0.1, 1.0, 10.0, 100.0)
 RATES = (0.03, 0.1, 0.01)
@@ -83,11 +83,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         "variants": {name: {**accuracies(predict), **found} for name, (predict, found) in networks.items()},
         "course": [{"seconds": seconds, **accuracies(predict)} for seconds, predict in course],
     }
-
-
-def targets_of(y: np.ndarray) -> np.ndarray:
-    """Return what networks are fitted to: signs as they are, classes as rows of ones and zeros."""
-    return np.eye(int(y.max()) + 1)[y] if y.dtype.kind == "i" else y
 
 
 # -- by convex optimisation ------------------------------------------------------------------------------

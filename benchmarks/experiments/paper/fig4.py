@@ -27,6 +27,7 @@ from benchmarks.experiments._common import (
     not_measured,
     percent,
     standardised,
+    targets_of,
     values,
     with_constant,
 )
@@ -66,7 +67,7 @@ def curve(case: dict[str, Any]) -> dict[str, Any]:
     X, X_test, y, y_test = standardised("vehicle", case["split"])
     X, X_test = with_constant(X, X_test)
     method = case["curve"]
-    problem = qsdp.TrainingProblem(X, timed.targets_of(y), beta=BETA)
+    problem = qsdp.TrainingProblem(X, targets_of(y), beta=BETA)
     start = time.perf_counter()
     if method == "printed":
         relaxation = qsdp.solve_relaxation(problem, solver="scs", form="literal", regularization="paper")
