@@ -21,7 +21,8 @@ from qsdp.baselines import (
     quantize_layers,
 )
 from qsdp.baselines.backprop import FloatNetwork, round_to_levels
-from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
+from qsdp.baselines.bpls import BPLSRegressor, BPLSReport
+from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression, StartStatistics
 from qsdp.baselines.relu import ReLUNetwork
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -128,6 +129,10 @@ def shown():
         "planted": qsdp.datasets.make_planted(n=60, d=5, n_neurons=3, random_state=0),
         "history": HISTORY,
         "no history": History(),
+        "passes": BPLSRegressor((4,), passes=3, references=True, random_state=0).fit(X, y).report_,
+        "no passes": BPLSReport(),
+        "accuracies": StartStatistics.of([0.5, 0.75, np.nan]),
+        "diverged": StartStatistics.of([np.nan]),
     }
 
 
@@ -135,7 +140,7 @@ NAMES = (
     "result", "refined", "vector", "certificate", "relaxation", "direct", "path", "covariance", "network",
     "polynomial", "generation", "fixed", "enumerated", "match", "bound", "chain", "starts", "untrained", "relu",
     "quantized relu", "float", "rounding", "form", "forms", "problem", "classes", "regression", "planted", "history",
-    "no history",
+    "no history", "passes", "no passes", "accuracies", "diverged",
 )  # fmt: skip
 
 
@@ -166,7 +171,7 @@ def test_valid_and_named_after_the_class(shown, name):
 def test_all_names_are_shown(shown):
     assert set(shown) == set(NAMES)
     assert {name for name in dir(_html) if name.endswith("_html")} | {"PanelBelowDiagram"} == set(_html.__all__)
-    assert len(_html.__all__) == 23
+    assert len(_html.__all__) == 25
 
 
 def test_certificate_says_what_it_knows():
@@ -315,6 +320,34 @@ def test_history_shows_course_and_end():
     rows = table(History(measure="r2", loss=[1.0], score=[0.2], stopped="diverged", diverged=2)._repr_html_())
     assert rows["stopped"] == "diverged in epoch 2"
     assert rows["R²"].startswith("0.2 in the end")
+
+
+def test_least_squares_shows_its_designs_and_simpler_models(shown):
+    report = shown["passes"]
+    best = report.passes[report.best - 1]
+    rows = table(report._repr_html_())
+    assert rows["passes"].startswith("3 in ")
+    assert rows["best"] == f"pass {report.best}"
+    assert rows["loss"] == f"{best.loss:.6g} after pass {report.best}"
+    for layer in best.layers:
+        design = layer.designs[0]
+        assert rows[f"layer {layer.number}"].startswith(f"rank {design.rank} of {design.n_columns}, ")
+    for name, one in report.references.items():
+        assert rows[name].startswith(f"loss {one.loss:.6g}, ")
+    course, seconds = pictures(report._repr_html_())
+    assert words(course)[0] == "loss, pass by pass"
+    assert words(seconds)[::2] == ["solve of layer 1", "solve of layer 2"]
+    none = BPLSReport(passes=report.passes, best=0)
+    assert table(none._repr_html_())["best"] == "the random weights, before any pass"
+    assert table(shown["no passes"]._repr_html_()) == {"passes": "0 in 0 s"}
+
+
+def test_statistics_of_starts(shown):
+    rows = table(shown["accuracies"]._repr_html_())
+    assert rows == {"starts": "3, of which 1 diverged", "mean": "62.5 % ± 17.7 %"}
+    (drawn,) = pictures(shown["accuracies"]._repr_html_())
+    assert words(drawn)[::2] == ["worst", "mean", "best"]
+    assert table(shown["diverged"]._repr_html_()) == {"starts": "1, of which 1 diverged", "mean": "none of them"}
 
 
 def test_starts_say_whether_they_are_trained(shown):

@@ -16,6 +16,7 @@ from qsdp._html._objects import (
     result_html,
 )
 from qsdp._html._trained import (
+    bpls_html,
     chain_html,
     dataset_html,
     float_network_html,
@@ -26,11 +27,13 @@ from qsdp._html._trained import (
     rounding_html,
     search_html,
     starts_html,
+    statistics_html,
 )
 
 __all__ = [
     "PanelBelowDiagram",
     "bilinear_html",
+    "bpls_html",
     "certificate_html",
     "chain_html",
     "covariance_html",
@@ -52,4 +55,5 @@ __all__ = [
     "rounding_html",
     "search_html",
     "starts_html",
+    "statistics_html",
 ]

@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from qsdp.baselines._history import History
     from qsdp.baselines._layers import QuantizedChain
     from qsdp.baselines.backprop import FloatNetwork, Rounding
-    from qsdp.baselines.quadratic import MultiStart
+    from qsdp.baselines.bpls import BPLSReport
+    from qsdp.baselines.quadratic import MultiStart, StartStatistics
     from qsdp.baselines.search import ValidationSearch
     from qsdp.datasets import Dataset
     from qsdp.problem import TrainingProblem
     from qsdp.quadratic_form import QuadraticForm
 
 __all__ = [
+    "bpls_html",
     "chain_html",
     "dataset_html",
     "float_network_html",
@@ -31,6 +33,7 @@ __all__ = [
     "rounding_html",
     "search_html",
     "starts_html",
+    "statistics_html",
 ]
 
 #: Layers and classes that are listed at most, and terms of a formula that is written out.
@@ -66,6 +69,47 @@ def history_html(history: History) -> str:
         if name in measures:
             pictures.append(curves([np.asarray(values)], f"{name}, epoch by epoch", ("1", str(history.n_epochs))))
     return panel("History", rows, pictures)
+
+
+def bpls_html(report: BPLSReport) -> str:
+    """Return passes and what they came to, the layers' solves of the best one, and simpler models beside it."""
+    passes = report.passes
+    rows: Rows = [("passes", f"{len(passes)} in {duration(sum(each.seconds for each in passes))}")]
+    if passes:
+        best = passes[max(report.best, 1) - 1]
+        chosen = f"pass {report.best}" if report.best else "the random weights, before any pass"
+        rows.append(("best", chosen))
+        rows += [("loss", f"{number(best.loss)} after pass {max(report.best, 1)}"), ("score", number(best.score))]
+        if best.misses is not None:
+            rows.append(("misses", f"{best.misses:,} of the training samples"))
+        for layer in best.layers[:_LISTED]:
+            ranks = [f"rank {one.rank} of {one.n_columns}, condition {one.condition:.1e}" for one in layer.designs]
+            rows.append((f"layer {layer.number}", "; ".join(ranks)))
+        rows.append(
+            ("cut", f"{_percent(report.clipped_targets)} of the targets, {_percent(best.clipped)} of the hidden values")
+        )
+    rows += [
+        (name, f"loss {number(one.loss)}, score {number(one.score)}, {duration(one.seconds)}")
+        for name, one in report.references.items()
+    ]
+    ends = "1", str(len(passes))
+    pictures = [curves([np.array([each.loss for each in passes])], "loss, pass by pass", ends)]
+    if passes:
+        shown = passes[max(report.best, 1) - 1].layers[:_LISTED]
+        pictures.append(bars({f"solve of layer {each.number}": each.seconds for each in shown}, duration))
+    return panel("BPLSReport", rows, pictures)
+
+
+def statistics_html(statistics: StartStatistics) -> str:
+    """Return mean, deviation and range over the starts."""
+    kept = statistics.n_starts - statistics.n_diverged
+    deviation = f" ± {_percent(statistics.sd)}" if kept > 1 else ""
+    rows = [
+        ("starts", f"{statistics.n_starts}, of which {statistics.n_diverged or 'none'} diverged"),
+        ("mean", f"{_percent(statistics.mean)}{deviation}" if kept else "none of them"),
+    ]
+    ends = {"worst": statistics.worst, "mean": statistics.mean, "best": statistics.best}
+    return panel("StartStatistics", rows, [bars(ends, _percent)])
 
 
 def starts_html(starts: MultiStart) -> str:
@@ -192,6 +236,10 @@ def search_html(search: ValidationSearch) -> str:
     rows.append(("search", duration(search.search_seconds_)))
     rows.append(("fit to all data", duration(search.refit_seconds_)))
     return panel("ValidationSearch", rows)
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.1f} %"
 
 
 def _first(names: Any) -> str:

@@ -73,8 +73,8 @@ class Results:
     experiment: str
     version: int
     quick: bool = False
-    records: list[Record] = field(default_factory=list)
-    machines: list[dict[str, Any]] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list, repr=False)
+    machines: list[dict[str, Any]] = field(default_factory=list, repr=False)
     outdated: int = 0
     interrupted: bool = False
 

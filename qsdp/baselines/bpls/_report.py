@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from qsdp._html import bpls_html
 from qsdp.baselines.bpls._network import Network
 from qsdp.baselines.bpls._solve import Design
 
@@ -124,6 +125,9 @@ class BPLSReport:
     clipped_targets: float = 0.0
     best: int = 0
     references: dict[str, Reference] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        return bpls_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as numbers, lists and text, for JSON; the references without their weights."""

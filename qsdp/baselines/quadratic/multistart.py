@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from qsdp._html import starts_html
+from qsdp._html import starts_html, statistics_html
 from qsdp._validation import FloatArray, check_choice, check_flag, check_integer
 from qsdp.baselines._history import History
 from qsdp.baselines.quadratic._descent_classifier import DescentClassifier, codes_of, sign_code
@@ -47,6 +47,9 @@ class StartStatistics:
             return cls(nan, nan, nan, nan, len(values), len(values))
         sd = float(kept.std(ddof=1)) if len(kept) > 1 else float("nan")
         return cls(float(kept.mean()), sd, float(kept.max()), float(kept.min()), len(values), len(values) - len(kept))
+
+    def _repr_html_(self) -> str:
+        return statistics_html(self)
 
     def __str__(self) -> str:
         percent = [f"{100.0 * value:.2f}" for value in (self.mean, self.sd, self.best, self.worst)]
