@@ -42,7 +42,7 @@ CURVES = ("printed", "equal", "proportional", "refitted", "polished")
 BETA, DRAWS = 1.0, 5
 LINES = {"printed": "relaxation, as printed", "proportional": "relaxation, tight"}
 #: Neurons, epochs and betas of gradient methods where every method chooses its own beta.
-M, EPOCHS, DECAYS = 300, 60, (100.0, 10.0, 1.0)
+M, EPOCHS, DECAYS = 300, 60, (100.0, 10.0, 1.0, 0.1)
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:

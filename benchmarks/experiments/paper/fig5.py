@@ -26,4 +26,6 @@ def more_neurons(source: str, records: Sequence[Record]) -> list[Claim]:
     return found
 
 
-EXPERIMENT = experiment(5, "credit-approval", SIZES, epochs=60, decays=(100.0, 10.0, 1e-3), statements=more_neurons)
+EXPERIMENT = experiment(
+    5, "credit-approval", SIZES, epochs=60, decays=(300.0, 100.0, 10.0, 1e-3), statements=more_neurons
+)

@@ -6,4 +6,4 @@ Figure 3 on the same set.
 
 from benchmarks.experiments.paper._accuracy_time_report import experiment
 
-EXPERIMENT = experiment(6, "ionosphere", (2500,), epochs=60, decays=(100.0, 10.0, 1e-6), rival="ReLU, signs")
+EXPERIMENT = experiment(6, "ionosphere", (2500,), epochs=60, decays=(300.0, 100.0, 10.0, 1e-6), rival="ReLU, signs")
