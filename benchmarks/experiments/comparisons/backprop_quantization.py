@@ -7,10 +7,11 @@ the accuracy of the rounded network. Learning rates are those around each system
 32-bit, 50 epochs, batches of 64.
 
 "fixed" is bilinear with the second layer at 1/m, as in the paper; "free" trains it; "straight-through" trains signs (or
-three levels) themselves, with a float a neuron or one in all ("shared"); "ReLU" has real biases. After training: "one
-scale" is section 5.1 with the right ratio, "scales" has one a neuron, "calibrated" has factor and intercept of the
-outputs matched on the training rows besides, "refitted" chooses the second layer anew by the labels, "SDP" matches the
-network's outputs by a network of the relaxation, sampled or polished. The relaxation's own networks see the labels.
+three levels) themselves, with a float a neuron or one in all ("shared"); "polynomial" has one weight vector a neuron
+and the paper's activation of degree two, near ReLU; "ReLU" has real biases. After training: "one scale" is section 5.1
+with the right ratio, "scales" has one a neuron, "calibrated" has factor and intercept of the outputs matched on the
+training rows besides, "refitted" chooses the second layer anew by the labels, "SDP" matches the network's outputs by a
+network of the relaxation, sampled or polished. The relaxation's own networks see the labels.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ SPLITS, M, EPOCHS, BATCH = 10, 250, 50, 64
 BETAS = (300.0, 100.0, 10.0, 1.0)
 #: The relaxation has no learning rate to choose.
 MORE_BETAS = (30.0, 3.0, 0.1, 0.01)
-SYSTEMS = ("fixed", "free", "straight-through", "shared", "three levels", "ReLU", "relaxation")
+POLYNOMIAL = ("polynomial", "polynomial straight-through")
+SYSTEMS = ("fixed", "free", "straight-through", "shared", "three levels", *POLYNOMIAL, "ReLU", "relaxation")
 #: Weight decay of real ReLU weights is no price of binary ones.
 RELU_BETAS = (100.0, 10.0, 1.0, 0.1)
 #: Rates of SGD; of Adam for the straight-through estimator.
 RATES, RELU_RATES = (0.1, 0.03, 0.01, 0.3), (0.5, 0.15, 0.05, 1.5)
 REFINEMENTS = {"sampled": "none", "polished": "polish", "refitted": "refit"}
 #: The name of each network in tables.
-FLOAT = ("fixed", "free", "ReLU")
+FLOAT = ("fixed", "free", "polynomial", "ReLU")
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -84,6 +86,10 @@ def model_of(case: dict[str, Any]) -> Any:
         "straight-through": lambda **options: StraightThroughClassifier(case["m"], **options),
         "shared": lambda **options: StraightThroughClassifier(case["m"], second_layer="shared", **options),
         "three levels": lambda **options: StraightThroughClassifier(case["m"], levels=3, **options),
+        "polynomial": lambda **options: BackpropClassifier(case["m"], activation="relu", **options),
+        "polynomial straight-through": lambda **options: StraightThroughClassifier(
+            case["m"], activation="relu", **options
+        ),
         "ReLU": lambda **options: ReLUNetworkClassifier(case["m"], **options),
     }
     return kinds[case["system"]](**common)
@@ -100,6 +106,11 @@ def roundings(system: str, X: np.ndarray) -> dict[str, Callable[[Any], Any]]:
         return {
             "free, scales": lambda model: model.quantized(scale="neuron"),
             "free, scales, 4 levels": lambda model: model.quantized(4, scale="neuron"),
+        }
+    if system == "polynomial":
+        return {
+            "polynomial, one scale": lambda model: model.quantized(scale="layer"),
+            "polynomial, one scale, 4 levels": lambda model: model.quantized(4, scale="layer"),
         }
     if system == "ReLU":
         return {
@@ -171,7 +182,7 @@ def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Any
                 lambda refine=refine: qsdp.quantize(model, X, case["m"], refine=refine, random_state=case["split"])
             )
             networks[f"{system}, {label}"] = with_bits(None, match.network, seconds + matching)
-    if system != "ReLU":
+    if system not in {"ReLU", *POLYNOMIAL}:
         source, fitting = chosen_for(f"{system}, scales") if system in FLOAT else (model, seconds)
         network = source.quantized(scale="neuron") if system in FLOAT else source.network_
         better, refitting = timed(lambda: qsdp.refit(network, source.training_problem(X, y, network)))
@@ -342,6 +353,12 @@ QUESTIONS = (
         "Rounding after training costs accuracy (backpropagation, one scale).",
         "fixed",
         "fixed, one scale",
+    ),
+    (
+        f"{PAPER}, section 5.2",
+        "Rounding after training costs accuracy (polynomial activation, one scale).",
+        "polynomial",
+        "polynomial, one scale",
     ),
     (f"{PAPER}, section D.1", "Rounding after training costs accuracy (ReLU, scales).", "ReLU", "ReLU, scales"),
 )
