@@ -124,8 +124,13 @@ class _LatentTraining(NetworkTraining):
         return weight / (self.units.factor * self.m * self._size) * a.abs().sum()
 
     def project(self) -> None:
-        """Keep latent weights where their levels are."""
+        """Keep latent weights where their levels are, and the number of all neurons a scale.
+
+        A step that took a small one below zero would turn all outputs around; signs are the neurons' to find.
+        """
         self._latent.clamp_(-1.0, 1.0)
+        if self._second_layer != "free":
+            self._gain.clamp_(min=0.0)
 
     def keep_best(self, loss: float) -> None:
         """Keep the network of least objective: levels jump to and fro, the last epoch is not the best."""

@@ -312,6 +312,14 @@ def test_columns_of_wildly_different_scale_are_warned_of() -> None:
         StraightThroughRegressor(5, n_epochs=2, random_state=0).fit(X * [1.0, 1e4, 1.0, 1.0], Y)
 
 
+def test_a_shared_number_is_a_scale() -> None:
+    planted = make_planted(n=100, d=5, n_neurons=3, random_state=0)
+    for seed in range(6):
+        # So strongly regularised the number ends at zero; a step beyond it would turn all outputs around.
+        model = StraightThroughRegressor(20, second_layer="shared", beta=3000.0, n_epochs=15, random_state=seed)
+        assert np.array_equal(model.fit(planted.X, planted.y).network_.alpha, np.zeros(20))
+
+
 def test_training_levels_beats_rounding_afterwards() -> None:
     planted = make_planted(n=200, d=8, n_neurons=4, random_state=0)
     options = {"beta": 1e-3, "constant_column": False, "n_epochs": 80, "random_state": 0}
