@@ -228,7 +228,7 @@ TRAINED = (
         "straight-through",
         "250 bilinear neurons, binary in training, free second layer",
         StraightThrough,
-        [0.003, 0.01, 0.03],
+        [0.03, 0.1, 0.3],
         quantized=True,
     ),
     _method(
