@@ -250,7 +250,7 @@ class StraightThroughRegressor(_StraightThrough, BaselineRegressor):
         None is bilinear; "relu" is a polynomial, as in `BackpropRegressor`.
     second_layer : {"free", "shared", "analytic"}, default="free"
         * "free": every second-layer weight is trained, a learned scale a neuron.
-        * "shared": one trained number an output (of signs in turn for polynomial activations), as many bits as a
+        * "shared": one trained number >= 0 an output (of signs in turn for polynomial activations), as many bits as a
           network sampled from the relaxation.
         * "analytic": that times the scales :math:`\langle w, q\rangle / \|q\|^2` of the neuron's latent weights
           (binary: their mean magnitude), with gradients through them. Not for activations with a linear or
