@@ -75,28 +75,26 @@ def bpls_html(report: BPLSReport) -> str:
     """Return passes and what they came to, the layers' solves of the best one, and simpler models beside it."""
     passes = report.passes
     rows: Rows = [("passes", f"{len(passes)} in {duration(sum(each.seconds for each in passes))}")]
+    pictures = [curves([np.array([each.loss for each in passes])], "loss, pass by pass", ("1", str(len(passes))))]
     if passes:
-        best = passes[max(report.best, 1) - 1]
-        chosen = f"pass {report.best}" if report.best else "the random weights, before any pass"
-        rows.append(("best", chosen))
-        rows += [("loss", f"{number(best.loss)} after pass {max(report.best, 1)}"), ("score", number(best.score))]
+        shown = max(report.best, 1)
+        best = passes[shown - 1]
+        rows.append(("best", f"pass {shown}" if report.best else "the random weights, before any pass"))
+        rows += [("loss", f"{number(best.loss)} after pass {shown}"), ("score", number(best.score))]
         if best.misses is not None:
             rows.append(("misses", f"{best.misses:,} of the training samples"))
-        for layer in best.layers[:_LISTED]:
+        layers = best.layers[:_LISTED]
+        for layer in layers:
             ranks = [f"rank {one.rank} of {one.n_columns}, condition {one.condition:.1e}" for one in layer.designs]
             rows.append((f"layer {layer.number}", "; ".join(ranks)))
         rows.append(
             ("cut", f"{_percent(report.clipped_targets)} of the targets, {_percent(best.clipped)} of the hidden values")
         )
+        pictures.append(bars({f"solve of layer {layer.number}": layer.seconds for layer in layers}, duration))
     rows += [
         (name, f"loss {number(one.loss)}, score {number(one.score)}, {duration(one.seconds)}")
         for name, one in report.references.items()
     ]
-    ends = "1", str(len(passes))
-    pictures = [curves([np.array([each.loss for each in passes])], "loss, pass by pass", ends)]
-    if passes:
-        shown = passes[max(report.best, 1) - 1].layers[:_LISTED]
-        pictures.append(bars({f"solve of layer {each.number}": each.seconds for each in shown}, duration))
     return panel("BPLSReport", rows, pictures)
 
 

@@ -26,6 +26,7 @@ from benchmarks.experiments._common import (
     paired_claim,
     spread,
     standardised,
+    targets_of,
     with_constant,
     with_unmeasured,
 )
@@ -102,8 +103,7 @@ def problem_of(case: Mapping[str, Any]) -> tuple[qsdp.TrainingProblem, tuple[np.
     """Return the training problem of a case, and its split ``X, X_test, y, y_test``."""
     X, X_test, y, y_test = standardised(case["data"], case["split"])
     X, X_test = with_constant(X, X_test)
-    target = np.eye(int(max(y.max(), y_test.max())) + 1)[y.astype(int)] if case["data"] == "vehicle" else y
-    return qsdp.TrainingProblem(X, target, beta=BETA), (X, X_test, y, y_test)
+    return qsdp.TrainingProblem(X, targets_of(y), beta=BETA), (X, X_test, y, y_test)
 
 
 def networks_of(problem: qsdp.TrainingProblem, case: Mapping[str, Any]) -> Iterator[tuple[str, Any, float]]:
