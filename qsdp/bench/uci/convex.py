@@ -10,7 +10,6 @@ import numpy.typing as npt
 from qsdp._validation import FloatArray
 from qsdp.bench.uci.method import Folds, Method
 from qsdp.certificate import Certificate
-from qsdp.classes import choose_classes
 from qsdp.estimators import QuantizedNetworkClassifier
 from qsdp.estimators_cv import QuantizedNetworkClassifierCV
 from qsdp.relaxation import largest_beta
@@ -66,11 +65,6 @@ class RelaxationClassifierCV(WideClassifierCV):
     def _output(self, X: Any) -> FloatArray:
         outputs: FloatArray = self.result_.relaxation.predict(self._inputs(np.asarray(X, dtype=np.float64)))
         return outputs
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the labels that the relaxation's outputs stand for."""
-        labels: npt.NDArray[Any] = self.classes_[choose_classes(self._output(X))]
-        return labels
 
 
 def _relaxation(folds: Folds, seed: int) -> RelaxationClassifierCV:
