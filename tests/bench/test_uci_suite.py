@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,8 @@ import pytest
 from qsdp.bench import Record, markdown_of, run_experiment
 from qsdp.bench.uci import EXPERIMENT, METHODS, SETS, comparison_of, uci_experiment
 from qsdp.bench.uci import report as report_module
-from qsdp.bench.uci.data import LARGE
 from qsdp.bench.uci.method import Method
-from qsdp.bench.uci.suite import N_SEEDS, N_SEEDS_LARGE
+from qsdp.bench.uci.suite import N_SEEDS
 from qsdp.exceptions import InvalidInputError
 
 BEST = ("qsdp-250", "backprop-rounded", "logistic")
@@ -45,7 +45,7 @@ def records(*methods: str, sets: tuple[str, ...] = SETS[:8], seeds: int = 2, fal
 def test_all_cases_are_every_set_method_and_seed_once() -> None:
     cases = EXPERIMENT.cases(False)
     keys = {(case["set"], case["method"], case["seed"]) for case in cases}
-    assert len(cases) == len(keys) == len(METHODS) * sum(N_SEEDS_LARGE if name in LARGE else N_SEEDS for name in SETS)
+    assert len(cases) == len(keys) == len(METHODS) * sum(N_SEEDS.values())
     assert {key[0] for key in keys} == set(SETS)
     assert {key[1] for key in keys} == set(METHODS)
 
@@ -60,10 +60,11 @@ def test_small_sets_come_first_and_methods_of_a_split_together() -> None:
 
 
 def test_large_sets_have_fewer_splits_unless_a_number_is_given() -> None:
-    cases = uci_experiment(["iris", "letter"], ["logistic"]).cases(False)
-    assert [case["set"] for case in cases] == ["iris"] * N_SEEDS + ["letter"] * N_SEEDS_LARGE
-    same = uci_experiment(["iris", "letter"], ["logistic"], 5).cases(False)
-    assert [case["set"] for case in same] == ["iris"] * 5 + ["letter"] * 5
+    sets = ["adult", "iris", "letter"]
+    cases = uci_experiment(sets, ["logistic"]).cases(False)
+    assert [case["set"] for case in cases] == ["iris"] * 10 + ["letter", "adult", "letter", "letter"]
+    assert Counter(case["set"] for case in cases) == {name: N_SEEDS[name] for name in sets}
+    assert Counter(case["set"] for case in uci_experiment(sets, ["logistic"], 5).cases(False)) == dict.fromkeys(sets, 5)
 
 
 def test_quick_is_few_cases_of_methods_that_need_nothing() -> None:

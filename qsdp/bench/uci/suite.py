@@ -11,22 +11,21 @@ from qsdp.bench.uci.measure import run
 from qsdp.bench.uci.methods import METHODS
 from qsdp.bench.uci.report import claims, draw, tables
 
-__all__ = ["EXPERIMENT", "N_SEEDS", "N_SEEDS_LARGE", "uci_experiment"]
+__all__ = ["EXPERIMENT", "N_SEEDS", "uci_experiment"]
 
-N_SEEDS = 10
-#: Of large sets, where splits differ less and a case can take minutes.
-N_SEEDS_LARGE = 3
+#: Splits of every set: few of large ones, where they differ less and a case can take minutes.
+N_SEEDS = dict.fromkeys(SETS, 10) | dict.fromkeys(LARGE, 3) | {"adult": 1}
 _PROTOCOL = (
-    "Every seed is a stratified split 80/20, ten of small sets and three of large ones. Categorical columns are one "
-    "0/1 column a value; columns have mean zero and deviation one over the training part, and those constant there are "
-    "left out. Hyper-parameters are those of the highest accuracy inside the training part, on the same folds for all "
-    "methods (five up to 500 rows, three up to 2000, beyond that one held-out fifth); then a fit to the whole training "
-    "part. Betas of the relaxation: nine, down to a ten-thousandth of the largest useful one, on a path; learning "
-    "rates and beta of trained networks: three times three. Test rows play no part. One thread; times are processor "
-    "seconds of validation and fit. The certificate bounds the training objective of every network with the same "
-    "levels, beta and loss; for trained networks it is made afterwards, outside their time. Float weights count 64 "
-    "bits, levels the logarithm of their number; trees a threshold, a column and a bit a split, a value and a bit a "
-    "leaf."
+    "Every seed is a stratified split 80/20, ten of small sets, three of large ones, one of adult. Categorical columns "
+    "are one 0/1 column a value; columns have mean zero and deviation one over the training part, and those constant "
+    "there are left out. Hyper-parameters are those of the highest accuracy inside the training part, on the same "
+    "folds for all methods (five up to 500 rows, three up to 2000, beyond that one held-out fifth); then a fit to the "
+    "whole training part. Betas of the relaxation: nine, down to a ten-thousandth of the largest useful one, on a "
+    "path; learning rates and beta of trained networks: three times three. Test rows play no part. One thread; times "
+    "are processor seconds of validation and fit. The certificate bounds the training objective of every network with "
+    "the same levels, beta and loss; for trained networks it is made afterwards, outside their time. Float weights "
+    "count 64 bits, levels the logarithm of their number; trees a threshold, a column and a bit a split, a value and a "
+    "bit a leaf."
 )
 _QUICK_SETS = ("iris", "wine", "heart")
 _QUICK_METHODS = ("qsdp-250", "qsdp-refit", "relaxation", "logistic", "quadratic-ridge")
@@ -44,8 +43,7 @@ def uci_experiment(
     methods : sequence of str, optional
         Of `qsdp.bench.uci.METHODS`; all by default, five fast ones if quick.
     n_seeds : int, optional
-        Splits of every set, seeds 0, 1, ...; by default 10, of digits, spambase, letter and adult 3, and one
-        if quick.
+        Splits of every set, seeds 0, 1, ...; by default as many as `N_SEEDS` says, one if quick.
 
     Returns
     -------
@@ -66,13 +64,13 @@ def uci_experiment(
     def cases(quick: bool) -> list[Case]:
         names = chosen_sets or (_QUICK_SETS if quick else SETS)
         competitors = chosen_methods or (_QUICK_METHODS if quick else tuple(METHODS))
-        defaults = (1, 1) if quick else (N_SEEDS, N_SEEDS_LARGE)
+        splits = {name: n_seeds or (1 if quick else N_SEEDS[name]) for name in names}
         return [
             {"set": name, "method": method, "seed": seed}
-            for large, default in zip((False, True), defaults, strict=True)
-            for seed in range(n_seeds or default)
+            for large in (False, True)
+            for seed in range(max(splits.values()))
             for name in names
-            if (name in LARGE) == large
+            if (name in LARGE) == large and seed < splits[name]
             for method in competitors
         ]
 
