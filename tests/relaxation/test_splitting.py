@@ -16,6 +16,7 @@ from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution, finish
+from qsdp.relaxation.splitting import solve as splitting
 from qsdp.relaxation.splitting import solve_splitting
 from qsdp.relaxation.splitting.acceleration import Anderson
 from qsdp.relaxation.splitting.data_step import GramStep, IterativeStep, KernelStep, choose_step, gram_in_basis
@@ -123,6 +124,36 @@ def test_every_step_reaches_the_gap(step, loss):
     assert raw.status == "optimal"
     interior = qsdp.solve_relaxation(problem, solver="interior", tol=1e-6)
     assert finish(problem, raw, solver="", tol=1e-5).objective == pytest.approx(interior.objective, rel=2e-5)
+
+
+@pytest.mark.parametrize(("step", "name"), [(KernelStep, "kernel"), (GramStep, "gram")])
+def test_the_metric_waits_where_its_factorisation_is_expensive(monkeypatch, step, name):
+    X, y = data(60, 5, "squared")
+    problem = qsdp.TrainingProblem(X * np.geomspace(0.1, 10.0, 5), y, beta=0.05)
+    iterations = 0
+    renewed: list[int] = []
+    advance, prepare = splitting._Iteration.advance, step.prepare
+
+    def counted(self):
+        nonlocal iterations
+        iterations += 1
+        advance(self)
+
+    def noted(self, *metric):
+        renewed.append(iterations)
+        prepare(self, *metric)
+
+    monkeypatch.setattr(splitting._Iteration, "advance", counted)
+    monkeypatch.setattr(step, "prepare", noted)
+    cheap, _ = raw_solution(problem, 1e-6, name)
+    soon = renewed[:2]
+    iterations = 0
+    renewed.clear()
+    monkeypatch.setattr(splitting, "_SIDE", 1e-3)
+    expensive, _ = raw_solution(problem, 1e-6, name)
+    assert cheap.status == expensive.status == "optimal"
+    assert soon == [0, 5]
+    assert renewed[:2] == [0, 20]
 
 
 @pytest.mark.filterwarnings("ignore:.*globally optimal")

@@ -42,6 +42,10 @@ Outputs = npt.NDArray[np.intp]
 class DataStep(Protocol):
     """A way to solve the step through the data."""
 
+    @property
+    def side(self) -> int:
+        """Of the matrix that `prepare` factors; 0 where there is none."""
+
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Take the coordinates' scales of shape (N,) and the weight of the predictions."""
 
@@ -57,6 +61,7 @@ class KernelStep:
 
     def __init__(self, data: QuadraticMap) -> None:
         self._data = data
+        self.side = data.n_rows
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Form and factor the kernel."""
@@ -88,6 +93,7 @@ class GramStep:
 
     def __init__(self, data: QuadraticMap, gram: FloatArray, products: FloatArray | None = None) -> None:
         self._data, self._gram, self._products = data, gram, products
+        self.side = len(gram)
         self._first, self._second, _ = symmetric_basis(data.size)
 
     def prepare(self, delta: FloatArray, w: float) -> None:
@@ -114,6 +120,8 @@ class IterativeStep:
     The preconditioner is the operator that Gaussian data of the same second moments :math:`\Sigma` would have,
     :math:`n (2 \Sigma T \Sigma + \mathrm{tr}(\Sigma T) \Sigma)`, inverted in the eigenbasis of :math:`\Sigma`.
     """
+
+    side = 0
 
     def __init__(self, data: QuadraticMap) -> None:
         self._data = data

@@ -54,8 +54,11 @@ __all__ = ["solve_splitting"]
 
 _RELAXATION = 1.7
 
-#: First iteration after which the metric is renewed, and how the distance to the next renewal grows.
-_FIRST, _GROWTH = 5, 0.5
+#: Iterations to the first renewal of the metric, at least and at most, and how the distance to the next one grows.
+_SOONEST, _LATEST, _GROWTH = 5, 20, 0.5
+
+#: A factorisation of side p takes as long as about p / 100 iterations of one output.
+_SIDE = 100
 
 #: Smallest weight z, as a share of their mean, that shapes the metric: at first, and in the end; it falls by a decade
 #: at every renewal after the fourth. Early weights are noise, but where z vanishes the metric has to follow.
@@ -189,7 +192,7 @@ class _Iteration:
         self._predictions: FloatArray | None = None
         # Outputs that are not certified yet; the others stand still.
         self._active: Outputs = np.arange(instance.n_blocks)
-        self._count, self._next, self._renewals = 0, _FIRST, 0
+        self._count, self._next, self._renewals = 0, self._patience(), 0
         z, r, w = self._guess()
         if start is not None:
             z, r, w = self._start_from(start, z, r, w)
@@ -315,7 +318,7 @@ class _Iteration:
         for array in (self.A, self.B, self._UA, self._UB, self._T, self._z, self._p, self._u):
             array[...] = 0.0
         self._active = outputs
-        self._count, self._next, self._renewals = 0, _FIRST, 0
+        self._count, self._next, self._renewals = 0, self._patience(), 0
         z, r, w = self._guess()
         self._set_metric(_scales(z, r), w)
 
@@ -337,8 +340,12 @@ class _Iteration:
     def renew_if_due(self) -> None:
         """Estimate the metric again at iterations whose distance grows."""
         if self._count >= self._next:
-            self._next = self._count + max(_FIRST, int(_GROWTH * self._count))
+            self._next = self._count + max(self._patience(), int(_GROWTH * self._count))
             self.renew()
+
+    def _patience(self) -> int:
+        """Return how many iterations a renewal is worth: as many as take as long as its factorisation."""
+        return int(np.clip(self._step.side // (_SIDE * len(self._active)), _SOONEST, _LATEST))
 
     def renew(self) -> None:
         """Estimate the metric from the iterates, and change it where that pays."""
