@@ -284,7 +284,9 @@ def plot(records: Sequence[Record], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     found = cells(records)
-    figure, axes = plt.subplots(2, len(EPOCHS), figsize=(11, 6), sharex=True, sharey="row", squeeze=False)
+    figure, axes = plt.subplots(
+        2, len(EPOCHS), figsize=(11, 6.6), sharex=True, sharey="row", squeeze=False, layout="constrained"
+    )
     sizes = [600, max(key[0] for key in found)]
     for row, size in zip(axes, sizes, strict=True):
         for axis, epochs in zip(row, EPOCHS, strict=True):
@@ -303,8 +305,9 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.set_xlabel("hidden neurons")
     for axis in axes[:, 0]:
         axis.set_ylabel("test accuracy [%]")
-    axes[-1, -1].legend(fontsize=7, loc="lower right")
-    figure.tight_layout()
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8, handlelength=4
+    )
     figure.savefig(path, dpi=120)
     plt.close(figure)
 
