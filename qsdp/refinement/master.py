@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._validation import FloatArray
-from qsdp.refinement.restricted import RestrictedSolution, solve_restricted, sparsify
+from qsdp.refinement.restricted import GrowingColumns, RestrictedSolution, solve_restricted, sparsify
 from qsdp.relaxation.bounds import best_scale, dual_value
 from qsdp.relaxation.instance import GramReduction, Instance
 
@@ -21,6 +21,9 @@ _LARGEST_GRAM = 2500
 
 #: Rows, and entries of the data, up to which one thread is as fast as several, and undisturbed by others' work.
 _FEW_ROWS, _SMALL_DATA = 600, 2**20
+
+#: Rows from which columns of the squared loss are kept in a basis that grows with them, too; columns are fewer.
+_MANY_ROWS = 5000
 
 #: Weights below this share of the largest one are left of the barrier, no neurons.
 _NEGLIGIBLE = 1e-9
@@ -33,6 +36,8 @@ _EQUAL = 1e-10
 
 #: Columns kept: a multiple of the dimension of the data's quadratic forms, at least and at most.
 _MULTIPLE, _FEW, _MAX_COLUMNS = 6, 600, 3000
+
+_ALL = slice(None)
 
 Weights = npt.NDArray[np.int8]
 
@@ -117,6 +122,9 @@ class Master:
         self.atoms = Atoms.of(empty, empty)
         self.weights = np.zeros(0)
         self._columns = np.zeros((len(self._working.target), 0))
+        basis = self._working.loss.name == "squared" and self._working.target.ndim == 1
+        many = len(self._working.target) > _MANY_ROWS
+        self._growing = GrowingColumns(self._working.target) if basis and many else None
         self._known: set[bytes] = set()
         self.objective = instance.loss.value(np.zeros_like(instance.target), instance.target)
         working = self._working
@@ -146,27 +154,30 @@ class Master:
         columns = self._working.map.products(atoms.U, atoms.V) * atoms.signs
         self.atoms = self.atoms + atoms
         self._columns = np.hstack([self._columns, columns])
+        if self._growing is not None:
+            self._growing.add(columns)
         self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
         return len(atoms)
 
     def solve(self, tol: float) -> None:
         """Solve to a relative duality gap `tol`."""
         if len(self.atoms):
-            self._keep(self._solve(self._columns, self.atoms, tol))
+            self._keep(self._solve(tol))
 
-    def _solve(self, columns: FloatArray, atoms: Atoms, tol: float) -> RestrictedSolution:
+    def _solve(self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL) -> RestrictedSolution:
         working = self._working
         share = 1.0
         if self._constant:
             # The gap is relative to the objective as a whole, which may be mostly the constant.
             share = max(1.0, (self.objective / self.units.value) / max(self._inner_objective(), 1e-300))
+        tol = max(tol, min(tol * share, _COARSEST))
+        atoms = self.atoms[chosen]
+        prices = np.full(len(atoms), working.capacity)
+        if self._growing is not None:
+            return self._growing.solve(chosen, working.loss, prices, tol)
+        outputs = atoms.outputs if working.target.ndim == 2 else None
         return solve_restricted(
-            columns,
-            working.loss,
-            working.target,
-            np.full(len(atoms), working.capacity),
-            outputs=atoms.outputs if working.target.ndim == 2 else None,
-            tol=max(tol, min(tol * share, _COARSEST)),
+            self._columns[:, chosen], working.loss, working.target, prices, outputs=outputs, tol=tol
         )
 
     def _inner_objective(self) -> float:
@@ -214,6 +225,8 @@ class Master:
     def _select(self, rows: npt.NDArray[np.intp]) -> None:
         self.atoms, self.weights = self.atoms[rows], self.weights[rows]
         self._columns = np.ascontiguousarray(self._columns[:, rows])
+        if self._growing is not None:
+            self._growing.select(rows)
         self._known = set(self.atoms.keys())
 
     def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
@@ -232,7 +245,7 @@ class Master:
         few, few_weights = used[weights > 0.0], weights[weights > 0.0]
         if len(few):
             # What was left out, and moved, is made good for by the rest.
-            again = self._solve(self._columns[:, few], self.atoms[few], tol)
+            again = self._solve(tol, few)
             if again.objective < self._evaluate(few, few_weights):
                 few_weights = again.weights
         # Fewer neurons must not cost accuracy.

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, TrainingProblem
 from qsdp.losses import SCALAR_LOSSES
+from qsdp.refinement import master as master_module
 from qsdp.refinement.master import Atoms, Master
 from qsdp.relaxation.instance import Instance
 
@@ -147,6 +148,31 @@ def test_known_atoms_are_not_taken_in_again() -> None:
     # What was given up may come again.
     master._select(np.array([0]))
     assert master.add(Atoms.of(U, V)) == 1
+
+
+def test_many_rows_are_solved_in_a_basis_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(master_module, "_LARGEST_GRAM", 0)
+    problem = random_problem(3, 5, 120, beta=0.05, activation="relu")
+    U, V = random_neurons(np.random.default_rng(0), 40, problem)
+    atoms = both_signs(U, V)
+    masters = []
+    for rows in (119, 120):
+        monkeypatch.setattr(master_module, "_MANY_ROWS", rows)
+        master = Master(Instance.of(problem))
+        assert master._reduction is None
+        assert (master._growing is not None) == (rows == 119)
+        objectives = []
+        for part in np.array_split(np.arange(len(atoms)), 3):
+            master.add(atoms[part])
+            master.solve(1e-11)
+            check_units(master, problem, gap=1e-9)
+            objectives.append(master.objective)
+        master._select(np.arange(0, len(master.atoms), 2))
+        master.solve(1e-11)
+        check_units(master, problem, gap=1e-9)
+        support = master.support()
+        masters.append([*objectives, master.objective, len(support[0]), float(support[1].sum())])
+    assert masters[0] == pytest.approx(masters[1], rel=1e-8)
 
 
 # -- units ---------------------------------------------------------------------------------------------

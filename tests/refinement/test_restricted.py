@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp.losses import LOSSES, CrossEntropy, Huber, Loss, get_loss
-from qsdp.refinement.restricted import RestrictedSolution, solve_restricted, sparsify
+from qsdp.refinement.restricted import GrowingColumns, RestrictedSolution, solve_restricted, sparsify
 
 FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
 SHAPES = [(1, 1), (1, 7), (10, 1), (8, 8), (5, 20), (20, 5), (30, 14), (30, 15), (40, 120), (90, 25)]
@@ -331,3 +331,50 @@ def test_a_program_that_fails_leaves_the_weights(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("qsdp.refinement.restricted._sparsify.scipy.optimize.linprog", lambda *args, **_: Failed())
     weights = np.array([1.0, 2.0])
     assert np.array_equal(sparsify(np.ones((1, 2)), weights, np.ones(2)), weights)
+
+
+# -- columns that come a few at a time --------------------------------------------------------------------
+
+
+def grown(F: np.ndarray, y: np.ndarray, ends: list[int]) -> GrowingColumns:
+    growing = GrowingColumns(y)
+    for part in np.split(F, ends, axis=1):
+        growing.add(part)
+    return growing
+
+
+def check_factors(growing: GrowingColumns, F: np.ndarray) -> None:
+    r = growing.basis.shape[1]
+    assert growing.rows.shape == (r, F.shape[1])
+    assert np.abs(growing.basis.T @ growing.basis - np.eye(r)).max(initial=0.0) < 1e-12
+    np.testing.assert_allclose(growing.basis @ growing.rows, F, rtol=0.0, atol=1e-13 * np.abs(F).max(initial=1.0))
+
+
+@FUZZ
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(24, 60),
+    k=st.integers(1, 12),
+    kind=st.sampled_from(KINDS),
+    ends=st.lists(st.integers(0, 12), max_size=4).map(sorted),
+    left=st.integers(1, 12),
+)
+def test_a_basis_that_grows_is_orthonormal_and_gives_the_same_solution(
+    seed: int, n: int, k: int, kind: str, ends: list[int], left: int
+) -> None:
+    problem = draw("squared", n, k, kind, seed)
+    F = problem.F
+    growing = grown(F, problem.y, [min(end, F.shape[1]) for end in ends])
+    check_factors(growing, F)
+    solution = growing.solve(slice(None), problem.loss, problem.c, 1e-9)
+    check(problem, solution, gap=1e-7)
+    assert solution.objective == pytest.approx(problem.solve(1e-9).objective, rel=1e-7, abs=1e-12 * problem.at_zero)
+    # Of some columns, kept or chosen.
+    chosen = np.sort(np.random.default_rng(seed).permutation(F.shape[1])[:left])
+    part = dataclasses.replace(problem, F=F[:, chosen], c=problem.c[chosen])
+    check(part, growing.solve(chosen, part.loss, part.c, 1e-9), gap=1e-7)
+    growing.select(chosen)
+    check_factors(growing, part.F)
+    check(part, growing.solve(slice(None), part.loss, part.c, 1e-9), gap=1e-7)
+    growing.add(F)
+    check_factors(growing, np.hstack([part.F, F]))

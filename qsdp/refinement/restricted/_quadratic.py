@@ -11,7 +11,7 @@ from qsdp.losses import Loss
 from qsdp.refinement.restricted._best import Best, RestrictedSolution
 from qsdp.refinement.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, reach_of
 
-__all__ = ["SLACKS", "solve_quadratic"]
+__all__ = ["SLACKS", "solve_in_basis", "solve_quadratic"]
 
 #: Of the solution of a linear system by Woodbury's identity, the first solve included.
 _REFINEMENTS = 4
@@ -35,7 +35,7 @@ _QUADRATIC = {"squared": 0.5, "huber": 0.5, "squared_hinge": 0.5, "absolute": 0.
 def solve_quadratic(F: FloatArray, loss: Loss, y: FloatArray, prices: FloatArray, tol: float) -> RestrictedSolution:
     n, k = F.shape
     if loss.name == "squared" and n > 2 * k:
-        return _solve_compressed(F, loss, y, prices, tol)
+        return solve_in_basis(*np.linalg.qr(F), loss, y, prices, tol)
     slacks = SLACKS[loss.name](loss, y)
     inverse = _QUADRATIC[loss.name]
     diagonals = [sigma for sigma, _ in slacks]
@@ -89,9 +89,13 @@ def solve_quadratic(F: FloatArray, loss: Loss, y: FloatArray, prices: FloatArray
     return best.solution()
 
 
-def _solve_compressed(F: FloatArray, loss: Loss, y: FloatArray, prices: FloatArray, tol: float) -> RestrictedSolution:
-    # With F = Q R the residual off the range of F is constant, and orthogonal to every column.
-    Q, R = np.linalg.qr(F)
+def solve_in_basis(
+    Q: FloatArray, R: FloatArray, loss: Loss, y: FloatArray, prices: FloatArray, tol: float
+) -> RestrictedSolution:
+    """Solve the problem of the squared loss for columns Q R, Q having orthonormal columns.
+
+    The residual off the range of Q is constant, and orthogonal to every column.
+    """
     inside = Q.T @ y
     rest = y - Q @ inside
     constant = float(rest @ rest)
