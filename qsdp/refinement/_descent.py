@@ -51,6 +51,8 @@ class Samples:
         Whether squares and transpose are not kept: copies of large data.
     width : float
         Root mean square of the data's entries.
+    largest_image : float
+        No neuron has a larger value on a sample.
     """
 
     def __init__(self, problem: TrainingProblem) -> None:
@@ -61,6 +63,9 @@ class Samples:
         self.blocks = list(blocks(*self.X.shape))
         self.large = len(self.blocks) > 1
         self.width = float(np.sqrt(np.einsum("ij,ij->", self.X, self.X) / self.X.size))
+        a, b, c = np.abs(self.map.coefficients)
+        reach = (problem.levels - 1) * max(float(np.abs(self.X[rows]).sum(axis=1).max()) for rows in self.blocks)
+        self.largest_image = float(a * reach**2 + b * reach * problem.lifted + c * problem.lifted)
         if not self.large:
             self._squares = np.square(self.X)
             # Rows are the features of all samples; the last entry of a lift has the feature one.

@@ -18,6 +18,9 @@ __all__ = ["alternate", "line_minimum", "random_sides", "rescale", "resolve", "r
 #: output without any could not be told from one without neurons. The second is for the end, where it must not cost.
 SHRINKAGE, LAST_SHRINKAGE = 1e-3, 2.0**-60
 
+#: Predictions that are rounding, as a share of the largest that neurons of this weight could have together.
+_CANCELLED = 1e-15
+
 #: Doublings of a step at most, for losses that fall forever.
 _DOUBLINGS = 40
 
@@ -65,7 +68,9 @@ def line_minimum(loss: Loss, y: FloatArray, base: FloatArray, direction: FloatAr
 def rescale(descent: Descent, shrinkage: float = SHRINKAGE) -> None:
     """Minimise over the one magnitude an output of a network with shared second layer; zero becomes small."""
     counts = np.abs(descent.alpha).sum(axis=0)
-    for k in np.flatnonzero(counts):
+    # Where neurons cancel, what rounding leaves of their sum is no direction, whatever a multiple of it would do.
+    rounding = _CANCELLED * counts * descent.samples.largest_image
+    for k in np.flatnonzero(np.abs(descent.f).max(axis=0) > rounding):
         direction = np.zeros_like(descent.f)
         direction[:, k] = descent.f[:, k]
         base = descent.f - direction

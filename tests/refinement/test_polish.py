@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from brute_force import ACTIVATIONS, random_neurons, random_problem, random_vector_problem
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import qsdp
@@ -107,6 +107,8 @@ def test_no_single_move_helps_with_several_outputs(loss, free):
     beta=st.sampled_from([0.0, 0.01, 1.0, 100.0]),
     size=st.sampled_from([1e-6, 1.0, 1e6]),
 )
+# Neurons that cancel: a multiple of what rounding leaves of their sum is no progress.
+@example(64, "absolute", 12, 2, (0.0, 0.0, 1.0), 1, False, 0.0, 1.0)
 def test_never_worse_and_monotone(seed, loss, m, levels, activation, outputs, free, beta, size):
     options = {"activation": activation, "levels": levels}
     if outputs == 1 and loss != "cross_entropy":
@@ -445,3 +447,18 @@ def test_models_of_several_moves():
     zero = weights_after == 0.0
     np.testing.assert_allclose(slope[~zero], -price * np.sign(weights_after[~zero]), atol=1e-2)
     assert np.all(np.abs(slope[zero]) <= price + 1e-2)
+
+
+def test_neurons_that_cancel_up_to_rounding_are_polished():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 3))
+    problem = qsdp.TrainingProblem(X, rng.standard_normal(20) + 3.0, beta=0.0, activation=(0.0, 0.0, 1.0))
+    # Ten constants of both signs; in another order than that of their sum they leave 1e-17, not 0.
+    last = np.array([1, 1, 1, -1, 1, -1, -1, 1, -1, -1])
+    U = np.hstack([rng.choice([-1, 1], size=(10, 3)), last[:, None]])
+    V = np.hstack([rng.choice([-1, 1], size=(10, 3)), np.ones((10, 1), dtype=int)])
+    network = qsdp.BilinearNetwork(U, V, np.full(10, 0.1), activation=(0.0, 0.0, 1.0))
+    assert np.abs(network.predict(X)).max() < 1e-15
+    polished = polish(network, problem, random_state=0)
+    mean = problem.y.mean()
+    assert problem.objective(polished) == pytest.approx(float(np.square(problem.y - mean).sum()), rel=1e-12)
