@@ -238,10 +238,11 @@ class Master:
         used = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max(initial=0.0))
         weights = self.weights[used].copy()
         capacity = self._working.capacity
+        # What depends on what is the same in any basis.
+        columns = self._columns if self._growing is None else self._growing.rows
         for output in np.unique(self.atoms.outputs[used]):
             mine = self.atoms.outputs[used] == output
-            columns = self._columns[:, used[mine]]
-            weights[mine] = sparsify(columns, weights[mine], np.full(int(mine.sum()), capacity))
+            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], np.full(int(mine.sum()), capacity))
         few, few_weights = used[weights > 0.0], weights[weights > 0.0]
         if len(few):
             # What was left out, and moved, is made good for by the rest.

@@ -33,7 +33,7 @@ _LEAST_PRICE = 1e-7
 _BATCH = 300
 
 #: Neurons up to which, with twice as many samples and large data, all enter the problem of the squared loss at once.
-_MOST_COMPRESSED = 2000
+_MOST_COMPRESSED = 4000
 
 #: Accuracy of the final weights, and the share of the largest one below which they are left of the barrier.
 _ACCURATE, _NEGLIGIBLE = 1e-12, 1e-9
