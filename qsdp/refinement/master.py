@@ -112,7 +112,8 @@ class Master:
         self.normal, self.units = instance.normalised()
         self._working, self._reduction, self._constant = self.normal, None, 0.0
         n, p = len(instance.target), instance.size * (instance.size + 1) // 2
-        if instance.loss.name == "squared" and instance.target.ndim == 1 and n > p and p <= _LARGEST_GRAM:
+        squared = instance.loss.name == "squared" and instance.target.ndim == 1
+        if squared and n > p and p <= _LARGEST_GRAM:
             reduction = GramReduction(self.normal, instance.target[:, None])
             self._reduction = reduction
             self._working = reduction.reduced(self.normal, self.units, 0)
@@ -122,9 +123,8 @@ class Master:
         self.atoms = Atoms.of(empty, empty)
         self.weights = np.zeros(0)
         self._columns = np.zeros((len(self._working.target), 0))
-        basis = self._working.loss.name == "squared" and self._working.target.ndim == 1
         many = len(self._working.target) > _MANY_ROWS
-        self._growing = GrowingColumns(self._working.target) if basis and many else None
+        self._growing = GrowingColumns(self._working.target) if squared and many else None
         self._known: set[bytes] = set()
         self.objective = instance.loss.value(np.zeros_like(instance.target), instance.target)
         working = self._working

@@ -336,13 +336,6 @@ def test_a_program_that_fails_leaves_the_weights(monkeypatch: pytest.MonkeyPatch
 # -- columns that come a few at a time --------------------------------------------------------------------
 
 
-def grown(F: np.ndarray, y: np.ndarray, ends: list[int]) -> GrowingColumns:
-    growing = GrowingColumns(y)
-    for part in np.split(F, ends, axis=1):
-        growing.add(part)
-    return growing
-
-
 def check_factors(growing: GrowingColumns, F: np.ndarray) -> None:
     r = growing.basis.shape[1]
     assert growing.rows.shape == (r, F.shape[1])
@@ -364,17 +357,19 @@ def test_a_basis_that_grows_is_orthonormal_and_gives_the_same_solution(
 ) -> None:
     problem = draw("squared", n, k, kind, seed)
     F = problem.F
-    growing = grown(F, problem.y, [min(end, F.shape[1]) for end in ends])
+    growing = GrowingColumns(problem.y)
+    for part in np.split(F, [min(end, F.shape[1]) for end in ends], axis=1):
+        growing.add(part)
     check_factors(growing, F)
     solution = growing.solve(slice(None), problem.loss, problem.c, 1e-9)
     check(problem, solution, gap=1e-7)
     assert solution.objective == pytest.approx(problem.solve(1e-9).objective, rel=1e-7, abs=1e-12 * problem.at_zero)
     # Of some columns, kept or chosen.
     chosen = np.sort(np.random.default_rng(seed).permutation(F.shape[1])[:left])
-    part = dataclasses.replace(problem, F=F[:, chosen], c=problem.c[chosen])
-    check(part, growing.solve(chosen, part.loss, part.c, 1e-9), gap=1e-7)
+    some = dataclasses.replace(problem, F=F[:, chosen], c=problem.c[chosen])
+    check(some, growing.solve(chosen, some.loss, some.c, 1e-9), gap=1e-7)
     growing.select(chosen)
-    check_factors(growing, part.F)
-    check(part, growing.solve(slice(None), part.loss, part.c, 1e-9), gap=1e-7)
+    check_factors(growing, some.F)
+    check(some, growing.solve(slice(None), some.loss, some.c, 1e-9), gap=1e-7)
     growing.add(F)
-    check_factors(growing, np.hstack([part.F, F]))
+    check_factors(growing, np.hstack([some.F, F]))
