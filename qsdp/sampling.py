@@ -50,7 +50,8 @@ def sample_network(
         m >= 1, and at least the number of outputs.
     random_state : int, Generator, RandomState or None, default=0
         Seed; None draws a new one. Of two networks with the same seed (and one output) the smaller one's neurons are
-        the first of the larger one's.
+        the first of the larger one's. The same seed draws the same network on every processor, but for a sign
+        that rounding decides.
     allotment : {"equal", "proportional"}, default="equal"
         How m is divided among outputs: equal shares, or in proportion to rho_k, which lowers the sampling
         noise where outputs differ. Every output gets one neuron at least; what is left after rounding down goes
@@ -173,6 +174,8 @@ def _checked(covariances: Any) -> list[SignCovariance]:
 
 
 def _root(Q: FloatArray) -> FloatArray:
-    # Q is often singular, where a Cholesky factor does not exist.
+    # Q is often singular, where a Cholesky factor does not exist. Of all factors the symmetric one is unique: others
+    # keep the arbitrary signs of eigenvectors, with which a seed would draw another network on another processor.
     eigenvalues, vectors = scipy.linalg.eigh(Q)
-    return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+    root: FloatArray = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T
+    return root

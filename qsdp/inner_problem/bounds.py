@@ -251,10 +251,14 @@ def _bound(
     if len(support):
         found = search(form, columns, trace, tolerance, steps, seconds, random, line)
     else:
-        found = Found(np.empty((0, 1)), 1, 0.0, np.empty(0), 0, "optimal")
-    z, Y = np.zeros(len(diagonal)), np.zeros((len(diagonal), found.Y.shape[1]))
-    Y[:, 0] = 1.0
-    z[support], Y[support] = found.z, found.Y
+        found = Found(np.empty((0, 0)), 0, 0.0, np.empty(0), 0, "optimal")
+    z, Y = np.zeros(len(diagonal)), found.Y
+    if len(support) < len(diagonal):
+        # Off the support in a direction of its own: those of the columns found are arbitrary.
+        Y = np.zeros((len(diagonal), found.Y.shape[1] + 1))
+        Y[:, -1] = 1.0
+        Y[support] = np.hstack([found.Y, np.zeros((len(support), 1))])
+    z[support] = found.z
     z = _added(_added(z, diagonal), allowance)
     if paired:
         # Of [[0, M/2], [M/2, 0]]: u - v meets the columns of the other sign.

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg
 
 from qsdp._validation import FloatArray
 from qsdp.inner_problem.form import Matrix, is_sparse
@@ -46,8 +47,11 @@ def round_to_signs(B: Matrix, Y: FloatArray, n: int, random: np.random.Generator
     """
     best = Signs(np.ones(len(Y), dtype=np.int8), -np.inf)
     step = max(1, _CHUNK // len(Y))
+    # Y is known up to a rotation only, which differs between processors; with its polar factor it is the symmetric
+    # root of Y Y'.
+    polar, _ = scipy.linalg.polar(Y)
     for begin in range(0, n, step):
-        normals = random.standard_normal((min(step, n - begin), Y.shape[1]))
+        normals = random.standard_normal((min(step, n - begin), len(Y))) @ polar
         X = np.where(normals @ Y.T < 0.0, -1.0, 1.0)
         products = _flip(B, X)
         values = np.einsum("ij,ij->i", X, products)
