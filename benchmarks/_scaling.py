@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info
 
 import qsdp
 from qsdp.relaxation.products import Products
-from qsdp.relaxation.splitting import data_step
+from qsdp.relaxation.solvers.splitting import data_step
 
 #: Side of the product by which the peak is measured, and how often.
 _SIDE, _PRODUCTS = 3000, 5

@@ -2,22 +2,30 @@
 
 from qsdp import datasets
 from qsdp.activations import PolynomialActivation
-from qsdp.certificate import Certificate, certify, load_certificate
-from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
-from qsdp.estimators_cv import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
+from qsdp.certificates import Certificate, certify, load_certificate
+from qsdp.column_generation import ColumnGenerationResult, column_generation
+from qsdp.distillation import DenseLayer, QuantizedMatch, quantize
+from qsdp.estimators import (
+    QuantizedNetworkClassifier,
+    QuantizedNetworkClassifierCV,
+    QuantizedNetworkRegressor,
+    QuantizedNetworkRegressorCV,
+)
 from qsdp.exceptions import QSDPError, QSDPWarning
 from qsdp.inner_problem import grothendieck_bound, maxcut_bound
-from qsdp.networks import BilinearNetwork, from_polynomial, load_network, to_polynomial
+from qsdp.networks import (
+    BilinearNetwork,
+    PolynomialNetwork,
+    QuadraticForm,
+    from_polynomial,
+    load_network,
+    to_polynomial,
+)
 from qsdp.pipeline import QSDPResult, solve_and_sample
-from qsdp.polynomial import PolynomialNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.quadratic_form import QuadraticForm
-from qsdp.quantization import DenseLayer, QuantizedMatch, quantize
 from qsdp.refinement import (
-    ColumnGenerationResult,
     FixedSizeResult,
     best_of_size,
-    column_generation,
     polish,
     refit,
 )

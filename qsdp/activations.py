@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray, check_choice, check_numbers, check_real
+from qsdp._utils.validation import FloatArray, check_choice, check_numbers, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["ACTIVATIONS", "PolynomialActivation", "get_activation"]

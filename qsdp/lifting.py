@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray
-from qsdp._work import blocks, in_threads
+from qsdp._utils.parallel import blocks, in_threads
+from qsdp._utils.validation import FloatArray
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from qsdp._html import result_html
-from qsdp._progress import shown_stages
-from qsdp._validation import (
+from qsdp._utils.progress import shown_stages
+from qsdp._utils.validation import (
     FloatArray,
     check_choice,
     check_flag,
@@ -22,12 +22,13 @@ from qsdp._validation import (
     check_real,
 )
 from qsdp.activations import PolynomialActivation
-from qsdp.certificate import Certificate, certify
+from qsdp.certificates import Certificate, certify
+from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, check_levels
-from qsdp.refinement import ColumnGenerationResult, column_generation, polish, refit
+from qsdp.refinement import polish, refit
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.sampling import ALLOTMENTS, MAX_NEURONS, sample_network
 from qsdp.shaping import SHAPINGS, SignCovariance, shape_covariance

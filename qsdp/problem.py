@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from qsdp._html import problem_html
-from qsdp._validation import (
+from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
     check_choice,

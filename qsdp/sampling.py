@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._validation import FloatArray, check_choice, check_integer, check_random_state, read_only
-from qsdp._work import count_jobs, in_threads
+from qsdp._utils.parallel import count_jobs, in_threads
+from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_random_state, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.shaping import SignCovariance

@@ -10,7 +10,7 @@ from brute_force import global_optimum
 
 import qsdp
 import qsdp_check
-from qsdp.refinement.master import Atoms, Master
+from qsdp.column_generation.master import Atoms, Master
 from qsdp.relaxation.instance import Instance
 
 

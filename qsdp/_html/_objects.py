@@ -20,13 +20,13 @@ from qsdp._html._parts import (
 from qsdp._html._picture import curves, interval
 
 if TYPE_CHECKING:
-    from qsdp.certificate import Certificate
+    from qsdp.certificates import Certificate
+    from qsdp.column_generation import ColumnGenerationResult
+    from qsdp.distillation import QuantizedMatch
     from qsdp.inner_problem import InnerBound
-    from qsdp.networks import BilinearNetwork
+    from qsdp.networks import BilinearNetwork, PolynomialNetwork
     from qsdp.pipeline import QSDPResult
-    from qsdp.polynomial import PolynomialNetwork
-    from qsdp.quantization import QuantizedMatch
-    from qsdp.refinement import ColumnGenerationResult, FixedSizeResult
+    from qsdp.refinement import FixedSizeResult
     from qsdp.relaxation import PolynomialRelaxation, Relaxation, RelaxationPath
     from qsdp.shaping import SignCovariance
 

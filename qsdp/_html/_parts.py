@@ -12,11 +12,10 @@ from qsdp._html._page import duration, number, size
 from qsdp._html._picture import bars, curves, histogram, interval
 
 if TYPE_CHECKING:
-    from qsdp._gap import Gap
-    from qsdp.certificate import Certificate
-    from qsdp.networks import BilinearNetwork
+    from qsdp._utils.gap import Gap
+    from qsdp.certificates import Certificate
+    from qsdp.networks import BilinearNetwork, PolynomialNetwork
     from qsdp.pipeline import QSDPResult
-    from qsdp.polynomial import PolynomialNetwork
     from qsdp.relaxation import Relaxation
 
 __all__ = [

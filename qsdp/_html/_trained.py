@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from qsdp.baselines.quadratic import MultiStart, StartStatistics
     from qsdp.baselines.search import ValidationSearch
     from qsdp.datasets import Dataset
+    from qsdp.networks import QuadraticForm
     from qsdp.problem import TrainingProblem
-    from qsdp.quadratic_form import QuadraticForm
 
 __all__ = [
     "bpls_html",

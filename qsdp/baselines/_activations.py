@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit, logit, softmax
 
-from qsdp._validation import FloatArray, _show, check_choice, check_real
+from qsdp._utils.validation import FloatArray, _show, check_choice, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = [

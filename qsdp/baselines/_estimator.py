@@ -17,12 +17,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._html import PanelBelowDiagram, history_html
-from qsdp._validation import FloatArray, check_integer, check_random_state, check_targets
+from qsdp._utils.validation import FloatArray, check_integer, check_random_state, check_targets
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
-from qsdp.classes import choose_classes, class_scores
+from qsdp.estimators.classes import choose_classes, class_scores
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.quadratic_form import QuadraticForm
+from qsdp.networks import QuadraticForm
 
 __all__ = ["Baseline", "BaselineClassifier", "BaselineRegressor", "accuracy_of", "check_hidden", "r2_of"]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qsdp._html import history_html
-from qsdp._progress import shown_stages
-from qsdp._validation import warn
+from qsdp._utils.progress import shown_stages
+from qsdp._utils.validation import warn
 from qsdp.exceptions import InvalidTypeError
 
 __all__ = ["Callback", "History", "train_epochs"]

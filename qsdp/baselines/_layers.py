@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from qsdp._html import chain_html
-from qsdp._progress import shown_stages
-from qsdp._validation import (
+from qsdp._utils.progress import shown_stages
+from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
     check_flag,
@@ -20,9 +20,9 @@ from qsdp._validation import (
     check_random_state,
     own,
 )
+from qsdp.distillation import QuantizedMatch, quantize
 from qsdp.exceptions import InvalidInputError
-from qsdp.quadratic_form import QuadraticForm
-from qsdp.quantization import QuantizedMatch, quantize
+from qsdp.networks import QuadraticForm
 
 __all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "quantize_layers", "relu"]
 

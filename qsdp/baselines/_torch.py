@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import _show
+from qsdp._utils.validation import _show
 from qsdp.exceptions import InvalidInputError, MissingPackageError
 
 __all__ = ["check_device", "fill_normal", "fill_uniform", "minibatches", "require_torch", "seeded"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qsdp._validation import check_choice
+from qsdp._utils.validation import check_choice
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["VERDICTS", "Case", "Claim", "Experiment", "Record", "Table"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._files import write_whole
+from qsdp._utils.files import write_whole
 from qsdp.bench._experiment import Case, Experiment, Record
 from qsdp.exceptions import StorageError
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from joblib import delayed
 
-from qsdp._progress import shown_stages
-from qsdp._validation import check_jobs, warn
+from qsdp._utils.progress import shown_stages
+from qsdp._utils.validation import check_jobs, warn
 from qsdp.bench._backends import check_backend, in_parallel
 from qsdp.bench._experiment import Case, Experiment, Record
 from qsdp.bench._results import Results, load_results

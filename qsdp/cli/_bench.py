@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qsdp._files import write_whole
-from qsdp._validation import check_choice, check_integer
+from qsdp._utils.files import write_whole
+from qsdp._utils.validation import check_choice, check_integer
 from qsdp.cli._streams import make_console, say, stage
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 

@@ -12,20 +12,20 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from qsdp._files import write_whole
-from qsdp._validation import check_choice, check_real, warn
-from qsdp.certificate import KINDS, Certificate
-from qsdp.certificate import certify as certify_network
+from qsdp._utils.files import write_whole
+from qsdp._utils.validation import check_choice, check_real, warn
+from qsdp.certificates import KINDS, Certificate
+from qsdp.certificates import certify as certify_network
+from qsdp.certificates.verification import verified_bound
 from qsdp.cli._options import Force, ModelFile
 from qsdp.cli._reports import certificate_figures, network_fact, print_facts, print_figures
 from qsdp.cli._streams import destination, stage
+from qsdp.column_generation import column_generation
 from qsdp.networks import BilinearNetwork
 from qsdp.pipeline import TIME_LIMIT
 from qsdp.problem import TrainingProblem
-from qsdp.refinement import column_generation
 from qsdp.relaxation import solve_relaxation
 from qsdp.tabular import load_model, read_table
-from qsdp.verification import verified_bound
 
 #: Relative gap that is not worth a search for a better dual vector, or a warning.
 _CLOSED = 1e-6

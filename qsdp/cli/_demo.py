@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from qsdp._validation import FloatArray, check_choice
+from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.activations import ACTIVATIONS, PolynomialActivation
 from qsdp.cli._options import (
     ActivationName,

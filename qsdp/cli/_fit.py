@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from qsdp._validation import check_choice, check_real
+from qsdp._utils.validation import check_choice, check_real
 from qsdp.cli._options import (
     ActivationName,
     Allotment,

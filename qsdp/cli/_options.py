@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from qsdp._validation import check_choice, check_integer, check_real
+from qsdp._utils.validation import check_choice, check_integer, check_real
 from qsdp.activations import ACTIVATIONS, PolynomialActivation
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, get_loss

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from qsdp._files import write_whole
-from qsdp._validation import FloatArray
+from qsdp._utils.files import write_whole
+from qsdp._utils.validation import FloatArray
 from qsdp.cli._options import Force, ModelFile
 from qsdp.cli._reports import show_score
 from qsdp.cli._streams import destination, say, stage

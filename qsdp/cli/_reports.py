@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from qsdp.certificate import Certificate
+from qsdp.certificates import Certificate
 from qsdp.cli._options import activation_name
 from qsdp.cli._streams import print_out
 from qsdp.networks import BilinearNetwork
+from qsdp.networks.weights import FLOAT_BITS, bits_of
 from qsdp.pipeline import QSDPResult
 from qsdp.tabular import Target
-from qsdp.weights import FLOAT_BITS, bits_of
 
 _MAX_LISTED = 12
 #: Of the two columns of a report before its notes.

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from qsdp._validation import check_integer
-from qsdp.certificate import Certificate
+from qsdp._utils.validation import check_integer
+from qsdp.certificates import Certificate
 from qsdp.cli._options import Force, ModelFile, check_neurons
 from qsdp.cli._reports import (
     bound_figure,

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
-from qsdp._progress import shown_stages
+from qsdp._utils.progress import shown_stages
 from qsdp.exceptions import InvalidInputError, QSDPError, QSDPWarning
 
 

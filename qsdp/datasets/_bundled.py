@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from qsdp._validation import check_choice
+from qsdp._utils.validation import check_choice
 from qsdp.datasets._dataset import Dataset, Task
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from qsdp._validation import check_choice
+from qsdp._utils.validation import check_choice
 from qsdp.datasets import _bundled, _images, _uci
 from qsdp.datasets._dataset import Dataset, Task
 from qsdp.datasets._fetch import RawFile, is_present

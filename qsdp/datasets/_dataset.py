@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._html import dataset_html
-from qsdp._validation import FloatArray, check_matrix, check_random_state
+from qsdp._utils.validation import FloatArray, check_matrix, check_random_state
 from qsdp.exceptions import InvalidInputError
 
 if TYPE_CHECKING:

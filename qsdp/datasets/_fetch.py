@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from qsdp._progress import Line, on_screen, shown_stages
+from qsdp._utils.progress import Line, on_screen, shown_stages
 from qsdp.exceptions import DatasetError
 
 DATA_VARIABLE = "QSDP_DATA"

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import check_choice
+from qsdp._utils.validation import check_choice
 from qsdp.datasets._dataset import Dataset
 from qsdp.datasets._fetch import RawFile, read_unpacked
 from qsdp.exceptions import DatasetError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._validation import check_integer, check_random_state, check_real
+from qsdp._utils.validation import check_integer, check_random_state, check_real
 from qsdp.datasets._dataset import Dataset
 from qsdp.networks import BilinearNetwork
 

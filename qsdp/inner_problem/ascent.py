@@ -8,8 +8,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
-from qsdp._truncated_newton import Step, newton_step
-from qsdp._validation import FloatArray
+from qsdp._utils.truncated_newton import Step, newton_step
+from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.form import Form
 
 __all__ = ["Ascent"]

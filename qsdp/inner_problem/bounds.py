@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse
 
 from qsdp._html import inner_bound_html
-from qsdp._progress import Line, shown_stages
-from qsdp._validation import (
+from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
     check_flag,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.form import Form, Matrix, is_sparse
 
 __all__ = ["Certifier"]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from qsdp._validation import FloatArray, check_matrix, check_numbers
+from qsdp._utils.validation import FloatArray, check_matrix, check_numbers
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Form", "is_sparse", "paired_form", "read_matrix", "rectangular_form", "scaled", "symmetric_form"]

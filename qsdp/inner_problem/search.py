@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._progress import Line
-from qsdp._validation import FloatArray
+from qsdp._utils.progress import Line
+from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.ascent import Ascent
 from qsdp.inner_problem.certificate import Certifier
 from qsdp.inner_problem.form import Form

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.form import Matrix, is_sparse
 
 __all__ = ["Signs", "round_to_signs"]

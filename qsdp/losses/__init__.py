@@ -5,7 +5,7 @@ Every loss is a SUM over samples, never a mean.
 
 from __future__ import annotations
 
-from qsdp._validation import check_choice
+from qsdp._utils.validation import check_choice
 from qsdp.losses._base import Loss
 from qsdp.losses._cross_entropy import CrossEntropy
 from qsdp.losses._scalar import Absolute, Hinge, Huber, Logistic, Squared, SquaredHinge

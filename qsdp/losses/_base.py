@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
 
 if TYPE_CHECKING:

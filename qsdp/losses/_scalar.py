@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.special import expit, wrightomega, xlog1py, xlogy
 
-from qsdp._validation import FloatArray, check_real
+from qsdp._utils.validation import FloatArray, check_real
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses._base import Loss
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsdp._validation import check_integer
+from qsdp._utils.validation import check_integer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, MissingPackageError
 
 if TYPE_CHECKING:

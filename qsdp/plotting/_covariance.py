@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidTypeError
 from qsdp.pipeline import QSDPResult
 from qsdp.plotting._canvas import check_axes, check_output, require_matplotlib

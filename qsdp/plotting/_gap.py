@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray, check_choice
+from qsdp._utils.validation import FloatArray, check_choice
+from qsdp.column_generation import ColumnGenerationResult
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.plotting._canvas import COLOURS, axes_to_draw_on, check_axes, legend, scale_of, tidy
 from qsdp.problem import TrainingProblem
-from qsdp.refinement import ColumnGenerationResult
 from qsdp.relaxation import solve_relaxation
 from qsdp.relaxation.backends import BACKENDS
 

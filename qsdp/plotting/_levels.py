@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp.exceptions import InvalidTypeError
-from qsdp.networks import BilinearNetwork
+from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.pipeline import QSDPResult
 from qsdp.plotting._canvas import COLOURS, axes_to_draw_on, check_axes, tidy
-from qsdp.polynomial import PolynomialNetwork
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._validation import FloatArray, check_integer, check_matrix, check_real
+from qsdp._utils.validation import FloatArray, check_integer, check_matrix, check_real
 from qsdp.exceptions import InvalidInputError
 from qsdp.plotting._canvas import COLOURS, MARKERS, axes_to_draw_on, check_axes, tidy
 

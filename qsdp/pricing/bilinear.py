@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import check_integer, check_real
+from qsdp._utils.validation import check_integer, check_real
 from qsdp.pricing.arguments import Stop, check_rows, check_seed
 from qsdp.pricing.bilinear_tree import BilinearTree
 from qsdp.pricing.pool import PairPool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.pricing.arguments import Stop
 from qsdp.pricing.branching import CHUNK, Node, TreeSearch

@@ -9,7 +9,7 @@ from itertools import count
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.pricing.arguments import Stop
 from qsdp.pricing.pool import Pool
 from qsdp.pricing.result import SignArray

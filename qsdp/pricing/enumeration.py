@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.pricing.sign_vectors import IntArray, attained, sign_table, signs_of
 
 __all__ = ["Enumeration"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.pricing.pool import FormPool
 
 __all__ = ["ascend", "improve_forms", "random_levels"]

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import maxcut_bound
 from qsdp.pricing.arguments import Stop
 from qsdp.pricing.branching import Node, TreeSearch

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import check_flag, check_integer, check_real
+from qsdp._utils.validation import check_flag, check_integer, check_real
 from qsdp.pricing.arguments import Stop, check_rows, check_seed
 from qsdp.pricing.form_search import improve_forms, random_levels
 from qsdp.pricing.form_tree import FormTree

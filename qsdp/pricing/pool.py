@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.pricing.result import SignArray
 
 __all__ = ["BAND", "FormPool", "PairPool", "Pool", "signs"]

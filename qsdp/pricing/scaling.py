@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray, check_matrix
+from qsdp._utils.validation import FloatArray, check_matrix
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Scaled", "form_rounding", "rounding"]

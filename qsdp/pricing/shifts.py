@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dposv, dpotrf, dpotri
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import InnerBound
 
 __all__ = ["bordered", "leaf_matrix", "root_shift", "shift_bound", "tighten"]

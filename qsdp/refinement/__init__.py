@@ -1,15 +1,7 @@
-"""Refinement of networks: better second layers, better bits, and proven global optima."""
+"""Refinement of networks: better second layers, better bits, the best network of a width."""
 
-from qsdp.refinement.column_generation import ColumnGenerationResult, column_generation
-from qsdp.refinement.fixed_size import FixedSizeResult, best_of_size
-from qsdp.refinement.polish import polish
-from qsdp.refinement.refit import refit
+from qsdp.refinement.fixed_width import FixedSizeResult, best_of_size
+from qsdp.refinement.polishing import polish
+from qsdp.refinement.refitting import refit
 
-__all__ = [
-    "ColumnGenerationResult",
-    "FixedSizeResult",
-    "best_of_size",
-    "column_generation",
-    "polish",
-    "refit",
-]
+__all__ = ["FixedSizeResult", "best_of_size", "polish", "refit"]

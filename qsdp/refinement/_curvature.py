@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.losses import Absolute, Hinge, Huber, Logistic, Loss, Squared, SquaredHinge
 
 __all__ = ["TERMS", "curvature_floor", "sampled_curvature"]

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray
-from qsdp._work import blocks
+from qsdp._utils.parallel import blocks
+from qsdp._utils.validation import FloatArray
 from qsdp.lifting import power_of_two
 from qsdp.networks import BilinearNetwork, is_narrow
 from qsdp.problem import TrainingProblem

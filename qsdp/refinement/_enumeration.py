@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
+from qsdp.column_generation.restricted import solve_restricted
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._curvature import TERMS
 from qsdp.refinement._descent import IntArray
 from qsdp.refinement._second_layer import line_minimum
-from qsdp.refinement.restricted import solve_restricted
 
 __all__ = ["MOST_COMBINATIONS", "MOST_SOLVES", "enumerate_best"]
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import Descent
 from qsdp.refinement._second_layer import alternate, line_minimum, random_sides
-from qsdp.refinement.polish import steps
+from qsdp.refinement.polishing import steps
 
 __all__ = ["exchange", "greedy_network", "random_network"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 
 __all__ = ["block_minimum", "compatible", "cross_changes", "cross_curvatures"]
 

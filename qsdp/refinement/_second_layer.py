@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import scipy.optimize
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
+from qsdp.column_generation.restricted import solve_restricted
 from qsdp.losses import Loss
 from qsdp.refinement._curvature import sampled_curvature
 from qsdp.refinement._descent import Descent
 from qsdp.refinement._joint import block_minimum, cross_curvatures
-from qsdp.refinement.restricted import solve_restricted
 
 __all__ = ["alternate", "line_minimum", "random_sides", "rescale", "resolve", "revive", "reweight"]
 

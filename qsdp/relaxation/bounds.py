@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale, dual_value
 from qsdp.relaxation.instance import Instance
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import cvxpy as cp
 import numpy as np
 
-from qsdp._validation import FloatArray, check_choice
+from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.instance import Instance
 

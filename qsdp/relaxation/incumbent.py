@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from qsdp._gap import Gap, relative
-from qsdp._validation import FloatArray
+from qsdp._utils.gap import Gap, relative
+from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance

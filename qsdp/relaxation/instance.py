@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap, power_of_two
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem

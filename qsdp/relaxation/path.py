@@ -11,8 +11,8 @@ from typing import Any, overload
 import numpy as np
 
 from qsdp._html import path_html
-from qsdp._progress import NO_LINE, Line, shown_stages
-from qsdp._validation import (
+from qsdp._utils.progress import NO_LINE, Line, shown_stages
+from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
     check_choice,

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._gap import Gap
 from qsdp._html import polynomial_relaxation_html
-from qsdp._progress import shown_stages
-from qsdp._validation import FloatArray, check_choice, check_flag, check_matrix, check_real, read_only
+from qsdp._utils.gap import Gap
+from qsdp._utils.progress import shown_stages
+from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_matrix, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem, quadratic_map

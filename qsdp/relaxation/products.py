@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError, UnavailableSolverError
 from qsdp.lifting import QuadraticMap
 

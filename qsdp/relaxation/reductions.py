@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 
 __all__ = ["Reductions", "gram_of"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._gap import Gap, relative
 from qsdp._html import relaxation_html
-from qsdp._validation import FloatArray, check_matrix, read_only
+from qsdp._utils.gap import Gap, relative
+from qsdp._utils.validation import FloatArray, check_matrix, read_only
 from qsdp.problem import TrainingProblem, check_levels, quadratic_map
 from qsdp.relaxation.bounds import DualBound, instance_bound
 from qsdp.relaxation.instance import Instance

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 from joblib import delayed
 
-from qsdp._progress import NO_LINE, CountedParallel, Line, shown_stages
-from qsdp._validation import check_choice, check_flag, check_integer, check_jobs, check_real, warn
-from qsdp._work import few_threads
+from qsdp._utils.parallel import few_threads
+from qsdp._utils.progress import NO_LINE, CountedParallel, Line, shown_stages
+from qsdp._utils.validation import check_choice, check_flag, check_integer, check_jobs, check_real, warn
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, Backend, Settings, choose_backend

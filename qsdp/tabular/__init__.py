@@ -1,6 +1,6 @@
 """Models of CSV files: columns as people have them, encoded, and stored with the network trained on them."""
 
-from qsdp.classes import (
+from qsdp.estimators.classes import (
     PROBABILISTIC,
     choose_classes,
     class_probabilities,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError, QSDPWarning, StorageError
 from qsdp.tabular._checks import COLUMN_CHECKS, ENCODER_CHECKS, MAX_VALUES, checked
 from qsdp.tabular._reading import LARGEST, Table

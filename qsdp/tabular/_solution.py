@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.optimize
 
-from qsdp._validation import FloatArray, ReadOnlyArrays, read_only
+from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import StorageError
 from qsdp.pipeline import QSDPResult

@@ -8,7 +8,7 @@ from typing import Any
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork, network_from_archive
-from qsdp.storage import read_archive
+from qsdp.networks.storage import read_archive
 from qsdp.tabular._checks import HOLDOUT_CHECKS, MODEL_CHECKS, TARGET_CHECKS, checked
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import KIND, Holdout, TabularModel

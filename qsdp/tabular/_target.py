@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray
-from qsdp.classes import choose_classes, encode_classes
+from qsdp._utils.validation import FloatArray
+from qsdp.estimators.classes import choose_classes, encode_classes
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.losses import Loss
 from qsdp.tabular._checks import MAX_CLASSES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qsdp._validation import FloatArray, check_choice
+from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss

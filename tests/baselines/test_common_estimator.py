@@ -17,7 +17,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
-from qsdp._validation import FloatArray, check_integer, check_real
+from qsdp._utils.validation import FloatArray, check_integer, check_real
 from qsdp.baselines import AffineForm, History, QuantizedChain, TrainedLayer
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, accuracy_of, r2_of
 from qsdp.baselines._history import train_epochs

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from qsdp import _work
+from qsdp._utils import parallel
 from qsdp.bench.uci.data import validation_splits
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
 from qsdp.exceptions import InvalidInputError
@@ -77,7 +77,7 @@ def test_labels_of_any_kind_come_back() -> None:
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data(300, 6, 3)
     whole = QuadraticRidgeClassifier(validation_splits(y, 0)).fit(X, y)
-    monkeypatch.setattr(_work, "WORK_FLOATS", 270)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 270)
     parts = QuadraticRidgeClassifier(validation_splits(y, 0)).fit(X, y)
     np.testing.assert_allclose(parts.coef_, whole.coef_, rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(parts.predict(X), whole.predict(X))

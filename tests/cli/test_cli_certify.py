@@ -14,7 +14,7 @@ from cli_program import figure, messy, number, refused, run
 
 import qsdp
 import qsdp_check
-from qsdp.certificate import load_certificate
+from qsdp.certificates import load_certificate
 from qsdp.tabular import load_model, read_table
 
 README = Path(qsdp_check.__file__).parent / "README.md"
@@ -255,7 +255,7 @@ def test_a_failed_save_leaves_nothing(trained: Path, here: Path, monkeypatch: py
     def fail(*arguments: object) -> None:
         raise OSError(28, "No space left on device", "label.cert")
 
-    monkeypatch.setattr("qsdp._files.os.replace", fail)
+    monkeypatch.setattr("qsdp._utils.files.os.replace", fail)
     for options in ([], ["--no-data"]):
         assert "No space left" in refused("certify", trained / "label.qsdp", trained / "messy.csv", *options)
     assert list(here.iterdir()) == []

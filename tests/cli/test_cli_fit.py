@@ -257,6 +257,6 @@ def test_a_failed_save_leaves_nothing(here: Path, monkeypatch: pytest.MonkeyPatc
         raise OSError(28, "No space left on device", "m.qsdp")
 
     (here / "messy.csv").write_bytes(messy(40))
-    monkeypatch.setattr("qsdp.storage.os.replace", fail)
+    monkeypatch.setattr("qsdp.networks.storage.os.replace", fail)
     assert "No space left" in refused("fit", "messy.csv", "--target", "label", "--drop", "id", "--neurons", 5)
     assert [path.name for path in here.iterdir()] == ["messy.csv"]

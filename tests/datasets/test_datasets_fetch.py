@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pooch
 import pytest
 
-from qsdp import _progress
+from qsdp._utils import progress
 from qsdp.datasets import _fetch, load_uci
 from qsdp.exceptions import DatasetError
 
@@ -153,9 +153,9 @@ def test_download_once(cache, server, capfd, caplog, monkeypatch, empty):
 def test_downloads_are_shown_on_screens(cache, server, capfd, monkeypatch):
     monkeypatch.setattr(_fetch, "on_screen", lambda: True)
     # What is transient leaves nothing to read.
-    monkeypatch.setattr(_fetch, "shown_stages", lambda verbose, transient: _progress.shown_stages(verbose))
+    monkeypatch.setattr(_fetch, "shown_stages", lambda verbose, transient: progress.shown_stages(verbose))
     told = []
-    monkeypatch.setattr(_progress.Line, "count", lambda self, *figures: told.append(figures))
+    monkeypatch.setattr(progress.Line, "count", lambda self, *figures: told.append(figures))
     assert _fetch.read_raw(FILE)[1] == CONTENT.decode()
     out, err = capfd.readouterr()
     assert out == ""

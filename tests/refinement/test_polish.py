@@ -9,12 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import qsdp
-from qsdp import _work
+from qsdp._utils import parallel
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
 from qsdp.refinement._descent import Descent, Samples
 from qsdp.refinement._joint import block_minimum, compatible, cross_changes, cross_curvatures
-from qsdp.refinement.polish import polish
+from qsdp.refinement.polishing import polish
 
 
 def random_network(problem, m, seed, alpha=None, free=False):
@@ -329,7 +329,7 @@ def test_networks_of_other_problems():
 @pytest.fixture
 def large(monkeypatch):
     """Make the data of small problems count as large."""
-    monkeypatch.setattr(_work, "WORK_FLOATS", 64)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
 
 
 @pytest.mark.parametrize("free", [False, True])
@@ -373,7 +373,7 @@ def test_large_samples_are_the_small_ones(activation, monkeypatch):
     problem = random_problem(1, 7, 30, activation=activation)
     network = random_network(problem, 5, 0)
     small = Descent(problem, network)
-    monkeypatch.setattr(_work, "WORK_FLOATS", 64)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
     large = Descent(problem, network)
     assert large.samples.large > small.samples.large
     entries = np.array([3, problem.size - 1, 0, 3])
@@ -395,7 +395,7 @@ def test_threads_do_not_change_the_network(n_jobs):
 
 @pytest.mark.parametrize(("loss", "free"), [("squared", False), ("cross_entropy", True)])
 def test_memory_on_large_data(loss, free, monkeypatch):
-    monkeypatch.setattr(_work, "WORK_FLOATS", 2**14)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 2**14)
     monkeypatch.setattr("qsdp.refinement._descent._BATCH_FLOATS", 2**16)
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, size=(20_000, 100))

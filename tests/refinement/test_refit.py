@@ -15,10 +15,12 @@ from brute_force import ACTIVATIONS, random_neurons, random_problem, random_vect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp import BilinearNetwork, TrainingProblem, _work, solve_and_sample
+from qsdp import BilinearNetwork, TrainingProblem, solve_and_sample
+from qsdp._utils import parallel
+from qsdp.column_generation.master import Master
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES
-from qsdp.refinement.refit import _prices, refit
+from qsdp.refinement.refitting import _prices, refit
 
 FUZZ = settings(max_examples=40, deadline=None, derandomize=True)
 LIFTS: list[tuple[int, Any]] = [(2, None), (3, "relu"), (2, (0.7, 0.0, -0.4)), (3, None), (4, "quadratic")]
@@ -100,7 +102,7 @@ def test_one_triangular_factor_serves_as_all_samples(
     U[3], V[3], U[4], V[4] = V[5], U[5], U[5], V[5]
     network = dataclasses.replace(network, U=U, V=V)
     expected = problem.objective(refit(network, problem))
-    monkeypatch.setattr(_work, "WORK_FLOATS", 64)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
     refitted = refit(network, problem)
     assert problem.objective(refitted) == pytest.approx(expected, rel=1e-9)
     check_neurons(refitted, network, problem)
@@ -108,7 +110,7 @@ def test_one_triangular_factor_serves_as_all_samples(
 
 
 def test_targets_and_data_of_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_work, "WORK_FLOATS", 64)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
     rng = np.random.default_rng(0)
     for X, y in ((rng.standard_normal((50, 4)), np.zeros(50)), (np.zeros((50, 4)), rng.standard_normal(50))):
         for beta in (0.0, 0.1):
@@ -127,7 +129,7 @@ def peak_of(work: Callable[[], object]) -> int:
 
 
 def test_memory_on_large_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_work, "WORK_FLOATS", 2**14)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 2**14)
     X = np.random.default_rng(0).standard_normal((20_000, 60))
     problem = TrainingProblem(X, X[:, 0] * X[:, 1], beta=0.1)
     network = draw(problem, 40)
@@ -136,7 +138,7 @@ def test_memory_on_large_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_memory_of_the_prices_of_wide_networks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_work, "WORK_FLOATS", 2**14)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 2**14)
     network = draw(random_problem(0, 50, 10), 20_000)
     M = np.random.default_rng(0).standard_normal((50, 50))
     expected = [u @ M @ v for u, v in zip(network.U[:50], network.V[:50], strict=True)]
@@ -466,6 +468,6 @@ def test_interrupts_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*args: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("qsdp.refinement.master.Master.solve", interrupt)
+    monkeypatch.setattr(Master, "solve", interrupt)
     with pytest.raises(KeyboardInterrupt):
         refit(NETWORK, PROBLEM)

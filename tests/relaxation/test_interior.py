@@ -13,8 +13,8 @@ from qsdp.lifting import append_constant
 from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.interior import solve_interior
 from qsdp.relaxation.solution import RawSolution, Relaxation, finish
+from qsdp.relaxation.solvers.interior import solve_interior
 
 KINKED = ("absolute", "hinge")
 

@@ -10,8 +10,8 @@ import qsdp
 from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.interior import solve_interior
 from qsdp.relaxation.solution import RawSolution, finish
+from qsdp.relaxation.solvers.interior import solve_interior
 
 STATUSES = {"optimal", "iteration limit", "time limit", "stopped by the callback", "stalled", "interrupted"}
 

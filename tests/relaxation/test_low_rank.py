@@ -11,8 +11,8 @@ import qsdp
 from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.lowrank import solve_low_rank
 from qsdp.relaxation.solution import RawSolution, Relaxation, finish
+from qsdp.relaxation.solvers.lowrank import solve_low_rank
 
 SMOOTH = ("squared", "huber", "logistic", "squared_hinge")
 
@@ -93,8 +93,8 @@ def test_to_high_accuracy():
 
 
 def test_few_samples_first(monkeypatch):
-    monkeypatch.setattr("qsdp.relaxation.lowrank.solve._LEAST_SAMPLES", 30)
-    monkeypatch.setattr("qsdp.relaxation.lowrank.solve._SAMPLES_A_COLUMN", 2)
+    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.solve._LEAST_SAMPLES", 30)
+    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.solve._SAMPLES_A_COLUMN", 2)
     for loss in ("squared", "cross_entropy"):
         X, y = data(300, 5, loss)
         assert_agrees(qsdp.TrainingProblem(X, y, beta=4.0, loss=loss))
@@ -120,7 +120,7 @@ def test_outputs_are_solved_one_after_the_other(loss):
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 @pytest.mark.parametrize("activation", [None, "relu"])
 def test_products_in_torch(monkeypatch, activation):
-    monkeypatch.setattr("qsdp.relaxation.lowrank.objective._SMALL", 0)
+    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.objective._SMALL", 0)
     X, y = data(60, 5, "squared")
     problem = qsdp.TrainingProblem(X, y, beta=2.0, activation=activation)
     raw = solve_low_rank(Instance.of(problem).normalised()[0], Limits(1e-5, 100), device="cpu")

@@ -19,10 +19,10 @@ from qsdp.relaxation.backends import BACKENDS, choose_backend
 from qsdp.relaxation.backends.base import Settings
 from qsdp.relaxation.incumbent import Limits
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.interior.coordinates import FactorCoordinates
-from qsdp.relaxation.lowrank import solve_low_rank
-from qsdp.relaxation.lowrank.objective import Objective
-from qsdp.relaxation.splitting.data_step import GramStep
+from qsdp.relaxation.solvers.interior.coordinates import FactorCoordinates
+from qsdp.relaxation.solvers.lowrank import solve_low_rank
+from qsdp.relaxation.solvers.lowrank.objective import Objective
+from qsdp.relaxation.solvers.splitting.data_step import GramStep
 
 OWN = ("interior", "splitting", "low-rank")
 

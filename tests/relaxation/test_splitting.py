@@ -16,10 +16,10 @@ from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution, finish
-from qsdp.relaxation.splitting import solve as splitting
-from qsdp.relaxation.splitting import solve_splitting
-from qsdp.relaxation.splitting.acceleration import Anderson
-from qsdp.relaxation.splitting.data_step import GramStep, IterativeStep, KernelStep, choose_step, gram_in_basis
+from qsdp.relaxation.solvers.splitting import solve as splitting
+from qsdp.relaxation.solvers.splitting import solve_splitting
+from qsdp.relaxation.solvers.splitting.acceleration import Anderson
+from qsdp.relaxation.solvers.splitting.data_step import GramStep, IterativeStep, KernelStep, choose_step, gram_in_basis
 
 STEPS = ("kernel", "gram", "iterative")
 

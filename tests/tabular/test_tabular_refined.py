@@ -11,7 +11,7 @@ from tabular_data import replaced
 
 import qsdp
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.storage import read_archive, write_archive
+from qsdp.networks.storage import read_archive, write_archive
 from qsdp.tabular import TabularModel, load_model, read_table
 
 

@@ -11,7 +11,7 @@ import pytest
 from tabular_data import replaced
 
 from qsdp.exceptions import StorageError
-from qsdp.storage import read_archive, write_archive
+from qsdp.networks.storage import read_archive, write_archive
 from qsdp.tabular import TabularModel, load_model
 
 WRONG = [None, True, -1, 1.5, "x", "\ud800", [], {}, ["a"], [1.0], float("nan"), float("inf"), -1.0]

@@ -18,7 +18,7 @@ from qsdp.baselines import History
 from qsdp.baselines.bpls import BPLSClassifier
 from qsdp.baselines.bpls._network import Network, random_weights
 from qsdp.bench import Record
-from qsdp.classes import choose_classes
+from qsdp.estimators.classes import choose_classes
 
 #: scikit-learn's own, whose coding of the classes the specification's splits go by.
 LOADERS = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer}

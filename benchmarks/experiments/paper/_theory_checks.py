@@ -11,7 +11,7 @@ from scipy.linalg import eigvalsh, svdvals
 
 import qsdp
 from benchmarks.experiments.product.violations import tested
-from qsdp.refinement.column_generation import column_generation
+from qsdp.column_generation import column_generation
 from qsdp.shaping import shape_block
 
 GAMMA = math.log(1.0 + math.sqrt(2.0))

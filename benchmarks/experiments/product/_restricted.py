@@ -12,9 +12,8 @@ from unittest import mock
 import numpy as np
 
 import qsdp
-from qsdp.refinement import master
-from qsdp.refinement.column_generation import ColumnGenerationResult, column_generation
-from qsdp.refinement.restricted import solve_restricted
+from qsdp.column_generation import ColumnGenerationResult, column_generation, master
+from qsdp.column_generation.restricted import solve_restricted
 
 #: Relative, of both solvers.
 TOLERANCE = 1e-8

@@ -34,8 +34,8 @@ from benchmarks.experiments._common import (
 )
 from benchmarks.experiments.product._restricted import TOLERANCE, compared, solved
 from qsdp.bench import Claim, Experiment, Record, Table
-from qsdp.refinement.column_generation import ColumnGenerationResult
-from qsdp.verification import verified_bound
+from qsdp.certificates.verification import verified_bound
+from qsdp.column_generation import ColumnGenerationResult
 
 #: Data, loss, beta, class against the rest.
 PROBLEMS: tuple[tuple[str, str, float, int | None], ...] = (

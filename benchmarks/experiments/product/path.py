@@ -39,7 +39,7 @@ from benchmarks.experiments._common import (
 )
 from benchmarks.experiments.product._stages import TARGET, limit_claim
 from qsdp.bench import Claim, Experiment, Record, Table
-from qsdp.classes import encode_classes
+from qsdp.estimators.classes import encode_classes
 from qsdp.losses import get_loss
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")

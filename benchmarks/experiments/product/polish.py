@@ -31,10 +31,10 @@ from benchmarks.experiments._common import (
     with_unmeasured,
 )
 from qsdp.bench import Claim, Experiment, Record, Table
-from qsdp.refinement.column_generation import column_generation
-from qsdp.refinement.fixed_size import best_of_size
-from qsdp.refinement.polish import polish
-from qsdp.refinement.refit import refit
+from qsdp.column_generation import column_generation
+from qsdp.refinement.fixed_width import best_of_size
+from qsdp.refinement.polishing import polish
+from qsdp.refinement.refitting import refit
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
 BETA, MANY, FEW = 10.0, 2500, 50

@@ -23,12 +23,12 @@ from threadpoolctl import threadpool_limits
 import qsdp
 from benchmarks.experiments._common import not_measured, with_unmeasured
 from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.certificates.verification import verified_bound
+from qsdp.column_generation import column_generation
 from qsdp.losses import Huber
-from qsdp.refinement.column_generation import column_generation
-from qsdp.refinement.polish import polish
-from qsdp.refinement.refit import refit
+from qsdp.refinement.polishing import polish
+from qsdp.refinement.refitting import refit
 from qsdp.relaxation.bounds import best_dual_bound
-from qsdp.verification import verified_bound
 
 LOSSES = ("squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", "cross_entropy")
 LABELS = ("logistic", "hinge", "squared_hinge")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import check_choice, check_flag, check_integer, check_real
+from qsdp._utils.validation import check_choice, check_flag, check_integer, check_real
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._torch import check_device, minibatches, require_torch, seeded
 from qsdp.exceptions import InvalidInputError, InvalidTypeError

@@ -11,21 +11,19 @@ from sklearn.base import is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._validation import FloatArray, check_flag, check_targets
+from qsdp._utils.validation import FloatArray, check_flag, check_targets
 from qsdp.activations import get_activation
 from qsdp.baselines._estimator import Baseline, accuracy_of, r2_of
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import Descent
 from qsdp.baselines.backprop._units import Units
-from qsdp.classes import PROBABILISTIC, class_probabilities, encode_classes
+from qsdp.estimators.classes import PROBABILISTIC, class_probabilities, encode_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
-from qsdp.networks import BilinearNetwork, from_polynomial
-from qsdp.polynomial import PolynomialNetwork
+from qsdp.networks import BilinearNetwork, PolynomialNetwork, QuadraticForm, from_polynomial
 from qsdp.problem import TrainingProblem
-from qsdp.quadratic_form import QuadraticForm
 
 __all__ = ["GradientTrained", "QuadraticNetworkTrained"]
 

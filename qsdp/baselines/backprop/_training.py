@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray
-from qsdp._work import blocks
+from qsdp._utils.parallel import blocks
+from qsdp._utils.validation import FloatArray
 from qsdp.baselines._torch import require_torch
 from qsdp.baselines.backprop._descent import Descent
 from qsdp.baselines.backprop._losses import torch_loss

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 

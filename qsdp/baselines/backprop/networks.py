@@ -9,16 +9,22 @@ from typing import Any
 import numpy as np
 
 from qsdp._html import float_network_html
-from qsdp._validation import FloatArray, ReadOnlyArrays, check_choice, check_flag, check_matrix, check_numbers, own
-from qsdp._work import blocks
+from qsdp._utils.parallel import blocks
+from qsdp._utils.validation import (
+    FloatArray,
+    ReadOnlyArrays,
+    check_choice,
+    check_flag,
+    check_matrix,
+    check_numbers,
+    own,
+)
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 from qsdp.exceptions import InvalidInputError
-from qsdp.networks import BilinearNetwork
-from qsdp.polynomial import PolynomialNetwork
+from qsdp.networks import BilinearNetwork, PolynomialNetwork, QuadraticForm
+from qsdp.networks.weights import check_alpha
 from qsdp.problem import TrainingProblem, check_levels
-from qsdp.quadratic_form import QuadraticForm
-from qsdp.weights import check_alpha
 
 __all__ = ["SCALES", "FloatNetwork"]
 

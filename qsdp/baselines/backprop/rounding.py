@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._html import rounding_html
-from qsdp._validation import FloatArray, check_choice, check_matrix, read_only
-from qsdp._work import blocks
+from qsdp._utils.parallel import blocks
+from qsdp._utils.validation import FloatArray, check_choice, check_matrix, read_only
 from qsdp.problem import check_levels
 
 __all__ = ["Rounding", "round_to_levels"]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
-from qsdp._validation import FloatArray, check_choice, check_integer
+from qsdp._utils.validation import FloatArray, check_choice, check_integer
 from qsdp.baselines._activations import InvertibleActivation, Softmax, get_invertible
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, accuracy_of, r2_of
 from qsdp.baselines._history import Callback, History

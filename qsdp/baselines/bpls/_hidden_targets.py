@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 
 __all__ = ["HIDDEN_TARGETS", "hidden_target"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray, check_choice, check_flag, check_real
-from qsdp._work import count_jobs
+from qsdp._utils.parallel import count_jobs
+from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real
 from qsdp.baselines._activations import Identity, InvertibleActivation, get_invertible
 from qsdp.baselines._estimator import Baseline, check_hidden
 from qsdp.baselines._history import Callback, History, train_epochs

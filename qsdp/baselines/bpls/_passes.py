@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.baselines.bpls._hidden_targets import hidden_target
 from qsdp.baselines.bpls._network import Network, Settings, Weights
 from qsdp.baselines.bpls._report import LayerReport

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from qsdp._validation import FloatArray
-from qsdp._work import in_threads
+from qsdp._utils.parallel import in_threads
+from qsdp._utils.validation import FloatArray
 
 __all__ = ["Design", "Factorisation", "solve_layer"]
 

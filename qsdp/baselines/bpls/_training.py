@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.baselines.bpls._network import Network
 from qsdp.baselines.bpls._passes import backward_pass, blend, fit_readout
 from qsdp.baselines.bpls._report import BPLSReport, LayerReport, PassReport, Reference
-from qsdp.classes import choose_classes
+from qsdp.estimators.classes import choose_classes
 
 __all__ = ["Classification", "Regression", "Training", "references"]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import check_real
+from qsdp._utils.validation import check_real
 from qsdp.exceptions import InvalidInputError
-from qsdp.quadratic_form import QuadraticForm
+from qsdp.networks import QuadraticForm
 
 __all__ = ["classify_conic", "classify_conics"]
 

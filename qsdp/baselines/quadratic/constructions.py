@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from qsdp._validation import FloatArray, check_choice, check_matrix, check_numbers, check_real
+from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_numbers, check_real
 from qsdp.baselines.quadratic.network import Layer
 from qsdp.exceptions import InvalidInputError
 

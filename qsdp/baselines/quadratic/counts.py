@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from qsdp._validation import check_integer
+from qsdp._utils.validation import check_integer
 from qsdp.baselines.quadratic.families import get_family
 from qsdp.baselines.quadratic.maps import Operations
 from qsdp.exceptions import InvalidInputError

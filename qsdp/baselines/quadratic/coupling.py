@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from qsdp._validation import FloatArray, _show, check_choice, check_numbers
+from qsdp._utils.validation import FloatArray, _show, check_choice, check_numbers
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["COUPLINGS", "check_symmetric", "pack", "step_weights", "unpack"]

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.baselines.quadratic.families import Family
 from qsdp.baselines.quadratic.maps import Parameters
 

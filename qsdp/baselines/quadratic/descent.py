@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.baselines.quadratic.deferred import DeferredLayer
 from qsdp.baselines.quadratic.families import Evaluated
 from qsdp.baselines.quadratic.losses import OutputLoss

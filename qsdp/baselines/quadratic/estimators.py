@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qsdp._validation import check_integer
+from qsdp._utils.validation import check_integer
 from qsdp.baselines._history import Callback
 from qsdp.baselines.quadratic._descent_classifier import DescentClassifier, Hidden
 from qsdp.baselines.quadratic.activations import check_activation

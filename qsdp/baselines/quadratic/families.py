@@ -28,11 +28,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qsdp._validation import FloatArray, check_choice
+from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.baselines._layers import AffineForm
 from qsdp.baselines.quadratic.coupling import COUPLINGS
 from qsdp.baselines.quadratic.maps import AffineMap, FormMap, Map, Operations, Parameters, PowerMap
-from qsdp.quadratic_form import QuadraticForm
+from qsdp.networks import QuadraticForm
 
 __all__ = ["FAMILIES", "Family", "get_family"]
 

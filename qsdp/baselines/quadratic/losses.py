@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
-from qsdp._validation import FloatArray, check_choice
+from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["LOSSES", "BinaryCrossEntropy", "CrossEntropy", "OutputLoss", "check_loss"]

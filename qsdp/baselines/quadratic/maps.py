@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.baselines.quadratic.coupling import COUPLINGS, step_weights
 
 __all__ = ["AffineMap", "FormMap", "Map", "Operations", "Parameters", "PowerMap"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray, check_matrix, check_numbers
+from qsdp._utils.validation import FloatArray, check_matrix, check_numbers
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.quadratic.activations import Activation, check_activation
 from qsdp.baselines.quadratic.coupling import check_symmetric
@@ -16,7 +16,7 @@ from qsdp.baselines.quadratic.families import Family, get_family
 from qsdp.baselines.quadratic.losses import OutputLoss
 from qsdp.baselines.quadratic.maps import Operations, Parameters
 from qsdp.exceptions import InvalidInputError
-from qsdp.quadratic_form import QuadraticForm
+from qsdp.networks import QuadraticForm
 
 __all__ = ["Layer", "QuadraticNetwork"]
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from qsdp._validation import FloatArray, check_choice, check_matrix
+from qsdp._utils.validation import FloatArray, check_choice, check_matrix
 from qsdp.baselines.quadratic.coupling import unpack
 from qsdp.exceptions import InvalidInputError, SolverError
-from qsdp.quadratic_form import QuadraticForm
+from qsdp.networks import QuadraticForm
 
 __all__ = ["LINEAR_IN_PARAMETERS", "Separation", "separate"]
 

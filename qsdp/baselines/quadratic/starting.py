@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._validation import check_choice, check_real
+from qsdp._utils.validation import check_choice, check_real
 from qsdp.baselines.quadratic.families import Family
 from qsdp.baselines.quadratic.maps import FormMap, Parameters, PowerMap
 from qsdp.exceptions import InvalidInputError

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.datasets import load_digits
 
-from qsdp._validation import FloatArray, check_choice, check_integer, check_random_state
+from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_random_state
 from qsdp.datasets import Dataset
 
 __all__ = ["CLUSTER_COVARIANCES", "CLUSTER_MEANS", "make_nonlinear_clusters", "make_xor", "split_digits"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray, check_choice
+from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.baselines._layers import relu
 from qsdp.exceptions import InvalidInputError
 

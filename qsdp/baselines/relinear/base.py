@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.baselines._estimator import Baseline
 from qsdp.baselines._history import Callback, History
 from qsdp.baselines._layers import TrainedLayer

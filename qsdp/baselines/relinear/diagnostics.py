@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.integrate import cumulative_trapezoid
 
-from qsdp._validation import FloatArray, check_integer, check_matrix
+from qsdp._utils.validation import FloatArray, check_integer, check_matrix
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.relinear.activations import relu
 from qsdp.exceptions import InvalidInputError
-from qsdp.quadratic_form import QuadraticForm
+from qsdp.networks import QuadraticForm
 
 __all__ = ["amplification", "input_jacobian", "layer_jacobian", "output_range"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import check_choice, check_integer, check_random_state
+from qsdp._utils.validation import check_choice, check_integer, check_random_state
 from qsdp.exceptions import InvalidInputError
 from qsdp.pipeline import RandomState
 

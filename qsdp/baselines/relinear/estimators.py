@@ -7,7 +7,7 @@ from typing import Any
 from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines.relinear.base import ReLinearEstimator
 

@@ -6,8 +6,8 @@ from typing import TypedDict
 
 import numpy as np
 
-from qsdp._validation import FloatArray
-from qsdp.quadratic_form import QuadraticForm
+from qsdp._utils.validation import FloatArray
+from qsdp.networks import QuadraticForm
 
 __all__ = ["FanParameters", "fan_form"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.baselines._estimator import accuracy_of, r2_of
 from qsdp.baselines._history import Callback, History
 from qsdp.baselines._torch import seeded

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from qsdp._validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
+from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines._torch import fill_normal, fill_uniform
 from qsdp.baselines.relinear.activations import ACTIVATIONS, check_activation
 from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_family
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.quadratic_form import QuadraticForm
+from qsdp.networks import QuadraticForm
 
 __all__ = ["QuadraticNetwork", "ReZero", "count_parameters", "start_conventional", "start_random", "transfer_weights"]
 

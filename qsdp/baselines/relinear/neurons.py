@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from qsdp._validation import check_choice, check_integer
+from qsdp._utils.validation import check_choice, check_integer
 from qsdp.baselines._torch import fill_normal, fill_uniform
 from qsdp.baselines.relinear.fan import fan_form
 from qsdp.exceptions import InvalidInputError
-from qsdp.quadratic_form import QuadraticForm
+from qsdp.networks import QuadraticForm
 
 __all__ = [
     "CONVOLUTIONS",

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import Chebyshev, chebyshev
 
-from qsdp._validation import FloatArray, check_real
+from qsdp._utils.validation import FloatArray, check_real
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.relinear.activations import relu
 from qsdp.exceptions import InvalidInputError
-from qsdp.quadratic_form import QuadraticForm
+from qsdp.networks import QuadraticForm
 
 __all__ = ["Piece", "polynomial_pieces"]
 

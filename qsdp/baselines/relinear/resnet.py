@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from qsdp._validation import check_choice, check_flag, check_integer
+from qsdp._utils.validation import check_choice, check_flag, check_integer
 from qsdp.baselines._torch import fill_normal
 from qsdp.baselines.relinear.neurons import CONVOLUTIONS
 from qsdp.exceptions import InvalidInputError

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from qsdp._validation import check_choice, check_real
+from qsdp._utils.validation import check_choice, check_real
 from qsdp.baselines.relinear.neurons import QuadraticNeurons
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-from qsdp._validation import FloatArray, check_choice, check_flag, check_integer, check_real
+from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real
 from qsdp.baselines._estimator import check_hidden
 from qsdp.baselines._torch import check_device
 from qsdp.baselines.relinear.activations import check_activation

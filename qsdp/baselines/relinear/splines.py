@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.interpolate import PPoly
 
-from qsdp._validation import FloatArray, check_integer
+from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.baselines._torch import require_torch
 from qsdp.baselines.relinear.fan import FanParameters
 from qsdp.exceptions import InvalidInputError, InvalidTypeError

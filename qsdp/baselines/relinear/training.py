@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._torch import minibatches
 from qsdp.baselines.relinear.rules import ReLinear, parameter_groups, quadratic_parameters

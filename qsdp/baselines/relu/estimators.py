@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._validation import FloatArray, check_flag, check_integer
+from qsdp._utils.validation import FloatArray, check_flag, check_integer
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import Callback, History
 from qsdp.baselines._layers import TrainedLayer

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._html import relu_html
-from qsdp._validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, own
-from qsdp._work import blocks
+from qsdp._utils.parallel import blocks
+from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, own
 from qsdp.baselines._layers import AffineForm, TrainedLayer, relu
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 from qsdp.exceptions import InvalidInputError
+from qsdp.networks.weights import FLOAT_BITS, bits_of, check_alpha, check_weights, count_floats
 from qsdp.problem import check_levels
-from qsdp.weights import FLOAT_BITS, bits_of, check_alpha, check_weights, count_floats
 
 __all__ = ["QuantizedReLUNetwork", "ReLUNetwork"]
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from qsdp._validation import check_choice
+from qsdp._utils.validation import check_choice
 from qsdp.baselines._activations import Identity, InvertibleActivation, Softmax, get_invertible
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES

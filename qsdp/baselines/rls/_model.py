@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from qsdp._validation import check_choice, check_real
+from qsdp._utils.validation import check_choice, check_real
 from qsdp.baselines.rls._maps import Layer, LinearMap, layer_of
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 

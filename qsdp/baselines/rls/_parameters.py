@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import _show, check_choice, check_flag, check_integer, check_real
+from qsdp._utils.validation import _show, check_choice, check_flag, check_integer, check_real
 from qsdp.baselines._activations import InvertibleActivation
 from qsdp.baselines._estimator import check_hidden
 from qsdp.baselines._torch import check_device, require_torch

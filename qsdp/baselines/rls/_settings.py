@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qsdp._validation import _show, check_flag, check_real
+from qsdp._utils.validation import _show, check_flag, check_real
 from qsdp.exceptions import InvalidInputError, QSDPError
 
 __all__ = ["SUGGESTION", "DivergedError", "Settings"]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import get_blas_funcs
 
-from qsdp._validation import warn
+from qsdp._utils.validation import warn
 from qsdp.baselines.rls._settings import DivergedError, Settings
 
 __all__ = ["LayerState", "LayerStep", "update_layer"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qsdp._validation import check_integer
+from qsdp._utils.validation import check_integer
 
 __all__ = ["LayerCost", "convolutional_cost", "dense_cost", "recurrent_cost"]
 

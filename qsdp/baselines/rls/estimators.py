@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.baselines._activations import Identity, InvertibleActivation, Softmax, get_invertible
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, accuracy_of, r2_of
 from qsdp.baselines._history import Callback, History, train_epochs

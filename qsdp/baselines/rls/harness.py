@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from qsdp._validation import check_choice, check_integer
+from qsdp._utils.validation import check_choice, check_integer
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._torch import minibatches
 from qsdp.baselines.rls._settings import SUGGESTION, DivergedError

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from qsdp._validation import _show, check_flag, check_integer, check_real, warn
+from qsdp._utils.validation import _show, check_flag, check_integer, check_real, warn
 from qsdp.baselines.rls._collector import Collector
 from qsdp.baselines.rls._maps import LinearMap, Mean
 from qsdp.baselines.rls._model import check_maps, excluded_names, layers_of, learning_rates, make_rest

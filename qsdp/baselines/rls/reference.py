@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import scipy.linalg
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 
 __all__ = ["averaged_step", "least_squares", "mean_ratio", "woodbury_step"]
 

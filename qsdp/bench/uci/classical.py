@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 
 from qsdp.bench.uci.method import Folds, Method
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
-from qsdp.weights import FLOAT_BITS, bits_of
+from qsdp.networks.weights import FLOAT_BITS, bits_of
 
 __all__ = ["CLASSICAL"]
 

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.bench.uci.method import Folds, Method
-from qsdp.certificate import Certificate
-from qsdp.estimators import QuantizedNetworkClassifier
-from qsdp.estimators_cv import QuantizedNetworkClassifierCV
+from qsdp.certificates import Certificate
+from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
+from qsdp.networks.weights import FLOAT_BITS
 from qsdp.relaxation import largest_beta
 from qsdp.relaxation.path import geometric
-from qsdp.weights import FLOAT_BITS
 
 __all__ = ["CONVEX"]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.stats import f as f_distribution
 from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
-from qsdp._validation import FloatArray, check_matrix, check_real
+from qsdp._utils.validation import FloatArray, check_matrix, check_real
 from qsdp.exceptions import InvalidInputError
 
 __all__ = [

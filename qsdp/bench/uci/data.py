@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, train_test_split
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.datasets import Dataset, load_dataset, load_uci
 from qsdp.exceptions import DatasetError, InvalidInputError
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from qsdp._work import blas_threads
+from qsdp._utils.parallel import blas_threads
 from qsdp.bench._experiment import Case
 from qsdp.bench.uci.data import prepare, validation_splits
 from qsdp.bench.uci.methods import METHODS

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._validation import FloatArray
-from qsdp.certificate import Certificate
+from qsdp._utils.validation import FloatArray
+from qsdp.certificates import Certificate
 
 __all__ = ["Folds", "Method"]
 

@@ -11,9 +11,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._validation import FloatArray
-from qsdp._work import blocks
-from qsdp.classes import choose_classes, class_scores, encode_classes
+from qsdp._utils.parallel import blocks
+from qsdp._utils.validation import FloatArray
+from qsdp.estimators.classes import choose_classes, class_scores, encode_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 

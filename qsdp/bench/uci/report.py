@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.bench._experiment import Claim, Record, Table
 from qsdp.bench.uci.critical_difference import Comparison, compare, pairwise_wilcoxon
 from qsdp.bench.uci.data import SETS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from qsdp._validation import check_choice, check_integer
+from qsdp._utils.validation import check_choice, check_integer
 from qsdp.bench._experiment import Case, Experiment
 from qsdp.bench.uci.data import LARGE, SETS
 from qsdp.bench.uci.measure import run

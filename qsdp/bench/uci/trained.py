@@ -9,15 +9,14 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.bench.uci.method import Folds, Method
-from qsdp.certificate import Certificate, certify
-from qsdp.classes import choose_classes
-from qsdp.networks import BilinearNetwork
-from qsdp.polynomial import PolynomialNetwork
-from qsdp.quantization import quantize
+from qsdp.certificates import Certificate, certify
+from qsdp.distillation import quantize
+from qsdp.estimators.classes import choose_classes
+from qsdp.networks import BilinearNetwork, PolynomialNetwork
+from qsdp.networks.weights import FLOAT_BITS
 from qsdp.relaxation import solve_relaxation
-from qsdp.weights import FLOAT_BITS
 
 __all__ = ["TRAINED"]
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from qsdp._validation import FloatArray
+from qsdp._utils.validation import FloatArray
 from qsdp.datasets._dataset import AnyArray
 from qsdp.datasets._uci.rows import Rows
 from qsdp.datasets._uci.spec import UCISpec

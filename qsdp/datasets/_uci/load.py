@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from qsdp._validation import check_choice
+from qsdp._utils.validation import check_choice
 from qsdp.datasets import _fetch
 from qsdp.datasets._dataset import Dataset
 from qsdp.datasets._uci import binary, multiclass, paper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
-from qsdp._validation import check_choice
+from qsdp._utils.validation import check_choice
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.losses import Loss
 from qsdp.relaxation.backends import clarabel, cvxopt, interior, low_rank, mosek, scs, splitting

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from qsdp.relaxation.backends.base import Settings, own_backend
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.lowrank import LOSSES, operations, solve_low_rank
 from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.solvers.lowrank import LOSSES, operations, solve_low_rank
 
 _MAX_ITER = 500
 

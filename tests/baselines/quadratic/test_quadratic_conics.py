@@ -15,7 +15,7 @@ from qsdp.baselines.quadratic import (
     split_digits,
 )
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.quadratic_form import QuadraticForm
+from qsdp.networks import QuadraticForm
 
 # -- conics --------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from qsdp.baselines import AffineForm
 from qsdp.baselines.quadratic import FAMILIES, LOSSES, Layer, QuadraticNetwork, get_family
 from qsdp.baselines.quadratic.coupling import COUPLINGS, pack, step_weights, unpack
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.quadratic_form import QuadraticForm
+from qsdp.networks import QuadraticForm
 
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
 every_family = pytest.mark.parametrize("name", FAMILIES)

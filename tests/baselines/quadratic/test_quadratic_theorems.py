@@ -24,7 +24,7 @@ from qsdp.baselines.quadratic import (
 )
 from qsdp.baselines.quadratic.separability import LINEAR_IN_PARAMETERS, lifted_features
 from qsdp.exceptions import InvalidInputError
-from qsdp.quadratic_form import QuadraticForm
+from qsdp.networks import QuadraticForm
 
 SIGNS = [-1.0, 1.0, 1.0, -1.0]
 

@@ -207,6 +207,6 @@ def test_b16_row_12_trained_weights_go_to_quantization():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", QSDPWarning)
         chain = model.quantize(X, 500, random_state=0)
-    assert all(isinstance(match, qsdp.quantization.QuantizedMatch) for match in chain.matches)
+    assert all(isinstance(match, qsdp.distillation.QuantizedMatch) for match in chain.matches)
     match = qsdp.quantize(model.layers_[0].form, X, 500, random_state=0)
     assert match.certificate.lower_bound <= match.certificate.objective

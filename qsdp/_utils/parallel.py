@@ -1,0 +1,78 @@
+"""Work memory and threads: what every evaluation over many samples or neurons is cut into, and who does it."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import TypeVar
+
+from joblib import Parallel, delayed, effective_n_jobs
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+from qsdp._utils.validation import check_jobs
+
+__all__ = ["blas_threads", "blocks", "count_jobs", "few_threads", "in_threads"]
+
+#: Floats of one temporary array, 8 MiB: large enough for the linear algebra to be at its speed (a thousand rows of 1000
+#: columns), small enough for what follows to find it in the cache. What is evaluated takes a few of them a thread.
+WORK_FLOATS = 2**20
+
+Item = TypeVar("Item")
+
+
+def blocks(count: int, floats: int, least: int = 1) -> Iterator[slice]:
+    """Yield slices of ``range(count)`` whose items, of `floats` floats each, fit into one temporary array.
+
+    They have `least` items or more, whatever those take, but for the last.
+    """
+    step = max(least, WORK_FLOATS // max(1, floats))
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
+
+
+def count_jobs(n_jobs: int | None) -> int:
+    """Return the number of threads that `n_jobs` stands for, as joblib has it; None is one unless a context says more.
+
+    Raises
+    ------
+    InvalidInputError
+        It is zero.
+    """
+    check_jobs(n_jobs)
+    return int(effective_n_jobs(n_jobs))
+
+
+def in_threads(work: Callable[[Item], object], items: Iterable[Item], n_jobs: int) -> None:
+    """Call `work` for every item, in `n_jobs` threads; each call must write to places of its own.
+
+    Items are drawn from the iterator one after the other and in order, as there are threads to take them: of those that
+    are not done there are at most twice as many as threads. The linear algebra shares the cores among the calls.
+    """
+    if n_jobs == 1:
+        for item in items:
+            work(item)
+        return
+    share = max(1, (os.cpu_count() or 1) // n_jobs)
+    with blas_threads(min([share, *(library["num_threads"] for library in _controller().info())])):
+        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(work)(item) for item in items)
+
+
+def blas_threads(limit: int | None) -> AbstractContextManager[object]:
+    """Return a context in which a linear-algebra call has at most `limit` threads; None changes nothing."""
+    if limit is None:
+        return nullcontext()
+    limited: AbstractContextManager[object] = _controller().limit(limits=limit)
+    return limited
+
+
+def few_threads(*, small: bool) -> AbstractContextManager[object]:
+    """Return a context of one thread where products are `small`: several would only wait for one another."""
+    return blas_threads(1 if small else None)
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    # Finding the libraries takes longer than a small polish.
+    return ThreadpoolController()

@@ -1,0 +1,100 @@
+"""Newton steps within a trust region, by preconditioned conjugate gradients (Steihaug 1983)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from qsdp._utils.validation import FloatArray
+
+__all__ = ["Step", "newton_step"]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A step, with the change that the quadratic model predicts along it.
+
+    Attributes
+    ----------
+    direction : ndarray in the shape of the gradient
+    slope, curvature : float
+        Of the model along the direction.
+    length : float
+        In the preconditioner's metric.
+    at_boundary : bool
+        Whether the region ended it.
+    """
+
+    direction: FloatArray
+    slope: float
+    curvature: float
+    length: float
+    at_boundary: bool
+
+    def predicted(self, share: float = 1.0) -> float:
+        """Return the predicted decrease for a share of the step."""
+        return -share * self.slope - 0.5 * share * share * self.curvature
+
+
+def newton_step(
+    gradient: FloatArray,
+    hessian: Callable[[FloatArray], FloatArray],
+    precondition: Callable[[FloatArray], FloatArray],
+    *,
+    radius: float,
+    accuracy: float,
+    most: int,
+    expired: Callable[[], bool] = lambda: False,
+) -> Step:
+    r"""Return an approximate minimiser of :math:`\langle g, x \rangle + \tfrac12 \langle x, H x \rangle` in a ball.
+
+    Parameters
+    ----------
+    gradient : ndarray
+        g.
+    hessian : callable
+        Returns H x, symmetric; not necessarily positive.
+    precondition : callable
+        Returns :math:`P^{-1} x`, P positive definite: lengths are those of the metric P.
+    radius : float
+        Of the ball.
+    accuracy : float
+        Stop once the residual is below this share of the gradient, both in the dual metric.
+    most : int
+        Products with the Hessian at most.
+    expired : callable
+        Asked after every product whether it has to be the last.
+    """
+    x, Hx = np.zeros_like(gradient), np.zeros_like(gradient)
+    r = -gradient
+    p = z = precondition(r)
+    rz = first = float(np.vdot(r, z))
+    # Norms in the metric of x and p, and their product, by recurrence.
+    xx, xp, pp = 0.0, 0.0, rz
+    count, at_boundary = 0, False
+    while count < most and rz > 0.0:
+        count += 1
+        Hp = hessian(p)
+        bend = float(np.vdot(p, Hp))
+        share = rz / bend if bend > 0.0 else math.inf
+        if not math.isfinite(share) or xx + 2.0 * share * xp + share * share * pp >= radius * radius:
+            share = (math.sqrt(max(xp * xp + pp * (radius * radius - xx), 0.0)) - xp) / pp
+            at_boundary = True
+        x += share * p
+        Hx += share * Hp
+        xx += 2.0 * share * xp + share * share * pp
+        if at_boundary:
+            break
+        r = r - share * Hp
+        z = precondition(r)
+        rz, before = float(np.vdot(r, z)), rz
+        if rz <= accuracy * accuracy * first or expired():
+            break
+        turn = rz / before
+        xp, pp = turn * (xp + share * pp), rz + turn * turn * pp
+        p = z + turn * p
+    slope, curvature = float(np.vdot(gradient, x)), float(np.vdot(x, Hx))
+    return Step(x, slope, curvature, math.sqrt(max(xx, 0.0)), at_boundary)

@@ -1,0 +1,5 @@
+"""Certificates: objective and lower bound of a network, with the proof of the bound."""
+
+from qsdp.certificates.certificate import KINDS, Certificate, certificate_of, certify, check_fits, load_certificate
+
+__all__ = ["KINDS", "Certificate", "certificate_of", "certify", "check_fits", "load_certificate"]

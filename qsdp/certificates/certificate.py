@@ -1,0 +1,349 @@
+"""How far a network can be from the global optimum, at most, and the proof of it."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from qsdp._html import certificate_html
+from qsdp._utils.gap import Gap
+from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real, read_only
+from qsdp.certificates.files import read_proof, write_proof
+from qsdp.certificates.proof import Proof, check_proof, check_tree, output_columns, root_tree, scaled_tree, tree_bound
+from qsdp.certificates.verification import verified_scales
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.networks import BilinearNetwork
+from qsdp.pricing import BilinearOracle, PriceTree
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation import Relaxation, solve_relaxation
+from qsdp.relaxation.bounds import best_scale, dual_value, entry_rounding
+from qsdp.relaxation.instance import Instance
+
+__all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits", "load_certificate"]
+
+KINDS = ("sdp", "exact")
+ARITHMETICS = ("float", "verified")
+
+#: Relative difference below which an exact bound is preferred to another one.
+_TIE = 1e-9
+
+#: Relative gap up to which a network with an exact bound is called globally optimal to that gap.
+_OPTIMAL = 1e-4
+
+
+@dataclass(frozen=True)
+class Certificate(Gap):
+    r"""``lower_bound <= p_b* <= objective``: what is known about a network and the global optimum.
+
+    Attributes
+    ----------
+    lower_bound : float
+        No network, of any width and with any weights, has a smaller objective.
+    objective : float
+        Objective (24) of the certified network.
+    kind : {"sdp", "exact"}
+        Whether the price of the dual vector was bounded by the semidefinite relaxation or computed exactly.
+    arithmetic : {"float", "verified"}
+        "verified": the bound holds whatever the rounding of the computer, see `qsdp.certificates.verification`.
+    proof : Proof or None
+        What the bound can be recomputed from; no part of the certificate's value in comparisons.
+    """
+
+    lower_bound: float
+    objective: float
+    kind: str = "sdp"
+    arithmetic: str = "float"
+    proof: Proof | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def nu(self) -> FloatArray | None:
+        r"""Dual vector of shape (n,) or (n, C), of price at most :math:`\beta D`; None without a proof."""
+        return self.proof.nu if self.proof else None
+
+    @property
+    def z(self) -> FloatArray | None:
+        r"""``(N,)`` or ``(C, N)`` with ``Diag(z) +- M_nu`` positive semidefinite; None where the proof is another."""
+        roots = [tree.leaves[0] for tree in self.proof.trees if len(tree.leaves) == 1] if self.proof else []
+        shifts = [leaf.shift for leaf in roots if leaf.shift is not None and not len(leaf.signs)]
+        if not self.proof or len(shifts) != len(self.proof.trees):
+            return None
+        N = self.proof.problem.size
+        z = np.stack([shift[1 : 1 + N] + shift[1 + N :] for shift in shifts])
+        return z if self.proof.problem.vector else z[0]
+
+    def save(self, path: str | os.PathLike[str], *, include_data: bool = True) -> None:
+        """Write certificate and proof to a file that ``qsdp-check`` verifies with NumPy alone.
+
+        Parameters
+        ----------
+        path : str or path-like
+        include_data : bool, default=True
+            Whether to store X and y, or only their SHA-256: whoever checks it must then have them.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no proof, or its loss is none of `qsdp.losses.LOSSES`.
+        """
+        if self.proof is None:
+            raise InvalidInputError("a certificate without proof cannot be saved")
+        claims = {name: getattr(self, name) for name in ("kind", "arithmetic", "lower_bound", "objective")}
+        write_proof(path, self.proof, claims, include_data=check_flag("include_data", include_data))
+
+    def __str__(self) -> str:
+        if self.kind == "exact" and self.relative_gap <= _OPTIMAL:
+            return (
+                f"objective {self.objective:.6g}, globally optimal to relative gap {self.relative_gap:.2g} "
+                f"(lower bound {self.lower_bound:.10g})"
+            )
+        return (
+            f"objective {self.objective:.6g}, global optimum >= {self.lower_bound:.6g} "
+            f"({self.kind} bound), gap {self.gap:.3g} ({100 * self.relative_gap:.3g} %)"
+        )
+
+    def _repr_html_(self) -> str:
+        return certificate_html(self)
+
+
+def check_fits(network: Any, problem: Any, name: str = "network") -> None:
+    """Raise `InvalidInputError` unless `network` is a bilinear network for the inputs and outputs of `problem`."""
+    if not isinstance(network, BilinearNetwork):
+        raise InvalidTypeError(f"{name} must be a BilinearNetwork; got {type(network).__name__}")
+    if not isinstance(problem, TrainingProblem):
+        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+    for what in ("n_inputs", "n_outputs", "vector", "levels", "activation"):
+        ours = getattr(problem, "n_features" if what == "n_inputs" else what)
+        theirs = getattr(network, what)
+        if theirs != ours:
+            named = "vector outputs" if what == "vector" else what
+            raise InvalidInputError(f"{name} must have {named} {ours}, as the problem has; got {theirs}")
+
+
+def certificate_of(
+    problem: TrainingProblem,
+    network: BilinearNetwork,
+    nu: FloatArray,
+    trees: Sequence[PriceTree],
+    kind: str,
+    prices: Sequence[float | None] | None = None,
+) -> Certificate:
+    r"""Return the certificate that a dual vector and bounds of its price prove, recomputed from the data.
+
+    With :math:`\bar\tau_k \ge \max_{u,v} |u^T M_k v|` the bound of the k-th tree for
+    :math:`M_k = \sum_i \nu_{ik} \mathcal{X}_i`, every :math:`s \nu` with :math:`s \bar\tau_k \le \beta D` proves
+    :math:`p_b^* \ge -\ell^*(-s\nu)`; the best s up to 2 is taken, one for each output where the loss adds up over
+    them.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+    network : BilinearNetwork
+        Its objective is recomputed.
+    nu : ndarray of shape (n,) or (n, C)
+        Any dual vector; moved into the domain of the conjugate.
+    trees : sequence of PriceTree
+        One for each output, for the matrices of `nu` as given.
+    kind : {"sdp", "exact"}
+        What the bound is to be called.
+    prices : sequence of float or None, optional
+        The bounds of the trees where an oracle has just computed them for the same matrices; those that are None are
+        computed here.
+
+    Returns
+    -------
+    Certificate
+        In ordinary floating point, less an allowance for its rounding. Its proof holds the scaled `nu` and trees.
+    """
+    check_fits(network, problem)
+    check_choice("kind", kind, KINDS)
+    check_proof(problem, nu, trees)
+    inside = -problem.loss.project_dual(-np.asarray(nu, dtype=np.float64), problem.y)
+    known = [None] * len(trees) if prices is None else prices
+    bounds = [_price(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
+    if problem.vector and not problem.loss.coupled:
+        parts = [_scaled(problem.output(k), inside[:, k], price) for k, price in enumerate(bounds)]
+        value, scales = sum(part[0] for part in parts), np.array([part[1] for part in parts])
+    else:
+        value, scale = _scaled(problem, inside, max(bounds))
+        scales = np.full(len(bounds), scale)
+    return Certificate(
+        lower_bound=value,
+        objective=problem.objective(network),
+        kind=kind,
+        proof=Proof(
+            problem,
+            network,
+            read_only(inside * (scales if problem.vector else scales[0])),
+            tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(trees, scales, strict=True)),
+        ),
+    )
+
+
+def _price(problem: TrainingProblem, nu: FloatArray, tree: PriceTree, known: float | None) -> float:
+    r"""Return an upper bound of the price of `nu`, with an allowance for the rounding of :math:`M_\nu`."""
+    check_tree(tree, problem.size)
+    bound = tree_bound(problem.adjoint(nu), tree) if known is None else known
+    return bound + entry_rounding(problem.map, nu)
+
+
+def _scaled(problem: TrainingProblem, nu: FloatArray, price: float) -> tuple[float, float]:
+    """Return the best bound that multiples of `nu` prove, and the multiple; at least 0, which zero proves."""
+    instance = Instance.of(problem)
+    largest = instance.capacity / price if price > 0.0 else np.inf
+    scale = best_scale(instance, nu, largest)
+    value = dual_value(instance, scale * nu)
+    return (value, scale) if value > 0.0 else (0.0, 0.0)
+
+
+def certify(
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    relaxation: Relaxation | None = None,
+    *,
+    kind: str = "sdp",
+    arithmetic: str = "float",
+    time_limit: float | None = None,
+    verbose: bool = False,
+) -> Certificate:
+    r"""Return the certificate of `network` on `problem`.
+
+    Parameters
+    ----------
+    network : BilinearNetwork
+        Any network of the problem's inputs, outputs, levels and activation, wherever its weights come from; a
+        polynomial one through `from_polynomial`.
+    problem : TrainingProblem
+    relaxation : Relaxation, optional
+        A solved relaxation of the same problem; its lower bound holds for every network. Solved here if not given.
+    kind : {"sdp", "exact"}, default="sdp"
+        "sdp" takes the relaxation's bound. "exact" computes :math:`\max_{u,v} |u^T M_\nu v|` exactly, for the
+        relaxation's dual vector and for minus the gradient of the loss at the network's own predictions, which
+        proves an optimal network optimal if the loss is smooth; the best bound of all is kept. At the kinks of the
+        hinge or the absolute loss the gradient is no such proof: take ``column_generation(problem,
+        start=network).certificate``.
+    arithmetic : {"float", "verified"}, default="float"
+        "verified" guards the bound against all rounding, see `qsdp.certificates.verification`.
+    time_limit : float, optional
+        Seconds, > 0, for the exact prices together; their recomputation comes on top. A price that is not
+        finished still has a valid bound, but the certificate's kind is then "sdp".
+    verbose : bool, default=False
+        Show a bar, of the exact prices that are known, on the standard error or in the notebook.
+
+    Raises
+    ------
+    InvalidInputError
+        The network is of another kind, or the relaxation is one of another problem.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> X = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]])
+    >>> problem = qsdp.TrainingProblem(X, [2.0, 0.1, 1.0], beta=0.1)
+    >>> certificate = qsdp.certify(qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [0.2]), problem, kind="exact")
+    >>> certificate.lower_bound <= certificate.objective
+    True
+    """
+    check_fits(network, problem)
+    check_choice("kind", kind, KINDS)
+    check_choice("arithmetic", arithmetic, ARITHMETICS)
+    if time_limit is not None:
+        check_real("time_limit", time_limit, strict=True)
+    with shown_stages(check_flag("verbose", verbose)) as stages:
+        if relaxation is None:
+            relaxation = solve_relaxation(problem, verbose=verbose)
+        with stages.stage("certify") as line:
+            return _certified(network, problem, relaxation, kind, arithmetic, time_limit, line)
+
+
+def _certified(
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    relaxation: Relaxation,
+    kind: str,
+    arithmetic: str,
+    time_limit: float | None,
+    line: Line,
+) -> Certificate:
+    if not isinstance(relaxation, Relaxation):
+        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
+    if relaxation.problem != problem:
+        raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
+    certificate = _of_relaxation(network, relaxation)
+    if kind == "exact":
+        for priced in _exact(network, relaxation, time_limit, line):
+            # An exact bound may fall short of the relaxation's by its own allowance for rounding.
+            preferred = priced.kind == "exact" and certificate.kind != "exact"
+            share = 1.0 - _TIE if preferred else 1.0
+            if priced.lower_bound >= share * certificate.lower_bound:
+                certificate = priced
+    return _verified(certificate) if arithmetic == "verified" else certificate
+
+
+def load_certificate(path: str | os.PathLike[str], problem: TrainingProblem | None = None) -> Certificate:
+    """Return the certificate that was saved to `path`; what it claims is not computed again.
+
+    Parameters
+    ----------
+    path : str or path-like
+    problem : TrainingProblem, optional
+        The problem it must belong to. Without it a certificate saved without data comes back without proof.
+
+    Raises
+    ------
+    StorageError
+        The file is truncated, altered, foreign, or of another problem.
+    """
+    proof, claims = read_proof(path, problem)
+    return Certificate(**claims, proof=proof)
+
+
+def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certificate:
+    problem, dual = relaxation.problem, relaxation.dual
+    columns = output_columns(dual.nu)
+    # Where nu is zero, which needs no weights, those of the relaxation are all ones.
+    trees = tuple(root_tree(z * bool(np.any(nu))) for nu, z in zip(columns, np.atleast_2d(dual.z), strict=True))
+    proof = Proof(problem, network, read_only(dual.nu.copy()), trees)
+    return Certificate(relaxation.lower_bound, problem.objective(network), proof=proof)
+
+
+def _exact(
+    network: BilinearNetwork, relaxation: Relaxation, time_limit: float | None, line: Line
+) -> Iterator[Certificate]:
+    """Yield the certificates of both dual vectors with their exact prices, as far as time allows."""
+    problem, deadline = relaxation.problem, math.inf if time_limit is None else time.monotonic() + time_limit
+    gradient = -problem.loss.gradient(network.predict(problem.X), problem.y)
+    oracle = BilinearOracle(problem.size)
+    remaining = total = 2 * problem.n_outputs
+    for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):
+        inside = -problem.loss.project_dual(-nu, problem.y)
+        if not np.all(np.isfinite(inside)):
+            continue
+        prices = []
+        for k, column in enumerate(output_columns(inside)):
+            left = (deadline - time.monotonic()) / remaining
+            remaining -= 1
+            if left > 0.0:
+                limit = None if left == math.inf else left
+                shift = None if z is None else z[k]
+                prices.append(oracle.prove(problem.adjoint(column), max_atoms=0, time_limit=limit, shift=shift))
+                line.count(total - remaining, total, f"{total - remaining} of {total} prices")
+        if len(prices) == problem.n_outputs and all(price.trees and price.trees[0].leaves for price in prices):
+            finished = all(price.exact for price in prices)
+            trees = [price.trees[0] for price in prices]
+            yield certificate_of(problem, network, inside, trees, "exact" if finished else "sdp")
+
+
+def _verified(certificate: Certificate) -> Certificate:
+    proof = certificate.proof
+    assert proof is not None
+    value, nu, scales = verified_scales(proof.problem, proof.nu, proof.trees)
+    trees = tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(proof.trees, scales, strict=True))
+    scaled = read_only(nu * (scales if proof.problem.vector else scales[0]))
+    return replace(certificate, lower_bound=value, arithmetic="verified", proof=replace(proof, nu=scaled, trees=trees))

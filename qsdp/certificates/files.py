@@ -1,0 +1,203 @@
+"""Files of certificates, simple enough to be checked by a stranger's program.
+
+Line 1 is ``qsdp certificate 1``, line 2 the SHA-256 of everything after it in hexadecimal digits; an
+uncompressed ``.npz`` archive without pickles follows, so that NumPy alone reads it. Equal certificates are equal
+bytes. Its arrays, with N the side of the matrices, T outputs, L leaves in all trees:
+
+====================  ==============================================================================
+``X``, ``y``          data (n, d) and targets (n,) or (n, C); or, in their place,
+``data_sha256``       64 hexadecimal digits, see `data_digest`
+``beta``              number
+``loss``, ``delta``   name; the parameter of Huber's loss, else 0
+``activation``        (a, b, c), or no numbers for the bilinear network
+``levels``            M + 1
+``U``, ``V``          first-layer weights (m, N), int8
+``alpha``             second-layer weights (m,) or (m, C)
+``nu``                dual vector in the shape of y
+``order``             (T, N), the order of each tree
+``leaves``            (T,), how many leaves each has
+``lengths``           (L,), how many signs each leaf fixes
+``signs``             the signs of all leaves, one after the other, int8
+``shifted``           (L,), whether a leaf has a shift, of 1 + N + (N - length) numbers
+``shifts``            those numbers, one leaf after the other
+``kind``              "sdp" or "exact"
+``arithmetic``        "float" or "verified"
+``lower_bound``       number claimed
+``objective``         number claimed
+====================  ==============================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.files import write_whole
+from qsdp._utils.validation import FloatArray, own, read_only
+from qsdp.certificates.proof import Proof, check_proof, check_tree
+from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.losses import LOSSES, Huber, Loss, get_loss
+from qsdp.networks import BilinearNetwork
+from qsdp.pricing import Leaf, PriceTree
+from qsdp.problem import TrainingProblem
+
+__all__ = ["data_digest", "read_proof", "write_proof"]
+
+MAGIC = b"qsdp certificate 1\n"
+_DIGEST_LINE = 65
+#: Every file of the archive has this date: equal contents are equal bytes.
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+Claims = dict[str, Any]
+
+
+def data_digest(X: FloatArray, y: FloatArray) -> str:
+    """Return the SHA-256 of data and targets: for each its shape as text, ``(3, 2)``, and little-endian float64 bytes.
+
+    Minus zero counts as zero, as it does for the problem.
+    """
+    digest = hashlib.sha256()
+    for array in (X, y):
+        digest.update(str(array.shape).encode())
+        digest.update(np.ascontiguousarray(array + 0.0, dtype="<f8").tobytes())
+    return digest.hexdigest()
+
+
+def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, include_data: bool) -> None:
+    """Write a proof and the claims kind, arithmetic, lower_bound and objective; whole or not at all."""
+    problem, network = proof.problem, proof.network
+    if LOSSES.get(problem.loss.name) is not type(problem.loss):
+        raise InvalidInputError(f"a certificate of the loss {problem.loss!r} cannot be stored: nobody could check it")
+    leaves = [leaf for tree in proof.trees for leaf in tree.leaves]
+    data: dict[str, Any] = (
+        {"X": problem.X, "y": problem.y} if include_data else {"data_sha256": data_digest(problem.X, problem.y)}
+    )
+    arrays = {
+        **data,
+        "beta": problem.beta,
+        "loss": problem.loss.name,
+        "delta": problem.loss.delta if isinstance(problem.loss, Huber) else 0.0,
+        "activation": np.array(problem.activation.coefficients if problem.activation else (), dtype="<f8"),
+        "levels": np.int64(problem.levels),
+        "U": network.U,
+        "V": network.V,
+        "alpha": network.alpha,
+        "nu": proof.nu,
+        "order": np.array([tree.order for tree in proof.trees], dtype="<i8"),
+        "leaves": np.array([len(tree.leaves) for tree in proof.trees], dtype="<i8"),
+        "lengths": np.array([len(leaf.signs) for leaf in leaves], dtype="<i8"),
+        "signs": np.concatenate([leaf.signs for leaf in leaves]).astype(np.int8),
+        "shifted": np.array([leaf.shift is not None for leaf in leaves]),
+        "shifts": np.concatenate([np.zeros(0), *(leaf.shift for leaf in leaves if leaf.shift is not None)]),
+        **claims,
+    }
+    body = _archive(arrays)
+    write_whole(path, MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+
+def _archive(arrays: dict[str, Any]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name, value in arrays.items():
+            array = np.asarray(value)
+            entry = zipfile.ZipInfo(f"{name}.npy", _DATE)
+            entry.create_system = 3  # the same bytes on every system
+            member = io.BytesIO()
+            np.lib.format.write_array(
+                member, np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C"), (1, 0), allow_pickle=False
+            )
+            archive.writestr(entry, member.getvalue())
+    return stream.getvalue()
+
+
+def read_proof(
+    path: str | os.PathLike[str], problem: TrainingProblem | None = None
+) -> tuple[Proof | None, dict[str, Any]]:
+    """Return the proof and the claims in a file; no proof if it lacks the data and no problem is given.
+
+    Raises
+    ------
+    StorageError
+        The file is truncated, altered or foreign, or belongs to another problem than `problem`.
+    FileNotFoundError, IsADirectoryError, PermissionError
+        As from `open`.
+    """
+    contents = Path(path).read_bytes()
+    try:
+        return _read(contents, problem)
+    except Exception as error:  # whatever a foreign archive makes NumPy or zipfile raise
+        reason = str(error).split("\n", 1)[0] or type(error).__name__
+        raise StorageError(f"{os.fspath(path)!r} is no valid certificate: {reason}") from None
+
+
+def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | None, dict[str, Any]]:
+    if not contents.startswith(MAGIC):
+        raise StorageError("it does not begin as one")
+    line, body = contents[len(MAGIC) :][:_DIGEST_LINE], contents[len(MAGIC) + _DIGEST_LINE :]
+    if line != hashlib.sha256(body).hexdigest().encode() + b"\n":
+        raise StorageError("it is damaged: its contents do not match their digest")
+    with np.load(io.BytesIO(body), allow_pickle=False) as archive:
+        arrays = dict(archive)
+    claims = {name: str(arrays[name]) for name in ("kind", "arithmetic")}
+    numbers = {name: float(arrays[name]) for name in ("lower_bound", "objective")}
+    if claims["kind"] not in {"sdp", "exact"} or claims["arithmetic"] not in {"float", "verified"}:
+        raise StorageError(f"it claims an unknown kind of bound, {claims['kind']!r}, {claims['arithmetic']!r}")
+    if not np.all(np.isfinite(list(numbers.values()))):
+        raise StorageError("it claims numbers that are not finite")
+    stored = _problem(arrays, problem)
+    if stored is None:
+        return None, {**claims, **numbers}
+    network = BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], stored.levels, stored.activation)
+    nu, trees = own(arrays["nu"]), _trees(arrays, stored.size)
+    check_proof(stored, nu, trees)
+    for tree in trees:
+        check_tree(tree, stored.size)
+    return Proof(stored, network, nu, trees), {**claims, **numbers}
+
+
+def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None) -> TrainingProblem | None:
+    if "data_sha256" in arrays:
+        if given is None:
+            return None
+        X, y = given.X, given.y
+        if data_digest(X, y) != str(arrays["data_sha256"]):
+            raise StorageError("it belongs to other data than those given")
+    else:
+        X, y = arrays["X"], arrays["y"]
+    activation = arrays["activation"].tolist() or None
+    loss: Loss = get_loss(str(arrays["loss"]))
+    if isinstance(loss, Huber):
+        loss = Huber(float(arrays["delta"]))
+    stored = TrainingProblem(
+        X, y, beta=float(arrays["beta"]), loss=loss, activation=activation, levels=int(arrays["levels"])
+    )
+    if given is not None and given != stored:
+        raise StorageError("it belongs to another problem than the one given")
+    return stored
+
+
+def _trees(arrays: dict[str, npt.NDArray[Any]], size: int) -> tuple[PriceTree, ...]:
+    lengths, shifted = arrays["lengths"], arrays["shifted"]
+    signs = np.split(arrays["signs"], np.cumsum(lengths)[:-1])
+    sizes = np.where(shifted, 1 + 2 * size - lengths, 0)
+    shifts = np.split(arrays["shifts"], np.cumsum(sizes)[:-1])
+    leaves = [
+        Leaf(read_only(fixed.astype(np.int8)), read_only(shift.astype(np.float64)) if has else None)
+        for fixed, shift, has in zip(signs, shifts, shifted, strict=True)
+    ]
+    ends = np.cumsum(arrays["leaves"])
+    if not len(ends) or ends[-1] != len(leaves) or len(arrays["signs"]) != lengths.sum():
+        raise StorageError("its leaves do not fit together")
+    if len(arrays["shifts"]) != sizes.sum():
+        raise StorageError("its shifts do not fit together")
+    return tuple(
+        PriceTree(read_only(order.astype(np.intp)), tuple(leaves[end - count : end]))
+        for order, count, end in zip(arrays["order"], arrays["leaves"], ends, strict=True)
+    )

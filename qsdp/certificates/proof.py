@@ -1,0 +1,222 @@
+r"""Proofs of lower bounds: a dual vector, and a tree that bounds its price.
+
+For one output, :math:`M = M_\nu` symmetric of side N, the price is
+:math:`\tau = \max_{u, v \in \{\pm 1\}^N} |u^T M v|`. Changing the signs of u, or of v, changes nothing, so
+:math:`u_{o_0} = +1` may be assumed for the first coordinate of the tree's order o. A leaf fixes
+:math:`u_F = s` on the first k coordinates F of the order and leaves R free. Either all completions have been
+enumerated, :math:`\max \|M u\|_1`, or a shift z proves a bound: with :math:`c = M_{\cdot F}\, s` and
+
+.. math::
+
+    B = \begin{bmatrix} 0 & c^T / 2 & 0 \\ c / 2 & 0 & M_{\cdot R} / 2 \\ 0 & M_{\cdot R}^T / 2 & 0 \end{bmatrix},
+    \qquad u^T M v = (1, v, u_R)\, B\, (1, v, u_R)^T
+    \le \sum_j z_j + \dim(B) \max(0, -\lambda_{\min}(\mathrm{Diag}(z) - B)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from qsdp._utils.validation import FloatArray, read_only
+from qsdp.exceptions import InvalidInputError
+from qsdp.networks import BilinearNetwork
+from qsdp.pricing import Leaf, PriceTree
+from qsdp.problem import TrainingProblem
+
+__all__ = [
+    "Proof",
+    "check_proof",
+    "check_tree",
+    "enumerated",
+    "leaf_matrix",
+    "output_columns",
+    "root_tree",
+    "scaled_tree",
+    "tree_bound",
+]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+#: Share of the mean shift below which one no longer tells the size of its row: what tells a shift from none.
+_LEAST_SHIFT = 1e-9
+
+#: Largest number of free signs of an enumerated leaf: 2^40 vectors are days.
+_MAX_FREE = 40
+
+#: Signs decided at once, partial vectors extended at once, and starts of the search for a good value.
+_STEP, _WIDTH, _STARTS = 3, 128, 32
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    r"""What a certificate's lower bound can be recomputed from.
+
+    Attributes
+    ----------
+    problem : TrainingProblem
+    network : BilinearNetwork
+    nu : ndarray of shape (n,) or (n, C)
+        Dual vector, scaled so that the price of every output is at most :math:`\beta D`.
+    trees : tuple of PriceTree
+        One an output: what bounds the price of :math:`M_\nu`.
+    """
+
+    problem: TrainingProblem
+    network: BilinearNetwork
+    nu: FloatArray
+    trees: tuple[PriceTree, ...]
+
+
+def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[PriceTree]) -> None:
+    """Raise `InvalidInputError` unless dual vector and trees have the shapes of the problem."""
+    if np.shape(nu) != problem.y.shape or not np.all(np.isfinite(nu)):
+        raise InvalidInputError(f"nu must be finite and have the shape of y, {problem.y.shape}; got {np.shape(nu)}")
+    if len(trees) != problem.n_outputs:
+        raise InvalidInputError(f"trees must be {problem.n_outputs}, one for each output; got {len(trees)}")
+
+
+def root_tree(z: FloatArray) -> PriceTree:
+    """Return the tree of one leaf for weights `z`: ``Diag(z) +- M`` positive semidefinite, as a relaxation has them."""
+    shift = read_only(np.concatenate([[0.0], 0.5 * z, 0.5 * z]))
+    return PriceTree(np.arange(len(z)), (Leaf(np.zeros(0, dtype=np.int8), shift),))
+
+
+def scaled_tree(tree: PriceTree, scale: float) -> PriceTree:
+    """Return the tree of `scale` times the matrix, for ``scale >= 0``: shifts scale with it."""
+    leaves = tuple(leaf if leaf.shift is None else replace(leaf, shift=scale * leaf.shift) for leaf in tree.leaves)
+    return replace(tree, leaves=leaves)
+
+
+def check_tree(tree: PriceTree, size: int) -> None:
+    r"""Raise `InvalidInputError` unless the tree's leaves cover every u with :math:`u_{o_0} = +1` and fit together.
+
+    Notes
+    -----
+    Leaves cover each u once if no one continues another and :math:`\sum 2^{1 - k}` is one, k being their lengths.
+    """
+    if sorted(np.asarray(tree.order).tolist()) != list(range(size)):
+        raise InvalidInputError(f"the order of a tree must hold 0 .. {size - 1} once each")
+    signs = [tuple(np.asarray(leaf.signs).tolist()) for leaf in tree.leaves]
+    for fixed, leaf in zip(signs, tree.leaves, strict=True):
+        k = len(fixed)
+        if k > size or any(s not in (-1, 1) for s in fixed) or (fixed and fixed[0] != 1):
+            raise InvalidInputError(f"a leaf must fix signs -1 and +1, the first of them +1; got {fixed}")
+        wrong = leaf.shift is not None and np.shape(leaf.shift) != (1 + size + size - k,)
+        if wrong or not np.all(np.isfinite(leaf.shift if leaf.shift is not None else 0.0)):
+            raise InvalidInputError(f"the shift of a leaf must be {1 + size + size - k} finite numbers")
+    if signs == [()]:
+        return
+    # Sorted, a leaf that continues another one comes right after it or one of its continuations.
+    ordered = sorted(signs)
+    nested = any(after[: len(before)] == before for before, after in pairwise(ordered))
+    if not signs or nested or sum(2 ** (size - len(fixed)) for fixed in signs) != 2 ** (size - 1):
+        raise InvalidInputError("the leaves of a tree must cover every sign vector once")
+
+
+def leaf_matrix(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> FloatArray:
+    """Return the matrix B of a leaf, of side ``1 + N + N - k``."""
+    N, k = len(M), len(leaf.signs)
+    B = np.zeros((1 + N + N - k,) * 2)
+    B[0, 1 : 1 + N] = 0.5 * (M[:, order[:k]] @ leaf.signs.astype(np.float64))
+    B[1 : 1 + N, 1 + N :] = 0.5 * M[:, order[k:]]
+    B[1 : 1 + N, 0] = B[0, 1 : 1 + N]
+    B[1 + N :, 1 : 1 + N] = B[1 : 1 + N, 1 + N :].T
+    return B
+
+
+def enumerated(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
+    r"""Return :math:`\max \|M u\|_1` over all completions of a leaf's signs, by enumeration in floats.
+
+    Notes
+    -----
+    Vectors grow by a few signs at a time; a partial one is dropped where its norm plus the maximum over the
+    signs to come alone does not exceed the best value known (Russian doll search). The result, and every value
+    dropped, misses the true one by at most :math:`\gamma_{6N} \sum_{jk} |M_{jk}|`: an entry of :math:`M u` is a sum
+    of N terms in some order, a norm one of N more, and three norms meet in the comparison.
+    """
+    signs = leaf.signs.astype(np.float64) if len(leaf.signs) else np.ones(1)
+    rest = M[:, order[len(signs) :]]
+    rest = rest[:, rest.any(axis=0)]
+    if rest.shape[1] > _MAX_FREE:
+        raise InvalidInputError(f"a leaf of {rest.shape[1]} free signs is beyond enumeration")
+    return _largest_norm(M[:, order[: len(signs)]] @ signs, rest)
+
+
+def _largest_norm(c: FloatArray, R: FloatArray) -> float:
+    """Return the maximum of the 1-norm of ``c + R u`` over sign vectors u."""
+    cuts = [*range(0, R.shape[1], _STEP), R.shape[1]]
+    tables = [R[:, a:b] @ _sign_columns(b - a) for a, b in pairwise(cuts)]
+    # Maxima over the last columns alone; those over more than half of them would take longer than they save.
+    tails = [np.inf] * len(tables) + [0.0]
+    for stage in range(len(tables) - 1, len(tables) // 2, -1):
+        tail = R[:, cuts[stage] :]
+        tails[stage] = _search(np.zeros(len(c)), tables[stage:], tails[stage:], _ascent(np.zeros(len(c)), tail))
+    return _search(c, tables, tails, _ascent(c, R))
+
+
+def _search(start: FloatArray, tables: list[FloatArray], tails: list[float], best: float) -> float:
+    stack = [(0, start[:, None])]
+    while stack:
+        stage, sums = stack.pop()
+        if sums.shape[1] > _WIDTH:
+            stack.append((stage, sums[:, _WIDTH:]))
+            sums = sums[:, :_WIDTH]
+        if stage < len(tables):
+            sums = (sums[:, :, None] + tables[stage][:, None, :]).reshape(len(sums), -1)
+        norms = np.abs(sums).sum(axis=0)
+        if stage + 1 < len(tables):
+            stack.append((stage + 1, sums[:, norms + tails[stage + 1] > best]))
+        elif len(norms):
+            best = max(best, float(norms.max()))
+    return best
+
+
+def _ascent(c: FloatArray, R: FloatArray) -> float:
+    """Return a value that is attained, by alternation from a few fixed starts."""
+    u = np.random.default_rng(0).choice([-1.0, 1.0], size=(R.shape[1], _STARTS))
+    for _ in range(10):
+        u = np.where(R.T @ np.where(c[:, None] + R @ u >= 0.0, 1.0, -1.0) >= 0.0, 1.0, -1.0)
+    return float(np.abs(c[:, None] + R @ u).sum(axis=0).max())
+
+
+def _sign_columns(k: int) -> FloatArray:
+    bits = (np.arange(2**k)[None, :] >> np.arange(k)[:, None]) & 1
+    return np.where(bits, -1.0, 1.0)
+
+
+def tree_bound(M: FloatArray, tree: PriceTree) -> float:
+    r"""Return the upper bound of :math:`\max |u^T M v|` that the tree proves, in ordinary floating point.
+
+    Every leaf adds an allowance for the rounding of its eigenvalues or sums; the tree's own form is checked.
+    """
+    check_tree(tree, len(M))
+    if not np.all(np.isfinite(M)):
+        return np.inf
+    return max(_leaf_bound(M, tree.order, leaf) for leaf in tree.leaves)
+
+
+def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
+    size = float(np.abs(M).sum())
+    if leaf.shift is None:
+        return enumerated(M, order, leaf) + 6 * len(M) * _EPS * size
+    z = leaf.shift
+    # Any W = Diag(w) will do: with W^2 near Diag(z) the eigenvalues are near one, however far apart rows' sizes are.
+    w = np.sqrt(np.maximum(z, _LEAST_SHIFT * float(np.abs(z).mean())))
+    w[w == 0.0] = 1.0
+    A = (np.diag(z) - leaf_matrix(M, order, leaf)) / np.outer(w, w)
+    spectrum = scipy.linalg.eigvalsh(A, check_finite=False)
+    # Backward stable: the error is a modest multiple of the unit roundoff times the norm.
+    allowance = 10 * len(A) * _EPS * float(np.abs(spectrum).max())
+    missing = max(0.0, allowance - float(spectrum[0])) * float(w @ w)
+    return float(z.sum()) + missing + 4 * len(M) * _EPS * size
+
+
+def output_columns(array: FloatArray) -> Sequence[FloatArray]:
+    """Return the columns of an array of shape (n, C), or the array itself of shape (n,)."""
+    return list(array.T) if array.ndim == 2 else [array]

@@ -1,0 +1,234 @@
+r"""Lower bounds that hold whatever the rounding of the computer.
+
+Assumed is IEEE double precision: an operation errs by a factor :math:`1 + \delta`, :math:`|\delta| \le u = 2^{-53}`,
+and by :math:`2^{-1022}` at most where it underflows. A sum of products of n terms then errs, in any order and with or
+without fused operations, by at most :math:`\gamma_n = n u / (1 - n u)` times the sum of the magnitudes (Higham,
+*Accuracy and Stability of Numerical Algorithms*, chapter 3). The library's matrix products are trusted to sum
+products, its Cholesky factorisation and its eigenvalues are not trusted at all: what they return is checked.
+
+Error terms are computed in floats as well, and multiplied by 1.01, which exceeds their own rounding by far.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from qsdp._utils.validation import FloatArray
+from qsdp.certificates.negative_conjugate import admissible, bound_of_loss, row_defects
+from qsdp.certificates.proof import check_proof, check_tree, enumerated, leaf_matrix, output_columns
+from qsdp.pricing import Leaf, PriceTree
+from qsdp.problem import TrainingProblem
+
+__all__ = ["gamma", "semidefinite_shift", "verified_bound", "verified_scales"]
+
+_UNIT = 2.0**-53
+_MARGIN = 1.01
+
+#: Far above what underflow adds to sums, and far below what matters: of numbers near one, and of the
+#: smallest that occur, products of data of 1e-100.
+_UNDERFLOW, _LEAST = 2.0**-580, 2.0**-980
+
+_HUGE = 1e300
+
+#: Rows summed at once, at least: the error grows with the rows of a chunk plus the number of chunks.
+_CHUNK = 64
+
+#: Attempts of the Cholesky factorisation, each with a larger shift.
+_ATTEMPTS = 60
+
+
+def gamma(k: int) -> float:
+    r"""Return :math:`\gamma_k = k u / (1 - k u)` or more."""
+    return _MARGIN * k * _UNIT
+
+
+def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[PriceTree]) -> float:
+    r"""Return a lower bound of :math:`p_b^*` that no rounding can make wrong; at least 0.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        Its data are taken as exact.
+    nu : ndarray of shape (n,) or (n, C)
+        Dual vector; moved into the domain of the conjugate, and down until its price is below :math:`\beta D`.
+    trees : sequence of PriceTree
+        One an output: what bounds the price of :math:`M_\nu`, proven again.
+
+    Notes
+    -----
+    1. :math:`\hat M` is computed with a bound r of :math:`\sum_{jk} |\hat M - M|_{jk}`; a price changes by at
+       most that.
+    2. Enumerated leaves: floats and :math:`\gamma_{6N}` times the sum of :math:`|\hat M|`. Leaves with a shift z:
+       :math:`\mathrm{Diag}(z + d) - B` is proven positive semidefinite, see `semidefinite_shift`, so that
+       :math:`\sum z + \sum d` is a bound.
+    3. With :math:`\bar\tau` their maximum plus r, every :math:`s \le \beta D / \bar\tau` makes :math:`s \nu`
+       feasible, its rounding to floats included in r.
+    4. :math:`-\ell^*(-s\nu)` is rounded down; the domain of the conjugate is tested exactly.
+    """
+    return verified_scales(problem, nu, trees)[0]
+
+
+def verified_scales(
+    problem: TrainingProblem, nu: FloatArray, trees: Sequence[PriceTree]
+) -> tuple[float, FloatArray, FloatArray]:
+    """Return the bound, the admissible version of `nu` and the scales of shape (C,) that prove it."""
+    check_proof(problem, nu, trees)
+    inside = admissible(problem.loss, nu, problem.y)
+    with np.errstate(all="ignore"):
+        prices = _relative_prices(problem, inside, trees)
+    # A price of at most the capacity leaves nu as it is: no rounding then either.
+    scales = np.array([1.0 if price <= 1.0 else (1.0 - 2.0**-50) / price for price in prices])
+    if problem.loss.coupled or not problem.vector:
+        value, scale = _best(problem, inside, float(scales.min()))
+        return value, inside, np.full(len(scales), scale)
+    parts = [_best(problem.output(k), inside[:, k], float(scale)) for k, scale in enumerate(scales)]
+    total = math.nextafter(math.fsum(part[0] for part in parts), -math.inf)
+    return max(0.0, total), inside, np.array([part[1] for part in parts])
+
+
+def _best(problem: TrainingProblem, nu: FloatArray, scale: float) -> tuple[float, float]:
+    """Return the bound that ``scale * nu`` proves, or 0, which zero proves; and the scale."""
+    for _ in range(_ATTEMPTS):
+        value = bound_of_loss(problem.loss, scale * nu, problem.y)
+        if value > -math.inf:
+            break
+        # Rounding took a point of the boundary out of the domain, which holds zero and is convex.
+        scale *= 1.0 - 2.0**-40
+    return (value, scale) if value > 0.0 else (0.0, 0.0)
+
+
+def _relative_prices(problem: TrainingProblem, nu: FloatArray, trees: Sequence[PriceTree]) -> list[float]:
+    r"""Return upper bounds of :math:`\tau_k / (\beta D)`; also for any multiple, rounded, of the dual vector."""
+    data = problem.map
+    unit_x = _exponent(problem.X)
+    a, b, c = data.coefficients
+    # In units of powers of two, changing to which rounds nothing (or underflows, see below), no sum overflows.
+    rows = (problem.levels - 1) * np.ldexp(problem.X, -unit_x)
+    scaled = np.ldexp([a, 0.5 * b, c], [2 * unit_x, unit_x, 0])
+    exact = np.array_equal(np.ldexp(scaled, [-2 * unit_x, -unit_x, 0]), [a, 0.5 * b, c])
+    defects = row_defects(problem.loss, nu)
+    capacity = math.nextafter(problem.beta * problem.dimension, 0.0)
+    prices = []
+    for column, tree in zip(output_columns(nu), trees, strict=True):
+        check_tree(tree, data.size)
+        unit = _exponent(column)
+        if not np.any(column):
+            prices.append(0.0)
+            continue
+        if not exact or unit < -450:
+            prices.append(math.inf)
+            continue
+        M, r = _matrix(rows, scaled, data.lifted, np.ldexp(column, -unit), np.ldexp(defects, -unit))
+        price = (
+            max(_leaf_price(M, tree.order, leaf, unit) for leaf in tree.leaves) if np.all(np.isfinite(M)) else np.inf
+        )
+        room = math.nextafter(float(np.ldexp(capacity, -unit)), 0.0)
+        total = (1.0 + 2.0**-50) * (max(0.0, price) + r)
+        prices.append((1.0 + 2.0**-50) * total / room if room > 0.0 and math.isfinite(total) else math.inf)
+    return prices
+
+
+def _exponent(array: FloatArray) -> int:
+    return math.frexp(float(np.abs(array).max()))[1]
+
+
+def _matrix(
+    rows: FloatArray, coefficients: FloatArray, lifted: bool, nu: FloatArray, defects: FloatArray
+) -> tuple[FloatArray, float]:
+    r"""Return :math:`\hat M` and a bound of :math:`\sum_{jk} |\hat M - M|_{jk}`.
+
+    The entries of M are :math:`\kappa_{jk} \sum_i \nu_i e_{ij} e_{ik}` with e the row, and one for the lift. The
+    sum of magnitudes over all j and k is :math:`|a| t_i^2 + 2 |b/2| t_i + |c|`, :math:`t_i = \sum_j |e_{ij}|`.
+    """
+    n, d = rows.shape
+    a, half_b, c = (float(value) for value in coefficients)
+    E = np.hstack([rows, np.ones((n, 1))]) if lifted else rows
+    N = E.shape[1]
+    step = max(_CHUNK, math.isqrt(n))
+    M = np.zeros((N, N))
+    for start in range(0, n, step):
+        chunk = E[start : start + step]
+        M += (chunk.T * nu[start : start + step]) @ chunk
+    factor = np.full((N, N), a)
+    factor[d:, :d], factor[:d, d:], factor[d:, d:] = half_b, half_b, c
+    M *= factor
+    t = np.abs(rows).sum(axis=1)
+    sizes = abs(a) * t**2 + (2.0 * abs(half_b) * t + abs(c) if lifted else 0.0)
+    # Besides the sums: two products of levels, that with nu, with a coefficient, the mean, and s nu itself.
+    roundings = gamma(step + -(-n // step) + 12)
+    r = _MARGIN * float((roundings * np.abs(nu) + defects) @ sizes)
+    largest = max(abs(a), abs(half_b), abs(c))
+    return 0.5 * (M + M.T), r + n * N * N * (largest * _UNDERFLOW + _LEAST)
+
+
+def _leaf_price(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: int) -> float:
+    """Return an upper bound of ``|u' M v|`` over the completions of a leaf; M is exact and in units of 2^unit."""
+    N, size = len(M), float(np.abs(M).sum())
+    if leaf.shift is None:
+        return enumerated(M, order, leaf) + gamma(6 * N + 16) * size
+    B = leaf_matrix(M, order, leaf)
+    z = np.ldexp(leaf.shift, -unit)
+    if not np.abs(z).sum() < _HUGE:
+        return math.inf
+    d = semidefinite_shift(np.diag(z) - B)
+    # The fixed part c of the matrix is a rounded sum; its error meets signs v.
+    if not np.all(np.isfinite(d)):
+        return math.inf
+    return math.nextafter(math.fsum([*z, *d]), math.inf) + gamma(N + 4) * size
+
+
+def semidefinite_shift(A: FloatArray) -> FloatArray:
+    r"""Return :math:`d \ge 0` such that :math:`A + \mathrm{Diag}(d)` is positive semidefinite, proven.
+
+    Parameters
+    ----------
+    A : ndarray of shape (p, p)
+        Symmetric; its floats are taken as exact.
+
+    Returns
+    -------
+    ndarray of shape (p,)
+        Of the order of :math:`p u \sum_i A_{ii}` where A is positive semidefinite; infinite where nothing
+        was proven.
+
+    Notes
+    -----
+    With any L, as from a Cholesky factorisation of :math:`A' = A + t I` in floats, :math:`L L^T` is positive
+    semidefinite and :math:`A' = L L^T + E` with :math:`|E| \le G := |\mathrm{fl}(A' - L L^T)| + \gamma |L| |L|^T`.
+    For every positive w, :math:`\mathrm{Diag}(G w / w) + E` is positive semidefinite, since
+    :math:`2 |x_i x_j| \le x_i^2 w_j / w_i + x_j^2 w_i / w_j`. The roots of the diagonal as w bring this to Rump's
+    a-priori bound :math:`\gamma\, \mathrm{tr} A`, without an assumption on how the factor was computed.
+    (Rump, *Verification of positive definiteness*, BIT 46, 2006; Jansson, Chaykin, Keil, *Rigorous error bounds
+    for the optimal value in semidefinite programming*, SIAM J. Numer. Anal. 46, 2007.)
+    """
+    p = len(A)
+    diagonal = A.diagonal()
+    largest = float(np.abs(A).max(initial=0.0))
+    if largest == 0.0:
+        return np.zeros(p)
+    least = t = 4.0 * p * _UNIT * largest
+    shifted = A.copy()
+    for attempt in range(_ATTEMPTS):
+        np.fill_diagonal(shifted, diagonal + t)
+        try:
+            L = np.linalg.cholesky(shifted)
+            break
+        except np.linalg.LinAlgError:
+            if attempt == 0:
+                t = max(t, -float(scipy.linalg.eigvalsh(A, subset_by_index=[0, 0])[0])) + least
+            else:
+                t *= 2.0
+    else:
+        return np.full(p, math.inf)
+    magnitudes = np.abs(L)
+    G = np.abs(shifted - L @ L.T) + gamma(p + 4) * (magnitudes @ magnitudes.T) + p * _LEAST
+    w = np.sqrt(shifted.diagonal())
+    d = _MARGIN * ((0.5 * (G + G.T)) @ w) / w
+    # What was added to the diagonal in floats, and the defect; both rounded up.
+    total: FloatArray = np.nextafter(np.nextafter(shifted.diagonal() - diagonal, np.inf) + d, np.inf)
+    return np.where(np.isfinite(total), total, math.inf)

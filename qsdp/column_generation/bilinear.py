@@ -1,0 +1,216 @@
+"""Column generation of bilinear neurons, for one output or several coupled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qsdp._utils.gap import relative
+from qsdp._utils.parallel import few_threads
+from qsdp._utils.validation import FloatArray
+from qsdp.certificates.proof import output_columns, root_tree, scaled_tree
+from qsdp.column_generation.loop import Clock, Offer, Round, generate
+from qsdp.column_generation.master import Atoms, Master
+from qsdp.column_generation.polynomial_atoms import ATOMS, NEIGHBOURS, STARTS, accuracy_of, atoms_of
+from qsdp.networks import BilinearNetwork
+from qsdp.pricing import BilinearOracle, Price, PriceTree
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation import Relaxation
+from qsdp.relaxation.bounds import instance_bound
+from qsdp.relaxation.instance import Instance
+from qsdp.sampling import sample_network
+from qsdp.shaping import shape_covariance
+
+__all__ = ["Part", "bilinear_part", "is_cheap"]
+
+#: Size up to which every round is priced exactly: in tens of milliseconds at most.
+_CHEAP = 28
+
+#: Random starts of the last search before an expensive proof.
+_MANY_STARTS = 20_000
+
+#: Neurons sampled from a relaxation, and the share of their price from which on they are taken in.
+_SAMPLED, _WORTHY = 500, 0.8
+
+#: Share of the gap to which an expensive proof must promise to reduce it.
+_PROMISE = 0.1
+
+
+def is_cheap(problem: TrainingProblem) -> bool:
+    """Return whether every round is priced exactly, by enumeration."""
+    return problem.size <= _CHEAP
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The outcome for one output, or for all coupled ones: atoms of true levels, and what proves the bound."""
+
+    atoms: Atoms
+    weights: FloatArray
+    nu: FloatArray
+    trees: tuple[PriceTree, ...]
+    prices: tuple[float | None, ...]
+    exact: bool
+    status: str
+
+
+def bilinear_part(
+    problem: TrainingProblem,
+    k: int | None,
+    relaxation: Relaxation | None,
+    start: BilinearNetwork | None,
+    tol: float,
+    clock: Clock,
+    rng: np.random.Generator,
+    report: Callable[[Round], None],
+) -> Part:
+    """Train output `k` of a bilinear problem, or all outputs together if `k` is None."""
+    master = Master(Instance.of(problem))
+    floor = None
+    if relaxation is not None:
+        dual = relaxation.dual
+        nu = dual.nu if k is None else dual.nu[:, k]
+        z = np.atleast_2d(dual.z) if k is None else dual.z[[k]]
+        floor = instance_bound(master.instance, [nu], [z if problem.vector else z[0]])
+    pricing = _BilinearPricing(problem, rng, clock, tol, None if floor is None else np.atleast_2d(floor.z))
+    seeds = [start] if start is not None else []
+    if relaxation is not None and relaxation.status != "failed":
+        seeds.append(_sampled(relaxation, k, rng))
+    if seeds:
+        worth = floor.nu if floor is not None else _slope(problem, k, seeds[0])
+        master.add(pricing.seeds(worth, seeds))
+    with few_threads(small=master.small):
+        outcome = generate(
+            master, pricing, tol=tol, clock=clock, floor=0.0 if floor is None else floor.value, report=report
+        )
+        atoms, weights = master.support(accuracy_of(outcome))
+    M = np.int8(problem.levels - 1)
+    U, V = atoms.U.copy(), atoms.V.copy()
+    U[:, : problem.n_features] *= M
+    V[:, : problem.n_features] *= M
+    atoms = Atoms(U, V, atoms.signs, atoms.outputs)
+    if outcome.proven is not None and (floor is None or outcome.proven.value >= floor.value):
+        proven = outcome.proven
+        trees = tuple(scaled_tree(tree, proven.multiple.scale) for tree in proven.offer.trees)
+        prices = tuple(proven.price(upper) for upper in proven.offer.uppers)
+        return Part(atoms, weights, proven.multiple.nu, trees, prices, proven.offer.exact, outcome.status)
+    if floor is None:
+        nothing = np.zeros_like(problem.y)
+        trees = tuple(root_tree(np.zeros(problem.size)) for _ in range(problem.n_outputs))
+        return Part(atoms, weights, nothing, trees, (None,) * len(trees), False, outcome.status)
+    columns = zip(output_columns(floor.nu), np.atleast_2d(floor.z), strict=True)
+    trees = tuple(root_tree(z * bool(np.any(column))) for column, z in columns)
+    return Part(atoms, weights, floor.nu, trees, (None,) * len(trees), False, outcome.status)
+
+
+def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:
+    """Return minus the gradient of the loss at a network's predictions: at an optimal one an optimal dual vector."""
+    prediction = network.predict(problem.X)
+    return -problem.loss.gradient(prediction if k is None else prediction[:, k], problem.y)
+
+
+def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) -> BilinearNetwork:
+    covariance = shape_covariance(relaxation, method="adaptive")
+    if k is not None:
+        covariance = covariance[k]
+    n_neurons = max(_SAMPLED, len(covariance) if isinstance(covariance, list) else 1)
+    return sample_network(covariance, n_neurons, rng)
+
+
+class _BilinearPricing:
+    """Prices of the neurons of a master's dual vector: searched for, and proven where that pays."""
+
+    def __init__(
+        self, problem: TrainingProblem, rng: np.random.Generator, clock: Clock, tol: float, shifts: FloatArray | None
+    ) -> None:
+        self.problem, self.rng, self.clock, self.tol, self.shifts = problem, rng, clock, tol, shifts
+        self.oracle = BilinearOracle(problem.size)
+
+    def seeds(self, nu: FloatArray, networks: Sequence[BilinearNetwork]) -> Atoms:
+        """Return atoms near the neurons of networks that are worth most of their price."""
+        capacity = Instance.of(self.problem).capacity
+        starts = np.vstack([np.where(side < 0, -1.0, 1.0) for net in networks for side in (net.U, net.V)])
+        prices = [
+            self.oracle.search(
+                self.problem.adjoint(column),
+                threshold=_WORTHY * capacity,
+                starts=starts,
+                n_starts=0,
+                max_atoms=2 * _SAMPLED,
+                rng=self.rng,
+            )
+            for column in output_columns(nu)
+        ]
+        return atoms_of(prices, self.problem.size)
+
+    def __call__(self, master: Master, gap: float) -> Offer:
+        capacity = master.instance.capacity
+        matrices = list(master.instance.adjoints(master.nu))
+        if is_cheap(self.problem):
+            return self._prove(matrices, capacity, [0.0] * len(matrices))
+        found = self._search(master, matrices, capacity, STARTS)
+        if self._promising(master, found, gap):
+            found = self._search(master, matrices, capacity, _MANY_STARTS)
+        if self._promising(master, found, gap):
+            return self._prove(matrices, capacity, [price.value for price in found])
+        return Offer(atoms_of(found, self.problem.size), max(price.value for price in found))
+
+    def _promising(self, master: Master, found: Sequence[Price], gap: float) -> bool:
+        """Whether a proof that nothing is worth more than was found would close much of the gap."""
+        bound = master.bound(max(price.value for price in found))
+        promised = relative(master.objective - bound, master.objective)
+        return not self.clock.over and promised <= max(_PROMISE * gap, self.tol)
+
+    def _search(self, master: Master, matrices: list[FloatArray], capacity: float, n_starts: int) -> list[Price]:
+        n_atoms = max(20, ATOMS // len(matrices))
+        return [
+            self.oracle.search(
+                M,
+                threshold=capacity,
+                starts=_neighbours(master.atoms[master.atoms.outputs == k], master.weights[master.atoms.outputs == k]),
+                n_starts=n_starts,
+                max_atoms=n_atoms,
+                rng=self.rng,
+            )
+            for k, M in enumerate(matrices)
+        ]
+
+    def _prove(self, matrices: list[FloatArray], capacity: float, incumbents: list[float]) -> Offer:
+        n_atoms = max(20, ATOMS // len(matrices))
+        prices = []
+        for k, (M, incumbent) in enumerate(zip(matrices, incumbents, strict=True)):
+            left = self.clock.left
+            prices.append(
+                self.oracle.prove(
+                    M,
+                    threshold=capacity,
+                    max_atoms=n_atoms,
+                    incumbent=incumbent,
+                    slack=0.1 * self.tol if not is_cheap(self.problem) else 0.0,
+                    time_limit=None if left is None else max(left / (len(matrices) - k), 1e-3),
+                    shift=None if self.shifts is None else self.shifts[k],
+                )
+            )
+        uppers = tuple(price.upper for price in prices)
+        return Offer(
+            atoms_of(prices, self.problem.size),
+            max(price.value for price in prices),
+            max(uppers),
+            uppers,
+            tuple(tree for price in prices for tree in price.trees),
+            all(price.exact for price in prices),
+        )
+
+
+def _neighbours(atoms: Atoms, weights: FloatArray) -> FloatArray | None:
+    """Return both sides of the most used neurons, and all vectors that differ from one in one sign."""
+    if not len(atoms):
+        return None
+    used = np.argsort(-weights)[:NEIGHBOURS]
+    sides = np.vstack([atoms.U[used], atoms.V[used]]).astype(np.float64)
+    N = sides.shape[1]
+    flipped = np.repeat(sides, N, axis=0)
+    flipped[np.arange(len(flipped)), np.tile(np.arange(N), len(sides))] *= -1.0
+    return np.vstack([sides, flipped])

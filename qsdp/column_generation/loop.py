@@ -1,0 +1,186 @@
+"""The loop of column generation: solve what is in hand, price, add, until the gap is closed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsdp._utils.gap import relative
+from qsdp.column_generation.master import Atoms, Master, Multiple
+
+if TYPE_CHECKING:
+    from qsdp.pricing import PriceTree
+
+__all__ = ["Clock", "Offer", "Outcome", "Proven", "Round", "generate"]
+
+#: Accuracy of the restricted problem as a share of the gap: its dual vector stays well inside, where few atoms
+#: violate their price, and those are the right ones.
+_ACCURACY = 0.1
+_COARSEST, _FINEST = 1e-2, 1e-12
+
+#: Rounds without a smaller gap after which rounding has taken over.
+_PATIENCE = 40
+
+
+class Clock:
+    """Time that is left."""
+
+    def __init__(self, limit: float | None) -> None:
+        self.start = time.perf_counter()
+        self.limit = limit
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.start
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that are left, never negative; None without a limit."""
+        return None if self.limit is None else max(0.0, self.limit - self.seconds)
+
+    def stop(self) -> None:
+        """Leave no time."""
+        self.limit = 0.0
+
+    @property
+    def over(self) -> bool:
+        """Whether no time is left."""
+        return self.left == 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """Atoms that are worth more than their price, and what is known of the most valuable one.
+
+    Attributes
+    ----------
+    atoms : Atoms
+    value : float
+        What the most valuable atom found is worth.
+    upper : float
+        No atom is worth more; infinite where that was not proven.
+    uppers : tuple of float
+        The same for each output.
+    trees : tuple of PriceTree
+        What proves `uppers`, one an output; empty where nothing does or needs to.
+    exact : bool
+        Whether `upper` is the largest value up to rounding.
+    """
+
+    atoms: Atoms
+    value: float
+    upper: float = np.inf
+    uppers: tuple[float, ...] = ()
+    trees: tuple[PriceTree, ...] = ()
+    exact: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Proven:
+    """A dual vector with its bound, and the offer for the master's before it was scaled."""
+
+    multiple: Multiple
+    offer: Offer
+
+    @property
+    def value(self) -> float:
+        """The bound."""
+        return self.multiple.value
+
+    def price(self, upper: float) -> float:
+        """Return what no atom is worth to the dual vector, for that number of the offer."""
+        return self.multiple.scale * upper + self.multiple.excess
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is known after a round; objective and bound are those of one output where outputs are trained apart."""
+
+    number: int
+    objective: float
+    lower_bound: float
+    relative_gap: float
+    n_columns: int
+    n_neurons: int
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """How the loop ended, and the best it proved."""
+
+    status: str
+    proven: Proven | None
+    rounds: int
+    gap: float
+
+
+def generate(
+    master: Master,
+    pricing: Callable[[Master, float], Offer],
+    *,
+    tol: float,
+    clock: Clock,
+    floor: float = 0.0,
+    report: Callable[[Round], None] | None = None,
+) -> Outcome:
+    """Generate columns until the relative gap is at most `tol`, time is over, or nothing helps any more.
+
+    Parameters
+    ----------
+    master : Master
+        Changed in place: on return it holds the last atoms.
+    pricing : callable
+        Of the master and the relative gap reached; returns an `Offer`.
+    tol : float
+    clock : Clock
+    floor : float
+        A lower bound that is known already, in the units of the master's instance.
+    report : callable, optional
+        Called after every round.
+
+    Returns
+    -------
+    Outcome
+        With the status "optimal", "time limit", "stalled" or "interrupted".
+    """
+    proven: Proven | None = None
+    number, gap, accuracy = 0, 1.0, _COARSEST
+    least, since = np.inf, 0
+    try:
+        while since < _PATIENCE:
+            number += 1
+            master.solve(accuracy)
+            offer = pricing(master, gap)
+            if np.isfinite(offer.upper):
+                multiple = master.proof(offer.upper)
+                if proven is None or multiple.value > proven.value:
+                    proven = Proven(multiple, offer)
+            bound = max(floor, proven.value if proven else floor)
+            gap = relative(master.objective - bound, master.objective)
+            # What the gap would be if nothing were worth more than was found: a search alone proves nothing.
+            promised = relative(master.objective - master.bound(offer.value), master.objective)
+            promised = min(gap, max(promised, 0.0))
+            least, since = (promised, 0) if promised < 0.99 * least else (least, since + 1)
+            if report is not None:
+                report(Round(number, master.objective, bound, gap, len(master.atoms), master.n_neurons, clock.seconds))
+            if gap <= tol:
+                return Outcome("optimal", proven, number, gap)
+            if clock.over:
+                return Outcome("time limit", proven, number, gap)
+            master.prune()
+            if master.add(offer.atoms):
+                # Where nothing improves, the dual vector is too far from the optimal one to tell what is missing.
+                accuracy = min(_COARSEST, max(_ACCURACY * promised * 0.5**since, _FINEST))
+            elif accuracy <= _FINEST:
+                break
+            else:
+                accuracy = max(0.01 * accuracy, _FINEST)
+    except KeyboardInterrupt:
+        return Outcome("interrupted", proven, number, gap)
+    return Outcome("stalled", proven, number, gap)

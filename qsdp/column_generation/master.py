@@ -1,0 +1,359 @@
+"""The restricted problem of column generation: the neurons in hand, and their best second layer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray
+from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution, solve_restricted, sparsify
+from qsdp.relaxation.bounds import best_scale, best_step, dual_value, entry_rounding, entry_size
+from qsdp.relaxation.instance import GramReduction, Instance
+
+__all__ = ["Atoms", "Master", "Multiple"]
+
+#: Sides of the Gram matrix up to which its eigendecomposition is cheap beside the rounds it saves.
+_LARGEST_GRAM = 2500
+
+#: Rows, and entries of the data, up to which one thread is as fast as several, and undisturbed by others' work.
+_FEW_ROWS, _SMALL_DATA = 600, 2**20
+
+#: Rows from which columns of the squared loss are kept in a basis that grows with them, too; columns are fewer.
+_MANY_ROWS = 5000
+
+#: Weights below this share of the largest one are left of the barrier, no neurons.
+_NEGLIGIBLE = 1e-9
+
+#: Relative difference of objectives at which a reduction has lost part of the data.
+_LOST = 1e-8
+
+_EPS = float(np.finfo(np.float64).eps)
+
+#: Accuracy beyond which a solution is none.
+_COARSEST = 0.05
+
+#: Relative difference of objectives that counts as none.
+_EQUAL = 1e-10
+
+#: Columns kept: a multiple of the dimension of the data's quadratic forms, at least and at most.
+_MULTIPLE, _FEW, _MAX_COLUMNS = 6, 600, 3000
+
+_ALL = slice(None)
+
+Weights = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    r"""Neurons with a sign each: atom j is :math:`\pm \langle \mathcal{X}_i, u_j v_j^T \rangle`.
+
+    Attributes
+    ----------
+    U, V : ndarray of shape (k, N), int8
+    signs : ndarray of shape (k,), int8
+    outputs : ndarray of shape (k,)
+        Which output each one feeds.
+    """
+
+    U: Weights
+    V: Weights
+    signs: Weights
+    outputs: npt.NDArray[np.intp]
+
+    @classmethod
+    def of(cls, U: npt.NDArray[Any], V: npt.NDArray[Any], signs: Any = None, output: int = 0) -> Atoms:
+        """Return atoms of one output."""
+        signs = np.ones(len(U)) if signs is None else signs
+        outputs = np.full(len(U), output)
+        return cls(U.astype(np.int8), V.astype(np.int8), np.asarray(signs).astype(np.int8), outputs)
+
+    def __len__(self) -> int:
+        return len(self.U)
+
+    def __getitem__(self, rows: Any) -> Atoms:
+        return Atoms(self.U[rows], self.V[rows], self.signs[rows], self.outputs[rows])
+
+    def __add__(self, other: Atoms) -> Atoms:
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Atoms(*(np.concatenate(pair) for pair in pairs))
+
+    def keys(self) -> list[bytes]:
+        """Return what tells atoms apart: (u, v), (v, u) and (-u, -v) are the same, (u, -v) has the other sign."""
+        oriented, signs = [], self.signs.copy()
+        for side in (self.U, self.V):
+            first = side[np.arange(len(side)), np.argmax(side != 0, axis=1)]
+            orientation = np.where(first < 0, np.int8(-1), np.int8(1))
+            signs *= orientation
+            oriented.append([row.tobytes() for row in side * orientation[:, None]])
+        rest = [row.tobytes() for row in np.stack([self.outputs, signs > 0], axis=1).astype(np.int64)]
+        return [min(u, v) + max(u, v) + last for u, v, last in zip(*oriented, rest, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Multiple:
+    """A feasible dual vector made of a master's.
+
+    Attributes
+    ----------
+    value : float
+        The bound it proves.
+    nu : ndarray in the shape of the target
+    scale : float
+        Of the trees of the master's dual vector, which bound the prices of this one.
+    excess : float
+        What its prices may exceed those times the scale by.
+    """
+
+    value: float
+    nu: FloatArray
+    scale: float
+    excess: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Residual:
+    r"""The dual vector :math:`\nu_0` of what a reduction leaves out, in the units of the normalised instance.
+
+    In exact numbers no neuron sees it; in floats `price` bounds what one does, and `spare` the rounding of sums with
+    it, in the units of the instance.
+    """
+
+    nu: FloatArray
+    price: float
+    spare: float
+
+    def largest(self, capacity: float, price: float) -> float:
+        """Return the largest s for which ``s price + |1 - s| self.price + self.spare`` is at most the capacity."""
+        room = capacity - self.spare
+        if price > room:
+            return (room - self.price) / (price - self.price) if room > self.price else -math.inf
+        total = price + self.price
+        return (room + self.price) / total if total > 0.0 else math.inf
+
+
+class Master:
+    r"""Minimise :math:`\ell + w \sum_j a_j` over the non-negative weights of the atoms in hand.
+
+    Parameters
+    ----------
+    instance : Instance
+        Of a scalar problem, or of all outputs of a coupled one, in its own units; its capacity w is the price of
+        an atom.
+
+    Attributes
+    ----------
+    atoms : Atoms
+    weights : ndarray of shape (k,)
+    objective : float
+        Of the last solution, in the units of the instance, as `nu` is.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.normal, self.units = instance.normalised()
+        self._working, self._constant = self.normal, 0.0
+        self._reduction: GramReduction | None = None
+        self._residual: _Residual | None = None
+        n, p = len(instance.target), instance.size * (instance.size + 1) // 2
+        squared = instance.loss.name == "squared" and instance.target.ndim == 1
+        if squared and n > p and p <= _LARGEST_GRAM:
+            reduction = GramReduction(self.normal, instance.target[:, None])
+            self._reduction = reduction
+            self._working = reduction.reduced(self.normal, self.units, 0)
+            sizes = [float(one.target @ one.target) for one in (self.normal, self._working)]
+            self._constant = max(0.0, sizes[0] - sizes[1])
+            self._residual = self._left_out()
+        empty = np.zeros((0, instance.size), dtype=np.int8)
+        self.atoms = Atoms.of(empty, empty)
+        self.weights = np.zeros(0)
+        self._columns = np.zeros((len(self._working.target), 0))
+        self._growing = self._empty_basis()
+        self._known: set[bytes] = set()
+        self.objective = instance.loss.value(np.zeros_like(instance.target), instance.target)
+        working = self._working
+        self._dual = self._lifted(-working.loss.gradient(np.zeros_like(working.target), working.target))
+
+    @property
+    def nu(self) -> FloatArray:
+        """Dual vector of the last solution, feasible for the atoms in hand."""
+        return self._dual * (self.units.value / self.units.prediction)
+
+    @property
+    def small(self) -> bool:
+        """Whether all products are too small for several threads."""
+        n_entries = len(self.instance.target) * self.instance.size
+        return len(self._working.target) <= _FEW_ROWS and n_entries <= _SMALL_DATA
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of atoms whose weight is more than what a barrier leaves, about."""
+        return int((self.weights > 1e-3 * self.weights.max(initial=0.0)).sum())
+
+    def add(self, atoms: Atoms) -> int:
+        """Take in the atoms that are new and return their number."""
+        keys = atoms.keys()
+        fresh = []
+        for j, key in enumerate(keys):
+            if key not in self._known:
+                self._known.add(key)
+                fresh.append(j)
+        atoms = atoms[fresh]
+        columns = self._working.map.products(atoms.U, atoms.V) * atoms.signs
+        self.atoms = self.atoms + atoms
+        self._columns = np.hstack([self._columns, columns])
+        if self._growing is not None:
+            self._growing.add(columns)
+        self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
+        return len(atoms)
+
+    def solve(self, tol: float) -> None:
+        """Solve to a relative duality gap `tol`."""
+        if not len(self.atoms):
+            return
+        solution = self._solve(tol)
+        if self._reduction is not None:
+            true = self._objective(solution.weights)
+            if abs(solution.objective + self._constant - true) > _LOST * true:
+                self._restore()
+                solution = self._solve(tol)
+        self._keep(solution)
+
+    def _objective(self, weights: FloatArray) -> float:
+        """Return the objective of weights of one output, in the units and with all rows of the normalised instance."""
+        normal = self.normal
+        used = np.flatnonzero(weights)
+        atoms = self.atoms[used]
+        S = (atoms.U.T * (weights[used] * atoms.signs)) @ atoms.V.astype(np.float64)
+        prediction = normal.map.forward(0.5 * (S + S.T))
+        return normal.loss.value(prediction, normal.target) + normal.capacity * float(weights.sum())
+
+    def _restore(self) -> None:
+        """Take all rows: those of the reduction, from squares of the data, have lost what is small among them."""
+        self._working, self._constant, self._reduction, self._residual = self.normal, 0.0, None, None
+        self._columns = self.normal.map.products(self.atoms.U, self.atoms.V) * self.atoms.signs
+        self._growing = self._empty_basis()
+        if self._growing is not None:
+            self._growing.add(self._columns)
+
+    def _empty_basis(self) -> GrowingColumns | None:
+        working = self._working
+        wanted = working.loss.name == "squared" and working.target.ndim == 1 and len(working.target) > _MANY_ROWS
+        return GrowingColumns(working.target) if wanted else None
+
+    def _solve(self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL) -> RestrictedSolution:
+        working = self._working
+        share = 1.0
+        if self._constant:
+            # The gap is relative to the objective as a whole, which may be mostly the constant.
+            share = max(1.0, (self.objective / self.units.value) / max(self._inner_objective(), 1e-300))
+        tol = max(tol, min(tol * share, _COARSEST))
+        atoms = self.atoms[chosen]
+        prices = np.full(len(atoms), working.capacity)
+        if self._growing is not None:
+            return self._growing.solve(chosen, working.loss, prices, tol)
+        outputs = atoms.outputs if working.target.ndim == 2 else None
+        return solve_restricted(
+            self._columns[:, chosen], working.loss, working.target, prices, outputs=outputs, tol=tol
+        )
+
+    def _inner_objective(self) -> float:
+        return self.objective / self.units.value - self._constant
+
+    def _keep(self, solution: RestrictedSolution) -> None:
+        self.weights = solution.weights
+        self.objective = (solution.objective + self._constant) * self.units.value
+        self._dual = self._lifted(solution.nu)
+
+    def _lifted(self, dual: FloatArray) -> FloatArray:
+        return dual if self._reduction is None else self._reduction.lift_dual(dual, self._working, self.normal)
+
+    def _left_out(self) -> _Residual:
+        nu = self._lifted(np.zeros_like(self._working.target))
+        units = self.units.value / self.units.prediction
+        data, own = self.instance.map, nu * units
+        entries = float(np.abs(data.adjoint(own)).sum())
+        # A tree's shifts need at most this side times half the sum of entries to bound a matrix that differs.
+        price = (data.size + 1) * entries + 2.0 * entry_rounding(data, own)
+        return _Residual(nu, price, 4.0 * _EPS * entry_size(data, own))
+
+    def bound(self, price: float) -> float:
+        """Return the lower bound that `nu` proves if no atom is worth more than `price`."""
+        return self.proof(price).value
+
+    def proof(self, price: float) -> Multiple:
+        r"""Return the best bound that `nu` proves if no atom is worth more than `price`, and its dual vector.
+
+        That is :math:`s \nu`, or :math:`\nu_0 + s (\nu - \nu_0)` with the residual of a reduction, which need not
+        shrink with the rest. Value and feasibility are those on all rows of the data.
+        """
+        units, capacity = self.units.value / self.units.prediction, self.instance.capacity
+        scale = best_scale(self.normal, self._dual, capacity / price if price > 0.0 else math.inf)
+        best = Multiple(self._value(scale * self._dual), units * (scale * self._dual), scale, 0.0)
+        residual = self._residual
+        if residual is not None and (largest := residual.largest(capacity, price)) > 0.0:
+            direction = self._dual - residual.nu
+            step = best_step(self.normal, residual.nu, direction, largest)
+            moved = residual.nu + step * direction
+            if (value := self._value(moved)) > best.value:
+                best = Multiple(value, units * moved, step, abs(1.0 - step) * residual.price + residual.spare)
+        return best
+
+    def _value(self, nu: FloatArray) -> float:
+        return max(0.0, dual_value(self.normal, nu) * self.units.value)
+
+    def prune(self) -> None:
+        """Give up the atoms of least weight once they are too many."""
+        N = self.instance.size
+        most = min(_MAX_COLUMNS, max(_FEW, _MULTIPLE * self.instance.n_blocks * N * (N + 1) // 2))
+        if len(self.atoms) > most:
+            # All weights are positive until the end, and inversely as what an atom lacks of its price.
+            self._select(np.sort(np.argsort(-self.weights)[: most // 2]))
+
+    def _select(self, rows: npt.NDArray[np.intp]) -> None:
+        self.atoms, self.weights = self.atoms[rows], self.weights[rows]
+        self._columns = np.ascontiguousarray(self._columns[:, rows])
+        if self._growing is not None:
+            self._growing.select(rows)
+        self._known = set(self.atoms.keys())
+
+    def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
+        """Return few atoms with weights that solve the restricted problem: at most n of one output.
+
+        Their weights are in the units of the instance.
+        """
+        self.solve(tol)
+        used = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max(initial=0.0))
+        weights = self.weights[used].copy()
+        capacity = self._working.capacity
+        # What depends on what is the same in any basis.
+        columns = self._columns if self._growing is None else self._growing.rows
+        for output in np.unique(self.atoms.outputs[used]):
+            mine = self.atoms.outputs[used] == output
+            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], np.full(int(mine.sum()), capacity))
+        few, few_weights = used[weights > 0.0], weights[weights > 0.0]
+        if len(few):
+            # What was left out, and moved, is made good for by the rest.
+            again = self._solve(tol, few)
+            if again.objective < self._evaluate(few, few_weights):
+                few_weights = again.weights
+        # Fewer neurons must not cost accuracy.
+        many, many_weights = used, self.weights[used]
+        best = self._evaluate(many, many_weights)
+        if self._evaluate(few, few_weights) <= best + _EQUAL * (best + self._constant):
+            many, many_weights = few, few_weights
+        return self.atoms[many], many_weights * self.units.weight
+
+    def _evaluate(self, used: npt.NDArray[np.intp], weights: FloatArray) -> float:
+        working = self._working
+        if working.target.ndim == 1:
+            prediction = self._columns[:, used] @ weights
+        else:
+            prediction = np.zeros_like(working.target)
+            for output in np.unique(self.atoms.outputs[used]):
+                mine = self.atoms.outputs[used] == output
+                prediction[:, output] = self._columns[:, used[mine]] @ weights[mine]
+        return working.loss.value(prediction, working.target) + working.capacity * float(weights.sum())

@@ -1,0 +1,98 @@
+"""Column generation of polynomial neurons, on the objective (12) itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from qsdp._utils.gap import relative
+from qsdp._utils.parallel import few_threads
+from qsdp._utils.validation import FloatArray
+from qsdp.activations import PolynomialActivation
+from qsdp.certificates import Certificate
+from qsdp.column_generation.loop import Clock, Offer, Proven, Round, generate
+from qsdp.column_generation.master import Atoms, Master
+from qsdp.column_generation.polynomial_atoms import ATOMS, NEIGHBOURS, STARTS, accuracy_of, atoms_of
+from qsdp.column_generation.result import ColumnGenerationResult
+from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork
+from qsdp.pricing import PolynomialOracle
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation.bounds import best_scale, dual_value, entry_rounding
+from qsdp.relaxation.instance import Instance
+
+__all__ = ["polynomial_result"]
+
+#: Share of the gap to which a proof must promise to reduce it.
+_PROMISE = 0.5
+
+
+def polynomial_result(
+    problem: TrainingProblem,
+    tol: float,
+    clock: Clock,
+    rng: np.random.Generator,
+    history: list[Round],
+    report: Callable[[Round], None],
+) -> ColumnGenerationResult:
+    """Train a network of polynomial neurons on the objective (12)."""
+    d, M = problem.n_features, problem.levels - 1
+    # The capacity of an instance is half its weight.
+    master = Master(Instance(problem.weight_map, problem.loss, problem.y, 2.0 * problem.beta * (d * M)))
+    oracle = PolynomialOracle(d, problem.levels, problem.lifted)
+
+    def pricing(master: Master, gap: float) -> Offer:
+        K = problem.weight_map.adjoint(master.nu)
+        used = np.argsort(-master.weights)[:NEIGHBOURS]
+        found = oracle.search(
+            K,
+            threshold=master.instance.capacity,
+            starts=master.atoms.U[used].astype(np.float64) if len(used) else None,
+            n_starts=STARTS,
+            max_atoms=ATOMS,
+            rng=rng,
+        )
+        promised = relative(master.objective - master.bound(found.value), master.objective)
+        if promised > max(_PROMISE * gap, tol) or clock.over:
+            return Offer(atoms_of([found], problem.size), found.value)
+        price = oracle.prove(
+            K,
+            threshold=master.instance.capacity,
+            max_atoms=ATOMS,
+            incumbent=found.value,
+            time_limit=None if clock.left is None else max(clock.left, 1e-3),
+        )
+        return Offer(
+            atoms_of([price], problem.size), price.value, price.upper, (price.upper,), price.trees, price.exact
+        )
+
+    with few_threads(small=master.small):
+        outcome = generate(master, pricing, tol=tol, clock=clock, report=report)
+        atoms, weights = master.support(accuracy_of(outcome))
+    network = _polynomial_network(problem, atoms, weights)
+    certificate = Certificate(
+        lower_bound=_polynomial_bound(problem, master.instance, outcome.proven) if outcome.proven else 0.0,
+        objective=network.objective(problem),
+        kind="exact" if outcome.proven and outcome.proven.offer.exact else "sdp",
+    )
+    return ColumnGenerationResult(network, certificate, problem, outcome.status, history, clock.seconds)
+
+
+def _polynomial_bound(problem: TrainingProblem, instance: Instance, proven: Proven) -> float:
+    """Return the bound of a priced dual vector, recomputed from the data less what rounding may have added."""
+    M = problem.levels - 1.0
+    nu = proven.multiple.nu
+    price = proven.price(proven.offer.upper) + entry_rounding(problem.weight_map.with_levels(M), nu)
+    scale = best_scale(instance, nu, instance.capacity / price if price > 0.0 else np.inf)
+    return max(0.0, dual_value(instance, scale * nu))
+
+
+def _polynomial_network(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> PolynomialNetwork:
+    activation: PolynomialActivation = problem.activation or QUADRATIC
+    Q = atoms.U[:, : problem.n_features]
+    if not len(atoms):
+        return PolynomialNetwork(np.full((1, problem.n_features), problem.levels - 1), np.zeros(1), activation)
+    # The search may orient a lifted neuron so that its last entry is -1.
+    if problem.lifted:
+        Q = Q * atoms.U[:, -1:]
+    return PolynomialNetwork(Q, atoms.signs * weights, activation)

@@ -1,0 +1,8 @@
+"""The convex problem of the second layer for fixed neurons, by a dense interior-point method."""
+
+from qsdp.column_generation.restricted._best import RestrictedSolution
+from qsdp.column_generation.restricted._growing import GrowingColumns
+from qsdp.column_generation.restricted._solve import solve_restricted
+from qsdp.column_generation.restricted._sparsify import sparsify
+
+__all__ = ["GrowingColumns", "RestrictedSolution", "solve_restricted", "sparsify"]

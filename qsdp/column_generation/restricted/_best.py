@@ -1,0 +1,110 @@
+"""What a method has found of a restricted problem, evaluated whatever the method says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray
+from qsdp.losses import Loss
+
+__all__ = ["Best", "RestrictedSolution"]
+
+#: Iterations without a better gap after which rounding has taken over.
+_PATIENCE = 12
+
+
+@dataclass(frozen=True, eq=False)
+class RestrictedSolution:
+    """Weights, a dual vector, and what both prove about the restricted problem.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (k,)
+        Non-negative.
+    nu : ndarray in the shape of the target
+        In the domain of the conjugate and with ``columns' nu <= prices``. From the middle of the dual optimal
+        set rather than its boundary: what column generation converges well with.
+    objective, lower_bound : float
+        Of the restricted problem, evaluated at `weights` and `nu`.
+    iterations : int
+    """
+
+    weights: FloatArray
+    nu: FloatArray
+    objective: float
+    lower_bound: float
+    iterations: int
+
+
+class Best:
+    """The best weights and the best dual vector met so far, both evaluated."""
+
+    def __init__(
+        self,
+        F: FloatArray,
+        loss: Loss,
+        target: FloatArray,
+        prices: FloatArray,
+        outputs: npt.NDArray[np.intp] | None = None,
+    ) -> None:
+        self.F, self.loss, self.target, self.prices, self.outputs = F, loss, target, prices, outputs
+        self.weights = np.zeros(F.shape[1])
+        self.nu = np.zeros_like(target)
+        self.objective = loss.value(np.zeros_like(target), target)
+        self.bound = max(0.0, -loss.conjugate(self.nu, target))
+        self.gap = self.mu = np.inf
+        self.improved = self.iterations = 0
+
+    @property
+    def relative_gap(self) -> float:
+        """Return the gap of the best pair as a share of its objective."""
+        return (self.objective - self.bound) / (abs(self.objective) or 1.0)
+
+    @property
+    def stalled(self) -> bool:
+        return self.iterations - self.improved > _PATIENCE
+
+    def predict(self, weights: FloatArray) -> FloatArray:
+        if self.outputs is None:
+            return self.F @ weights
+        prediction = np.zeros_like(self.target)
+        for output in range(self.target.shape[1]):
+            mine = self.outputs == output
+            prediction[:, output] = self.F[:, mine] @ weights[mine]
+        return prediction
+
+    def correlations(self, nu: FloatArray) -> FloatArray:
+        """Return the product of every column with the dual vector of its output."""
+        if self.outputs is None:
+            return self.F.T @ nu
+        products = self.F.T @ nu
+        chosen: FloatArray = products[np.arange(len(self.outputs)), self.outputs]
+        return chosen
+
+    def update(self, weights: FloatArray, nu: FloatArray, iteration: int, mu: float) -> float:
+        """Evaluate a pair of iterates and return the relative gap of the best ones."""
+        self.iterations = iteration
+        objective = self.loss.value(self.predict(weights), self.target) + float(self.prices @ weights)
+        if objective < 0.99 * self.objective:
+            self.improved = iteration
+        if objective < self.objective:
+            self.objective, self.weights = objective, weights.copy()
+        nu = -self.loss.project_dual(-nu, self.target)
+        excess = float((self.correlations(nu) / self.prices).max(initial=0.0))
+        nu = nu / max(1.0, excess)
+        bound = -self.loss.conjugate(-nu, self.target)
+        if bound > 1.01 * self.bound:
+            self.improved = iteration
+        if bound > self.bound:
+            self.bound, self.nu = bound, nu
+        gap = self.relative_gap
+        # The gap stands still in the first iterations of problems whose optimum is near zero.
+        if gap < 0.9 * self.gap or mu < 0.9 * self.mu:
+            self.gap, self.mu, self.improved = min(gap, self.gap), min(mu, self.mu), iteration
+        return gap
+
+    def solution(self) -> RestrictedSolution:
+        return RestrictedSolution(self.weights, self.nu, self.objective, self.bound, self.iterations)

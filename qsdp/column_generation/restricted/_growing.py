@@ -1,0 +1,69 @@
+"""Columns that come a few at a time, in an orthonormal basis that grows with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray
+from qsdp.column_generation.restricted._best import RestrictedSolution
+from qsdp.column_generation.restricted._quadratic import solve_in_basis
+from qsdp.losses import Loss
+
+__all__ = ["GrowingColumns"]
+
+#: Largest product of two columns of the basis that counts as rounding.
+_ORTHOGONAL = 1e-13
+
+#: Length of what is left of a direction that is in the basis; what columns have of it is as small, or smaller.
+_NOTHING = 1e-8
+
+
+class GrowingColumns:
+    r"""At most n columns F = Q R, of which the restricted problem of the squared loss needs R and :math:`Q^T y` only.
+
+    A factorisation of n x k columns takes :math:`4 n k^2` operations, whenever the problem is solved. Here k' new
+    columns take :math:`6 n k k'`, once.
+
+    Parameters
+    ----------
+    target : ndarray of shape (n,)
+
+    Attributes
+    ----------
+    basis : ndarray of shape (n, r)
+        Q, with orthonormal columns.
+    rows : ndarray of shape (r, k)
+        R.
+    """
+
+    def __init__(self, target: FloatArray) -> None:
+        self._target = target
+        self.basis = np.zeros((len(target), 0))
+        self.rows = np.zeros((0, 0))
+
+    def add(self, columns: FloatArray) -> None:
+        """Take in columns of shape (n, k')."""
+        within = self.basis.T @ columns
+        fresh, beyond = np.linalg.qr(columns - self.basis @ within)
+        # What depends on the basis up to rounding leaves directions that need not be orthogonal to it.
+        while np.abs(again := self.basis.T @ fresh).max(initial=0.0) > _ORTHOGONAL:
+            within += again @ beyond
+            fresh = fresh - self.basis @ again
+            new = np.linalg.norm(fresh, axis=0) > _NOTHING
+            fresh, turned = np.linalg.qr(fresh[:, new])
+            beyond = turned @ beyond[new]
+        empty = np.zeros((len(beyond), self.rows.shape[1]))
+        self.rows = np.block([[self.rows, within], [empty, beyond]])
+        self.basis = np.hstack([self.basis, fresh])
+
+    def select(self, chosen: npt.NDArray[np.intp]) -> None:
+        """Keep these columns only."""
+        turned, self.rows = np.linalg.qr(self.rows[:, chosen])
+        self.basis = self.basis @ turned
+
+    def solve(
+        self, chosen: npt.NDArray[np.intp] | slice, loss: Loss, prices: FloatArray, tol: float
+    ) -> RestrictedSolution:
+        """Solve the restricted problem of some columns, see `solve_restricted`."""
+        return solve_in_basis(self.basis, self.rows[:, chosen], loss, self._target, prices, tol)

@@ -1,0 +1,175 @@
+"""The logistic loss and the cross-entropy, linearised in every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, softmax
+
+from qsdp._utils.validation import FloatArray
+from qsdp.column_generation.restricted._best import Best, RestrictedSolution
+from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, reach_of
+from qsdp.losses import Loss
+
+__all__ = ["SMOOTH", "solve_smooth"]
+
+#: Losses whose curvature is known here.
+SMOOTH = frozenset({"logistic", "cross_entropy"})
+
+#: Steps along the central path where the primal-dual method failed, and the gap that is no failure.
+_PATH_STEPS, _ACCURATE = 200, 1e-9
+
+
+def solve_smooth(
+    F: FloatArray,
+    loss: Loss,
+    target: FloatArray,
+    prices: FloatArray,
+    outputs: npt.NDArray[np.intp] | None,
+    tol: float,
+) -> RestrictedSolution:
+    k = F.shape[1]
+    best = Best(F, loss, target, prices, outputs)
+    row = float(np.abs(F).sum(axis=1).mean()) or 1.0
+    a = np.full(k, 1.0 / row)
+    slope = prices + best.correlations(loss.gradient(best.predict(a), target))
+    # Small ones would meet the boundary at once where the first slopes are negative.
+    s = np.maximum(slope, max(float(np.abs(slope).max()), float(prices.max())))
+    for iteration in range(MAX_ITERATIONS):
+        prediction = best.predict(a)
+        gradient = loss.gradient(prediction, target)
+        mu = float(a @ s) / k
+        if best.update(a, -gradient, iteration, mu) <= tol or best.stalled:
+            break
+        slope = prices + best.correlations(gradient)
+        solve = _newton_system(F, loss, prediction, target, outputs, s / a)
+        if solve is None:
+            break
+        # Complementarity means little as long as s is not the slope: the curvature changes on the way.
+        away = mu + float(np.abs(a * (slope - s)).sum()) / k
+        da = solve(-slope)
+        ds = -s - s / a * da
+        reach = min(1.0, reach_of(a, da), reach_of(s, ds))
+        sigma = max((1.0 - reach) ** 3, 1e-3)
+        # After a short step the corrector would correct what does not happen.
+        centre = sigma * away - (da * ds if reach > 0.5 else 0.0)
+        da = solve(-slope + centre / a)
+        ds = (centre - s * da) / a - s
+        if not (np.all(np.isfinite(da)) and np.all(np.isfinite(ds))):
+            break
+        reach = TO_BOUNDARY * min(reach_of(a, da), reach_of(s, ds))
+        length = _backtrack(best, a, s, da, ds, min(1.0, reach), sigma * away)
+        a, s = a + length * da, s + length * ds
+    if best.relative_gap > max(10.0 * tol, _ACCURATE):
+        _follow_path(best, tol)
+    return best.solution()
+
+
+def _follow_path(best: Best, tol: float) -> None:
+    r"""Continue where the primal-dual method cycles, by Newton's method on :math:`f(a) - \mu \sum_j \log a_j`.
+
+    Slower, but every step lowers a convex function, so that nothing can go round.
+    """
+    k = len(best.weights)
+    unit = best.objective / float(best.prices.sum())
+    a = np.maximum(best.weights, 1e-6 * unit)
+    mu = max(best.objective - best.bound, tol * best.objective) / k
+    for iteration in range(_PATH_STEPS):
+        prediction = best.predict(a)
+        gradient = best.loss.gradient(prediction, best.target)
+        if best.update(a, -gradient, iteration, mu) <= tol:
+            return
+        slope = best.prices + best.correlations(gradient) - mu / a
+        solve = _newton_system(best.F, best.loss, prediction, best.target, best.outputs, mu / a**2)
+        if solve is None:
+            return
+        da = solve(-slope)
+        decrement = -float(slope @ da)
+        if not decrement > 0.0:
+            return
+        a = a + _descent(best, a, da, mu, decrement) * da
+        if decrement <= 0.1 * mu:
+            mu *= 0.1
+
+
+def _descent(best: Best, a: FloatArray, da: FloatArray, mu: float, decrement: float) -> float:
+    """Return a step that lowers the barrier function by a share of what its slope promises."""
+
+    def barrier(a: FloatArray) -> float:
+        loss = best.loss.value(best.predict(a), best.target)
+        return loss + float(best.prices @ a) - mu * float(np.log(a).sum())
+
+    length = min(1.0, TO_BOUNDARY * reach_of(a, da))
+    before = barrier(a)
+    for _ in range(40):
+        if barrier(a + length * da) <= before - 1e-4 * length * decrement:
+            break
+        length *= 0.5
+    return length
+
+
+def _backtrack(
+    best: Best, a: FloatArray, s: FloatArray, da: FloatArray, ds: FloatArray, length: float, mu: float
+) -> float:
+    """Halve the step until the residual of the central path's conditions does not grow much."""
+
+    def residual(a: FloatArray, s: FloatArray) -> float:
+        gradient = best.loss.gradient(best.predict(a), best.target)
+        stationarity = best.prices + best.correlations(gradient) - s
+        return float(np.linalg.norm(stationarity)) + float(np.linalg.norm(a * s - mu)) / (float(a.mean()) or 1.0)
+
+    before = residual(a, s)
+    for _ in range(6):
+        if residual(a + length * da, s + length * ds) <= 2.0 * before:
+            break
+        length *= 0.5
+    return length
+
+
+def _newton_system(
+    F: FloatArray,
+    loss: Loss,
+    prediction: FloatArray,
+    target: FloatArray,
+    outputs: npt.NDArray[np.intp] | None,
+    E: FloatArray,
+) -> Callable[[FloatArray], FloatArray] | None:
+    """Return a solver of ``(Diag(E) + F' W F) x = b`` with the curvature W of the loss."""
+    n, k = F.shape
+    if outputs is not None:
+        H = _coupled_hessian(F, softmax(prediction, axis=1), outputs)
+        H[np.diag_indices(k)] += E
+        return cholesky(H)
+    probability = expit(prediction)
+    G = F * np.sqrt(probability * (1.0 - probability))[:, None]
+    if k <= n:
+        H = G.T @ G
+        H[np.diag_indices(k)] += E
+        return cholesky(H)
+    root = G / np.sqrt(E)
+    small = root @ root.T
+    small[np.diag_indices(n)] += 1.0
+    inner = cholesky(small)
+    if inner is None:
+        return None
+
+    def solve(b: FloatArray) -> FloatArray:
+        x = np.zeros_like(b)
+        for _ in range(2):
+            r = b - E * x - G.T @ (G @ x)
+            x = x + (r - G.T @ inner(G @ (r / E))) / E
+        return x
+
+    return solve
+
+
+def _coupled_hessian(F: FloatArray, p: FloatArray, outputs: npt.NDArray[np.intp]) -> FloatArray:
+    # Per sample diag(p) - p p'.
+    products = F * p[:, outputs]
+    H: FloatArray = -products.T @ products
+    for output in range(p.shape[1]):
+        mine = np.flatnonzero(outputs == output)
+        H[np.ix_(mine, mine)] += F[:, mine].T @ products[:, mine]
+    return H

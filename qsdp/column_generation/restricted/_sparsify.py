@@ -1,0 +1,56 @@
+"""Few neurons with the same outputs as many."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+
+from qsdp._utils.validation import FloatArray
+
+__all__ = ["sparsify"]
+
+
+def sparsify(columns: FloatArray, weights: FloatArray, prices: FloatArray) -> FloatArray:
+    r"""Return weights with the same :math:`\sum_j a_j f_j`, no larger cost and linearly independent columns.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n, k)
+    weights, prices : ndarray of shape (k,)
+        Non-negative.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        With at most n positive entries, the rank of `columns` to be exact.
+
+    Notes
+    -----
+    A vertex of :math:`\{w \ge 0 : \sum_j w_j f_j = \sum_j a_j f_j\}` of least cost, by the simplex method. Where that
+    fails, the weights are returned as they came.
+    """
+    used = np.flatnonzero(weights > 0.0)
+    F = columns[:, used]
+    if F.shape[0] > F.shape[1]:
+        F = np.asarray(scipy.linalg.qr(F, mode="r", check_finite=False)[0][: F.shape[1]], dtype=np.float64)
+    if not len(used) or np.linalg.matrix_rank(F) == len(used):
+        return weights
+    norms = np.linalg.norm(F, axis=0)
+    norms[norms == 0.0] = 1.0
+    aim = F @ weights[used]
+    unit = float(np.abs(aim).max()) or 1.0
+    program = scipy.optimize.linprog(
+        prices[used] / norms / float(prices[used].max()),
+        A_eq=F / norms,
+        b_eq=aim / unit,
+        method="highs-ds",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    if program.x is None:
+        return weights
+    basis = np.flatnonzero(program.x > 1e-12 * program.x.max(initial=0.0))
+    exact = scipy.linalg.lstsq(F[:, basis] / norms[basis], aim, check_finite=False)[0]
+    vertex = np.zeros_like(weights)
+    vertex[used[basis]] = np.maximum(exact, 0.0) / norms[basis]
+    return vertex

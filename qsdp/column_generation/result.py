@@ -1,0 +1,70 @@
+"""The outcome of column generation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from qsdp._html import generation_html
+from qsdp._utils.gap import Gap
+from qsdp._utils.validation import FloatArray
+from qsdp.certificates import Certificate
+from qsdp.column_generation.loop import Round
+from qsdp.problem import TrainingProblem
+
+__all__ = ["ColumnGenerationResult"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ColumnGenerationResult(Gap):
+    """The best network that was found and the best bound that was proven.
+
+    Attributes
+    ----------
+    network : BilinearNetwork or PolynomialNetwork
+    certificate : Certificate
+        Of kind "exact" where the prices behind the bound were computed exactly; that of a bilinear network can be
+        saved and checked by others.
+    problem : TrainingProblem
+    status : {"optimal", "time limit", "interrupted", "stalled"}
+        Why the loop ended; "optimal" is a relative gap of at most `tol`.
+    history : list of Round
+        Objective, bound, gap, columns, neurons and seconds after every round.
+    seconds : float
+    """
+
+    network: Any
+    certificate: Certificate
+    problem: TrainingProblem
+    status: str
+    history: list[Round]
+    seconds: float
+
+    @property
+    def objective(self) -> float:  # type: ignore[override]
+        """Objective of the network."""
+        return self.certificate.objective
+
+    @property
+    def lower_bound(self) -> float:  # type: ignore[override]
+        """No network, of any width and with any weights, has a smaller objective."""
+        return self.certificate.lower_bound
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds."""
+        return len(self.history)
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the outputs of the network."""
+        prediction: FloatArray = self.network.predict(X)
+        return prediction
+
+    def __repr__(self) -> str:
+        return (
+            f"ColumnGenerationResult({self.network!r}; {self.certificate}; status={self.status!r}, "
+            f"rounds={self.rounds}, seconds={self.seconds:.3g})"
+        )
+
+    def _repr_html_(self) -> str:
+        return generation_html(self)

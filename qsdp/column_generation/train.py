@@ -1,0 +1,192 @@
+"""Column generation: networks that are proven to be globally optimal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.validation import check_choice, check_flag, check_random_state, check_real
+from qsdp.certificates import certificate_of, check_fits
+from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap
+from qsdp.column_generation.loop import Clock, Round
+from qsdp.column_generation.master import Atoms
+from qsdp.column_generation.polynomial import polynomial_result
+from qsdp.column_generation.result import ColumnGenerationResult
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.networks import BilinearNetwork
+from qsdp.problem import TrainingProblem
+from qsdp.refinement.refitting import network_of
+from qsdp.relaxation import Relaxation, solve_relaxation
+
+__all__ = ["column_generation"]
+
+NEURONS = ("bilinear", "polynomial")
+
+#: Share of the time for a relaxation that was not given.
+_SHARE = 0.25
+
+RandomState = int | np.random.Generator | np.random.RandomState | None
+
+
+def column_generation(
+    problem: TrainingProblem,
+    *,
+    neurons: str = "bilinear",
+    tol: float = 1e-6,
+    time_limit: float | None = 60.0,
+    relaxation: Relaxation | None = None,
+    start: BilinearNetwork | None = None,
+    random_state: RandomState = 0,
+    verbose: bool = False,
+    callback: Callable[[Round], None] | None = None,
+) -> ColumnGenerationResult:
+    r"""Train to a proven global optimum over all widths.
+
+    The problem is convex in a weight for each of the exponentially many neurons. A restricted one over the
+    neurons in hand is solved exactly; its dual vector :math:`\nu` says what any other neuron is worth, the
+    price :math:`|u^T M_\nu v|` with :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i`. Neurons worth more than
+    :math:`\beta D` are taken in; when the most valuable one of all is not worth more, the network is optimal.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        With ``beta > 0``. Outputs of a loss that adds up over them are trained one after the other.
+    neurons : {"bilinear", "polynomial"}, default="bilinear"
+        "polynomial" trains :math:`\sum_j \alpha_j \sigma(x^T q_j)` on the objective (12) directly.
+    tol : float, default=1e-6
+        Relative gap at which to stop, > 0.
+    time_limit : float or None, default=60.0
+        Seconds, > 0. When they are over, the best network and the best bound are returned. None: until done.
+    relaxation : Relaxation, optional
+        Of the same problem: neurons are sampled from it to begin with, and its bound is the first one. Solved here
+        beyond 28 columns if not given (for bilinear neurons), in a quarter of the time at most.
+    start : BilinearNetwork, optional
+        A network whose neurons are tried first.
+    random_state : int, Generator, RandomState or None, default=0
+        Of the starts of the searches.
+    verbose : bool, default=False
+        Show objective and gap after every round, on the standard error or in the notebook.
+    callback : callable, optional
+        Called with a `Round` after each; raising KeyboardInterrupt ends the loop in good order.
+
+    Returns
+    -------
+    ColumnGenerationResult
+        Interrupted with Ctrl-C, too.
+
+    Raises
+    ------
+    InvalidInputError
+        An argument is not allowed, or `beta` is zero, where no bound but zero holds.
+
+    Notes
+    -----
+    Sections 5 and 6 of the theory. The neurons of an optimal network of M + 1 levels have the weights -M and M
+    only: the price is bilinear, its maximum at corners. Prices are found by sign alternation from many starts and
+    proven by enumeration, beyond about 33 columns by branch and bound (`qsdp.pricing`).
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> X, y = qsdp.datasets.make_planted(n=60, d=6, n_neurons=3, random_state=0)
+    >>> result = qsdp.column_generation(qsdp.TrainingProblem(X, y, beta=0.1))
+    >>> result.status, result.certificate.kind, result.relative_gap <= 1e-6
+    ('optimal', 'exact', True)
+    """
+    clock = Clock(time_limit)
+    _check(problem, neurons, tol, time_limit, relaxation, start, verbose, callback)
+    rng = check_random_state(random_state)
+    history: list[Round] = []
+    with shown_stages(verbose) as stages:
+        if neurons == "bilinear" and relaxation is None and not is_cheap(problem):
+            limit = time_limit and _SHARE * time_limit
+            relaxation = solve_relaxation(problem, time_limit=limit, verbose=verbose)
+        apart = problem.vector and not problem.loss.coupled
+        with stages.stage("exact", tol) as line:
+            report = _reporter(history, line, problem.n_outputs if apart else 1, callback)
+            if neurons == "polynomial":
+                return polynomial_result(problem, tol, clock, rng, history, report(0))
+            parts = []
+            for k in range(problem.n_outputs) if apart else [None]:
+                one = problem if k is None else problem.output(k)
+                shares = 1 if k is None else problem.n_outputs - k
+                own = Clock(None if clock.left is None else clock.left / shares)
+                parts.append(bilinear_part(one, k, relaxation, start, tol, own, rng, report(k or 0)))
+                if parts[-1].status == "interrupted":
+                    clock.stop()
+    return _joined(problem, parts, history, clock)
+
+
+def _check(
+    problem: Any, neurons: Any, tol: Any, time_limit: Any, relaxation: Any, start: Any, verbose: Any, callback: Any
+) -> None:
+    if not isinstance(problem, TrainingProblem):
+        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+    check_choice("neurons", neurons, NEURONS)
+    check_real("tol", tol, strict=True)
+    check_flag("verbose", verbose)
+    if time_limit is not None:
+        check_real("time_limit", time_limit, strict=True)
+    if callback is not None and not callable(callback):
+        raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
+    if problem.beta == 0.0:
+        raise InvalidInputError(
+            "beta must be > 0 for column_generation, which prices neurons against beta D; got 0. "
+            "With beta = 0 the optimum is a convex fit of a quadratic function, and its weights are unbounded"
+        )
+    if relaxation is not None:
+        if not isinstance(relaxation, Relaxation):
+            raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
+        if relaxation.problem != problem:
+            raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
+    if start is not None:
+        check_fits(start, problem, "start")
+    if neurons == "polynomial" and (relaxation is not None or start is not None or problem.vector):
+        what = "a scalar target" if problem.vector else "no relaxation and no start, which are bilinear,"
+        raise InvalidInputError(f"problem must have {what} for neurons='polynomial'")
+
+
+def _reporter(
+    history: list[Round], line: Line, parts: int, callback: Callable[[Round], None] | None
+) -> Callable[[int], Callable[[Round], None]]:
+    """Return what makes the report of each part: it numbers the rounds, keeps and shows them and calls back."""
+
+    def of_part(k: int) -> Callable[[Round], None]:
+        def report(one: Round) -> None:
+            one = replace(one, number=len(history) + 1)
+            history.append(one)
+            line.closing(one, k, parts)
+            if callback is not None:
+                callback(one)
+
+        return report
+
+    return of_part
+
+
+def _joined(
+    problem: TrainingProblem, parts: Sequence[Part], history: list[Round], clock: Clock
+) -> ColumnGenerationResult:
+    atoms, weights, nu = parts[0].atoms, parts[0].weights, parts[0].nu
+    if problem.vector and not problem.loss.coupled:
+        atoms = atoms[:0]
+        for k, part in enumerate(parts):
+            atoms = atoms + Atoms.of(part.atoms.U, part.atoms.V, part.atoms.signs, k)
+        weights = np.concatenate([part.weights for part in parts])
+        nu = np.stack([part.nu for part in parts], axis=1)
+    network = network_of(problem, atoms, weights)
+    certificate = certificate_of(
+        problem,
+        network,
+        nu,
+        [tree for part in parts for tree in part.trees],
+        "exact" if all(part.exact for part in parts) else "sdp",
+        prices=[price for part in parts for price in part.prices],
+    )
+    statuses = [part.status for part in parts]
+    status = next((bad for bad in ("interrupted", "time limit", "stalled") if bad in statuses), "optimal")
+    return ColumnGenerationResult(network, certificate, problem, status, history, clock.seconds)

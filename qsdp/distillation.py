@@ -1,0 +1,297 @@
+"""Distillation: match a trained quadratic model, or a layer, by a quantized network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from qsdp._html import match_html
+from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_real, check_targets, own
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.certificates import Certificate
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.networks import BilinearNetwork, QuadraticForm
+from qsdp.pipeline import TIME_LIMIT, QSDPResult, RandomState, solve_and_sample
+from qsdp.problem import check_levels, quadratic_map
+from qsdp.relaxation import spectral_bound
+
+__all__ = ["DenseLayer", "QuantizedMatch", "quantize"]
+
+#: Activation whose lift is (x, 1)(x, 1)': every quadratic function, with equal weight on its parts.
+_AFFINE_SQUARE = PolynomialActivation(1.0, 2.0, 1.0)
+
+#: Share of the beta from which on the zero network is optimal.
+_BETA_SHARE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class DenseLayer:
+    r"""One dense layer :math:`x \mapsto \phi(W x + b)`, as it stands in any framework.
+
+    Parameters
+    ----------
+    weights : array-like of shape (C, d)
+        One row a neuron, the layout of PyTorch's ``Linear.weight``.
+    bias : array-like of shape (C,), optional
+    activation : callable or str, default="relu"
+        Elementwise function of an array, or "relu", "tanh", "sigmoid", "identity".
+    """
+
+    weights: FloatArray
+    bias: FloatArray | None = None
+    activation: Callable[[FloatArray], Any] | str = "relu"
+
+    def __post_init__(self) -> None:
+        weights = own(check_matrix("weights", self.weights))
+        bias = np.zeros(len(weights)) if self.bias is None else check_targets("bias", self.bias, length=None)
+        if bias.shape != (len(weights),):
+            raise InvalidInputError(f"bias must have shape {(len(weights),)}; got {bias.shape}")
+        if not callable(self.activation):
+            check_choice("activation", self.activation, _FUNCTIONS)
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "bias", own(bias))
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs d."""
+        return int(self.weights.shape[1])
+
+    def preactivations(self, X: Any) -> FloatArray:
+        """Return ``W x + b`` of shape (n, C)."""
+        assert self.bias is not None
+        values: FloatArray = check_matrix("X", X, n_columns=self.n_inputs) @ self.weights.T + self.bias
+        return values
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the layer's outputs of shape (n, C)."""
+        function = self.activation if callable(self.activation) else _FUNCTIONS[self.activation]
+        values = np.asarray(function(self.preactivations(X)), dtype=np.float64)
+        if values.shape != (len(X), len(self.weights)) or not np.all(np.isfinite(values)):
+            raise InvalidInputError("activation must return finite values of the shape of its argument")
+        return values
+
+    def fit_activation(self, X: Any) -> PolynomialActivation:
+        r"""Return the least-squares :math:`a t^2 + b t + c` on the layer's own pre-activations on data X."""
+        t, values = self.preactivations(X).ravel(), self.predict(X).ravel()
+        # Powers of standardised values keep the columns of the fit comparable.
+        middle, spread = float(t.mean()), float(t.std()) or 1.0
+        u = (t - middle) / spread
+        c2, c1, c0 = np.linalg.lstsq(np.column_stack([u * u, u, np.ones_like(u)]), values, rcond=None)[0]
+        a, b = c2 / spread**2, c1 / spread
+        return PolynomialActivation(a, b - 2.0 * a * middle, (a * middle - b) * middle + c0)
+
+    def to_quadratic_form(self, X: Any) -> QuadraticForm:
+        """Return the layer with its activation replaced by `fit_activation`, as C quadratic functions."""
+        a, b, c = self.fit_activation(X).coefficients
+        W, bias = self.weights, np.asarray(self.bias)
+        S = a * W[:, :, None] * W[:, None, :]
+        return QuadraticForm(S, (2.0 * a * bias + b)[:, None] * W, (a * bias + b) * bias + c)
+
+
+_FUNCTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "relu": lambda t: np.maximum(t, 0.0),
+    "tanh": np.tanh,
+    "sigmoid": lambda t: 0.5 * (1.0 + np.tanh(0.5 * t)),
+    "identity": lambda t: t,
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QuantizedMatch:
+    r"""A quantized network that matches a model's outputs on data.
+
+    Attributes
+    ----------
+    network : BilinearNetwork
+    result : QSDPResult
+        Relaxation, covariance, problem and timings; its certificate bounds the summed squared mismatch plus
+        regulariser of *every* quantized network.
+    relative_error : float
+        Root of the summed squared mismatch over that of the model's outputs, on the data.
+    relaxed_error : float
+        The same for the relaxation's predictions, the limit of many neurons.
+    """
+
+    network: BilinearNetwork
+    result: QSDPResult
+    relative_error: float
+    relaxed_error: float
+
+    @property
+    def certificate(self) -> Certificate:
+        """Objective of the match and the bound on that of its best quantized match."""
+        return self.result.certificate
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the outputs of the network."""
+        return self.network.predict(X)
+
+    def resample(
+        self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None
+    ) -> QuantizedMatch:
+        """Return another match of any size and number of levels, without a solve."""
+        return _match(self.result.resample(n_neurons, random_state, levels=levels))
+
+    def __repr__(self) -> str:
+        return (
+            f"QuantizedMatch({self.network!r}; relative error {self.relative_error:.3g} "
+            f"(relaxation {self.relaxed_error:.3g}); {self.certificate})"
+        )
+
+    def _repr_html_(self) -> str:
+        return match_html(self)
+
+
+def quantize(
+    model: Any,
+    X: Any,
+    n_neurons: int = 1000,
+    *,
+    beta: float | None = None,
+    levels: int = 2,
+    activation: str | Sequence[float] | PolynomialActivation | None = "auto",
+    outputs: Sequence[int] | None = None,
+    match: str = "model",
+    solver: str = "auto",
+    shaping: str = "krivine",
+    refine: str = "none",
+    tol: float = 1e-6,
+    allotment: str = "proportional",
+    time_limit: float | None = TIME_LIMIT,
+    n_jobs: int | None = None,
+    random_state: RandomState = None,
+    verbose: bool = False,
+) -> QuantizedMatch:
+    r"""Match a trained model's outputs on data by a quantized network, with a certificate.
+
+    .. math::
+
+        \min_{m, u, v, \alpha} \sum_i \|f(x_i) - g(x_i)\|^2 + \beta D \sum_j \|\alpha_j\|_1
+        \quad\text{over quantized } f, \text{ for the model } g.
+
+    The loss adds up over outputs, so a layer is matched one neuron at a time and every neuron has a bound of its
+    own: ``result.problem.output(k)`` is its problem.
+
+    Parameters
+    ----------
+    model : QuadraticForm, network, DenseLayer, array-like of shape (d, d) or (C, d, d), or any object
+        A matrix S stands for :math:`x^T S x`. Of other objects, ``to_quadratic_form()`` is used where they have it
+        (every network of this package, the quadratic neurons of the baselines), else ``decision_function(X)`` of a
+        classifier, else ``predict(X)``.
+    X : array-like of shape (n, d)
+        Data on which outputs are to agree; no targets are needed.
+    n_neurons : int, default=1000
+    beta : float, optional
+        Regularisation; by default a thousandth of the value from which on the zero network is optimal.
+    levels : int, default=2
+    activation : "auto", None, str, (a, b, c) or PolynomialActivation, default="auto"
+        "auto" is bilinear for a model :math:`x^T S x` and (1, 2, 1), whose lift is :math:`(x, 1)(x, 1)^T`, for
+        one with a linear or constant part.
+    outputs : sequence of int, optional
+        Neurons of a layer or outputs of a model to match, in this order; all by default.
+    match : {"model", "polynomial"}, default="model"
+        For a `DenseLayer`: match its own outputs, or those of `DenseLayer.to_quadratic_form`.
+    solver, shaping, refine, tol, time_limit, n_jobs, random_state, verbose
+        See `solve_and_sample`.
+    allotment : {"proportional", "equal"}, default="proportional"
+        How neurons are divided among outputs.
+
+    Returns
+    -------
+    QuantizedMatch
+
+    Notes
+    -----
+    The open end of section 6 of Bartan and Pilanci: layerwise quantization of a trained network by distillation.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> X = np.random.default_rng(0).standard_normal((200, 5))
+    >>> layer = qsdp.DenseLayer(np.eye(2, 5), activation="relu")
+    >>> match = qsdp.quantize(layer, X, n_neurons=4000, random_state=0)
+    >>> match.relaxed_error < 0.5
+    True
+    >>> match.certificate.lower_bound <= match.certificate.objective
+    True
+    """
+    check_choice("match", match, ["model", "polynomial"])
+    X = check_matrix("X", X)
+    target, has_affine_part = _targets(model, X, match)
+    if outputs is not None:
+        target = _selected(target, outputs)
+    if isinstance(activation, str) and activation == "auto":
+        activation = _AFFINE_SQUARE if has_affine_part else None
+    activation, levels = get_activation(activation), check_levels(levels)
+    beta = _default_beta(X, target, activation, levels) if beta is None else check_real("beta", beta)
+    result = solve_and_sample(
+        X,
+        target,
+        n_neurons=n_neurons,
+        beta=beta,
+        activation=activation,
+        levels=levels,
+        solver=solver,
+        shaping=shaping,
+        refine=refine,
+        tol=tol,
+        allotment=allotment,
+        time_limit=time_limit,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        verbose=verbose,
+    )
+    return _match(result)
+
+
+def _match(result: QSDPResult) -> QuantizedMatch:
+    problem = result.problem
+    size = float(np.linalg.norm(problem.y)) or 1.0
+    predictions = (result.network.predict(problem.X), result.relaxation.predict(problem.X))
+    errors = [float(np.linalg.norm(prediction - problem.y)) / size for prediction in predictions]
+    return QuantizedMatch(result.network, result, *errors)
+
+
+def _targets(model: Any, X: FloatArray, match: str) -> tuple[FloatArray, bool]:
+    """Return the model's outputs on X, and whether it has a linear or constant part."""
+    if isinstance(model, DenseLayer):
+        return (model.predict(X) if match == "model" else model.to_quadratic_form(X).predict(X)), True
+    if hasattr(model, "to_quadratic_form"):
+        form = model.to_quadratic_form()
+    elif hasattr(model, "decision_function") and hasattr(model, "__sklearn_tags__") and is_classifier(model):
+        return check_targets("the model's decision function", model.decision_function(X), length=len(X)), True
+    elif hasattr(model, "predict"):
+        return check_targets("the model's predictions", model.predict(X), length=len(X)), True
+    else:
+        try:
+            form = QuadraticForm(model)
+        except (TypeError, ValueError) as error:
+            raise InvalidTypeError(
+                "model must be a quadratic form, a network, a DenseLayer, a matrix S of shape (d, d) or (C, d, d), or "
+                f"have a method predict; got {type(model).__name__} ({error})"
+            ) from None
+    return form.predict(X), bool(np.any(form.s) or np.any(form.s0))
+
+
+def _selected(target: FloatArray, outputs: Sequence[int]) -> FloatArray:
+    if target.ndim == 1:
+        raise InvalidInputError("outputs must be None for a model with one output")
+    chosen = list(outputs)
+    valid = all(isinstance(k, (int, np.integer)) and not isinstance(k, bool) for k in chosen)
+    if not chosen or not valid or not all(0 <= k < target.shape[1] for k in chosen):
+        raise InvalidInputError(f"outputs must be numbers from 0 to {target.shape[1] - 1}; got {chosen!r}")
+    return np.ascontiguousarray(target[:, chosen])
+
+
+def _default_beta(X: FloatArray, target: FloatArray, activation: PolynomialActivation | None, levels: Any) -> float:
+    """Return a share of (an upper bound on) the largest useful beta, averaged over outputs."""
+    columns = target.T if target.ndim == 2 else target[None, :]
+    M = levels - 1
+    data = quadratic_map(M * X, activation)
+    bounds = [spectral_bound(data.adjoint(2.0 * column), np.ones(data.size)) for column in columns]
+    dimension = X.shape[1] * M + data.lifted
+    return float(_BETA_SHARE * np.mean(bounds) * data.size / dimension)

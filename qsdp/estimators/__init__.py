@@ -1,0 +1,12 @@
+"""scikit-learn estimators over the pipeline."""
+
+from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
+from qsdp.estimators.network import QuantizedNetworkClassifier, QuantizedNetworkRegressor, warn_of_scales
+
+__all__ = [
+    "QuantizedNetworkClassifier",
+    "QuantizedNetworkClassifierCV",
+    "QuantizedNetworkRegressor",
+    "QuantizedNetworkRegressorCV",
+    "warn_of_scales",
+]

@@ -1,0 +1,371 @@
+"""scikit-learn estimators over the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from qsdp._html import PanelBelowDiagram, result_html
+from qsdp._utils.validation import FloatArray, check_flag, check_targets, warn
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.estimators.classes import PROBABILISTIC, choose_classes, class_probabilities, class_scores, encode_classes
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.lifting import append_constant
+from qsdp.losses import Loss, get_loss
+from qsdp.pipeline import TIME_LIMIT, QSDPResult, RandomState, solve_and_sample
+
+__all__ = ["QuantizedNetworkClassifier", "QuantizedNetworkRegressor"]
+
+#: Ratio of column deviations beyond which standardising is suggested.
+_WILD_RATIO = 100.0
+
+
+class _QuantizedNetwork(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
+    """What regressor and classifier share: parameters, data checks, fitting on coded targets."""
+
+    result_: QSDPResult
+    n_features_in_: int
+
+    def __init__(
+        self,
+        n_neurons: int = 1000,
+        *,
+        beta: float = 0.1,
+        loss: str | Loss = "squared",
+        activation: str | Sequence[float] | PolynomialActivation | None = None,
+        levels: int = 2,
+        constant_column: bool = True,
+        solver: str = "auto",
+        shaping: str = "krivine",
+        refine: str = "none",
+        allotment: str = "equal",
+        time_limit: float | None = TIME_LIMIT,
+        tol: float = 1e-6,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_neurons = n_neurons
+        self.beta = beta
+        self.loss = loss
+        self.activation = activation
+        self.levels = levels
+        self.constant_column = constant_column
+        self.solver = solver
+        self.shaping = shaping
+        self.refine = refine
+        self.allotment = allotment
+        self.time_limit = time_limit
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[FloatArray, npt.NDArray[Any]]:
+        try:
+            data, target = validate_data(self, X, y, dtype=np.float64, **options)
+        except TypeError as error:
+            raise InvalidTypeError(f"X or y is not valid: {error}") from None
+        except (ValueError, OverflowError) as error:
+            raise InvalidInputError(f"X or y is not valid: {error}") from None
+        return data, target
+
+    def _fit(self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any]) -> None:
+        """Fit to coded targets, those of y."""
+        check_flag("constant_column", self.constant_column)
+        warn_of_scales(X)
+        self.result_ = solve_and_sample(
+            self._inputs(X),
+            target,
+            n_neurons=self.n_neurons,
+            beta=self.beta,
+            loss=self.loss,
+            activation=self.activation,
+            levels=self.levels,
+            solver=self.solver,
+            shaping=self.shaping,
+            refine=self.refine,
+            allotment=self.allotment,
+            time_limit=self.time_limit,
+            tol=self.tol,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            verbose=self.verbose,
+        )
+        self._expose()
+
+    def _expose(self) -> None:
+        self.network_ = self.result_.network
+        self.certificate_ = self.result_.certificate
+
+    def _panel(self) -> str:
+        return result_html(self.result_) if hasattr(self, "result_") else ""
+
+    def resample(self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None) -> Any:
+        """Replace the fitted network by one of another size or number of levels, without another solve.
+
+        Parameters
+        ----------
+        n_neurons : int
+            m >= 1. The parameters of the estimator stay as they were.
+        random_state : int, Generator, RandomState or None
+        levels : int, optional
+            See `QSDPResult.resample`.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        self.result_ = self.result_.resample(
+            n_neurons,
+            random_state,
+            levels=levels,
+            allotment=self.allotment,
+            time_limit=self.time_limit,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        self._expose()
+        return self
+
+    def _output(self, X: Any) -> FloatArray:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return self.network_.predict(self._inputs(X), n_jobs=self.n_jobs)
+
+    def _inputs(self, X: FloatArray) -> FloatArray:
+        activation = get_activation(self.activation)
+        lifted = activation is not None and activation.lifted
+        return append_constant(X) if self.constant_column and not lifted else X
+
+
+class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ignore[misc]
+    r"""Regression by a network with quantized first-layer weights and a certified gap to the global optimum.
+
+    Fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)` with :math:`u_j, v_j \in \{\pm1\}^D`,
+    where :math:`\tilde x = (x, 1)`, or a network of a polynomial activation or more levels.
+
+    Parameters
+    ----------
+    n_neurons : int, default=1000
+        m. The solve does not depend on it; sampling noise falls as :math:`1/\sqrt m`.
+    beta : float, default=0.1
+        Regularisation, >= 0, of :math:`\beta D \sum_j \|\alpha_j\|_1` beside a loss summed over samples.
+    loss : {"squared", "absolute", "huber"} or Loss, default="squared"
+    activation : None, str, (a, b, c) or PolynomialActivation, default=None
+        None is bilinear; see `qsdp.solve_and_sample`.
+    levels : int, default=2
+        Values of a first-layer weight; 2 is binary.
+    constant_column : bool, default=True
+        Append a column of ones; without it a bilinear network is even, :math:`f(-x) = f(x)`. Not appended for
+        activations with a linear or constant part, which need none.
+    solver : str, default="auto"
+        See `qsdp.solve_relaxation`.
+    shaping : {"krivine", "adaptive", "sdp"}, default="krivine"
+        See `qsdp.shape_covariance`.
+    refine : {"none", "refit", "polish", "exact"}, default="none"
+        What follows the sampling, up to a proven global optimum; see `qsdp.solve_and_sample`.
+    allotment : {"equal", "proportional"}, default="equal"
+        How neurons are divided among several outputs; see `qsdp.sample_network`.
+    time_limit : float or None, default=60.0
+        Seconds that a refinement may take.
+    tol : float, default=1e-6
+        Accuracy of the solver.
+    n_jobs : int, optional
+        Processes for the relaxations of several outputs, threads for sampling, polish and prediction.
+    random_state : int, Generator, RandomState or None
+        Seed of the sampling.
+    verbose : bool, default=False
+        Show a progress bar for every stage of the fit; see `qsdp.solve_and_sample`.
+
+    Attributes
+    ----------
+    network_ : BilinearNetwork
+        The fitted network; with the constant column it has one input more than the data.
+    certificate_ : Certificate
+        Its objective and the lower bound on that of every network.
+    result_ : QSDPResult
+        Relaxation, covariance and timings.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Defined when X has column names that are all strings.
+
+    See Also
+    --------
+    qsdp.solve_and_sample : The same without the constant column and scikit-learn.
+
+    Notes
+    -----
+    Columns of very different scale make quantized weights unequal; put a ``StandardScaler`` in front.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = qsdp.datasets.load_bundled("diabetes")
+    >>> network = qsdp.QuantizedNetworkRegressor(10_000, beta=10.0, random_state=0)
+    >>> model = make_pipeline(StandardScaler(), network)
+    >>> model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.3
+    True
+    """
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> QuantizedNetworkRegressor:
+        """Fit the network to data (n, d) and targets (n,) or (n, C)."""
+        loss = get_loss(self.loss)
+        if loss.labels or loss.coupled:
+            raise InvalidInputError(f"loss must be one of real targets for a regressor; got {self.loss!r}")
+        X, y = self._validated(X, y, y_numeric=True, multi_output=True)
+        self._fit(X, check_targets("y", y, length=len(X)), y)
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return predictions of shape (n,) or (n, C)."""
+        return self._output(X)
+
+
+def _gives_probabilities(estimator: _QuantizedNetwork) -> bool:
+    if not isinstance(get_loss(estimator.loss), PROBABILISTIC):
+        raise AttributeError(
+            "predict_proba needs a loss that models probabilities, 'logistic' or 'cross_entropy'; "
+            f"got {estimator.loss!r}"
+        )
+    return True
+
+
+class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: ignore[misc]
+    r"""Classification by a network with quantized first-layer weights and a certified gap.
+
+    Two classes: fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)`,
+    :math:`u_j, v_j \in \{\pm1\}^D`, :math:`\tilde x = (x, 1)`, to the labels coded as -1 (first class in sorted
+    order) and +1, and predicts by its sign. More classes: one output for each, fitted to one-hot rows ("squared",
+    "absolute", "huber"), to one class against the rest (-1 and +1; "logistic", "hinge", "squared_hinge") or jointly
+    ("cross_entropy"), and predicts by the largest.
+
+    Parameters
+    ----------
+    n_neurons : int, default=1000
+        m. The solve does not depend on it; sampling noise falls as :math:`1/\sqrt m`.
+    beta : float, default=0.1
+        Regularisation, >= 0, of :math:`\beta D \sum_j \|\alpha_j\|_1` beside a loss summed over samples.
+    loss : str or Loss, default="squared"
+        "squared" as in the paper; "logistic" and "cross_entropy" give probabilities.
+    activation : None, str, (a, b, c) or PolynomialActivation, default=None
+        None is bilinear; see `qsdp.solve_and_sample`.
+    levels : int, default=2
+        Values of a first-layer weight; 2 is binary.
+    constant_column : bool, default=True
+        Append a column of ones; without it a bilinear network is even, :math:`f(-x) = f(x)`. Not appended for
+        activations with a linear or constant part, which need none.
+    solver : str, default="auto"
+        See `qsdp.solve_relaxation`.
+    shaping : {"krivine", "adaptive", "sdp"}, default="krivine"
+        See `qsdp.shape_covariance`.
+    refine : {"none", "refit", "polish", "exact"}, default="none"
+        What follows the sampling, up to a proven global optimum; see `qsdp.solve_and_sample`.
+    allotment : {"equal", "proportional"}, default="equal"
+        How neurons are divided among several outputs; see `qsdp.sample_network`.
+    time_limit : float or None, default=60.0
+        Seconds that a refinement may take.
+    tol : float, default=1e-6
+        Accuracy of the solver.
+    n_jobs : int, optional
+        Processes for the relaxations of several outputs, threads for sampling, polish and prediction.
+    random_state : int, Generator, RandomState or None
+        Seed of the sampling.
+    verbose : bool, default=False
+        Show a progress bar for every stage of the fit; see `qsdp.solve_and_sample`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (C,)
+    network_ : BilinearNetwork
+        The fitted network; with the constant column it has one input more than the data.
+    certificate_ : Certificate
+        Its objective and the lower bound on that of every network.
+    result_ : QSDPResult
+        Relaxation, covariance and timings.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Defined when X has column names that are all strings.
+
+    Notes
+    -----
+    Columns of very different scale make quantized weights unequal; put a ``StandardScaler`` in front.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
+    >>> model = make_pipeline(StandardScaler(), qsdp.QuantizedNetworkClassifier(beta=10.0, random_state=0))
+    >>> model.fit(X[:400], y[:400]).score(X[400:], y[400:]) > 0.85
+    True
+    """
+
+    def fit(self, X: Any, y: Any) -> QuantizedNetworkClassifier:
+        """Fit the network to data (n, d) and labels (n,), of any kind and of two classes or more."""
+        loss = get_loss(self.loss)
+        X, y = self._validated(X, y)
+        try:
+            check_classification_targets(y)
+        except (ValueError, TypeError) as error:
+            raise InvalidInputError(f"y is not valid: {error}") from None
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        n_classes = len(self.classes_)
+        if n_classes < 2:
+            raise InvalidInputError(
+                f"Classifier can't train when only one class is present; y holds only {self.classes_.tolist()[0]!r}."
+            )
+        self._fit(X, encode_classes(codes, n_classes, loss), y)
+        return self
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return scores: (n,) for two classes, positive ones meaning ``classes_[1]``; (n, C) for more."""
+        return class_scores(self._output(X))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the predicted labels of shape (n,)."""
+        chosen = choose_classes(self._output(X))
+        labels: npt.NDArray[Any] = self.classes_[chosen]
+        return labels
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return probabilities of shape (n, C) in the order of ``classes_``.
+
+        For the cross-entropy the softmax of the outputs; for the logistic loss the logistic function of the
+        output, and with more than two classes that of every output divided by their sum.
+        """
+        return class_probabilities(self._output(X), get_loss(self.loss))
+
+
+def warn_of_scales(X: FloatArray) -> None:
+    """Warn where columns differ so much in scale that quantized weights cannot make up for it."""
+    # Divided first, so that squares of extreme values stay finite; those are refused later, by name.
+    largest = float(np.abs(X).max()) or 1.0
+    varying = X.max(axis=0) > X.min(axis=0)
+    deviations = np.std(X[:, varying] / largest, axis=0)
+    # What a scaler leaves of a constant column is rounding, no column of small scale.
+    deviations = deviations[deviations > 1e-6 * np.abs(X[:, varying] / largest).max(axis=0, initial=0.0)]
+    if deviations.size and deviations.max() > _WILD_RATIO * deviations.min() > 0.0:
+        warn(
+            f"the columns of X differ in scale by a factor of {deviations.max() / deviations.min():.0f}; quantized "
+            "weights cannot make up for it: put sklearn.preprocessing.StandardScaler in front"
+        )

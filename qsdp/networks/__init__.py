@@ -1,0 +1,25 @@
+"""Networks with quantized first-layer weights: evaluation, exact transforms, storage."""
+
+from qsdp.networks.bilinear import (
+    BilinearNetwork,
+    from_polynomial,
+    is_narrow,
+    load_network,
+    network_archive,
+    network_from_archive,
+    to_polynomial,
+)
+from qsdp.networks.polynomial import PolynomialNetwork
+from qsdp.networks.quadratic_form import QuadraticForm
+
+__all__ = [
+    "BilinearNetwork",
+    "PolynomialNetwork",
+    "QuadraticForm",
+    "from_polynomial",
+    "is_narrow",
+    "load_network",
+    "network_archive",
+    "network_from_archive",
+    "to_polynomial",
+]

@@ -1,0 +1,356 @@
+"""Bilinear networks with quantized first-layer weights, and the exact way to and from polynomial ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._html import bilinear_html
+from qsdp._utils.parallel import blocks, count_jobs
+from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, read_only
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.networks.polynomial import KIND as POLYNOMIAL_KIND
+from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network, polynomial_from_archive
+from qsdp.networks.quadratic_form import QuadraticForm
+from qsdp.networks.storage import pack_levels, read_archive, unpack_levels, write_archive
+from qsdp.networks.weights import (
+    FLOAT_BITS,
+    bits_of,
+    check_alpha,
+    check_count,
+    check_fields,
+    check_weights,
+    count_floats,
+    pack_alpha,
+    shared_columns,
+    stored_activation,
+    unpack_alpha,
+)
+from qsdp.problem import TrainingProblem, check_levels, quadratic_map
+
+__all__ = ["BilinearNetwork", "from_polynomial", "load_network", "to_polynomial"]
+
+KIND = "bilinear-network"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BilinearNetwork(ReadOnlyArrays):
+    r"""Two-layer network :math:`f(x) = \sum_j \alpha_j\, u_j^T \mathcal{X} v_j` with quantized weights.
+
+    For the bilinear activation :math:`\mathcal{X} = x x^T`, so :math:`f(x) = \sum_j \alpha_j (x^T u_j)(x^T v_j)`;
+    for a polynomial activation with linear or constant part, :math:`\mathcal{X}` is the lift of x and the last
+    entry of :math:`u_j, v_j` is binary.
+
+    Parameters
+    ----------
+    U, V : array-like of shape (m, D)
+        First-layer weights of true levels -M, -M + 2, ..., M (M = 1: -1 and +1); kept as int8 and read-only. D
+        is the number of inputs, and one more if lifted.
+    alpha : array-like of shape (m,) or (m, C)
+        Second-layer weights, finite; (m, C) for C outputs.
+    levels : int, default=2
+        M + 1.
+    activation : None, str, (a, b, c) or PolynomialActivation, default=None
+        None is bilinear.
+
+    Raises
+    ------
+    InvalidInputError
+        A weight is not one of the levels, or the shapes do not fit.
+
+    Notes
+    -----
+    Equations (24), (57) and Theorem 1 of Bartan and Pilanci.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> network = qsdp.BilinearNetwork(U=[[1, 1], [1, -1]], V=[[1, -1], [1, -1]], alpha=[0.5, 0.5])
+    >>> network
+    BilinearNetwork(n_neurons=2, n_inputs=2, n_bits=72, shared alpha=0.5)
+    >>> network.predict([[3.0, 1.0]])
+    array([6.])
+    """
+
+    U: npt.NDArray[np.int8]
+    V: npt.NDArray[np.int8]
+    alpha: FloatArray
+    levels: int = 2
+    activation: PolynomialActivation | None = None
+
+    def __post_init__(self) -> None:
+        levels = check_levels(self.levels)
+        activation = get_activation(self.activation)
+        lifted = activation is not None and activation.lifted
+        U, V = (check_weights(name, getattr(self, name), levels, lifted) for name in ("U", "V"))
+        if U.shape != V.shape:
+            raise InvalidInputError(f"V must have the shape of U, {U.shape}; got {V.shape}")
+        alpha = check_alpha(self.alpha, U.shape[0])
+        for name, value in (
+            ("U", U),
+            ("V", V),
+            ("alpha", alpha),
+            ("levels", levels),
+            ("activation", activation),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of hidden neurons ``m``."""
+        return int(self.U.shape[0])
+
+    @property
+    def lifted(self) -> bool:
+        """Whether the last entry of a neuron belongs to the activation's linear and constant part."""
+        return self.activation is not None and self.activation.lifted
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs, the columns that `predict` expects."""
+        return int(self.U.shape[1]) - self.lifted
+
+    @property
+    def vector(self) -> bool:
+        """Whether outputs have the shape (n, C)."""
+        return self.alpha.ndim == 2
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs C; 1 for scalar ones."""
+        return int(self.alpha.shape[1]) if self.alpha.ndim == 2 else 1
+
+    @property
+    def shared_alpha(self) -> bool:
+        """Whether every output has one second-layer weight for its neurons, and every neuron one output."""
+        return shared_columns(self.alpha) is not None
+
+    @property
+    def n_bits(self) -> int:
+        """Storage: ceil(log2(M + 1)) bits a weight (1 if binary), 64 a float.
+
+        Shared weights take one float an output (and nothing says which neurons are whose but their number,
+        another 64 bits an output where there are several).
+        """
+        weights = 2 * self.n_neurons * (bits_of(self.levels) * self.n_inputs + self.lifted)
+        return weights + FLOAT_BITS * count_floats(self.alpha)
+
+    @cached_property
+    def quadratic_form(self) -> FloatArray:
+        r"""Symmetric matrices S of shape (D, D) or (C, D, D) with :math:`f(x) = \langle \mathcal{X}, S \rangle`."""
+        D = self.U.shape[1]
+        columns = self.alpha.reshape(self.n_neurons, -1).T
+        S = np.zeros((len(columns), D, D))
+        for k, column in enumerate(columns):
+            served = np.flatnonzero(column)
+            for some in blocks(len(served), D):
+                rows = served[some]
+                S[k] += (self.U[rows].T * column[rows]) @ self.V[rows].astype(np.float64)
+        S = 0.5 * (S + S.transpose(0, 2, 1))
+        return read_only(S if self.alpha.ndim == 2 else S[0])
+
+    def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return the outputs of the network.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_inputs)
+        n_jobs : int, optional
+            Threads, as in joblib; None is one. The outputs are the same for any number.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, C)
+
+        Notes
+        -----
+        Evaluated through `quadratic_form`, which costs ``n D^2`` an output whatever the number of neurons, or neuron
+        by neuron where they are so few that this is less. Besides X, the outputs and the larger of `quadratic_form`
+        and those few neurons as floats, about 32 MiB a thread are taken, whatever n and m.
+        """
+        data = quadratic_map(check_matrix("X", X, n_columns=self.n_inputs), self.activation)
+        jobs = count_jobs(n_jobs)
+        if is_narrow(self):
+            U, V = self.U.astype(np.float64), self.V.astype(np.float64)
+            values = data.combinations(U, V, self.alpha.reshape(self.n_neurons, -1), jobs)
+            return values if self.alpha.ndim == 2 else values[:, 0]
+        if self.alpha.ndim == 1:
+            return data.forward(self.quadratic_form, jobs)
+        return np.stack([data.forward(S, jobs) for S in self.quadratic_form], axis=1)
+
+    def objective(self, problem: TrainingProblem) -> float:
+        """Return the objective (24) or (57) of this network on `problem`."""
+        return problem.objective(self)
+
+    def to_quadratic_form(self) -> QuadraticForm:
+        """Return the network as an explicit `QuadraticForm`, ``x' S x + s' x + s0``."""
+        return QuadraticForm.of_lift(self.quadratic_form, self.activation)
+
+    def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
+        """Return the closed formula as text, one for each output; see `QuadraticForm.to_expression`."""
+        return self.to_quadratic_form().to_expression(names, digits=digits, threshold=threshold)
+
+    def to_polynomial(self, method: str = "auto") -> PolynomialNetwork:
+        """Return the same function as a standard network of a polynomial activation; see `to_polynomial`."""
+        return to_polynomial(self, method=method)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the network to `path`: packed bits and a strict header, readable by `qsdp.load_network`."""
+        write_archive(path, KIND, *network_archive(self))
+
+    def __repr__(self) -> str:
+        if self.shared_alpha:
+            alpha = f"shared alpha={self.alpha[0]:.6g}" if self.alpha.ndim == 1 else "shared alpha"
+        else:
+            alpha = "free alpha"
+        outputs = f"n_outputs={self.n_outputs}, " if self.alpha.ndim == 2 else ""
+        levels = f"levels={self.levels}, " if self.levels > 2 else ""
+        activation = f"activation={self.activation.coefficients}, " if self.activation else ""
+        return (
+            f"BilinearNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, {outputs}{levels}"
+            f"{activation}n_bits={self.n_bits}, {alpha})"
+        )
+
+    def _repr_html_(self) -> str:
+        return bilinear_html(self)
+
+
+def is_narrow(network: BilinearNetwork) -> bool:
+    """Return whether the neurons take fewer operations a sample than the quadratic forms of the outputs."""
+    D = int(network.U.shape[1])
+    return network.n_neurons * (4 * D + 2 * network.n_outputs) < network.n_outputs * D**2
+
+
+def load_network(path: str | os.PathLike[str]) -> Any:
+    """Return the network that was saved to `path`, a `BilinearNetwork` or a `PolynomialNetwork`.
+
+    Raises
+    ------
+    StorageError
+        The file is damaged or no network of qsdp.
+    """
+    readers = {KIND: network_from_archive, POLYNOMIAL_KIND: polynomial_from_archive}
+    kind, header, arrays = read_archive(path, *readers)
+    try:
+        return readers[kind](header, arrays)
+    except (KeyError, TypeError, InvalidInputError, StorageError) as error:
+        raise StorageError(f"{os.fspath(path)!r} is no valid network: {error}") from None
+
+
+def network_archive(network: BilinearNetwork) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return header and arrays of a network's file."""
+    header: dict[str, Any] = {
+        "n_neurons": network.n_neurons,
+        "n_inputs": network.n_inputs,
+        "levels": network.levels,
+        "activation": list(network.activation.coefficients) if network.activation else None,
+    }
+    arrays = {
+        name: pack_levels(weights, network.levels, network.lifted)
+        for name, weights in (("U", network.U), ("V", network.V))
+    }
+    return header, {**arrays, **pack_alpha(network.alpha)}
+
+
+def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
+    """Return the network of header and arrays; whatever does not fit is an error."""
+    check_fields(header, {"n_neurons", "n_inputs", "levels", "activation"})
+    m, d, levels = (check_count(header, name) for name in ("n_neurons", "n_inputs", "levels"))
+    activation = stored_activation(header)
+    lifted = activation is not None and activation.lifted
+    U, V = (unpack_levels(arrays[name], (m, d), check_levels(levels), lifted) for name in ("U", "V"))
+    return BilinearNetwork(U, V, unpack_alpha(arrays, m, {"U", "V"}), levels, activation)
+
+
+def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> PolynomialNetwork:
+    r"""Return the same function as a polynomial network; exact.
+
+    Parameters
+    ----------
+    network : BilinearNetwork
+        With any activation, levels, and scalar or vector outputs.
+    method : {"auto", "3m", "2m"}, default="auto"
+        "3m" uses :math:`\tilde u^T \mathcal{X} \tilde v = 2 \sigma(x^T(u+v)/2) - \sigma(x^T u)/2 - \sigma(x^T v)/2`
+        after the signs of the last entries have been moved to alpha; "2m", for activations without linear and
+        constant part, :math:`(x^T u)(x^T v) = (x^T w)^2 - (x^T w_-)^2` with :math:`w = (u+v)/2`,
+        :math:`w_- = (u-v)/2`, whose coefficients have equal magnitudes. "auto" is "2m" where possible.
+
+    Returns
+    -------
+    PolynomialNetwork
+        With equal neurons merged (opposite ones too where the activation is even), cancelled ones left out
+        and constant ones in the bias. Weights are integers of both parities up to M in magnitude.
+
+    Notes
+    -----
+    Section 2.4 and Appendix C of Bartan and Pilanci with the factors 2, -1/2, -1/2, which the appendix omits.
+    """
+    check_choice("method", method, ["auto", "3m", "2m"])
+    activation = network.activation or QUADRATIC
+    U, V = network.U, network.V
+    alpha = network.alpha
+    if network.lifted:
+        if method == "2m":
+            raise InvalidInputError("method must be '3m' for an activation with linear or constant part; got '2m'")
+        signs_u, signs_v = U[:, -1:], V[:, -1:]
+        U, V = U[:, :-1] * signs_u, V[:, :-1] * signs_v
+        alpha = alpha * (signs_u * signs_v).reshape((-1,) + (1,) * (alpha.ndim - 1))
+    if method == "3m" or network.lifted:
+        Q = np.concatenate([_half_sum(U, V), U, V])
+        full = np.concatenate([2.0 * alpha, -0.5 * alpha, -0.5 * alpha])
+    else:
+        Q = np.concatenate([_half_sum(U, V), (U >> 1) - (V >> 1)])
+        full = np.concatenate([alpha, -alpha])
+    return merged_network(Q, full, activation)
+
+
+def _half_sum(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    """Return (U + V) / 2 of weights of one parity, whose sum may exceed eight bits."""
+    halves: npt.NDArray[np.int8] = (U >> 1) + (V >> 1) + (U & V & 1)
+    return halves
+
+
+def from_polynomial(network: PolynomialNetwork) -> BilinearNetwork:
+    r"""Return the same function as a bilinear network with :math:`v_j = u_j`; exact.
+
+    Weights of one parity keep their values, with M + 1 levels. Weights of both parities are doubled, with
+    2 M + 1 levels and the activation :math:`(a/4, b/2, c)`. A bias becomes three neurons, which needs c != 0.
+
+    Raises
+    ------
+    InvalidInputError
+        There is a bias and the activation has no constant part, or the doubled weights exceed 127.
+
+    Notes
+    -----
+    The converse of Theorem 1 of Bartan and Pilanci.
+    """
+    a, b, c = network.activation.coefficients
+    M, Q = network.largest_weight, network.Q.astype(np.int16)
+    activation = network.activation
+    if not network.one_parity:
+        M, Q, activation = 2 * M, 2 * Q, PolynomialActivation(a / 4.0, b / 2.0, c)
+        if M > 127:
+            raise InvalidInputError(f"weights of both parities must be at most 63 in magnitude; got {M // 2}")
+    U, V, alpha = Q, Q, network.alpha
+    if activation.lifted:
+        ones = np.ones((len(Q), 1), dtype=np.int16)
+        U = V = np.hstack([Q, ones])
+    if np.any(network.bias):
+        if c == 0.0:
+            raise InvalidInputError("bias must be 0 where the activation has no constant part c")
+        # sigma(t) + sigma(-t) less twice the neuron with opposite last entries leaves 4 c.
+        q = np.full(network.n_inputs, M, dtype=np.int16)
+        U = np.vstack([U, np.append(q, 1), np.append(-q, 1), np.append(q, 1)])
+        V = np.vstack([V, np.append(q, 1), np.append(-q, 1), np.append(q, -1)])
+        shares = np.array([1.0, 1.0, -2.0]) / (4.0 * c)
+        extra = shares[:, None] * network.bias if alpha.ndim == 2 else shares * network.bias
+        alpha = np.concatenate([alpha, extra])
+    return BilinearNetwork(U.astype(np.int8), V.astype(np.int8), alpha, M + 1, activation)

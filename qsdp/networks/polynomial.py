@@ -1,0 +1,234 @@
+"""Standard polynomial-activation networks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._html import polynomial_html
+from qsdp._utils.parallel import blocks
+from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, read_only
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.networks.quadratic_form import QuadraticForm
+from qsdp.networks.storage import pack_numbers, unpack_numbers, write_archive
+from qsdp.networks.weights import (
+    FLOAT_BITS,
+    bits_of,
+    check_alpha,
+    check_count,
+    check_fields,
+    count_floats,
+    pack_alpha,
+    stored_activation,
+    unpack_alpha,
+)
+from qsdp.problem import TrainingProblem
+
+__all__ = ["PolynomialNetwork", "merged_network", "polynomial_from_archive"]
+
+KIND = "polynomial-network"
+
+QUADRATIC = PolynomialActivation(1.0, 0.0, 0.0)
+
+#: Coefficients that cancel to this share of what was added are rounding.
+_CANCELLED = 1e-14
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolynomialNetwork(ReadOnlyArrays):
+    r"""Two-layer network :math:`f(x) = \sum_j \alpha_j \sigma(x^T q_j) + \mathrm{bias}` with integer weights.
+
+    Parameters
+    ----------
+    Q : array-like of shape (m, d)
+        First-layer weights, integers in -127 .. 127; kept as int8 and read-only.
+    alpha : array-like of shape (m,) or (m, C)
+        Second-layer weights.
+    activation : str, (a, b, c) or PolynomialActivation
+        :math:`\sigma(t) = a t^2 + b t + c`.
+    bias : float or array-like of shape (C,), default=0
+
+    Notes
+    -----
+    Equation (1) of Bartan and Pilanci.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> network = qsdp.PolynomialNetwork([[1, 0], [1, -1]], [2.0, -1.0], activation=(1, 0, 0))
+    >>> network.predict([[3.0, 1.0]])
+    array([14.])
+    """
+
+    Q: npt.NDArray[np.int8]
+    alpha: FloatArray
+    activation: PolynomialActivation = QUADRATIC
+    bias: FloatArray = 0.0  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        activation = get_activation(self.activation)
+        if activation is None:
+            raise InvalidInputError("activation must be a polynomial for a PolynomialNetwork; got None")
+        Q = _check_integers(self.Q)
+        alpha = check_alpha(self.alpha, len(Q))
+        given = check_numbers("bias", self.bias, f"{alpha.shape[1:]}")
+        if given.shape not in {(), alpha.shape[1:]}:
+            raise InvalidInputError(f"bias must be a number or have shape {alpha.shape[1:]}; got {given.shape}")
+        bias = np.broadcast_to(given, alpha.shape[1:]).copy()
+        for name, value in (
+            ("Q", Q),
+            ("alpha", alpha),
+            ("activation", activation),
+            ("bias", read_only(bias)),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of hidden neurons ``m``."""
+        return int(self.Q.shape[0])
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs ``d``."""
+        return int(self.Q.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs C; 1 for scalar ones."""
+        return int(self.alpha.shape[1]) if self.alpha.ndim == 2 else 1
+
+    @property
+    def largest_weight(self) -> int:
+        """Largest magnitude M of a first-layer weight, at least 1."""
+        return max(1, int(np.abs(self.Q.astype(np.int16)).max()))
+
+    @property
+    def one_parity(self) -> bool:
+        """Whether all weights are among the M + 1 levels -M, -M + 2, ..., M."""
+        return not np.any((self.Q.astype(np.int16) + self.largest_weight) % 2)
+
+    @property
+    def n_values(self) -> int:
+        """Number of values that a stored weight can take: M + 1 levels, or 2 M + 1 integers."""
+        return self.largest_weight + 1 if self.one_parity else 2 * self.largest_weight + 1
+
+    @property
+    def n_bits(self) -> int:
+        """Storage: ceil(log2(n_values)) bits a weight, 64 a float (see `BilinearNetwork.n_bits`)."""
+        floats = count_floats(self.alpha) + int(np.count_nonzero(self.bias))
+        return self.Q.size * bits_of(self.n_values) + FLOAT_BITS * floats
+
+    @cached_property
+    def _form(self) -> QuadraticForm:
+        a, b, c = self.activation.coefficients
+        columns = self.alpha.reshape(self.n_neurons, -1).T
+        S, s = np.zeros((self.n_outputs, self.n_inputs, self.n_inputs)), np.zeros((self.n_outputs, self.n_inputs))
+        for rows in blocks(self.n_neurons, self.n_inputs):
+            Q = self.Q[rows].astype(np.float64)
+            for k, column in enumerate(columns[:, rows]):
+                served = np.flatnonzero(column)
+                S[k] += a * (Q[served].T * column[served]) @ Q[served]
+            s += b * columns[:, rows] @ Q
+        s0 = c * columns.sum(axis=1) + self.bias
+        return QuadraticForm(S, s, s0) if self.alpha.ndim == 2 else QuadraticForm(S[0], s[0], s0[0])
+
+    def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return the outputs of shape (n,) or (n, C) for data of shape (n, d), by `n_jobs` threads as in joblib."""
+        return self._form.predict(X, n_jobs=n_jobs)
+
+    def objective(self, problem: TrainingProblem) -> float:
+        r"""Return the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, M that of the problem."""
+        size = problem.n_features * (problem.levels - 1)
+        loss = problem.loss.value(self.predict(problem.X), problem.y)
+        return loss + problem.beta * size * float(np.abs(self.alpha).sum())
+
+    def to_quadratic_form(self) -> QuadraticForm:
+        """Return the network as an explicit quadratic function."""
+        return self._form
+
+    def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
+        """Return the closed formula as text, one for each output; see `QuadraticForm.to_expression`."""
+        return self._form.to_expression(names, digits=digits, threshold=threshold)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the network to `path`: packed bits and a strict header, readable by `qsdp.load_network`."""
+        header: dict[str, Any] = {
+            "n_neurons": self.n_neurons,
+            "n_inputs": self.n_inputs,
+            "largest_weight": self.largest_weight,
+            "one_parity": self.one_parity,
+            "activation": list(self.activation.coefficients),
+        }
+        shifted = self.Q.astype(np.int16) + self.largest_weight
+        numbers = (shifted // 2 if self.one_parity else shifted).astype(np.uint8)
+        Q, bias = pack_numbers(numbers, self.n_values), np.atleast_1d(self.bias)
+        write_archive(path, KIND, header, {"Q": Q, "bias": bias, **pack_alpha(self.alpha)})
+
+    def __repr__(self) -> str:
+        outputs = f"n_outputs={self.n_outputs}, " if self.alpha.ndim == 2 else ""
+        return (
+            f"PolynomialNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, {outputs}"
+            f"activation={self.activation.coefficients}, largest_weight={self.largest_weight}, "
+            f"n_bits={self.n_bits})"
+        )
+
+    def _repr_html_(self) -> str:
+        return polynomial_html(self)
+
+
+def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> PolynomialNetwork:
+    """Return the network of header and arrays; whatever does not fit is an error."""
+    check_fields(header, {"n_neurons", "n_inputs", "largest_weight", "one_parity", "activation"})
+    m, d, M = (check_count(header, name) for name in ("n_neurons", "n_inputs", "largest_weight"))
+    if M > 127 or type(header["one_parity"]) is not bool:
+        raise StorageError("its weights are of no known kind")
+    step = 2 if header["one_parity"] else 1
+    numbers = unpack_numbers(arrays["Q"], (m, d), 2 * M // step + 1)
+    Q = step * numbers.astype(np.int16) - M
+    alpha, bias = unpack_alpha(arrays, m, {"Q", "bias"}), arrays["bias"]
+    if bias.dtype != np.float64 or bias.shape != (alpha.shape[1] if alpha.ndim == 2 else 1,):
+        raise StorageError(f"bias of shape {bias.shape} does not belong to the outputs")
+    activation = stored_activation(header)
+    if activation is None:
+        raise StorageError("it has no activation")
+    return PolynomialNetwork(Q.astype(np.int8), alpha, activation, bias if alpha.ndim == 2 else bias[0])
+
+
+def merged_network(Q: npt.NDArray[np.int8], alpha: FloatArray, activation: PolynomialActivation) -> PolynomialNetwork:
+    """Return the network of these neurons with equal ones merged, cancelled ones left out, constant ones as bias."""
+    if activation.b == 0.0:
+        first = np.argmax(Q != 0, axis=1)
+        Q = Q * np.where(Q[np.arange(len(Q)), first] < 0, np.int8(-1), np.int8(1))[:, None]
+    rows, inverse = np.unique(Q, axis=0, return_inverse=True)
+    columns = alpha.reshape(len(Q), -1)
+    sums, sizes = np.zeros((len(rows), columns.shape[1])), np.zeros((len(rows), columns.shape[1]))
+    np.add.at(sums, inverse.ravel(), columns)
+    np.add.at(sizes, inverse.ravel(), np.abs(columns))
+    sums[np.abs(sums) <= _CANCELLED * sizes] = 0.0
+    constant = ~rows.any(axis=1)
+    bias = activation.c * sums[constant].sum(axis=0)
+    kept = ~constant & np.any(sums != 0.0, axis=1)
+    if not np.any(kept):
+        rows, sums, kept = np.zeros_like(rows[:1]), np.zeros_like(sums[:1]), np.array([True])
+    shape = (int(kept.sum()), *alpha.shape[1:])
+    return PolynomialNetwork(rows[kept], sums[kept].reshape(shape), activation, bias if alpha.ndim == 2 else bias[0])
+
+
+def _check_integers(Q: Any) -> npt.NDArray[np.int8]:
+    if isinstance(Q, np.ndarray) and Q.dtype == np.int8 and Q.ndim == 2 and Q.size:
+        array: npt.NDArray[Any] = np.asarray(Q)
+        wrong = array == -128
+    else:
+        array = check_matrix("Q", Q)
+        wrong = (array != np.rint(array)) | (np.abs(array) > 127)
+    if np.any(wrong):
+        raise InvalidInputError(f"Q must have integer entries in -127 .. 127; found {array[wrong][0]:g}")
+    return read_only(array.astype(np.int8, copy=True))

@@ -1,0 +1,174 @@
+"""Quadratic functions written out: what every network of this package computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qsdp._html import form_html
+from qsdp._utils.parallel import count_jobs
+from qsdp._utils.validation import (
+    FloatArray,
+    ReadOnlyArrays,
+    check_integer,
+    check_matrix,
+    check_numbers,
+    check_real,
+    own,
+)
+from qsdp.activations import PolynomialActivation
+from qsdp.exceptions import InvalidInputError
+from qsdp.lifting import quadratic_values
+
+__all__ = ["QuadraticForm"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QuadraticForm(ReadOnlyArrays):
+    r"""The function :math:`f(x) = x^T S x + s^T x + s_0`, or C of them.
+
+    Parameters
+    ----------
+    S : array-like of shape (d, d) or (C, d, d)
+        Symmetrised and kept read-only.
+    s : array-like of shape (d,) or (C, d), optional
+    s0 : float or array-like of shape (C,), optional
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> form = qsdp.QuadraticForm([[1.0, 0.5], [0.5, 0.0]], s=[0.0, -2.0], s0=3.0)
+    >>> form.to_expression()
+    'x1^2 + x1 x2 - 2 x2 + 3'
+    >>> form.predict([[1.0, 2.0]])
+    array([2.])
+    """
+
+    S: FloatArray
+    s: FloatArray
+    s0: FloatArray
+
+    def __init__(self, S: Any, s: Any = None, s0: Any = 0.0) -> None:
+        matrices = check_numbers("S", S, "(d, d) or (C, d, d)")
+        if matrices.ndim not in {2, 3} or matrices.shape[-1] != matrices.shape[-2] or matrices.size == 0:
+            raise InvalidInputError(f"S must have shape (d, d) or (C, d, d); got {matrices.shape}")
+        matrices = 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
+        linear = np.zeros(matrices.shape[:-1]) if s is None else check_numbers("s", s, f"{matrices.shape[:-1]}")
+        if linear.shape != matrices.shape[:-1]:
+            raise InvalidInputError(f"s must have shape {matrices.shape[:-1]}; got {linear.shape}")
+        constant = check_numbers("s0", s0, f"{matrices.shape[:-2]}")
+        if constant.shape not in {(), matrices.shape[:-2]}:
+            raise InvalidInputError(f"s0 must have shape {matrices.shape[:-2]}; got {constant.shape}")
+        constant = np.broadcast_to(constant, matrices.shape[:-2])
+        for name, array in (("S", matrices), ("s", linear), ("s0", constant)):
+            object.__setattr__(self, name, own(array))
+
+    @classmethod
+    def of_lift(cls, S: FloatArray, activation: PolynomialActivation | None) -> QuadraticForm:
+        r"""Return :math:`\langle \mathcal{X}, S \rangle` of the lift of an activation, for (D, D) or (C, D, D)."""
+        if activation is None:
+            return cls(S)
+        a, b, c = activation.coefficients
+        if not activation.lifted:
+            return cls(a * S)
+        return cls(a * S[..., :-1, :-1], 0.5 * b * (S[..., :-1, -1] + S[..., -1, :-1]), c * S[..., -1, -1])
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of variables d."""
+        return int(self.S.shape[-1])
+
+    @property
+    def vector(self) -> bool:
+        """Whether there are several outputs."""
+        return self.S.ndim == 3
+
+    def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return the values of shape (n,) or (n, C) for data of shape (n, d), by `n_jobs` threads as in joblib."""
+        X = check_matrix("X", X, n_columns=self.n_inputs)
+        jobs = count_jobs(n_jobs)
+        if not self.vector:
+            scalar: FloatArray = quadratic_values(X, self.S, jobs) + X @ self.s + self.s0
+            return scalar
+        columns = [quadratic_values(X, S, jobs) for S in self.S]
+        values: FloatArray = np.stack(columns, axis=1) + X @ self.s.T + self.s0
+        return values
+
+    def to_quadratic_form(self) -> QuadraticForm:
+        """Return the form itself, so that forms and networks can be used alike."""
+        return self
+
+    def lifted(self) -> FloatArray:
+        r"""Return the matrix L of :math:`f(x) = \langle L, \tilde x \tilde x^T \rangle`, :math:`\tilde x = (x, 1)`.
+
+        .. math:: L = \begin{pmatrix} S & s/2 \\ s^T/2 & s_0 \end{pmatrix}
+
+        Of shape (d + 1, d + 1) or (C, d + 1, d + 1): the matrix of a bilinear network on data with a column of ones,
+        which comes last as everywhere here.
+
+        Examples
+        --------
+        >>> import qsdp
+        >>> qsdp.QuadraticForm([[1.0, 0.5], [0.5, 0.0]], s=[0.0, -2.0], s0=3.0).lifted()
+        array([[ 1. ,  0.5,  0. ],
+               [ 0.5,  0. , -1. ],
+               [ 0. , -1. ,  3. ]])
+        """
+        d = self.n_inputs
+        L = np.empty((*self.S.shape[:-2], d + 1, d + 1))
+        L[..., :d, :d] = self.S
+        L[..., :d, d] = L[..., d, :d] = 0.5 * self.s
+        L[..., d, d] = self.s0
+        return L
+
+    def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
+        """Return the closed formula as text, or a list of one for each output.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Names of the variables; x1, x2, ... by default.
+        digits : int, default=4
+            Significant digits.
+        threshold : float, default=0
+            Terms whose coefficient is at most this in magnitude are left out.
+        """
+        digits = check_integer("digits", digits, minimum=1, maximum=17)
+        threshold = check_real("threshold", threshold)
+        names = [f"x{j + 1}" for j in range(self.n_inputs)] if names is None else list(names)
+        if len(names) != self.n_inputs:
+            raise InvalidInputError(f"names must be {self.n_inputs}, one a variable; got {len(names)}")
+        if not self.vector:
+            return _formula(self.S, self.s, float(self.s0), names, digits, threshold)
+        return [
+            _formula(S, s, float(s0), names, digits, threshold)
+            for S, s, s0 in zip(self.S, self.s, self.s0, strict=True)
+        ]
+
+    def _repr_html_(self) -> str:
+        return form_html(self)
+
+    def __repr__(self) -> str:
+        outputs = f", n_outputs={len(self.S)}" if self.vector else ""
+        return f"QuadraticForm(n_inputs={self.n_inputs}{outputs})"
+
+
+def _formula(S: FloatArray, s: FloatArray, s0: float, names: Sequence[str], digits: int, threshold: float) -> str:
+    terms = []
+    for i, first in enumerate(names):
+        for j in range(i, len(names)):
+            product = f"{first}^2" if i == j else f"{first} {names[j]}"
+            terms.append((float(S[i, j]) * (1.0 if i == j else 2.0), product))
+    terms += [(float(value), name) for value, name in zip(s, names, strict=True)]
+    terms.append((s0, ""))
+    text = ""
+    for value, product in terms:
+        if value == 0.0 or abs(value) <= threshold:
+            continue
+        size = f"{abs(value):.{digits}g}"
+        body = product if size == "1" and product else f"{size} {product}".rstrip()
+        text += (f" {'-' if value < 0 else '+'} " if text else "-" if value < 0 else "") + body
+    return text or "0"

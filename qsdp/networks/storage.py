@@ -1,0 +1,165 @@
+"""Files of qsdp: safetensors with a strict header and a digest, written whole or not at all.
+
+A file is a safetensors archive whose metadata has one entry, ``qsdp``: a JSON object with the texts
+``format``, ``version``, ``kind``, ``header`` (JSON itself) and the ``sha256`` of all of it. It is one entry
+because safetensors writes several in random order: equal contents are equal bytes. Nothing in a file is ever
+executed; every length is checked before it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from qsdp._utils.files import write_whole
+from qsdp.exceptions import StorageError
+
+__all__ = ["pack_levels", "pack_numbers", "read_archive", "unpack_levels", "unpack_numbers", "write_archive"]
+
+_FORMAT, _VERSION = "qsdp", "1"
+_ENTRY = "qsdp"
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def write_archive(path: str | os.PathLike[str], kind: str, header: dict[str, Any], arrays: Arrays) -> None:
+    """Write `arrays` and the JSON-able `header` as an archive of the given `kind`.
+
+    The file appears under its name only when complete; an older one of that name is replaced.
+    """
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    text = json.dumps(header, sort_keys=True, allow_nan=False)
+    fields = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "kind": kind,
+        "header": text,
+        "sha256": _digest(kind, text, arrays),
+    }
+    write_whole(path, save(arrays, metadata={_ENTRY: json.dumps(fields, sort_keys=True)}))
+
+
+def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[str, Any], Arrays]:
+    """Return kind, header and arrays of an archive of one of the given `kinds`.
+
+    Raises
+    ------
+    StorageError
+        The file is no archive of that kind and version, or one of its bits is not what was written.
+    FileNotFoundError, IsADirectoryError, PermissionError
+        As from `open`.
+    """
+    with open(path, "rb"):
+        pass  # the operating system's own error, with the name, for what cannot be read
+    try:
+        with safe_open(os.fspath(path), framework="np") as archive:
+            metadata = archive.metadata() or {}
+            arrays = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118 (not a mapping)
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, MemoryError) as error:
+        raise StorageError(f"{os.fspath(path)!r} is not a qsdp file or is damaged: {error}") from None
+    fields = _texts(metadata.get(_ENTRY, ""))
+    if fields.get("format") != _FORMAT:
+        raise StorageError(f"{os.fspath(path)!r} is not a qsdp file (no qsdp header)")
+    if fields.get("version") != _VERSION:
+        raise StorageError(
+            f"{os.fspath(path)!r} has format version {fields.get('version')!r:.60}; expected {_VERSION!r}"
+        )
+    kind = fields.get("kind", "")
+    if kind not in kinds:
+        expected = " or ".join(repr(one) for one in kinds)
+        raise StorageError(f"{os.fspath(path)!r} holds a {kind!r:.60}; expected a {expected}")
+    text = fields.get("header", "")
+    if fields.get("sha256") != _digest(kind, text, arrays):
+        raise StorageError(f"{os.fspath(path)!r} is damaged: its contents do not match their digest")
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise StorageError(f"{os.fspath(path)!r} is damaged: {error}") from None
+    if not isinstance(header, dict):
+        raise StorageError(f"{os.fspath(path)!r} is damaged: its header is no mapping")
+    return kind, header, arrays
+
+
+def pack_numbers(numbers: npt.NDArray[np.uint8], n_values: int) -> npt.NDArray[np.uint8]:
+    """Return numbers 0 .. n_values - 1 of shape (m, d) as bits, ceil(log2(n_values)) each, one row a neuron.
+
+    The most significant bit comes first; rows are padded with zeros to whole bytes.
+    """
+    return np.packbits(_to_bits(numbers, n_values), axis=1)
+
+
+def unpack_numbers(packed: npt.NDArray[Any], shape: tuple[int, int], n_values: int) -> npt.NDArray[np.uint8]:
+    """Return the numbers of the given shape that `pack_numbers` packed."""
+    return _from_bits(_unpacked(packed, shape[0], shape[1] * (n_values - 1).bit_length()), shape, n_values)
+
+
+def pack_levels(weights: npt.NDArray[np.int8], levels: int, lifted: bool = False) -> npt.NDArray[np.uint8]:
+    """Return weights -M, -M + 2, ..., M of shape (m, D) as bits; the last one of a lifted neuron takes one."""
+    main = weights[:, :-1] if lifted else weights
+    bits = _to_bits(((main.astype(np.int16) + (levels - 1)) // 2).astype(np.uint8), levels)
+    return np.packbits(np.hstack([bits, weights[:, -1:] > 0]) if lifted else bits, axis=1)
+
+
+def unpack_levels(
+    packed: npt.NDArray[Any], shape: tuple[int, int], levels: int, lifted: bool = False
+) -> npt.NDArray[np.int8]:
+    """Return the weights that `pack_levels` packed; `shape` is that without the lifted entry."""
+    m, d = shape
+    used = d * (levels - 1).bit_length()
+    bits = _unpacked(packed, m, used + lifted)
+    weights = (2 * _from_bits(bits[:, :used], shape, levels).astype(np.int16) - (levels - 1)).astype(np.int8)
+    if not lifted:
+        return weights
+    return np.hstack([weights, 2 * bits[:, -1:].astype(np.int8) - np.int8(1)]).astype(np.int8)
+
+
+def _to_bits(numbers: npt.NDArray[np.uint8], n_values: int) -> npt.NDArray[np.uint8]:
+    width = (n_values - 1).bit_length()
+    return np.unpackbits(numbers[:, :, None], axis=2)[:, :, 8 - width :].reshape(len(numbers), -1)
+
+
+def _from_bits(bits: npt.NDArray[np.uint8], shape: tuple[int, int], n_values: int) -> npt.NDArray[np.uint8]:
+    width = (n_values - 1).bit_length()
+    padded = np.zeros((*shape, 8), dtype=np.uint8)
+    padded[:, :, 8 - width :] = bits.reshape(*shape, width)
+    numbers = np.packbits(padded, axis=2)[:, :, 0]
+    if np.any(numbers >= n_values):
+        raise StorageError(f"packed weights have values beyond the {n_values} allowed")
+    return numbers
+
+
+def _unpacked(packed: npt.NDArray[Any], m: int, used: int) -> npt.NDArray[np.uint8]:
+    if packed.dtype != np.uint8 or packed.shape != (m, -(-used // 8)):
+        raise StorageError(f"packed weights of shape {packed.shape} do not hold {m} neurons of {used} bits")
+    if used % 8 and np.any(packed[:, -1] & ((1 << (8 - used % 8)) - 1)):
+        raise StorageError("packed weights have bits set beyond their last one")
+    return np.unpackbits(packed, axis=1, count=used)
+
+
+def _texts(entry: str) -> dict[str, str]:
+    """Return the texts in the entry of the metadata, none if it is no JSON object."""
+    try:
+        fields = json.loads(entry)
+    except (ValueError, RecursionError):
+        return {}
+    items = fields.items() if isinstance(fields, dict) else ()
+    return {name: text for name, text in items if isinstance(text, str)}
+
+
+def _digest(kind: str, header: str, arrays: Arrays) -> str:
+    digest = hashlib.sha256()
+    for text in (_FORMAT, _VERSION, kind, header):
+        # JSON may hold lone surrogates.
+        digest.update(f"{len(text)}:{text}".encode(errors="surrogatepass"))
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{len(name)}:{name}:{array.dtype.str}:{array.shape}".encode())
+        digest.update(memoryview(array.reshape(-1).view(np.uint8)))
+    return digest.hexdigest()

@@ -1,0 +1,149 @@
+"""Weights of networks: what they may be, how many bits they take, how they are stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.parallel import blocks
+from qsdp._utils.validation import FloatArray, check_matrix, check_targets, own, read_only
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.exceptions import InvalidInputError, StorageError
+
+__all__ = [
+    "FLOAT_BITS",
+    "bits_of",
+    "check_alpha",
+    "check_count",
+    "check_fields",
+    "check_weights",
+    "count_floats",
+    "pack_alpha",
+    "shared_columns",
+    "stored_activation",
+    "unpack_alpha",
+]
+
+FLOAT_BITS = 64
+
+
+def check_fields(header: dict[str, Any], expected: set[str]) -> None:
+    """Raise unless a header has exactly the expected fields."""
+    for what, names in (("lacks", expected - set(header)), ("has an unknown", set(header) - expected)):
+        if names:
+            raise StorageError(f"its header {what} field: {', '.join(sorted(names))[:60]}")
+
+
+def stored_activation(header: dict[str, Any]) -> PolynomialActivation | None:
+    """Return a header's activation: three numbers or null, no name, whose meaning might change."""
+    if header["activation"] is not None and not isinstance(header["activation"], list):
+        raise StorageError(f"activation {header['activation']!r:.60} is no list of three numbers")
+    return get_activation(header["activation"])
+
+
+def check_count(header: dict[str, Any], name: str) -> int:
+    """Return a header's positive integer."""
+    value = header[name]
+    if type(value) is not int or value < 1:
+        raise StorageError(f"{name} {value!r} is no positive integer")
+    return value
+
+
+def bits_of(n_values: int) -> int:
+    """Return ceil(log2(n)), the bits of one of n values."""
+    return (n_values - 1).bit_length()
+
+
+def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDArray[np.int8]:
+    """Return first-layer weights as a read-only int8 copy; every one must be a level."""
+    array: npt.NDArray[Any]
+    if isinstance(weights, np.ndarray) and weights.dtype == np.int8 and weights.ndim == 2 and weights.size:
+        # As they are: as float64 they would take eight times the memory.
+        array = np.asarray(weights)
+    else:
+        array = check_matrix(name, weights)
+    if array.shape[1] <= lifted:
+        raise InvalidInputError(f"{name} must have at least one input; got shape {array.shape}")
+    M = levels - 1
+    main, last = (array[:, :-1], array[:, -1:]) if lifted else (array, array[:, :0])
+    for whole, largest, allowed in ((main, M, _level_names(M)), (last, 1, "-1 and +1")):
+        for rows in blocks(len(whole), whole.shape[1]):
+            part = whole[rows]
+            wrong = (part < -largest) | (part > largest)
+            if part.dtype == np.int8:
+                wrong |= np.bitwise_and(part, 1) != (largest & 1)
+            else:
+                wrong |= (part != np.rint(part)) | ((part - largest) % 2 != 0)
+            if np.any(wrong):
+                raise InvalidInputError(f"{name} must have entries {allowed} only; found {part[wrong][0]:g}")
+    if array.dtype == np.int8 and array.base is None and not array.flags.writeable and array.flags.c_contiguous:
+        # Another network's weights, or ones given up by whoever made them: they cannot change.
+        return np.asarray(array, dtype=np.int8)
+    return read_only(array.astype(np.int8, copy=True))
+
+
+def _level_names(M: int) -> str:
+    if M == 1:
+        return "-1 and +1"
+    return ", ".join(str(v) for v in range(-M, M + 1, 2)) if M < 6 else f"{-M}, {2 - M}, ..., {M}"
+
+
+def check_alpha(alpha: Any, n_neurons: int) -> FloatArray:
+    """Return second-layer weights (m,) or (m, C), finite and read-only."""
+    array = check_targets("alpha", alpha, length=None)
+    if array.shape[0] != n_neurons:
+        raise InvalidInputError(f"alpha must have {n_neurons} entries, one a neuron; got {array.shape[0]}")
+    return own(array)
+
+
+def shared_columns(alpha: FloatArray) -> tuple[list[int], list[float]] | None:
+    """Return sizes and values where neurons are grouped by output with one value each, else None."""
+    if alpha.ndim == 1:
+        return ([len(alpha)], [float(alpha[0])]) if bool(np.all(alpha == alpha[0])) else None
+    # An output whose weight is zero would be indistinguishable from one without neurons.
+    owners = np.argmax(alpha != 0.0, axis=1)
+    if np.any((alpha != 0.0).sum(axis=1) != 1) or np.any(np.diff(owners) < 0):
+        return None
+    sizes = np.bincount(owners, minlength=alpha.shape[1])
+    values = [float(alpha[owners == k, k][0]) if size else 0.0 for k, size in enumerate(sizes)]
+    if any(np.any(alpha[owners == k, k] != value) for k, value in enumerate(values)):
+        return None
+    return [int(size) for size in sizes], values
+
+
+def count_floats(alpha: FloatArray) -> int:
+    """Return how many 64-bit numbers second-layer weights take in a file."""
+    return sum(array.size for array in pack_alpha(alpha).values())
+
+
+def pack_alpha(alpha: FloatArray) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays that store second-layer weights: shared ones as one float and one size an output."""
+    shared = shared_columns(alpha)
+    if shared is None:
+        return {"alpha": alpha}
+    sizes, values = shared
+    if alpha.ndim == 1:
+        return {"alpha": np.array(values)}
+    return {"shared": np.array(values), "sizes": np.array(sizes, dtype=np.int64)}
+
+
+def unpack_alpha(arrays: dict[str, npt.NDArray[Any]], m: int, others: set[str]) -> FloatArray:
+    """Return the second-layer weights that `pack_alpha` stored, in an archive with `others` besides."""
+    names = set(arrays) - others
+    if names == {"alpha"}:
+        alpha = arrays["alpha"]
+        if alpha.dtype != np.float64 or alpha.ndim not in {1, 2} or (alpha.shape != (1,) and len(alpha) != m):
+            raise StorageError(f"alpha of shape {alpha.shape} does not belong to {m} neurons")
+        return np.broadcast_to(alpha, (m,)).copy() if alpha.ndim == 1 else alpha
+    if names != {"shared", "sizes"}:
+        raise StorageError(f"arrays {sorted(arrays)} are not a network's")
+    shared, sizes = arrays["shared"], arrays["sizes"]
+    if shared.dtype != np.float64 or sizes.dtype != np.int64 or shared.ndim != 1 or shared.shape != sizes.shape:
+        raise StorageError("shared second-layer weights do not fit together")
+    if np.any(sizes < 0) or np.any(sizes > m) or int(sizes.sum()) != m:
+        raise StorageError(f"outputs of sizes {sizes[:8].tolist()} do not have {m} neurons together")
+    full = np.zeros((m, len(shared)))
+    full[np.arange(m), np.repeat(np.arange(len(shared)), sizes)] = np.repeat(shared, sizes)
+    return full

@@ -1,0 +1,309 @@
+"""The best network of a fixed number of neurons: many starts, polished, with exchanges; or enumeration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qsdp._html import fixed_size_html
+from qsdp._utils.gap import Gap
+from qsdp._utils.parallel import few_threads
+from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.validation import check_choice, check_flag, check_integer, check_random_state, check_real, warn
+from qsdp.certificates import check_fits
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.networks import BilinearNetwork
+from qsdp.problem import TrainingProblem
+from qsdp.refinement._enumeration import enumerate_best
+from qsdp.refinement._exchange import exchange, greedy_network, random_network
+from qsdp.refinement.polishing import Run, better, deadline_of, is_small, perturbed
+from qsdp.relaxation import Relaxation, solve_relaxation
+from qsdp.sampling import MAX_NEURONS, allot, sample_network
+from qsdp.shaping import shape_covariance
+
+__all__ = ["METHODS", "FixedSizeResult", "best_of_size"]
+
+METHODS = ("polish", "enumerate")
+_SECOND_LAYERS = ("free", "shared")
+
+#: Sweeps from one start, and polished starts whose neurons are exchanged: at least, and their neurons together.
+_SWEEPS, _LEAST_EXCHANGED, _NEURONS_EXCHANGED = 200, 3, 30
+
+#: Neurons kicked together for every restart, and share of the objective that a kick has to gain before neurons are
+#: exchanged again.
+_NEURONS_KICKED, _GAIN = 12, 1e-9
+
+
+@dataclass(frozen=True)
+class FixedSizeResult(Gap):
+    r"""The best network found of a fixed number of neurons.
+
+    Attributes
+    ----------
+    network : BilinearNetwork
+    objective : float
+        Of `network`, recomputed from the data.
+    lower_bound : float
+        Of the relaxation: no network of ANY width has a smaller objective. Few neurons may well be unable to
+        come near it, so that `gap` says how much any other network could gain at most, and not how far `network`
+        is from the best of its size.
+    starts : tuple of float
+        Objective of the network polished from each start, before neurons were exchanged; empty for
+        method="enumerate".
+    optimal : bool
+        Whether no network of this size is better (up to rounding): for method="enumerate" only.
+    """
+
+    network: BilinearNetwork
+    objective: float
+    lower_bound: float
+    starts: tuple[float, ...]
+    optimal: bool
+
+    def _repr_html_(self) -> str:
+        return fixed_size_html(self)
+
+
+def best_of_size(
+    problem: TrainingProblem,
+    n_neurons: int,
+    *,
+    second_layer: str = "shared",
+    restarts: int = 10,
+    time_limit: float | None = None,
+    starts: Iterable[BilinearNetwork] | None = None,
+    relaxation: Relaxation | None = None,
+    method: str = "polish",
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    verbose: bool = False,
+) -> FixedSizeResult:
+    r"""Search the best network of exactly m neurons.
+
+    .. math::
+
+        \min_{u_j, v_j, \alpha_j}\; \ell\Big(\sum_{j=1}^m \alpha_j\, u_j^T \mathcal{X}_i v_j,\, y_i\Big)
+        + \beta D \sum_{j=1}^m \|\alpha_j\|_1
+
+    For fixed m this is hard already for one neuron, where it contains MaxCut; the relaxation's guarantees are
+    about networks of any width.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+    n_neurons : int
+        m >= 1; at least the number of outputs where the second layer is shared.
+    second_layer : {"shared", "free"}, default="shared"
+        One magnitude an output, whose neurons are allotted in equal numbers as in `sample_network`; or a weight
+        for every neuron and output.
+    restarts : int, default=10
+        Number of starts besides `starts`, >= 0: in turn sampled from the relaxation, built greedily neuron by
+        neuron, and random. Without any, there must be a start given.
+    time_limit : float, optional
+        Seconds for the search, > 0; the relaxation is not counted. At least one start is evaluated.
+    starts : iterable of BilinearNetwork, optional
+        Networks of m neurons to start from as well; with shared second layers where that is asked for.
+    relaxation : Relaxation, optional
+        A solved relaxation of the problem, else it is solved here: for the bound and for sampling.
+    method : {"polish", "enumerate"}, default="polish"
+        "polish" polishes every start, then exchanges neurons of the best ones: a neuron is taken out, the best
+        one for what it leaves is found by sign alternation, and the network is polished again; until no
+        exchange helps. In the end the best network is kicked, `restarts` times or, where it is small, more
+        often: perturbed, or drawn anew, and polished. "enumerate" solves the second layers of all sets of m
+        neurons and returns the optimum, for tiny problems; the outputs of vector problems must be independent
+        (shared second layer, loss other than the cross-entropy), with the allotment above.
+    random_state : int, Generator, RandomState or None
+    verbose : bool, default=False
+        Show a bar of the starts, exchanges and kicks that are done, on the standard error or in the notebook.
+
+    Returns
+    -------
+    FixedSizeResult
+
+    Raises
+    ------
+    InvalidInputError
+        An argument is not allowed, a start or the relaxation is of another problem, or there are too many sets of
+        neurons to enumerate.
+
+    Warns
+    -----
+    QSDPWarning
+        It was interrupted from the keyboard, and the best network so far is returned.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> from qsdp.refinement.fixed_width import best_of_size
+    >>> X = np.random.default_rng(0).standard_normal((20, 3))
+    >>> problem = qsdp.TrainingProblem(X, X[:, 0] * X[:, 1], beta=0.01)
+    >>> found = best_of_size(problem, 2, random_state=0)
+    >>> optimum = best_of_size(problem, 2, method="enumerate")
+    >>> optimum.optimal and bool(np.isclose(found.objective, optimum.objective))
+    True
+    """
+    if not isinstance(problem, TrainingProblem):
+        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+    shared = check_choice("second_layer", second_layer, _SECOND_LAYERS) == "shared"
+    least = problem.n_outputs if shared else 1
+    m = check_integer("n_neurons", n_neurons, minimum=least, maximum=MAX_NEURONS)
+    check_choice("method", method, METHODS)
+    check_integer("restarts", restarts, minimum=0)
+    if time_limit is not None:
+        check_real("time_limit", time_limit, strict=True)
+    rng = check_random_state(random_state)
+    # One weight is free and shared alike, and the latter is less work.
+    shared = shared or (m == 1 and not problem.vector)
+    given = _check_starts(starts, problem, m, shared)
+    if relaxation is not None and not isinstance(relaxation, Relaxation):
+        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
+    if relaxation is not None and relaxation.problem != problem:
+        raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
+    if method == "polish" and not given and restarts == 0:
+        raise InvalidInputError("restarts must be at least 1 where no starts are given; got 0")
+    with shown_stages(check_flag("verbose", verbose)) as stages:
+        if method == "enumerate":
+            with stages.stage("search"):
+                network = _enumerated(problem, m, shared)
+            bound = (relaxation or solve_relaxation(problem, verbose=verbose)).lower_bound
+            return FixedSizeResult(network, problem.objective(network), bound, (), optimal=True)
+        relaxation = relaxation or solve_relaxation(problem, verbose=verbose)
+        deadline = deadline_of(time_limit)
+        C = problem.n_outputs
+        owners = np.repeat(np.arange(C), allot(m, [1.0] * C)).tolist() if m >= C else list(range(m))
+        with few_threads(small=is_small(problem)), stages.stage("search") as line:
+            candidates = _starts(problem, owners, given, restarts, relaxation, rng)
+            counts = len(given) + restarts, restarts
+            network, objective, polished = _search(problem, owners, candidates, counts, shared, deadline, rng, line)
+    return FixedSizeResult(network, objective, relaxation.lower_bound, polished, optimal=False)
+
+
+def _search(
+    problem: TrainingProblem,
+    owners: list[int],
+    candidates: Iterator[BilinearNetwork],
+    counts: tuple[int, int],
+    shared: bool,
+    deadline: float,
+    rng: np.random.Generator,
+    line: Line,
+) -> tuple[BilinearNetwork, float, tuple[float, ...]]:
+    """Polish all candidates, exchange neurons of the best ones, then kick the very best.
+
+    `counts` are those of the candidates and of the kicks of a network of many neurons.
+    """
+    # Small networks have many poor local optima, and are polished in no time.
+    m = len(owners)
+    exchanged, kicks = max(_LEAST_EXCHANGED, _NEURONS_EXCHANGED // m), counts[1] * max(1, _NEURONS_KICKED // m)
+    total = counts[0] + min(counts[0], exchanged) + kicks
+    best: BilinearNetwork | None = None
+    objective = np.inf
+
+    def tell(done: int) -> None:
+        line.count(done, total, f"objective {objective:.6g}, {done} of {total}")
+
+    polished: list[tuple[float, int, Run]] = []
+    run: Run | None = None
+    try:
+        for candidate in candidates:
+            if best is not None and time.monotonic() >= deadline:
+                break
+            best, objective = (candidate, problem.objective(candidate)) if best is None else (best, objective)
+            run = Run(problem, candidate, deadline, rng, shared)
+            for _ in run.sweeps(_SWEEPS):
+                pass
+            best, objective = better(problem, best, objective, run.network())
+            polished.append((run.objective, len(polished), run))
+            tell(len(polished))
+        assert best is not None
+        for number, (_, _, run) in enumerate(sorted(polished)[:exchanged]):
+            _exchange_all(run, shared, rng)
+            best, objective = better(problem, best, objective, run.network())
+            tell(counts[0] + number + 1)
+        for number in range(kicks):
+            if time.monotonic() >= deadline:
+                break
+            start = perturbed(best, rng) if number % 2 else random_network(problem, owners, rng)
+            run = Run(problem, start, deadline, rng, shared)
+            for _ in run.sweeps(_SWEEPS):
+                pass
+            if run.objective < objective * (1.0 - _GAIN):
+                _exchange_all(run, shared, rng)
+                best, objective = better(problem, best, objective, run.network())
+            tell(total - kicks + number + 1)
+    except KeyboardInterrupt:
+        if best is None or run is None:
+            raise
+        best, objective = better(problem, best, objective, run.network())
+        warn(f"interrupted: the network of objective {objective:.6g}, the best so far, is returned")
+    assert best is not None
+    return best, objective, tuple(value for value, _, _ in polished)
+
+
+def _exchange_all(run: Run, shared: bool, rng: np.random.Generator) -> None:
+    for part in run.parts:
+        for _ in exchange(part, shared, rng):
+            pass
+
+
+def _starts(
+    problem: TrainingProblem,
+    owners: list[int],
+    given: list[BilinearNetwork],
+    restarts: int,
+    relaxation: Relaxation,
+    rng: np.random.Generator,
+) -> Iterator[BilinearNetwork]:
+    """Yield the networks given, then sampled, greedy and random ones in turn."""
+    yield from given
+    m, C = len(owners), problem.n_outputs
+    # The zero relaxation has nothing to sample from.
+    covariance: Any = shape_covariance(relaxation) if m >= C and np.all(np.asarray(relaxation.rho) > 0.0) else None
+    kinds = ["greedy", "random"] if covariance is None else ["sampled", "greedy", "random"]
+    for number in range(restarts):
+        kind = kinds[number % len(kinds)]
+        if kind == "sampled":
+            yield sample_network(covariance, m, rng)
+        else:
+            yield (greedy_network if kind == "greedy" else random_network)(problem, owners, rng)
+
+
+def _enumerated(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwork:
+    if not problem.vector:
+        return enumerate_best(problem, m, shared)
+    if problem.loss.coupled or not shared:
+        raise InvalidInputError(
+            "method 'enumerate' must have one output, or a shared second layer and a loss that adds up over outputs; "
+            f"got {problem.n_outputs} outputs, second_layer={'shared' if shared else 'free'!r} and {problem.loss!r}"
+        )
+    sizes = allot(m, [1.0] * problem.n_outputs)
+    parts = [enumerate_best(problem.output(k), size, shared) for k, size in enumerate(sizes)]
+    alpha = np.zeros((m, problem.n_outputs))
+    rows = np.repeat(np.arange(problem.n_outputs), sizes)
+    # An output of weight zero could not be told from one without neurons.
+    values = np.concatenate([part.alpha for part in parts])
+    alpha[np.arange(m), rows] = np.where(values == 0.0, np.finfo(np.float64).tiny, values)
+    U, V = (np.concatenate([getattr(part, side) for part in parts]) for side in ("U", "V"))
+    return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
+
+
+def _check_starts(starts: Any, problem: TrainingProblem, m: int, shared: bool) -> list[BilinearNetwork]:
+    if starts is None:
+        return []
+    if isinstance(starts, BilinearNetwork) or not isinstance(starts, Iterable):
+        raise InvalidTypeError(f"starts must be networks, as a list; got {type(starts).__name__}")
+    checked: list[BilinearNetwork] = []
+    for i, start in enumerate(starts):
+        try:
+            check_fits(start, problem)
+        except InvalidInputError as error:
+            raise type(error)(f"starts[{i}]: {error}") from None
+        if start.n_neurons != m:
+            raise InvalidInputError(f"starts[{i}] must have {m} neurons; got {start.n_neurons}")
+        if shared and not start.shared_alpha:
+            raise InvalidInputError(f"starts[{i}] must have a shared second layer; got a free one")
+        checked.append(start)
+    return checked

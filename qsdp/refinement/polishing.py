@@ -1,0 +1,303 @@
+"""Polish a network at equal storage: coordinate descent over single first-layer weights."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.parallel import count_jobs, few_threads, in_threads
+from qsdp._utils.progress import shown_stages
+from qsdp._utils.validation import check_flag, check_integer, check_random_state, check_real, warn
+from qsdp.certificates import check_fits
+from qsdp.exceptions import InvalidTypeError
+from qsdp.networks import BilinearNetwork
+from qsdp.problem import TrainingProblem
+from qsdp.refinement._descent import Descent, Samples
+from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revive, reweight
+
+__all__ = ["polish"]
+
+Callback = Callable[[int, float], object]
+
+#: Share of the weights that a restart perturbs, smallest and largest.
+_PERTURBATION = (0.02, 0.2)
+
+#: Share of the sides of all neurons that a cheap sweep has to move, or a thorough one follows.
+_FEW = 0.002
+
+#: Entries of the data up to which one thread is used.
+_SMALL_DATA = 2**17
+
+
+def polish(
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    *,
+    max_sweeps: int = 50,
+    restarts: int = 0,
+    time_limit: float | None = None,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    callback: Callback | None = None,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> BilinearNetwork:
+    r"""Lower a network's objective by single changes of its weights, at equal storage.
+
+    Coordinate descent on
+
+    .. math::
+
+        \ell\Big(\sum_{j=1}^m \alpha_j\, u_j^T \mathcal{X}_i v_j,\, y\Big) + \beta D \sum_{j=1}^m \|\alpha_j\|_1
+
+    over the entries of :math:`u_j` and :math:`v_j`, one level (:math:`\pm 2`) at a time, and over the second
+    layer between sweeps. The slopes of all moves of one side of a neuron are one product with the data; moves
+    are accepted only if the loss, evaluated, falls. If it stops by itself, no single move lowers the loss.
+
+    Parameters
+    ----------
+    network : BilinearNetwork
+        Where to start. Width, levels and activation stay, and so does the kind of the second layer: one
+        magnitude an output stays one (its value is set to the best), free weights stay free.
+    problem : TrainingProblem
+    max_sweeps : int, default=50
+        Sweeps over all neurons from each start, >= 1.
+    restarts : int, default=0
+        How often a random share of the weights of the best network is perturbed and polished again.
+    time_limit : float, optional
+        Seconds, > 0; checked before every evaluation of the loss, so that on large data it is passed by a few
+        products of the data with 64 neurons at most, and the evaluation of the result.
+    random_state : int, Generator, RandomState or None
+        For restarts, and for neurons whose second-layer weight is zero.
+    callback : callable, optional
+        Called as ``callback(sweep, objective)`` after every sweep, numbered from 1 over all starts.
+    n_jobs : int, optional
+        Threads for outputs that do not interact (one magnitude an output, and a loss that adds up over outputs), as
+        in joblib; None is one. Without a time limit the result is the same for any number.
+    verbose : bool, default=False
+        Show objective and sweeps on the standard error, or in the notebook.
+
+    Returns
+    -------
+    BilinearNetwork
+        Of the same width and storage. Its objective, recomputed from the data, is at most the input's: where
+        nothing was gained the input itself is returned.
+
+    Raises
+    ------
+    InvalidInputError
+        An argument is not allowed, or the network is of another kind than the problem's.
+
+    Warns
+    -----
+    QSDPWarning
+        It was interrupted from the keyboard, and the best network so far is returned. Where there is none
+        better than the input, the interrupt goes on.
+
+    Notes
+    -----
+    Memory beyond the data, a rescaled copy of it unless its largest entry is between 0.71 and 1.41, and the network
+    is bounded whatever the width: about ten arrays of 32 MiB a thread, and a few of the predictions' size. A sweep
+    costs six to eight products of the data with all neurons and as a rule a few evaluations of the loss a batch.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> from qsdp.refinement.polishing import polish
+    >>> data = qsdp.datasets.make_planted(n=60, d=6, n_neurons=3, random_state=0)
+    >>> problem = qsdp.TrainingProblem(data.X, data.y, beta=0.1)
+    >>> rng = np.random.default_rng(0)
+    >>> U, V = rng.choice([-1, 1], size=(2, 20, 6))
+    >>> network = qsdp.BilinearNetwork(U, V, np.full(20, 0.1))
+    >>> polished = polish(network, problem)
+    >>> problem.objective(polished) < 0.5 * problem.objective(network)
+    True
+    >>> polished.n_bits == network.n_bits
+    True
+    """
+    check_fits(network, problem)
+    sweeps = check_integer("max_sweeps", max_sweeps, minimum=1)
+    starts = 1 + check_integer("restarts", restarts, minimum=0)
+    deadline = deadline_of(time_limit)
+    jobs = count_jobs(n_jobs)
+    check_flag("verbose", verbose)
+    rng = check_random_state(random_state)
+    if callback is not None and not callable(callback):
+        raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
+    best, objective = network, problem.objective(network)
+    count = 0
+    samples = Samples(problem)
+    run = Run(problem, network, deadline, rng, samples=samples)
+    try:
+        with (
+            few_threads(small=is_small(problem)),
+            shown_stages(verbose) as stages,
+            stages.stage("polish") as line,
+        ):
+            for start in range(starts):
+                if start:
+                    if time.monotonic() >= deadline:
+                        break
+                    run = Run(problem, perturbed(best, rng), deadline, rng, samples=samples)
+                for value in run.sweeps(sweeps, jobs):
+                    count += 1
+                    line.sweep(count, value)
+                    if callback is not None:
+                        callback(count, value)
+                best, objective = better(problem, best, objective, run.network())
+    except KeyboardInterrupt:
+        found, objective_found = better(problem, best, objective, run.network())
+        if found is network:
+            raise
+        warn(f"interrupted: the network of objective {objective_found:.6g}, the best so far, is returned")
+        return found
+    return best
+
+
+def better(
+    problem: TrainingProblem, best: BilinearNetwork, objective: float, other: BilinearNetwork
+) -> tuple[BilinearNetwork, float]:
+    """Return the better of two networks, the first where they are equal, and its objective."""
+    value = problem.objective(other)
+    return (other, value) if value < objective else (best, objective)
+
+
+class Run:
+    """Coordinate descent from one start: one descent, or one an output where outputs do not interact.
+
+    Outputs with neurons of their own and a loss that adds up over them are scalar problems of their own.
+    """
+
+    def __init__(
+        self,
+        problem: TrainingProblem,
+        network: BilinearNetwork,
+        deadline: float,
+        rng: np.random.Generator,
+        shared: bool | None = None,
+        samples: Samples | None = None,
+    ) -> None:
+        samples = Samples(problem) if samples is None else samples
+        self.origin, self.rng = network, rng
+        self.shared = network.shared_alpha if shared is None else shared
+        self.rows: list[Any] = [slice(None)]
+        if problem.vector and self.shared and not problem.loss.coupled:
+            owners = np.argmax(network.alpha != 0.0, axis=1)
+            self.rows = [np.flatnonzero(owners == k) for k in range(problem.n_outputs)]
+            self.parts = [
+                Descent(problem.output(k), part_of(network, rows, k), deadline, samples)
+                for k, rows in enumerate(self.rows)
+                if len(rows)
+            ]
+            self.rows = [rows for rows in self.rows if len(rows)]
+            empty = set(range(problem.n_outputs)) - set(owners.tolist())
+            # Outputs without neurons predict zero, whatever the others do.
+            zero = np.zeros(problem.n_samples)
+            self.constant = sum(problem.loss.value(zero, problem.y[:, k]) for k in empty)
+        else:
+            self.parts, self.constant = [Descent(problem, network, deadline, samples)], 0.0
+
+    @property
+    def objective(self) -> float:
+        """Objective as it stands."""
+        return self.constant + sum(part.objective for part in self.parts)
+
+    def sweeps(self, limit: int, n_jobs: int = 1) -> Iterator[float]:
+        """Sweep until no single move helps, the limit or the deadline, and yield the objective after each."""
+        sweeping = [steps(part, self.shared, limit, self.rng) for part in self.parts]
+        running = set(range(len(self.parts)))
+
+        def sweep(k: int) -> None:
+            if next(sweeping[k], None) is None:
+                running.discard(k)
+
+        while running:
+            in_threads(sweep, sorted(running), min(n_jobs, len(running)))
+            if running:
+                yield self.objective
+
+    def network(self) -> BilinearNetwork:
+        """Return the network as it stands."""
+        origin = self.origin
+        U, V, alpha = origin.U.copy(), origin.V.copy(), origin.alpha.copy()
+        for part, rows in zip(self.parts, self.rows, strict=True):
+            network = part.network()
+            U[rows], V[rows] = network.U, network.V
+            if network.alpha.ndim == alpha.ndim:
+                alpha[rows] = network.alpha
+            else:
+                alpha[rows] = np.where(alpha[rows] != 0.0, network.alpha[:, None], 0.0)
+        return BilinearNetwork(U, V, alpha, origin.levels, origin.activation)
+
+
+def steps(descent: Descent, shared: bool, limit: int, rng: np.random.Generator) -> Iterator[bool]:
+    """Yield after every sweep of one descent until no single move helps."""
+    few = _FEW * 2 * len(descent.U)
+    thorough = False
+    if shared and not np.any(descent.alpha):
+        _raise_from_zero(descent)
+    for _ in range(limit):
+        if descent.expired:
+            return
+        descent.refresh()
+        if shared:
+            rescale(descent)
+        else:
+            revive(descent, rng)
+            reweight(descent)
+        accepted = descent.sweep(thorough=thorough)
+        finished = accepted == 0 and thorough and not descent.expired
+        if finished and shared:
+            rescale(descent, LAST_SHRINKAGE)
+        elif finished:
+            finished = not resolve(descent)
+        yield True
+        if finished:
+            return
+        # Thorough sweeps cost more where many moves are nearly worth it: cheap ones follow what they find.
+        thorough = accepted <= few and not thorough
+
+
+def _raise_from_zero(descent: Descent) -> None:
+    """Give neurons without weight the one that lowers the loss most, whatever its price."""
+    descent.alpha = np.ones_like(descent.alpha)
+    descent.refresh()
+    price, descent.price = descent.price, 0.0
+    rescale(descent)
+    descent.price = price
+
+
+def part_of(network: BilinearNetwork, rows: Any, k: int) -> BilinearNetwork:
+    """Return the scalar network of some neurons of output k."""
+    return BilinearNetwork(network.U[rows], network.V[rows], network.alpha[rows, k], network.levels, network.activation)
+
+
+def perturbed(network: BilinearNetwork, rng: np.random.Generator) -> BilinearNetwork:
+    """Return the network with a random share of its weights moved by one level."""
+    share = rng.uniform(*_PERTURBATION)
+    largest = np.full(network.U.shape[1], network.levels - 1)
+    largest[network.n_inputs :] = 1
+    sides = []
+    for weights in (network.U, network.V):
+        steps = np.where(rng.random(weights.shape) < 0.5, 2, -2)
+        steps = np.where(np.abs(weights + steps) > largest, -steps, steps)
+        moved = rng.random(weights.shape) < share
+        if not np.any(moved):
+            moved.flat[rng.integers(moved.size)] = True
+        sides.append((weights + np.where(moved, steps, 0)).astype(np.int8))
+    return BilinearNetwork(sides[0], sides[1], network.alpha, network.levels, network.activation)
+
+
+def is_small(problem: TrainingProblem) -> bool:
+    """Return whether the products of a sweep are too small for several threads."""
+    return problem.n_samples * problem.size <= _SMALL_DATA
+
+
+def deadline_of(time_limit: float | None) -> float:
+    """Return the value of `time.monotonic` at which a time limit in seconds is over."""
+    if time_limit is None:
+        return math.inf
+    return time.monotonic() + check_real("time_limit", time_limit, strict=True)

@@ -1,0 +1,305 @@
+"""Refit of the second layer: the neurons stay, their output weights become optimal."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.parallel import blocks, few_threads
+from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real
+from qsdp.certificates import check_fits
+from qsdp.column_generation.loop import Clock, Offer, Round, generate
+from qsdp.column_generation.master import Atoms, Master
+from qsdp.column_generation.restricted import solve_restricted, sparsify
+from qsdp.exceptions import InvalidInputError
+from qsdp.lifting import power_of_two
+from qsdp.networks import BilinearNetwork
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation.instance import Instance
+
+__all__ = ["SECOND_LAYERS", "refit"]
+
+SECOND_LAYERS = ("free", "shared")
+
+#: Of the value from which on zero is optimal: what stands for beta = 0, where weights have no price.
+_LEAST_PRICE = 1e-7
+
+#: Neurons taken into the restricted problem at a time.
+_BATCH = 300
+
+#: Neurons up to which, with twice as many samples and large data, all enter the problem of the squared loss at once.
+_MOST_COMPRESSED = 4000
+
+#: Accuracy of the final weights, and the share of the largest one below which they are left of the barrier.
+_ACCURATE, _NEGLIGIBLE = 1e-12, 1e-9
+
+
+def refit(
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    *,
+    second_layer: str = "free",
+    tol: float = 1e-9,
+    verbose: bool = False,
+) -> BilinearNetwork:
+    r"""Return the network with the best second layer for its neurons.
+
+    .. math::
+
+        \min_{\alpha}\; \ell\Big(\sum_j \alpha_j\, u_j^T \mathcal{X}_i v_j, y_i\Big) + \beta D \sum_j \|\alpha_j\|_1
+
+    Parameters
+    ----------
+    network : BilinearNetwork
+    problem : TrainingProblem
+    second_layer : {"free", "shared"}, default="free"
+        "free" chooses every weight; at most n neurons of an output survive, the others are left out. "shared"
+        keeps all neurons and one magnitude an output, the storage of a sampled network; signs of weights
+        move into the first layer.
+    tol : float, default=1e-9
+        Relative duality gap of the convex problem, > 0.
+    verbose : bool, default=False
+        Show objective and gap on the standard error, or in the notebook.
+
+    Returns
+    -------
+    BilinearNetwork
+        Its objective is never larger than that of `network`, unless a shared magnitude is asked for a network
+        whose magnitudes differ.
+
+    Raises
+    ------
+    InvalidInputError
+        The network does not fit the problem, or a shared magnitude is asked for neurons of several outputs.
+
+    Notes
+    -----
+    Neurons enter the convex problem as their prices :math:`|u_j^T M_\nu v_j|` exceed :math:`\beta D`, so its size is
+    that of the result: networks of any width can be refitted. For the squared loss and large data with more samples
+    than neurons all neurons enter at once, by the triangular factor of their values, and no n x m array is formed.
+    With ``beta = 0`` weights cost a ten-millionth of what would make zero optimal, which keeps them bounded.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> X, y = qsdp.datasets.make_planted(n=60, d=6, n_neurons=3, random_state=0)
+    >>> result = qsdp.solve_and_sample(X, y, n_neurons=500, beta=0.1, random_state=0)
+    >>> refitted = qsdp.refit(result.network, result.problem)
+    >>> refitted.n_neurons <= 60
+    True
+    >>> result.problem.objective(refitted) < 0.2 * result.certificate.objective
+    True
+    """
+    check_fits(network, problem)
+    check_choice("second_layer", second_layer, SECOND_LAYERS)
+    check_real("tol", tol, strict=True)
+    one = _shared if second_layer == "shared" else _free
+    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("refit", tol) as line:
+        refitted = one(network, problem, tol, line)
+    if second_layer == "shared" and not network.shared_alpha:
+        return refitted
+    return refitted if problem.objective(refitted) <= problem.objective(network) else network
+
+
+def _instance(problem: TrainingProblem) -> Instance:
+    """Return the instance for weights of true levels, with a price for every weight."""
+    instance = Instance(problem.weight_map, problem.loss, problem.y, problem.regularization_weight())
+    if problem.beta == 0.0:
+        slope = -problem.loss.gradient(np.zeros_like(problem.y), problem.y)
+        largest = max(float(np.abs(M).sum()) for M in instance.adjoints(slope))
+        instance = Instance(instance.map, instance.loss, instance.target, _LEAST_PRICE * (largest or 1.0))
+    return instance
+
+
+def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float, line: Line) -> BilinearNetwork:
+    if _compressible(network, problem):
+        return network_of(problem, *_compressed(network, problem))
+    if problem.vector and not problem.loss.coupled:
+        C = problem.n_outputs
+        parts = [
+            _support(network, problem.output(k), tol, functools.partial(line.closing, part=k, parts=C))
+            for k in range(C)
+        ]
+        atoms = Atoms.of(network.U[:0], network.V[:0])
+        for k, (part, _) in enumerate(parts):
+            atoms = atoms + Atoms.of(part.U, part.V, part.signs, output=k)
+        weights = np.concatenate([weight for _, weight in parts])
+    else:
+        atoms, weights = _support(network, problem, tol, line.closing)
+    return network_of(problem, atoms, weights)
+
+
+def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
+    """Return whether all neurons on large data are few enough for one triangular factor."""
+    n, m = problem.n_samples, network.n_neurons
+    large = len(list(blocks(n, problem.size))) > 1
+    return large and problem.loss.name == "squared" and m <= _MOST_COMPRESSED and 2 * (m + problem.n_outputs) <= n
+
+
+def _compressed(network: BilinearNetwork, problem: TrainingProblem) -> tuple[Atoms, FloatArray]:
+    r"""Return the neurons and weights of optimal second layers for the squared loss.
+
+    With :math:`[F, Y] = Q [R_F, R_Y]` the loss :math:`\|F a - y\|^2` is :math:`\|R_F a - r_y\|^2`.
+    """
+    m = network.n_neurons
+    factor = _triangular_factor(network, problem)
+    columns, targets = factor[:, :m], factor[:, m:]
+    size = power_of_two(float(np.sqrt(np.mean(np.square(columns)))))
+    columns = columns / size
+    both = np.hstack([columns, -columns])
+    atoms, weights = Atoms.of(network.U[:0], network.V[:0]), [np.zeros(0)]
+    for k, target in enumerate(targets.T):
+        # In powers of two, as everywhere.
+        unit = power_of_two(float(np.sqrt(np.mean(np.square(target)))))
+        target = target / unit
+        price = problem.beta * problem.dimension / size / unit
+        if problem.beta == 0.0:
+            price = _LEAST_PRICE * (2.0 * float(np.abs(columns.T @ target).max()) or 1.0)
+        found = solve_restricted(both, problem.loss, target, np.full(2 * m, price), tol=_ACCURATE).weights
+        signed = found[:m] - found[m:]
+        used = np.flatnonzero(np.abs(signed) > _NEGLIGIBLE * np.abs(signed).max())
+        if not len(used):
+            continue
+        signs = np.where(signed[used] < 0.0, -1, 1)
+        kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), np.full(len(used), price))
+        few = kept > 0.0
+        atoms = atoms + Atoms.of(network.U[used[few]], network.V[used[few]], signs[few], output=k)
+        weights.append(kept[few] * unit / size)
+    return atoms, np.concatenate(weights)
+
+
+def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> FloatArray:
+    """Return R of the neurons' values on the data and the targets, [F, Y] = Q R, a block of samples after the other."""
+    U, V = network.U.astype(np.float64), network.V.astype(np.float64)
+    data, Y = problem.weight_map, problem.y.reshape(problem.n_samples, -1)
+    k = len(U) + Y.shape[1]
+    factor = np.zeros((0, k))
+    # Several times as many rows as the factor has: it is factored again with each block.
+    for rows in blocks(len(Y), max(k, problem.size), least=4 * k):
+        values = replace(data, X=data.X[rows]).products(U, V)
+        factor = np.asarray(np.linalg.qr(np.vstack([factor, np.hstack([values, Y[rows]])]), mode="r"))
+    return factor
+
+
+def _prices(network: BilinearNetwork, M: FloatArray) -> FloatArray:
+    """Return u' M v of all neurons."""
+    prices = np.empty(network.n_neurons)
+    for rows in blocks(len(prices), len(M)):
+        U, V = network.U[rows].astype(np.float64), network.V[rows].astype(np.float64)
+        prices[rows] = np.einsum("ij,ij->i", U @ M, V)
+    return prices
+
+
+def _support(
+    network: BilinearNetwork, problem: TrainingProblem, tol: float, report: Callable[[Round], None]
+) -> tuple[Atoms, FloatArray]:
+    """Return the neurons that the optimal second layer of one output, or of coupled ones, uses."""
+    master = Master(_instance(problem))
+    capacity = master.instance.capacity
+
+    def pricing(master: Master, gap: float) -> Offer:
+        offers, uppers = Atoms.of(network.U[:0], network.V[:0]), []
+        for output, M in enumerate(master.instance.adjoints(master.nu)):
+            prices = _prices(network, M)
+            uppers.append(float(np.abs(prices).max()))
+            best = np.argsort(-np.abs(prices))[: max(50, _BATCH // problem.n_outputs)]
+            best = best[np.abs(prices[best]) > capacity]
+            offers = offers + Atoms.of(network.U[best], network.V[best], np.where(prices[best] < 0.0, -1, 1), output)
+        return Offer(offers, max(uppers), max(uppers))
+
+    with few_threads(small=master.small):
+        outcome = generate(master, pricing, tol=tol, clock=Clock(None), report=report)
+        if outcome.status == "interrupted":
+            raise KeyboardInterrupt
+        return master.support()
+
+
+def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:
+    """Return the network of atoms of true levels; equal neurons of several outputs become one."""
+    U, V = atoms.U, atoms.V
+    alpha = atoms.signs * weights
+    if not len(atoms):
+        U = V = np.full((1, problem.size), problem.levels - 1, dtype=np.int8)
+        U[:, problem.n_features :] = 1
+        outputs, alpha = np.zeros(1, dtype=np.intp), np.zeros(1)
+    else:
+        outputs = atoms.outputs
+    if not problem.vector:
+        return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
+    pairs, inverse = np.unique(np.hstack([U, V]), axis=0, return_inverse=True)
+    full = np.zeros((len(pairs), problem.n_outputs))
+    np.add.at(full, (inverse.ravel(), outputs), alpha)
+    N = problem.size
+    return BilinearNetwork(pairs[:, :N], pairs[:, N:], full, problem.levels, problem.activation)
+
+
+def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, line: Line) -> BilinearNetwork:
+    owners = _owners(network.alpha)
+    order = np.argsort(owners, kind="stable")
+    owners = owners[order]
+    alpha = network.alpha[order]
+    total = alpha.sum(axis=1) if alpha.ndim == 2 else alpha
+    U = network.U[order] * np.where(total < 0.0, np.int8(-1), np.int8(1))[:, None]
+    V = network.V[order]
+    magnitudes = np.zeros(problem.n_outputs)
+    groups = [owners == k for k in range(problem.n_outputs)]
+    served = [k for k, group in enumerate(groups) if np.any(group)]
+    columns = np.zeros((problem.n_samples, problem.n_outputs))
+    for done, k in enumerate(served):
+        line.count(done, len(served))
+        # The quadratic form of the group costs the same whatever the number of its neurons.
+        group = BilinearNetwork(
+            U[groups[k]], V[groups[k]], np.ones(groups[k].sum()), problem.levels, problem.activation
+        )
+        columns[:, k] = group.predict(problem.X)
+    sizes = np.array([float(group.sum()) for group in groups])
+    if problem.loss.coupled:
+        magnitudes[served] = _scales(problem, columns[:, served], sizes[served], np.array(served), tol)
+    else:
+        for k in served:
+            one = problem.output(k) if problem.vector else problem
+            magnitudes[k] = _scales(one, columns[:, [k]], sizes[[k]], None, tol)[0]
+    full = magnitudes[owners]
+    if problem.vector:
+        full = np.zeros((len(owners), problem.n_outputs))
+        full[np.arange(len(owners)), owners] = magnitudes[owners]
+    return BilinearNetwork(U, V, full, problem.levels, problem.activation)
+
+
+def _owners(alpha: FloatArray) -> npt.NDArray[np.intp]:
+    """Return the output that each neuron serves."""
+    if alpha.ndim == 1:
+        return np.zeros(len(alpha), dtype=np.intp)
+    several = (alpha != 0.0).sum(axis=1) > 1
+    if np.any(several):
+        raise InvalidInputError(
+            "second_layer must be 'free' for a network whose neurons serve several outputs at once; "
+            f"got 'shared' and {int(several.sum())} such neurons"
+        )
+    owners: npt.NDArray[np.intp] = np.argmax(alpha != 0.0, axis=1)
+    return owners
+
+
+def _scales(
+    problem: TrainingProblem, columns: FloatArray, sizes: FloatArray, outputs: npt.NDArray[np.intp] | None, tol: float
+) -> FloatArray:
+    """Return the best magnitude, of either sign, of each group of neurons."""
+    instance = _instance(problem)
+    normal, units = instance.normalised()
+    k = columns.shape[1]
+    scaled = columns * (units.weight / units.prediction)
+    solution = solve_restricted(
+        np.hstack([scaled, -scaled]),
+        normal.loss,
+        normal.target,
+        np.tile(normal.capacity * sizes, 2),
+        outputs=None if outputs is None else np.tile(outputs, 2),
+        tol=tol,
+    )
+    magnitudes: FloatArray = (solution.weights[:k] - solution.weights[k:]) * units.weight
+    return magnitudes

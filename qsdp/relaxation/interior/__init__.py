@@ -1,7 +1,0 @@
-"""A primal-dual interior-point method for the relaxation that exploits its structure."""
-
-from qsdp.relaxation.interior.cost import operations
-from qsdp.relaxation.interior.fits import LINEARISED
-from qsdp.relaxation.interior.solve import solve_interior
-
-__all__ = ["LINEARISED", "operations", "solve_interior"]

@@ -1,0 +1,307 @@
+r"""The coordinate systems in which the multiplier of the predictions is sought.
+
+A coordinate system is a linear map F of symmetric matrices, with its adjoint, and what the Newton system
+needs of it for a symmetric matrix W: the kernel :math:`F (W \otimes W) F^T`, whose entries are
+:math:`\langle \mathcal{X}_i, W \mathcal{X}_j W \rangle`, and the border :math:`F(W e_k e_k^T W)`. `SampleCoordinates`
+are the n samples (F is the data map), `FactorCoordinates` the rows of a factor of the Gram matrix of the data, in which
+a squared loss of many samples enters. `MatrixCoordinates` are the p = N(N + 1)/2 entries of the matrix themselves.
+
+For the lifted map :math:`\mathcal{X} = a x x^T + \mathrm{sym}(e, b x + c e)`, with e the last unit vector and x padded
+by a zero. With :math:`k_{ij} = x_i^T W x_j`, :math:`s_i = x_i^T W e` and :math:`\omega = e^T W e`,
+
+.. math::
+
+    \langle \mathcal{X}_i, W \mathcal{X}_j W \rangle = a^2 k_{ij}^2 + k_{ij} (a b (s_i + s_j) + \tfrac12 b^2 \omega)
+        + a c (s_i^2 + s_j^2) + b c\, \omega (s_i + s_j) + \tfrac12 b^2 s_i s_j + c^2 \omega^2 .
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+from scipy.linalg.blas import dsyrk, dtrmm
+from scipy.linalg.lapack import dpstrf
+
+from qsdp._utils.validation import FloatArray
+from qsdp.lifting import QuadraticMap
+from qsdp.relaxation.evaluation import symmetric_basis
+
+__all__ = ["Coordinates", "FactorCoordinates", "MatrixCoordinates", "SampleCoordinates"]
+
+#: Entries of a block of rows of the kernel that is worked on while it is in the cache.
+_BLOCK = 2**16
+
+#: Entries of a block of rows of the samples' kernel: two of them stay in a cache that the cores share.
+_KERNEL_BLOCK = 2**19
+
+#: Entries of a block of rows of the data map.
+_CHUNK = 2**21
+
+
+class Coordinates(Protocol):
+    """A linear map F of symmetric N x N matrices to `length` numbers."""
+
+    length: int
+    size: int
+    #: Floating point operations of a kernel and of the factorisation of the Newton system, about.
+    work: float
+
+    def forward(self, T: FloatArray) -> FloatArray:
+        """Return F T of shape (length,)."""
+
+    def adjoint(self, q: FloatArray) -> FloatArray:
+        """Return F' q of shape (N, N)."""
+
+    def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
+        """Write ``F (W_0 kron W_0 + W_1 kron W_1) F'``, its lower triangle at least; W = G G' of shape (2, N, N)."""
+
+    def border(self, W: FloatArray) -> FloatArray:
+        r"""Return the columns :math:`F(W_0 e_k e_k' W_0 - W_1 e_k e_k' W_1)`, shape (length, N)."""
+
+
+class SampleCoordinates:
+    """The samples: F is the data map.
+
+    Parameters
+    ----------
+    data : QuadraticMap
+    """
+
+    def __init__(self, data: QuadraticMap) -> None:
+        self._map = data
+        self.length, self.size = data.n_rows, data.size
+        self._a, self._b, self._c = data.coefficients
+        self._X = np.ascontiguousarray(data.X)
+        self.work = self.length**3 / 3.0 + 4.0 * self.length**2 * self.size
+
+    def forward(self, T: FloatArray) -> FloatArray:
+        """Return the values of the data map."""
+        return self._map.forward(T)
+
+    def adjoint(self, q: FloatArray) -> FloatArray:
+        """Return the adjoint of the data map."""
+        return self._map.adjoint(q)
+
+    def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
+        """Write the lower triangle of the sum of both kernels; it is positive semidefinite up to rounding.
+
+        By blocks of rows: each is finished while it is in the cache, and no second matrix of n x n is needed.
+        """
+        d = self._X.shape[1]
+        scale = 1.0 if self._map.lifted else np.sqrt(abs(self._a))
+        factors = [scale * (self._X @ G[s, :d]) for s in range(2)]
+        ends = [(factor @ G[s, d], float(G[s, d] @ G[s, d])) for s, factor in enumerate(factors) if self._map.lifted]
+        step = max(16, _KERNEL_BLOCK // self.length)
+        buffers = np.empty((2, min(step, self.length) * self.length))
+        for start in range(0, self.length, step):
+            stop = min(start + step, self.length)
+            shape = (stop - start, stop)
+            blocks = [buffer[: shape[0] * shape[1]].reshape(shape) for buffer in buffers]
+            for s, (block, factor) in enumerate(zip(blocks, factors, strict=True)):
+                np.matmul(factor[start:stop], factor[:stop].T, out=block)
+                if self._map.lifted:
+                    self._lift(block, *ends[s], slice(start, stop))
+                else:
+                    block *= block
+            np.add(blocks[0], blocks[1], out=out[start:stop, :stop])
+
+    def _lift(self, k: FloatArray, s: FloatArray, omega: float, rows: slice) -> None:
+        """Turn rows of :math:`k_{ij}` into those of the kernel, in place; as many columns as k has."""
+        a, b, c = self._a, self._b, self._c
+        alone = a * c * s * s + b * c * omega * s + 0.5 * c * c * omega * omega
+        columns = slice(k.shape[1])
+        scaled = (a * a) * k
+        scaled += (0.25 * b * b * omega + a * b * s)[rows, None]
+        scaled += (0.25 * b * b * omega + a * b * s)[columns]
+        k *= scaled
+        k += alone[rows, None]
+        k += alone[columns]
+        k += np.outer(0.5 * b * b * s[rows], s[columns])
+
+    def weighted_gram(self, weights: FloatArray, Q: FloatArray) -> FloatArray:
+        r"""Return the upper triangle of the Gram matrix of the rows :math:`Q^T \mathcal{X}_i Q` with weights.
+
+        In the orthonormal basis of symmetric matrices, by blocks of samples.
+        """
+        first, second, factors = symmetric_basis(self.size)
+        d = self._X.shape[1]
+        gram = np.zeros((len(first), len(first)), order="F")
+        step = max(1, _CHUNK // len(first))
+        for start in range(0, self.length, step):
+            rows = slice(start, start + step)
+            X = self._X[rows] @ Q[:d]
+            block = X[:, first]
+            if self._map.lifted:
+                end = Q[d]
+                other = self._b * X + self._c * end
+                block *= self._a * X[:, second]
+                block += 0.5 * (end[first] * other[:, second] + end[second] * other[:, first])
+            else:
+                block *= self._a * X[:, second]
+            block *= factors
+            block *= np.sqrt(weights[rows])[:, None]
+            gram = dsyrk(1.0, block.T, beta=1.0, c=gram, overwrite_c=1)
+        return gram
+
+    def border(self, W: FloatArray) -> FloatArray:
+        r"""Return :math:`a q_k^2 + t_k (b q_k + c t_k)` with q = W x and t = W e, the difference of both matrices."""
+        a, b, c = self._a, self._b, self._c
+        d = self._X.shape[1]
+        q = self._X @ W[:, :d, :]
+        values = a * q
+        if self._map.lifted:
+            t = W[:, d, None, :]
+            values += b * t
+            values *= q
+            values += c * t * t
+        else:
+            values *= q
+        border: FloatArray = values[0] - values[1]
+        return border
+
+
+class MatrixCoordinates:
+    """The entries of the matrix: F is the identity, in the orthonormal basis of symmetric matrices.
+
+    Parameters
+    ----------
+    size : int
+        N.
+    order : ndarray of shape (p,), optional
+        Of the entries of the upper triangle, row by row if None.
+    """
+
+    def __init__(self, size: int, order: npt.NDArray[np.intp] | None = None) -> None:
+        self.size = size
+        self._order = slice(None) if order is None else order
+        self._first, self._second, self._factors = (array[self._order] for array in symmetric_basis(size))
+        self.length = len(self._first)
+        self.work = self.length**3 / 3.0
+        place = np.empty((size, size), dtype=np.intp)
+        place[self._first, self._second] = place[self._second, self._first] = np.arange(self.length)
+        self._place = place
+        self._upper = self._first * size + self._second
+        self._inverse = np.where(np.eye(size) > 0.0, 1.0, np.sqrt(0.5))
+        self.factors = self._factors
+        self._columns: npt.NDArray[np.float64] = self._factors[:, None]
+
+    def reorder(self, t: FloatArray) -> FloatArray:
+        """Return coordinates in the order of this object."""
+        return t[self._order]
+
+    def forward(self, T: FloatArray) -> FloatArray:
+        """Return the coordinates of a matrix."""
+        values: FloatArray = T.ravel()[self._upper] * self._factors
+        return values
+
+    def adjoint(self, q: FloatArray) -> FloatArray:
+        """Return the matrix of coordinates."""
+        matrix: FloatArray = q[self._place] * self._inverse
+        return matrix
+
+    def plain_kernel(self, W: FloatArray, out: FloatArray) -> None:
+        r"""Write :math:`\sum_s (W_{ik} W_{jl} + W_{il} W_{jk})_s` for all pairs (i, j) and (k, l), by blocks of rows.
+
+        The kernel of the entries is half of that times the product of the factors of both pairs.
+        """
+        tables = [(M[:, self._first], M[:, self._second]) for M in W]
+        step = max(1, _BLOCK // self.length)
+        for start in range(0, self.length, step):
+            rows = slice(start, min(start + step, self.length))
+            first, second, block = self._first[rows], self._second[rows], out[rows]
+            for s, (left, right) in enumerate(tables):
+                products = left.take(first, axis=0)
+                products *= right.take(second, axis=0)
+                other = right.take(first, axis=0)
+                other *= left.take(second, axis=0)
+                if s == 0:
+                    np.add(products, other, out=block)
+                else:
+                    block += products
+                    block += other
+
+    def border(self, W: FloatArray) -> FloatArray:
+        """Return products of two rows of W, the difference of both matrices."""
+        values: FloatArray = W[0, self._first] * W[0, self._second]
+        values -= W[1, self._first] * W[1, self._second]
+        values *= self._columns
+        return values
+
+
+class FactorCoordinates:
+    r"""Rows R of a factored Gram matrix, :math:`G = R^T R`: as many as its rank, which is p at most.
+
+    A Cholesky factorisation with pivots finds the rank; G is singular where columns of the data are binary
+    (:math:`x_i^2` is constant) or dependent. With targets :math:`R^{-T} h` the squared loss is that of the data up
+    to a constant.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (p, p)
+        In the orthonormal basis.
+    size : int
+        N.
+    """
+
+    def __init__(self, gram: FloatArray, size: int) -> None:
+        self.size = size
+        scale = 1.0 / np.sqrt(np.maximum(gram.diagonal(), np.finfo(np.float64).tiny))
+        factor, pivots, rank, _ = dpstrf(
+            gram * scale * scale[:, None], lower=1, tol=len(gram) * np.finfo(np.float64).eps
+        )
+        order = pivots - 1
+        self.length = int(rank)
+        self._factor = np.asfortranarray(np.tril(factor)[:, :rank] / scale[order, None])
+        self._leading = self._factor[:rank]
+        self.work = 2.0 * self.length * len(gram) ** 2 + self.length**3 / 3.0
+        self._entries = MatrixCoordinates(size, order)
+        # Half of the products of the factors of the entries are moved into the rows, see `plain_kernel`.
+        self._scaled = np.asfortranarray(self._factor * (np.sqrt(0.5) * self._entries.factors[:, None]))
+        self._full = np.empty((len(gram), len(gram)))
+
+    def forward(self, T: FloatArray) -> FloatArray:
+        """Return R t."""
+        values: FloatArray = self._entries.forward(T) @ self._factor
+        return values
+
+    def adjoint(self, q: FloatArray) -> FloatArray:
+        """Return the matrix of coordinates R' q."""
+        return self._entries.adjoint(self._factor @ q)
+
+    def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
+        """Write R K R' for the kernel K of the entries."""
+        self._entries.plain_kernel(W, self._full)
+        if self.length == len(self._full):
+            # Symmetric: its transpose is what LAPACK takes without a copy.
+            half = dtrmm(1.0, self._scaled, self._full.T, side=1, lower=1)
+            out[...] = dtrmm(1.0, self._scaled, half, side=0, lower=1, trans_a=1, overwrite_b=1).T
+        else:
+            out[...] = self._scaled.T @ (self._full @ self._scaled)
+
+    def border(self, W: FloatArray) -> FloatArray:
+        """Return R times the border of the entries."""
+        border: FloatArray = self._factor.T @ self._entries.border(W)
+        return border
+
+    def targets(self, products: FloatArray) -> FloatArray:
+        """Return targets that with the rows have the given products, as far as there are any."""
+        return self._triangular(self._entries.reorder(products))
+
+    def coordinates_of(self, M: FloatArray) -> FloatArray:
+        """Return the multiplier whose adjoint is M, a matrix in the range of the adjoint."""
+        return self._triangular(self._entries.forward(M))
+
+    def _triangular(self, entries: FloatArray) -> FloatArray:
+        solution: FloatArray = scipy.linalg.solve_triangular(
+            self._leading, entries[: self.length], lower=True, check_finite=False
+        )
+        return solution
+
+    def preimage(self, values: FloatArray) -> FloatArray:
+        """Return a matrix that the map takes to `values`."""
+        t = np.zeros(len(self._factor))
+        t[: self.length] = scipy.linalg.solve_triangular(self._leading, values, lower=True, trans=1, check_finite=False)
+        return self._entries.adjoint(t)

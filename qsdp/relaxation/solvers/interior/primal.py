@@ -1,0 +1,104 @@
+r"""The Newton system of one output with more samples than matrix entries, in the step of the matrix itself.
+
+With a basis Q that makes both scalings diagonal, :math:`W_A = Q Q^T` and :math:`W_B = Q \Lambda Q^T`, and
+:math:`x_{ij} = \lambda_i \lambda_j`, write :math:`dT = Q \tau Q^T`. The steps of A and B give
+
+.. math:: \tau = \tau_R - (1 - x) \circ Q^T \mathrm{Diag}(dz) Q + (1 + x) \circ Q^T dM Q
+
+with :math:`\tau_R = Q^{-1} (R_A - R_B) Q^{-T}`, and the relation :math:`dM = -F^T C^{-1} (e + F dT)`. Hence
+:math:`S \tau = \tau_R / (1 + x) - Q^T F^T C^{-1} e\,Q - B^T dz`, where S is :math:`\mathrm{Diag}(1 / (1 + x))` plus the
+Gram matrix of the rows :math:`Q^T \mathcal{X}_i Q` weighted with :math:`C^{-1}`, and row k of B is
+:math:`(1 - x)/(1 + x) \circ q_k q_k^T` for row k of Q. The diagonals then give
+
+.. math:: (V + B S^{-1} B^T)\, dz = B (\tau|_{dz = 0} - \tau_R) + \mathrm{diag}(A + B + R_A + R_B) - (r + dr) 1
+
+with :math:`V_{kl} = \langle q_k q_k^T, 4 x/(1 + x) \circ q_l q_l^T \rangle`. Singular Gram matrices and
+weights of any range do no harm: S is positive definite by its first part.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.lapack import dpotrs
+
+from qsdp._utils.validation import FloatArray
+from qsdp.relaxation.evaluation import symmetric_basis
+from qsdp.relaxation.solvers.interior.coordinates import MatrixCoordinates, SampleCoordinates
+from qsdp.relaxation.solvers.interior.system import factored, solved
+
+__all__ = ["PrimalNewton"]
+
+
+class PrimalNewton:
+    """The system, for a data map and the curvatures of a loss.
+
+    Parameters
+    ----------
+    samples : SampleCoordinates
+    """
+
+    def __init__(self, samples: SampleCoordinates) -> None:
+        self._samples = samples
+        self._entries = MatrixCoordinates(samples.size)
+        p = float(self._entries.length)
+        self.work = samples.length * p**2 + p**3 / 3.0 + 2.0 * p**2 * samples.size
+
+    def forward(self, T: FloatArray) -> FloatArray:
+        """Return the predictions."""
+        return self._samples.forward(T[0])[None]
+
+    def adjoint(self, nu: FloatArray) -> FloatArray:
+        """Return the matrix of the multiplier."""
+        return self._samples.adjoint(nu[0])[None]
+
+    def factor(self, G: FloatArray, compliance: FloatArray) -> None:
+        """Build and factor S and the system of the weights."""
+        U, roots, _ = np.linalg.svd(np.linalg.solve(G[0, 0], G[0, 1]))
+        self._Q = Q = G[0, 0] @ U
+        self._inverse = np.linalg.inv(Q)
+        self._W, self._compliance, self._curvature = G[0] @ G[0].swapaxes(-1, -2), compliance, 1.0 / compliance[0]
+        first, second, _ = symmetric_basis(len(Q))
+        product = roots[:, None] ** 2 * roots**2
+        x = product[first, second]
+        self._damping = 1.0 / (1.0 + x)
+        S = self._samples.weighted_gram(self._curvature, Q)
+        diagonal = np.arange(len(x))
+        S[diagonal, diagonal] += self._damping
+        self._S = factored(S.T)
+        squares = Q[:, first] * Q[:, second] * symmetric_basis(len(Q))[2]
+        self._B = (1.0 - x) * self._damping * squares
+        self._answers = dpotrs(self._S, self._B.T, lower=0)[0]
+        V = (squares * (4.0 * x * self._damping)) @ squares.T
+        self._weights = factored(V + self._B @ self._answers)
+        self._ends = solved(self._weights, np.ones(len(Q)))
+
+    def solve(
+        self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the steps, corrected once by what they leave of the equations in the multiplier itself.
+
+        Where the loss has a kink C is near zero, and the multiplier the quotient of small differences.
+        """
+        nu, dz, dr = self._solve(R, error, off, excess)
+        D, M = np.diag(dz[0]), self.adjoint(nu)[0]
+        dA, dB = R[0, 0] - self._W[0] @ (D - M) @ self._W[0], R[0, 1] - self._W[1] @ (D + M) @ self._W[1]
+        missed = error + self.forward((dA - dB)[None]) + self._compliance * nu
+        uneven = (dA + dB).diagonal() + off - dr
+        steps = self._solve(np.zeros_like(R), missed, uneven, excess + dz.sum())
+        return nu + steps[0], dz + steps[1], dr + steps[2]
+
+    def _solve(
+        self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        Q, entries = self._Q, self._entries
+        given = entries.forward(self._inverse @ (R[0, 0] - R[0, 1]) @ self._inverse.T)
+        pull = Q.T @ self._samples.adjoint(self._curvature * error[0]) @ Q
+        tau = solved(self._S, self._damping * given - entries.forward(pull))
+        side = self._B @ (tau - given) + (R[0, 0] + R[0, 1]).diagonal() + off[0]
+        dz = solved(self._weights, side)
+        dr = (float(dz.sum()) + float(excess[0])) / float(self._ends.sum())
+        dz -= dr * self._ends
+        tau -= self._answers @ dz
+        dT = Q @ entries.adjoint(tau) @ Q.T
+        nu = -self._curvature * (error[0] + self._samples.forward(dT))
+        return nu[None], dz[None], np.array([dr])

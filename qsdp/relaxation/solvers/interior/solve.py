@@ -1,0 +1,127 @@
+"""The entry of the interior-point method: where to start, one output after the other."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from qsdp.lifting import QuadraticMap
+from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.outputs import solve_outputs
+from qsdp.relaxation.reductions import Reductions
+from qsdp.relaxation.repair import repair
+from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.solvers.interior.cone import LinAlgError
+from qsdp.relaxation.solvers.interior.fits import fit_of
+from qsdp.relaxation.solvers.interior.method import State, follow
+from qsdp.relaxation.solvers.interior.newton import Newton
+from qsdp.relaxation.solvers.interior.setting import Setting, Shared
+from qsdp.relaxation.solvers.interior.start import Start, cold_start, warm_start, zero_dual
+from qsdp.relaxation.support import expanded, given_part, reached, restricted
+
+__all__ = ["solve_interior"]
+
+#: What stands for no capacity, as a share of what the dual vector of the zero point takes: with none there is no path.
+_LEAST_CAPACITY = 1e-9
+
+
+def solve_interior(
+    instance: Instance, limits: Limits, start: RawSolution | None = None, reductions: Reductions | None = None
+) -> RawSolution:
+    """Solve the relaxation by a primal-dual interior-point method.
+
+    Parameters
+    ----------
+    instance : Instance
+        Normalised.
+    limits : Limits
+    start : RawSolution, optional
+        A solution of a similar instance, in this one's units.
+    reductions : Reductions, optional
+        Kept from solves with the same data.
+
+    Returns
+    -------
+    RawSolution
+        The best certified pair whatever stopped the iteration. Its status is "optimal", "iteration limit",
+        "time limit", "stopped by the callback", "stalled" (rounding allows no further step), or "interrupted":
+        a keyboard interrupt ends the iteration and is not raised again.
+    """
+    assert isinstance(instance.map, QuadraticMap)
+    kept = reached(instance.map)
+    small = instance if np.all(kept) else replace(instance, map=restricted(instance.map, kept))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        began = time.perf_counter()
+        try:
+            shared = Shared(small, reductions)
+        except KeyboardInterrupt:
+            return zero_solution(instance, "interrupted")
+        raw = solve_outputs(
+            small,
+            limits.after(time.perf_counter() - began),
+            lambda k, part, own: _solve_part(shared, k, part, own, given_part(start, instance, kept, k)),
+        )
+    return raw if np.all(kept) else expanded(raw, kept)
+
+
+def _solve_part(shared: Shared, k: int, part: Instance, limits: Limits, given: RawSolution | None) -> RawSolution:
+    incumbent: Incumbent | None = None
+    try:
+        setting = shared.setting(k, part)
+        incumbent = Incumbent(setting.evaluation, limits)
+        status = _follow(part, setting, incumbent, given)
+    except KeyboardInterrupt:
+        status = "interrupted"
+    except LinAlgError:
+        # Numbers at the ends of their range, where not even eigenvalues are found.
+        status = "stalled"
+    return zero_solution(part, status) if incumbent is None else incumbent.solution(status)
+
+
+def _follow(part: Instance, setting: Setting, incumbent: Incumbent, given: RawSolution | None) -> str:
+    """Start at the zero point, where that is not optimal already, or at what is given."""
+    newton, targets = setting.newton, setting.targets
+    nu = zero_dual(part.loss, targets)
+    M = newton.adjoint(nu)
+    largest = part.size * float(np.abs(np.linalg.eigvalsh(M)).max())
+    if largest <= part.capacity:
+        # The zero point is optimal, and its own dual vector proves it.
+        incumbent.offer_dual(setting.candidate(nu), np.ones((part.n_blocks, part.size)))
+        return incumbent.stop(0) or "stalled"
+    capacity = part.capacity or _LEAST_CAPACITY * largest
+    if not (capacity > 0.0 and np.isfinite(largest)):
+        return "stalled"
+    start = cold_start(part.loss, targets, newton, nu, M, capacity, float(incumbent.objectives.sum()))
+    if given is not None and (warm := _warm(part, setting, incumbent, start, given)) is not None:
+        fit = fit_of(part.loss, targets, warm.nu)
+        fit.centre(newton.forward(warm.Y[:, 0] - warm.Y[:, 1]), _mean_product(newton, warm))
+        reason = follow(newton, fit, State(warm.Y, warm.r, warm.z), capacity, incumbent, setting.candidate)
+        if reason != "stalled":
+            return reason
+    fit = fit_of(part.loss, targets, start.nu)
+    return follow(newton, fit, State(start.Y, start.r, start.z), capacity, incumbent, setting.candidate)
+
+
+def _warm(part: Instance, setting: Setting, incumbent: Incumbent, cold: Start, given: RawSolution) -> Start | None:
+    """Return the start near what is given, if that is complete and near a solution; the incumbent takes it as well."""
+    shape = (part.n_blocks, part.size, part.size)
+    if given.Z is None or given.V is None or given.nu is None or given.z is None:
+        return None
+    arrays = (given.Z, given.V, given.nu, given.z)
+    fits = given.Z.shape == given.V.shape == shape and given.z.shape == shape[:2]
+    if not (fits and given.nu.shape == part.target.shape and all(np.all(np.isfinite(array)) for array in arrays)):
+        return None
+    Z, V, _ = repair(part, given.Z, given.V, given.V)
+    nu = setting.multiplier(-part.loss.project_dual(-given.nu, part.target))
+    incumbent.offer_point(V + Z, V - Z)
+    incumbent.offer_dual(setting.candidate(nu), given.z)
+    return warm_start(cold, setting.newton, nu, np.stack([V + Z, V - Z], axis=1), given.z, float(incumbent.gaps.max()))
+
+
+def _mean_product(newton: Newton, start: Start) -> float:
+    M = newton.adjoint(start.nu)
+    own = np.vdot(np.diagonal(start.Y[:, 0] + start.Y[:, 1], axis1=1, axis2=2), start.z)
+    return float(own - np.vdot(start.Y[:, 0] - start.Y[:, 1], M)) / (2 * start.z.size)

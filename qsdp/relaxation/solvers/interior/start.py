@@ -1,0 +1,124 @@
+r"""Where the central path is entered: from the zero point, or from the solution of a similar problem.
+
+At the zero point the dual vector is :math:`\nu_0 = -\nabla \ell(0)`. The cold start takes a share of it that lies well
+inside the feasible set, multiples of the identity for A and B, and equal weights. A warm start is a convex combination
+of the cold one and the given point: the cold part keeps it off the boundary, where no step would be long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qsdp._utils.validation import FloatArray
+from qsdp.losses import Loss
+from qsdp.relaxation.solvers.interior.newton import Newton
+
+__all__ = ["Start", "cold_start", "warm_start", "zero_dual"]
+
+#: Of the way from zero to the dual vector at the zero point; where the capacity is the smaller share w of what that
+#: vector takes, w to this power of it. Only the squared loss does better with weights that add up to the capacity.
+_SHARE, _POWER = {"squared": 0.8}, {"squared": 1.0}
+
+#: The largest r in multiples of what explains the targets along the dual matrix.
+_REACH = {"squared": 4.0}
+
+#: The largest ratio of two rows of the dual matrix that counts as none.
+_EVEN = 100.0
+
+#: The gap beyond which a pair is no better than none, and how much of the cold start is mixed in.
+_FAR, _LEAST_SHARE, _LARGEST_SHARE = 0.5, 1e-2, 0.3
+
+
+@dataclass(frozen=True)
+class Start:
+    """A start: nu (C, n), Y (C, 2, N, N), r (C,), z (C, N), and the capacity of the path, see `cold_start`."""
+
+    nu: FloatArray
+    Y: FloatArray
+    r: FloatArray
+    z: FloatArray
+    capacity: float
+
+
+def zero_dual(loss: Loss, targets: FloatArray) -> FloatArray:
+    """Return minus the gradient at zero, for targets of shape (C, n)."""
+    # Coupled losses have the sample first.
+    return -loss.gradient(np.zeros_like(targets.T), targets.T).T
+
+
+def cold_start(
+    loss: Loss, targets: FloatArray, newton: Newton, nu: FloatArray, M: FloatArray, capacity: float, value: float
+) -> Start:
+    """Return the start from the zero point.
+
+    Parameters
+    ----------
+    loss : Loss
+    targets, nu : ndarray of shape (C, n)
+        Targets and `zero_dual`.
+    newton : Newton
+    M : ndarray of shape (C, N, N)
+        Of nu; not zero.
+    capacity : float
+        c, positive.
+    value : float
+        The loss at zero.
+    """
+    n_blocks, size = M.shape[:2]
+    largest = float(np.abs(np.linalg.eigvalsh(M)).max())
+    ratio = min(1.0, capacity / (size * largest))
+    share = _SHARE.get(loss.name, 0.5) * ratio ** _POWER.get(loss.name, 0.5)
+    weight = max(share / _SHARE.get(loss.name, 0.5) * largest, capacity / size)
+    explained = float(np.linalg.norm(targets)) / max(float(np.linalg.norm(newton.forward(M))), 1e-300) * largest
+    rows = np.linalg.norm(M, axis=2)
+    # Along M only its largest rows explain anything; where others are far smaller, they may need a much larger r.
+    even = float(rows.max()) < _EVEN * float(rows.min())
+    r = min(0.25 * value / capacity / n_blocks, _REACH.get(loss.name, 10.0) * explained if even else np.inf)
+    Y = np.zeros((n_blocks, 2, size, size))
+    diagonal = np.arange(size)
+    Y[..., diagonal, diagonal] = 0.5 * r
+    return Start(share * nu, Y, np.full(n_blocks, r), np.full((n_blocks, size), weight), capacity)
+
+
+def warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: FloatArray, gap: float) -> Start | None:
+    """Return the start near a given pair, or None where it is too far from a solution to help.
+
+    Parameters
+    ----------
+    cold : Start
+    newton : Newton
+    nu, Y, z : ndarray
+        The pair, in the shapes of `Start`; nu inside the closed domain of the conjugate, Y positive semidefinite with
+        diagonals of A + B that are equal. Of z only ratios matter.
+    gap : float
+        Certified relative gap of the pair.
+    """
+    r = np.diagonal(Y[:, 0] + Y[:, 1], axis1=1, axis2=2).max(axis=1)
+    if gap > _FAR or not np.all(r > 0.0):
+        return None
+    size, capacity = z.shape[1], cold.capacity
+    weights = np.maximum(z, 0.0)
+    weights += 1e-6 * weights.mean(axis=1, keepdims=True)
+    weights[~np.any(weights > 0.0, axis=1)] = 1.0
+    roots = 1.0 / np.sqrt(weights)
+    M = newton.adjoint(nu)
+    scaled = np.abs(np.linalg.eigvalsh(M * roots[:, :, None] * roots[:, None, :])).max(axis=1)
+    needed = scaled * weights.sum(axis=1)
+    share = min(1.0, capacity / float(needed.max()))
+    weights *= share * scaled[:, None]
+    weights += (capacity - weights.sum(axis=1, keepdims=True)) / size
+    # Off the boundary by more the less the pair is a solution.
+    mixed = min(_LARGEST_SHARE, max(_LEAST_SHARE, gap))
+    kept = 1.0 - mixed
+    even = np.zeros_like(Y)
+    diagonal = np.arange(size)
+    even[..., diagonal, diagonal] = 0.5 * r[:, None, None]
+    return Start(
+        kept * share * nu + mixed * min(1.0, capacity / float(cold.z.sum(axis=1).max())) * cold.nu,
+        kept * Y + mixed * even,
+        r,
+        kept * weights + mixed * capacity / size,
+        capacity,
+    )

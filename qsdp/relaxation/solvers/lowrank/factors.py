@@ -1,0 +1,189 @@
+"""Factors of the matrices A and B of every output, their rows on spheres."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+
+from qsdp._utils.validation import FloatArray
+
+__all__ = ["Directions", "Factors", "cold_factors", "factors_of", "renewed"]
+
+#: Columns a sign at the start, and new ones at a time at most.
+_FIRST_COLUMNS, _NEW_COLUMNS = 16, 8
+
+#: Of one output: columns to be added to the factors of A and of B.
+Directions = tuple[FloatArray, FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    r"""Columns e with signs: :math:`T_c = \sum_j \sigma_j e_j e_j^T` over the columns of output c.
+
+    Attributes
+    ----------
+    E : ndarray of shape (N, K)
+        The columns of an output stand together. The sum of squares of a row over the columns of an output is the
+        same for all rows, the output's r.
+    signs : ndarray of shape (K,)
+        1 for A, -1 for B, and 0 for one column an output that takes up what a row lacks.
+    owner : ndarray of int of shape (K,)
+        The column's output.
+    n_blocks : int
+    """
+
+    E: FloatArray
+    signs: FloatArray
+    owner: np.ndarray
+    n_blocks: int
+
+    @cached_property
+    def members(self) -> FloatArray:
+        """Which output a column belongs to, shape (K, C), as numbers 0 and 1."""
+        members: FloatArray = np.eye(self.n_blocks)[self.owner]
+        return members
+
+    @cached_property
+    def mixing(self) -> FloatArray:
+        """With what sign a column enters the matrix of an output, shape (K, C)."""
+        return self.signs[:, None] * self.members
+
+    def columns(self, block: int) -> slice:
+        """Return the columns of an output."""
+        first, last = np.searchsorted(self.owner, [block, block + 1])
+        return slice(int(first), int(last))
+
+    def dot(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Return the inner products of rows, output by output, shape (N, C)."""
+        return (left * right) @ self.members
+
+    def with_columns(self, E: FloatArray) -> Factors:
+        """Return factors of other entries."""
+        fresh = Factors(E, self.signs, self.owner, self.n_blocks)
+        fresh.__dict__.update({key: self.__dict__[key] for key in ("members", "mixing") if key in self.__dict__})
+        return fresh
+
+    def on_spheres(self, E: FloatArray, radii: FloatArray) -> Factors:
+        """Return factors of other entries, their rows scaled to the squared radii of shape (C,)."""
+        norms = np.sqrt(self.dot(E, E))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factors = np.where(norms > 0.0, np.sqrt(radii) / norms, 0.0)
+        return self.with_columns(E * (factors @ self.members.T))
+
+    def parts(self, block: int) -> tuple[FloatArray, FloatArray]:
+        """Return the factors of A and of B of an output."""
+        own = self.columns(block)
+        E, signs = self.E[:, own], self.signs[own]
+        return E[:, signs > 0.0], E[:, signs < 0.0]
+
+    def matrices(self) -> tuple[FloatArray, FloatArray]:
+        """Return A and B of shape (C, N, N)."""
+        parts = [self.parts(block) for block in range(self.n_blocks)]
+        return np.stack([F @ F.T for F, _ in parts]), np.stack([G @ G.T for _, G in parts])
+
+
+def joined(parts: Sequence[tuple[FloatArray, FloatArray]], radii: FloatArray) -> Factors:
+    """Return the factors of all outputs, the column that fills up the rows included."""
+    columns: list[FloatArray] = []
+    signs: list[FloatArray] = []
+    counts: list[int] = []
+    for (F, G), r in zip(parts, radii, strict=True):
+        rest = np.sqrt(np.maximum(r - np.sum(F * F, axis=1) - np.sum(G * G, axis=1), 0.0))
+        columns += [F, G, rest[:, None]]
+        signs += [np.ones(F.shape[1]), -np.ones(G.shape[1]), np.zeros(1)]
+        counts.append(F.shape[1] + G.shape[1] + 1)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    factors = Factors(np.hstack(columns), np.concatenate(signs), owner, len(counts))
+    return factors.on_spheres(factors.E, radii)
+
+
+def cold_factors(M: FloatArray, rng: np.random.Generator, sweeps: int = 20) -> Factors:
+    """Return factors, of radius one, with a large inner product with M: what moves the predictions towards the targets.
+
+    A row moves to where its inner product is largest, all rows at once, as in the mixing method.
+    """
+    parts = []
+    for matrix in M:
+        weights = np.abs(matrix).sum(axis=1)
+        roots = 1.0 / np.sqrt(np.maximum(weights, 1e-6 * (weights.mean() or 1.0)))
+        values, vectors = scipy.linalg.eigh(matrix * np.outer(roots, roots), check_finite=False)
+        count = min(_FIRST_COLUMNS, len(matrix))
+        top = roots[:, None] * vectors[:, ::-1][:, :count] * np.sqrt(np.maximum(values[::-1][:count], 0.0))
+        bottom = roots[:, None] * vectors[:, :count] * np.sqrt(np.maximum(-values[:count], 0.0))
+        E = np.hstack([top, bottom])
+        noise = rng.standard_normal(E.shape)
+        # On the column's side: the sign that an eigenvector happens to have then is that of the column, no more.
+        noise *= np.where(np.sum(noise * E, axis=0) < 0.0, -1.0, 1.0)
+        E += 0.1 * (np.abs(E).mean() or 1.0) * noise
+        signs = np.repeat([1.0, -1.0], count)
+        E = _unit_rows(E)
+        for _ in range(sweeps):
+            pull = matrix @ (E * signs)
+            E = _unit_rows(pull + 0.1 * np.linalg.norm(pull, axis=1, keepdims=True) * E)
+        # Short of the sphere, so that the last column is no stationary point.
+        parts.append((0.9999 * E[:, :count], 0.9999 * E[:, count:]))
+    return joined(parts, np.ones(len(M)))
+
+
+def factors_of(A: FloatArray, B: FloatArray, share: float = 1e-6) -> Factors:
+    """Return factors of given matrices of shape (C, N, N), without eigenvalues below a share of the largest."""
+    parts = [(_root(a, share), _root(b, share)) for a, b in zip(A, B, strict=True)]
+    radii = np.array([max(float((np.sum(F * F, axis=1) + np.sum(G * G, axis=1)).max()), 1e-300) for F, G in parts])
+    return joined(parts, radii)
+
+
+def renewed(
+    factors: Factors, radii: FloatArray, z: FloatArray, directions: Sequence[Directions], least: float, size: float
+) -> Factors:
+    """Return factors without columns whose squares are below a share of the largest, and with new columns.
+
+    Parameters
+    ----------
+    factors : Factors
+    radii : ndarray of shape (C,)
+    z : ndarray of shape (N, C)
+        Multipliers of the rows; those of negative ones would be shorter if they could.
+    directions : sequence of Directions
+        For every output.
+    least : float
+    size : float
+        Largest entry of new columns, as a share of the root of the radius.
+    """
+    parts, shorter = [], 1.0 - 0.5 * size**2 * (z < 0.0)
+    for block in range(factors.n_blocks):
+        kept = [_compressed(part, least) * shorter[:, block, None] for part in factors.parts(block)]
+        entry = size * float(np.sqrt(radii[block]))
+        fresh = [_scaled(V[:, :_NEW_COLUMNS], entry) for V in directions[block]]
+        parts.append((np.hstack([kept[0], fresh[0]]), np.hstack([kept[1], fresh[1]])))
+    return joined(parts, radii)
+
+
+def _compressed(F: FloatArray, least: float) -> FloatArray:
+    if not F.size:
+        return F
+    U, sizes, _ = scipy.linalg.svd(F, full_matrices=False, check_finite=False)
+    kept = sizes**2 > least * sizes[0] ** 2
+    compressed: FloatArray = U[:, kept] * sizes[kept]
+    return compressed
+
+
+def _scaled(V: FloatArray, size: float) -> FloatArray:
+    largest = np.abs(V).max(axis=0, initial=0.0)
+    return V * (size / np.where(largest > 0.0, largest, 1.0))
+
+
+def _root(matrix: FloatArray, share: float) -> FloatArray:
+    values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
+    kept = values > share * max(float(values[-1]), 0.0)
+    root: FloatArray = vectors[:, kept] * np.sqrt(values[kept])
+    return root
+
+
+def _unit_rows(E: FloatArray) -> FloatArray:
+    norms = np.linalg.norm(E, axis=1, keepdims=True)
+    units: FloatArray = np.where(norms > 0.0, E / np.where(norms > 0.0, norms, 1.0), 1.0 / np.sqrt(E.shape[1]))
+    return units

@@ -1,0 +1,209 @@
+"""The objective on the spheres: values, gradients, products with the Hessian, and a preconditioner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+
+from qsdp._utils.validation import FloatArray
+from qsdp.lifting import QuadraticMap
+from qsdp.relaxation.products import Image, Products
+from qsdp.relaxation.solvers.lowrank.factors import Factors
+from qsdp.relaxation.solvers.lowrank.fit import Curvature, Fit
+
+__all__ = ["Data", "Objective", "Point"]
+
+#: Entries beyond which single precision would overflow in products, and data of so few numbers that it saves no time.
+_LARGEST_SINGLE, _SMALL = 1e9, 2**20
+#: Factor by which a step along the rays from zero changes a matrix at most.
+_LARGEST_SCALE = 4.0
+#: An output that should vanish keeps a radius that costs this share of the objective: from zero none comes back.
+_LEAST_COST = 1e-9
+
+
+class Data:
+    """The data and what is computed of them once: for all outputs, and all points.
+
+    Newton's systems of large data are solved in single precision; values, gradients and proofs are of double.
+    """
+
+    def __init__(self, data: QuadraticMap, device: str | None) -> None:
+        self.map = data
+        self.exact = Products(data, np.float64, device)
+        largest = max(float(np.abs(data.X).max(initial=0.0)), *(abs(value) for value in data.coefficients))
+        single = largest < _LARGEST_SINGLE and data.X.size > _SMALL
+        self.quick = Products(data, np.float32, device) if single else self.exact
+
+    @cached_property
+    def moments(self) -> FloatArray:
+        """The matrix ``X'X``, in the preconditioner only."""
+        return self.quick.moments()
+
+
+class Objective:
+    """The loss of one output, or of several that are coupled, plus the price of the radii.
+
+    Parameters
+    ----------
+    data : Data
+    fit : Fit
+    capacity : float
+        Price c of every r.
+    """
+
+    def __init__(self, data: Data, fit: Fit, capacity: float) -> None:
+        self.data, self.fit, self.capacity = data, fit, capacity
+
+    def at(self, factors: Factors) -> Point:
+        """Return the point of these factors, each output scaled to where it is best along its ray."""
+        image = self.data.exact.image(factors.E)
+        prediction = self.data.exact.pair(image, image, factors.mixing)
+        radii = factors.dot(factors.E[:1], factors.E[:1])[0]
+        scales = self._scales(prediction, self.capacity * radii)
+        roots = np.sqrt(scales)[factors.owner]
+        prediction = prediction * scales
+        radii = radii * scales
+        value = self.fit.value(prediction) + self.capacity * float(radii.sum())
+        return Point(
+            self,
+            factors.with_columns(factors.E * roots),
+            image.scaled(roots, self.data.exact),
+            prediction,
+            radii,
+            value,
+        )
+
+    def _scales(self, prediction: FloatArray, costs: FloatArray) -> FloatArray:
+        """Return the best multiples of the outputs' predictions, by Newton's method."""
+        scales = np.ones(len(costs))
+        value = self.fit.value(prediction) + float(costs.sum())
+        least = np.minimum(1.0, _LEAST_COST * abs(value) / np.maximum(costs, 1e-300))
+        for _ in range(30):
+            at = prediction * scales
+            gradient = np.sum(self.fit.gradient(at) * prediction, axis=0) + costs
+            # An upper bound of the curvature of coupled outputs, whose steps may be cut one by one. Where the loss is
+            # flat, they are as long as the limit below allows.
+            bend = np.sum(self.fit.curvature(at).diagonal * prediction**2, axis=0) + 1e-9 * costs / scales + 1e-300
+            step = -gradient / bend
+            if not np.all(np.isfinite(step)) or -float(gradient @ step) <= 1e-13 * abs(value):
+                break
+            aim = np.clip(scales + step, np.maximum(scales / _LARGEST_SCALE, least), scales * _LARGEST_SCALE)
+            for _ in range(30):
+                trial = self.fit.value(prediction * aim) + float(costs @ aim)
+                if trial < value:
+                    break
+                aim = 0.5 * (aim + scales)
+            else:
+                break
+            scales, value = aim, trial
+        return scales
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A point on the spheres, with what is computed there as it is needed."""
+
+    objective: Objective
+    factors: Factors
+    image: Image
+    prediction: FloatArray
+    radii: FloatArray
+    value: float
+
+    @cached_property
+    def nu(self) -> FloatArray:
+        """Minus the gradient of the loss, shape (n, C)."""
+        return -self.objective.fit.gradient(self.prediction)
+
+    @cached_property
+    def slope(self) -> FloatArray:
+        """The gradient of the loss in the factors, shape (N, K)."""
+        pulled = self.objective.data.exact.pull([(self.nu, self.image)], self.factors.mixing)
+        return -2.0 * pulled
+
+    @cached_property
+    def z(self) -> FloatArray:
+        """Multipliers of the rows, shape (N, C): the sum over rows is the capacity at the best radius."""
+        return -0.5 * self.factors.dot(self.slope, self.factors.E) / self.radii
+
+    @cached_property
+    def stiffness(self) -> FloatArray:
+        r"""What stands for z in the Hessian: the multipliers if every row pointed along its slope, which are positive.
+
+        A row of little effect sees a linear function on its sphere. With the true multiplier its Newton step leads to
+        the wrong pole from more than a right angle away, and too far from anything near one; with this one it leads to
+        the right pole from everywhere, and as fast when near.
+        """
+        size = 0.5 * np.sqrt(self.factors.dot(self.slope, self.slope) / self.radii)
+        least = 1e-12 * size.mean(axis=0) + 1e-300
+        stiffness: FloatArray = np.maximum(size, least)
+        return stiffness
+
+    @cached_property
+    def gradient(self) -> FloatArray:
+        """The gradient on the spheres."""
+        return self.slope + 2.0 * self._spread(self.z) * self.factors.E
+
+    @cached_property
+    def curvature(self) -> Curvature:
+        """Second derivatives of the loss."""
+        return self.objective.fit.curvature(self.prediction)
+
+    @cached_property
+    def _quick_image(self) -> Image:
+        return self.objective.data.quick.cast(self.image)
+
+    def tangent(self, D: FloatArray) -> FloatArray:
+        """Return the nearest direction that keeps the rows of each output on one sphere, of whatever radius."""
+        along = self.factors.dot(D, self.factors.E) / self.radii
+        return D - self._spread(along - along.mean(axis=0)) * self.factors.E
+
+    def hessian(self, D: FloatArray) -> FloatArray:
+        """Return the product of the Hessian, with `stiffness`, and a tangent direction."""
+        quick, mixing = self.objective.data.quick, self.factors.mixing
+        moved = quick.image(D)
+        change = self.curvature.times(2.0 * quick.pair(self._quick_image, moved, mixing))
+        product = 2.0 * quick.pull([(change, self._quick_image), (-self.nu, moved)], mixing)
+        return self.tangent(product + 2.0 * self._spread(self.stiffness) * D)
+
+    @cached_property
+    def _modes(self) -> list[tuple[slice, FloatArray, FloatArray, FloatArray]]:
+        modes = []
+        for block in range(self.factors.n_blocks):
+            own = self.factors.columns(block)
+            roots = 1.0 / np.sqrt(self.stiffness[:, block])
+            data = self.objective.data
+            values, vectors = scipy.linalg.eigh(data.moments * np.outer(roots, roots), check_finite=False)
+            used = np.abs(self.factors.signs[own])
+            gram = data.quick.gram(self._quick_image, own, self.curvature.diagonal[:, block]) * np.outer(used, used)
+            sizes, rotation = scipy.linalg.eigh(gram, check_finite=False)
+            weights = 2.0 + 4.0 * np.outer(np.maximum(values, 0.0), np.maximum(sizes, 0.0))
+            modes.append((own, roots[:, None] * vectors, weights, rotation))
+        return modes
+
+    def precondition(self, R: FloatArray) -> FloatArray:
+        r"""Return an approximate solution of the Newton system with right-hand side R.
+
+        As if the rows of the data and their products with the columns were independent: the curvature of the loss is
+        then a Kronecker product, which the eigenvectors of both factors diagonalise together with the stiffness.
+        """
+        result = np.empty_like(R)
+        for own, vectors, weights, rotation in self._modes:
+            result[:, own] = vectors @ ((vectors.T @ R[:, own] @ rotation) / weights) @ rotation.T
+        return self.tangent(result)
+
+    def metric_norm(self) -> float:
+        """Return the norm of the factors in which the preconditioner measures directions."""
+        total = 2.0 * float(np.sum(self.stiffness * self.radii))
+        for own, vectors, weights, rotation in self._modes:
+            # E = V Y R' with Y = V^-1 E R, and V'Diag(stiffness) V is the identity.
+            block = int(self.factors.owner[own.start])
+            Y = vectors.T @ (self.stiffness[:, block, None] * self.factors.E[:, own]) @ rotation
+            total += float(np.sum((weights - 2.0) * Y**2))
+        return float(np.sqrt(total))
+
+    def _spread(self, rows: FloatArray) -> FloatArray:
+        return rows @ self.factors.members.T

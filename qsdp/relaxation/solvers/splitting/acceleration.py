@@ -1,0 +1,103 @@
+"""Anderson's acceleration of a fixed-point iteration."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from qsdp._utils.validation import FloatArray
+
+__all__ = ["Anderson"]
+
+#: Floats of the steps that are remembered, and their number at least and at most.
+_FLOATS, _FEWEST, _MOST = 2**21, 5, 100
+
+#: What is added to the squares of steps of unit length, and the longest leap in residuals.
+_RIDGE, _LONGEST = 1e-10, 1e3
+
+#: What a residual has to fall by to count as progress, steps without any after which the map is left to itself, and for
+#: how long at first and at most.
+_PROGRESS, _PATIENCE, _FIRST_PAUSE, _LONGEST_PAUSE = 0.99, 10, 5, 200
+
+#: Growth over the smallest residual at which what is remembered misleads.
+_GROWTH = 2.0
+
+
+class Anderson:
+    r"""Extrapolate the images g(v) of a map whose fixed point is sought from the last residuals f = g(v) - v.
+
+    The combination of the remembered images whose residuals add up to the smallest one, of type II (Walker and
+    Ni 2011). For an iteration that converges linearly this is a Krylov method; where the residual grows, what is
+    remembered is dropped, the iteration goes on from the last image that the map itself gave, and the map, which
+    converges, is left to itself for a while.
+    """
+
+    def __init__(self) -> None:
+        self._smallest = np.inf
+        self._pause = self._rest = self._idle = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._count = 0
+        self._last: tuple[FloatArray, FloatArray] | None = None
+        self._plain: FloatArray | None = None
+
+    def _give_up(self) -> None:
+        """Forget, and leave the map to itself for a while, twice as long as the last time."""
+        self._forget()
+        self._pause = min(2 * self._pause + _FIRST_PAUSE, _LONGEST_PAUSE)
+        self._rest, self._idle = self._pause, 0
+
+    def extrapolate(self, image: FloatArray, residual: FloatArray) -> FloatArray:
+        """Return the next point, from the image and the residual of the last one (flat arrays)."""
+        size = float(np.linalg.norm(residual))
+        if not size <= _GROWTH * self._smallest and self._plain is not None:
+            # A leap that was none: back to where the map itself had gone.
+            plain = self._plain
+            self._give_up()
+            return plain
+        self._idle = 0 if size < _PROGRESS * self._smallest else self._idle + 1
+        self._smallest = min(self._smallest, size)
+        if self._idle > _PATIENCE:
+            self._give_up()
+        if self._rest:
+            self._rest -= 1
+            return image
+        if self._last is not None:
+            self._remember(image - self._last[0], residual - self._last[1])
+        self._last = image, residual
+        k = min(self._count, len(self._residuals)) if self._count else 0
+        if k < 2 or size == 0.0:
+            return image
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            # Steps of unit length: old ones are longer by orders of magnitude.
+            scales = 1.0 / np.sqrt(np.diagonal(self._products)[:k])
+            products = self._products[:k, :k] * np.outer(scales, scales)
+            products[np.diag_indices(k)] += _RIDGE
+            try:
+                factor = scipy.linalg.cho_factor(products, check_finite=False)
+            except scipy.linalg.LinAlgError:
+                return image
+            weights = scales * scipy.linalg.cho_solve(
+                factor, scales * (self._residuals[:k] @ residual), check_finite=False
+            )
+            leap = weights @ self._images[:k]
+        # Longer leaps come from steps that say the same, up to rounding; NaN fails the test as well.
+        if not float(np.linalg.norm(leap)) <= _LONGEST * size:
+            self._give_up()
+            return image
+        self._plain = image
+        point: FloatArray = image - leap
+        return point
+
+    def _remember(self, image: FloatArray, residual: FloatArray) -> None:
+        """Put a step in the place of the oldest one."""
+        if self._count == 0:
+            memory = min(max(_FLOATS // image.size, _FEWEST), _MOST)
+            self._images, self._residuals = np.zeros((memory, image.size)), np.zeros((memory, image.size))
+            self._products = np.zeros((memory, memory))
+        place = self._count % len(self._images)
+        self._images[place], self._residuals[place] = image, residual
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._products[place] = self._products[:, place] = self._residuals @ residual
+        self._count += 1

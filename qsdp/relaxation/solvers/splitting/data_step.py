@@ -1,0 +1,266 @@
+r"""The step through the data, through whichever is smallest of three linear systems.
+
+All solve, for targets q of shape (n, C) and matrices :math:`T_0` of shape (C, N, N) in scaled coordinates,
+
+.. math::
+
+    \min_T\; \tfrac{w}{2} \|\tilde{\mathcal{A}}(T) - q\|^2 + \tfrac14 \|T - T_0\|_F^2, \qquad
+    \tilde{\mathcal{A}}(T)_i = \langle \mathcal{X}_i, T_{jk} / (\delta_j \delta_k) \rangle,
+
+whose factorisation all outputs share.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from qsdp._utils.validation import FloatArray
+from qsdp.lifting import QuadraticMap
+from qsdp.relaxation.evaluation import symmetric_basis, to_matrices, to_vectors
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.reductions import Reductions, gram_of
+
+__all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step", "gram_in_basis", "operations"]
+
+#: Bytes that a kernel or a Gram matrix may take, with its factor.
+_MEMORY = 3 * 2**30
+
+#: Factorisations and iterations that a solve is expected to need.
+_FACTORISATIONS, _ITERATIONS, _PRODUCTS = 4, 100, 60
+
+#: Of the preconditioned residual, what a conjugate-gradient solve leaves, and its iterations at most.
+_REDUCTION, _MOST_PRODUCTS = 0.02, 60
+
+
+Outputs = npt.NDArray[np.intp]
+
+
+class DataStep(Protocol):
+    """A way to solve the step through the data."""
+
+    @property
+    def side(self) -> int:
+        """Of the matrix that `prepare` factors; 0 where there is none."""
+
+    def prepare(self, delta: FloatArray, w: float) -> None:
+        """Take the coordinates' scales of shape (N,) and the weight of the predictions."""
+
+    def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
+        """Return T of shape (C, N, N), and its predictions of shape (n, C) where they come for nothing.
+
+        T0 and q are those of some `outputs` only, whose numbers among all are given.
+        """
+
+
+class KernelStep:
+    r"""Through the n x n kernel :math:`\langle \tilde{\mathcal{X}}_i, \tilde{\mathcal{X}}_j \rangle`, of degree two."""
+
+    def __init__(self, data: QuadraticMap) -> None:
+        self._data = data
+        self.side = data.n_rows
+
+    def prepare(self, delta: FloatArray, w: float) -> None:
+        """Form and factor the kernel."""
+        self._outer = np.outer(delta, delta)
+        self._w = w
+        K = _kernel(self._data, delta)
+        K[np.diag_indices_from(K)] += 0.5 / w
+        self._factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+
+    def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
+        """Return T and its predictions."""
+        missing = q - forward(self._data, T0 / self._outer)
+        a = scipy.linalg.cho_solve(self._factor, missing, check_finite=False)
+        T = T0 + adjoint(self._data, a) / self._outer
+        return T, q - a / (2.0 * self._w)
+
+
+class GramStep:
+    """Through the Gram matrix of the N(N + 1)/2 products of columns, formed once.
+
+    Parameters
+    ----------
+    data : QuadraticMap
+    gram : ndarray of shape (p, p)
+        In the basis of `symmetric_basis`.
+    products : ndarray of shape (p, C), optional
+        Of the rows with targets that never change, those of the squared loss.
+    """
+
+    def __init__(self, data: QuadraticMap, gram: FloatArray, products: FloatArray | None = None) -> None:
+        self._data, self._gram, self._products = data, gram, products
+        self.side = len(gram)
+        self._first, self._second, _ = symmetric_basis(data.size)
+
+    def prepare(self, delta: FloatArray, w: float) -> None:
+        """Scale and factor the Gram matrix."""
+        self._outer = np.outer(delta, delta)
+        self._scale = 1.0 / (delta[self._first] * delta[self._second])
+        self._ridge = 0.5 / w
+        G = self._gram * self._scale
+        G *= self._scale[:, None]
+        G[np.diag_indices_from(G)] += self._ridge
+        self._factor = scipy.linalg.cho_factor(G, lower=True, overwrite_a=True, check_finite=False)
+
+    def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
+        """Return T, and no predictions: they would take a pass over the data."""
+        products = to_vectors(adjoint(self._data, q)) if self._products is None else self._products[:, outputs]
+        right = products * self._scale[:, None] + self._ridge * to_vectors(T0)
+        t = scipy.linalg.cho_solve(self._factor, right, overwrite_b=True, check_finite=False)
+        return to_matrices(t, T0.shape[-1]), None
+
+
+class IterativeStep:
+    r"""Matrix-free, by conjugate gradients from the last solution.
+
+    The preconditioner is the operator that Gaussian data of the same second moments :math:`\Sigma` would have,
+    :math:`n (2 \Sigma T \Sigma + \mathrm{tr}(\Sigma T) \Sigma)`, inverted in the eigenbasis of :math:`\Sigma`.
+    """
+
+    side = 0
+
+    def __init__(self, data: QuadraticMap) -> None:
+        self._data = data
+        self._moments = second_moments(data)
+        self._outer: FloatArray = np.ones_like(self._moments)
+        self._last: FloatArray | None = None
+
+    def prepare(self, delta: FloatArray, w: float) -> None:
+        """Diagonalise the scaled second moments."""
+        outer = np.outer(delta, delta)
+        if self._last is not None:
+            self._last *= outer / self._outer
+        self._outer, self._ridge = outer, 0.5 / w
+        values, self._vectors = scipy.linalg.eigh(self._moments / outer, check_finite=False)
+        values = np.maximum(values, 0.0)
+        n = self._data.n_rows
+        self._spectrum = 2.0 * n * np.outer(values, values) + self._ridge
+        diagonal = np.diagonal(self._spectrum)
+        self._spread = values / diagonal
+        self._trace = n * values / (1.0 + n * float(values @ self._spread))
+
+    def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
+        """Return T and its predictions, up to a residual that shrinks with the step."""
+        if self._last is None:
+            self._last = np.zeros((int(outputs.max()) + 1, *T0.shape[1:]))
+            self._last[outputs] = T0
+        T = self._last[outputs]
+        predictions = forward(self._data, T / self._outer)
+        for k in range(len(T)):
+            T[k], predictions[:, k] = self._solve(T[k], predictions[:, k], T0[k], q[:, k])
+        self._last[outputs] = T
+        return T, predictions
+
+    def _solve(
+        self, T: FloatArray, prediction: FloatArray, T0: FloatArray, q: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        residual = self._data.adjoint(q - prediction) / self._outer + self._ridge * (T0 - T)
+        direction = shaped = self._precondition(residual)
+        size = start = float(np.vdot(residual, shaped))
+        for _ in range(_MOST_PRODUCTS):
+            if not size > _REDUCTION**2 * start:
+                break
+            image = self._data.forward(direction / self._outer)
+            curved = float(image @ image) + self._ridge * float(np.vdot(direction, direction))
+            length = size / curved
+            T, prediction = T + length * direction, prediction + length * image
+            residual = residual - length * (self._data.adjoint(image) / self._outer + self._ridge * direction)
+            shaped = self._precondition(residual)
+            size, last = float(np.vdot(residual, shaped)), size
+            direction = shaped + size / last * direction
+        return T, prediction
+
+    def _precondition(self, R: FloatArray) -> FloatArray:
+        U = (self._vectors.T @ R @ self._vectors) / self._spectrum
+        U[np.diag_indices_from(U)] -= float(self._trace @ np.diagonal(U)) * self._spread
+        preconditioned: FloatArray = self._vectors @ U @ self._vectors.T
+        return preconditioned
+
+
+def operations(instance: Instance) -> float:
+    """Return about how many floating-point operations a solve takes."""
+    cones = 2.0 * 15.0 * instance.size**3 * instance.n_blocks
+    # Prox and products in every iteration are bound by memory rather than by arithmetic.
+    prox = 0.0 if instance.loss.name == "squared" else 200.0 * instance.target.size
+    return min(_costs(instance).values()) + _ITERATIONS * (cones + prox)
+
+
+def choose_step(instance: Instance) -> str:
+    """Return "kernel", "gram" or "iterative", whichever takes the fewest operations within the memory."""
+    costs = _costs(instance)
+    return min(costs, key=lambda name: costs[name])
+
+
+def _costs(instance: Instance) -> dict[str, float]:
+    n, N, C = instance.map.n_rows, instance.size, instance.n_blocks
+    p = N * (N + 1) // 2
+    pass_over = 4.0 * n * N * N * C
+    costs = {
+        "kernel": _FACTORISATIONS * (n**3 / 3 + 2.0 * n * n * N) + _ITERATIONS * (10.0 * n * n * C + pass_over),
+        "gram": float(n) * p * p + _FACTORISATIONS * p**3 / 3 + _ITERATIONS * 10.0 * p * p * C,
+        "iterative": _ITERATIONS * _PRODUCTS * (pass_over + 8.0 * N**3 * C),
+    }
+    if instance.loss.name != "squared":
+        costs["gram"] += _ITERATIONS * pass_over
+    for name, side in (("kernel", n), ("gram", p)):
+        if 16 * side * side > _MEMORY:
+            del costs[name]
+    return costs
+
+
+def forward(data: QuadraticMap, T: FloatArray) -> FloatArray:
+    """Return predictions of shape (n, C) of matrices of shape (C, N, N)."""
+    return np.stack([data.forward(matrix) for matrix in T], axis=1)
+
+
+def adjoint(data: QuadraticMap, nu: FloatArray) -> FloatArray:
+    """Return matrices of shape (C, N, N) of vectors of shape (n, C)."""
+    return np.stack([data.adjoint(column) for column in nu.T])
+
+
+def gram_in_basis(
+    data: QuadraticMap, targets: FloatArray, reductions: Reductions | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the Gram matrix and the products with targets in the basis of `symmetric_basis`."""
+    gram, products = gram_of(data, targets, reductions)
+    _, _, factors = symmetric_basis(data.size)
+    gram *= factors
+    gram *= factors[:, None]
+    return gram, products * factors[:, None]
+
+
+def second_moments(data: QuadraticMap) -> FloatArray:
+    r"""Return the matrix whose square (Kronecker) stands for :math:`\frac1n \sum \mathcal{X}_i \otimes \mathcal{X}_i`.
+
+    The mean of x x' times the root of the factor a; a lift adds its last row and column.
+    """
+    a, _, c = data.coefficients
+    X = data.X
+    M = abs(a) * (X.T @ X) / data.n_rows
+    if not data.lifted:
+        return M
+    edge = np.sqrt(abs(a) * abs(c)) * X.mean(axis=0)
+    full: FloatArray = np.block([[M, edge[:, None]], [edge[None, :], np.array([[abs(c)]])]])
+    return full
+
+
+def _kernel(data: QuadraticMap, delta: FloatArray) -> FloatArray:
+    a, b, c = data.coefficients
+    d = data.X.shape[1]
+    scaled = data.X / delta[:d]
+    K: FloatArray = scaled @ scaled.T
+    if not data.lifted:
+        np.square(K, out=K)
+        K *= a * a
+        return K
+    last = float(delta[d]) ** 2
+    linear = K * (0.5 * b * b / last)
+    np.square(K, out=K)
+    K *= a * a
+    K += linear
+    K += (c / last) ** 2
+    return K

@@ -1,0 +1,420 @@
+r"""The splitting of the relaxation into two half-size blocks, and its iteration.
+
+With A = V + Z, B = V - Z the relaxation is
+
+.. math::
+
+    \min\; \ell(\mathcal{A}(A - B), y) + c \sum_k r_k \quad\text{s.t.}\quad
+    A_k, B_k \succeq 0,\; \mathrm{diag}(A_k + B_k) = r_k \mathbf 1 .
+
+The alternating direction method of multipliers (Boyd et al. 2011) puts loss and diagonals in one block and the two
+cones in the other. The first decouples into a ridge system in T = A - B, see `data_step`, and a closed form for the
+diagonal of S = A + B; the second is one eigendecomposition each. A loss other than the squared one gets a copy of the
+predictions in the second block, where it is solved by its prox.
+
+What the method needs to converge at default settings is a *metric*: every coordinate j is scaled by
+
+.. math:: \delta_j = (2 z_j / r)^{1/4},
+
+z being the multipliers of the diagonals. In these coordinates a primal and a dual solution have the same size, row by
+row; it is what the scaling of interior-point methods becomes when it is confined to diagonal matrices. Scale and shape
+of the metric are estimated from the iterates a few times, at geometrically growing distances; in between, the
+iteration is that of one map, and Anderson's acceleration saves up to half of its steps.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from qsdp._utils.validation import FloatArray
+from qsdp.lifting import QuadraticMap
+from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
+from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.reductions import Reductions
+from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.solvers.splitting.acceleration import Anderson
+from qsdp.relaxation.solvers.splitting.data_step import (
+    DataStep,
+    GramStep,
+    IterativeStep,
+    KernelStep,
+    Outputs,
+    choose_step,
+    forward,
+    gram_in_basis,
+)
+
+__all__ = ["solve_splitting"]
+
+_RELAXATION = 1.7
+
+#: Iterations to the first renewal of the metric, at least and at most, and how the distance to the next one grows.
+_SOONEST, _LATEST, _GROWTH = 5, 20, 0.5
+
+#: A factorisation of side p takes as long as about p / 100 iterations of one output.
+_SIDE = 100
+
+#: Smallest weight z, as a share of their mean, that shapes the metric: at first, and in the end; it falls by a decade
+#: at every renewal after the fourth. Early weights are noise, but where z vanishes the metric has to follow.
+_FIRST_FLOOR, _LAST_FLOOR, _STEADY = 1e-2, 1e-5, 4
+
+#: Iterations that all outputs do in a common metric.
+_TOGETHER = 150
+
+#: Changes of the metric below this factor are not worth a factorisation.
+_WORTHWHILE = 1.1
+
+
+def solve_splitting(
+    instance: Instance,
+    limits: Limits,
+    start: RawSolution | None = None,
+    reductions: Reductions | None = None,
+    *,
+    step: str = "auto",
+) -> RawSolution:
+    """Minimise the relaxation's objective; stop at a certified relative gap.
+
+    Parameters
+    ----------
+    instance : Instance
+        Normalised.
+    limits : Limits
+    start : RawSolution, optional
+        Solution of a neighbouring instance, in this instance's units.
+    reductions : Reductions, optional
+        Kept from solves with the same data.
+    step : {"auto", "kernel", "gram", "iterative"}, default="auto"
+        See `data_step`.
+
+    Returns
+    -------
+    RawSolution
+        The best point and the best dual vector met, also after KeyboardInterrupt, and where rounding makes a system
+        singular ("stalled").
+    """
+    data = instance.map
+    assert isinstance(data, QuadraticMap)
+    began = time.perf_counter()
+    incumbent: Incumbent | None = None
+    try:
+        data_step, evaluation = _ways(instance, choose_step(instance) if step == "auto" else step, reductions)
+        iteration = _Iteration(instance, data_step, evaluation, start)
+        spent = time.perf_counter() - began
+        limits = limits.after(spent)
+        incumbent = Incumbent(evaluation, limits, search=True)
+        status = _run(iteration, incumbent, limits)
+    except KeyboardInterrupt:
+        status = "interrupted"
+    except scipy.linalg.LinAlgError:
+        # Squares of the data so far apart that a system is singular in floating point.
+        status = "stalled"
+    if incumbent is None:
+        return zero_solution(instance, status)
+    solution = incumbent.solution(status)
+    return replace(solution, timings={"compile": spent, **solution.timings})
+
+
+def _run(iteration: _Iteration, incumbent: Incumbent, limits: Limits) -> str:
+    """Iterate until a limit or the tolerance is reached, and return which.
+
+    All outputs go together at first, sharing a metric and its factorisations; those that it does not suit are started
+    again, each in a metric of its own.
+    """
+    if (status := incumbent.stop(0)) is not None:
+        return status
+    together = _TOGETHER if incumbent.n_parts > 1 else limits.max_iter
+    k, status = _iterate(iteration, incumbent, limits, 0, together)
+    while status is None:
+        slow = np.flatnonzero(incumbent.gaps > limits.tol)
+        iteration.restart(slow[:1])
+        k, status = _iterate(iteration, incumbent, limits, k, k + max(_TOGETHER, (limits.max_iter - k) // len(slow)))
+    return status
+
+
+def _iterate(iteration: _Iteration, incumbent: Incumbent, limits: Limits, k: int, last: int) -> tuple[int, str | None]:
+    """Do iterations k + 1 .. `last`, or until the active outputs are certified; return the number and why to stop."""
+    first = k
+    while k < last:
+        k += 1
+        iteration.advance()
+        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter:
+            iteration.offer(incumbent)
+            if (status := incumbent.stop(k)) is not None:
+                return k, status
+            if incumbent.n_parts > 1 and not iteration.keep(incumbent.gaps > limits.tol):
+                return k, None
+        iteration.renew_if_due()
+    return k, None
+
+
+def _check_distance(k: int) -> int:
+    return 5 if k < 100 else 10 if k < 500 else 25
+
+
+def _ways(instance: Instance, step: str, reductions: Reductions | None) -> tuple[DataStep, Evaluation]:
+    data = instance.map
+    assert isinstance(data, QuadraticMap)
+    if step == "kernel":
+        return KernelStep(data), DirectEvaluation(instance)
+    if step == "iterative":
+        return IterativeStep(data), DirectEvaluation(instance)
+    targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
+    gram, products = gram_in_basis(data, targets, reductions)
+    if instance.loss.name != "squared":
+        return GramStep(data, gram), DirectEvaluation(instance)
+    return GramStep(data, gram, products), GramEvaluation(instance, gram, products)
+
+
+class _Iteration:
+    """The iterates, in the metric's coordinates."""
+
+    def __init__(self, instance: Instance, step: DataStep, evaluation: Evaluation, start: RawSolution | None) -> None:
+        data = instance.map
+        assert isinstance(data, QuadraticMap)
+        self._instance, self._data, self._step = instance, data, step
+        self._evaluation = evaluation
+        self._squared = instance.loss.name == "squared"
+        self._target = instance.target if instance.target.ndim == 2 else instance.target[:, None]
+        shape = (instance.n_blocks, instance.size, instance.size)
+        self.A, self.B = np.zeros(shape), np.zeros(shape)
+        # Scaled multipliers of A and B; minus them are the dual matrices Diag(z) -+ M.
+        self._UA, self._UB = np.zeros(shape), np.zeros(shape)
+        self._T, self._z = np.zeros(shape), np.zeros(shape[:2])
+        self._p = np.zeros_like(self._target)
+        self._u = np.zeros_like(self._target)
+        self._predictions: FloatArray | None = None
+        # Outputs that are not certified yet; the others stand still.
+        self._active: Outputs = np.arange(instance.n_blocks)
+        self._count, self._next, self._renewals = 0, self._patience(), 0
+        z, r, w = self._guess()
+        if start is not None:
+            z, r, w = self._start_from(start, z, r, w)
+        self._set_metric(_scales(z, r), w)
+
+    # -- start ---------------------------------------------------------------------------------------
+
+    def _guess(self) -> tuple[FloatArray, float, float]:
+        """Return typical weights of the diagonals, a typical r, and the weight of the predictions."""
+        instance = self._instance
+        nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
+        own = self._active
+        M = instance.adjoints(nu)
+        z = np.abs(M[own]).sum(axis=(0, 2))
+        z *= instance.capacity / (float(z.sum()) or 1.0)
+        radii = np.array([_radius(matrix) for matrix in M])
+        ray = self._evaluation.point(M)
+        radius = np.array([radii.sum()]) if instance.loss.coupled else radii
+        costs = instance.capacity * radius
+        scales = ray.best(costs)
+        if not self._squared:
+            trials = 4.0 ** np.arange(-20, 8)
+            values = np.array([ray.values(np.full(len(costs), s)) + s * costs for s in trials])
+            scales = trials[values.argmin(axis=0)]
+        rs = scales * radii
+        r = float(rs[own].mean())
+        at_zero = float(ray.values(np.zeros(len(costs)))[0 if instance.loss.coupled else own].sum())
+        along = float((ray.values(scales) + scales * costs)[0 if instance.loss.coupled else own].sum())
+        if not along < at_zero:
+            # The gradient leads nowhere. No objective is above that of zero: a tenth of what that allows is a guess.
+            r = 0.1 * at_zero / ((instance.capacity or 1.0) * len(own))
+        # Half the second derivative for the squared loss; for others one that balances gradient and predictions.
+        return z, r, 2.0 if self._squared else 0.25
+
+    def _start_from(self, start: RawSolution, z: FloatArray, r: float, w: float) -> tuple[FloatArray, float, float]:
+        if start.V is None or start.Z is None:
+            return z, r, w
+        self.A, self.B = start.V + start.Z, start.V - start.Z
+        self._T = 2.0 * start.Z
+        r = 2.0 * float(np.diagonal(start.V, axis1=1, axis2=2).mean())
+        if start.nu is not None and start.z is not None:
+            nu = np.reshape(start.nu, self._target.shape)
+            weights = start.z * (self._instance.capacity / np.maximum(start.z.sum(axis=1, keepdims=True), 1e-300))
+            M = np.stack([self._data.adjoint(column) for column in nu.T])
+            diagonal = np.stack([np.diag(row) for row in weights])
+            self._UA, self._UB = M - diagonal, -M - diagonal
+            z = weights.mean(axis=0)
+            if not self._squared:
+                self._p = forward(self._data, self._T)
+                w = _ratio(nu, self._p) or w
+                self._u = -nu / w
+        return z, r, w
+
+    def _set_metric(self, delta: FloatArray, w: float) -> None:
+        """Move the iterates, which stand in unscaled coordinates, into those of the metric."""
+        outer = np.outer(delta, delta)
+        self.A, self.B, self._T = self.A * outer, self.B * outer, self._T * outer
+        self._UA, self._UB = self._UA / outer, self._UB / outer
+        self._delta, self._outer, self._w = delta, outer, w
+        self._acceleration = Anderson()
+        self._step.prepare(delta, w)
+
+    # -- one iteration -------------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Do one iteration."""
+        self._count += 1
+        own = self._active
+        squares = self._delta**2
+        A, B, UA, UB = self.A[own], self.B[own], self._UA[own], self._UB[own]
+        A0, B0 = A - UA, B - UB
+        q = self._target[:, own] if self._squared else self._p[:, own] - self._u[:, own]
+        T, predictions = self._step.solve(A0 - B0, q, own)
+        S = A0 + B0
+        diagonals = np.diagonal(S, axis1=1, axis2=2)
+        r = (diagonals @ squares - 2.0 * self._instance.capacity) / float(squares @ squares)
+        self._z[own] = 0.5 * (diagonals - r[:, None] * squares) * squares
+        index = np.arange(len(squares))
+        S[:, index, index] = r[:, None] * squares
+        # Over-relaxation, folded into the multipliers.
+        kept = 1.0 - _RELAXATION
+        half = 0.5 * _RELAXATION
+        images = [half * (S + T) + kept * A + UA, half * (S - T) + kept * B + UB]
+        points = [A + UA, B + UB]
+        if not self._squared:
+            moved = predictions if predictions is not None else forward(self._data, T / self._outer)
+            images.append(_RELAXATION * moved + kept * self._p[:, own] + self._u[:, own])
+            points.append(self._p[:, own] + self._u[:, own])
+        moved_A, moved_B, *moved_p = self._accelerated(images, points)
+        self.A[own], self._UA[own] = _split(moved_A)
+        self.B[own], self._UB[own] = _split(moved_B)
+        if moved_p:
+            self._p[:, own], self._u[:, own] = self._prox(moved_p[0])
+        self._T[own] = T
+        if predictions is not None:
+            self._predictions = self._predictions if self._predictions is not None else np.zeros_like(self._target)
+            self._predictions[:, own] = predictions
+
+    def _accelerated(self, images: list[FloatArray], points: list[FloatArray]) -> list[FloatArray]:
+        image = np.concatenate([array.ravel() for array in images])
+        residual = image - np.concatenate([array.ravel() for array in points])
+        moved = self._acceleration.extrapolate(image, residual)
+        ends = np.cumsum([array.size for array in images])
+        return [part.reshape(array.shape) for part, array in zip(np.split(moved, ends[:-1]), images, strict=True)]
+
+    def _prox(self, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the copy of the predictions and its multiplier."""
+        target = self._instance.target
+        mine = target[:, self._active] if target.ndim == 2 else target
+        p = self._instance.loss.prox(moved.reshape(mine.shape), mine, 1.0 / self._w).reshape(moved.shape)
+        return p, moved - p
+
+    def keep(self, wanted: npt.NDArray[np.bool_]) -> bool:
+        """Go on with those of the active outputs only that are wanted, and return whether there are any."""
+        left = self._active[wanted[self._active]]
+        if 0 < len(left) < len(self._active):
+            self._active, self._acceleration = left, Anderson()
+            self.renew()
+        return len(left) > 0
+
+    def restart(self, outputs: Outputs) -> None:
+        """Start these outputs again, from zero, and no others."""
+        for array in (self.A, self.B, self._UA, self._UB, self._T, self._z, self._p, self._u):
+            array[...] = 0.0
+        self._active = outputs
+        self._count, self._next, self._renewals = 0, self._patience(), 0
+        z, r, w = self._guess()
+        self._set_metric(_scales(z, r), w)
+
+    # -- what the iterates prove ---------------------------------------------------------------------
+
+    def offer(self, incumbent: Incumbent) -> None:
+        """Offer the point in the cones, and the dual vectors of the step through the data."""
+        incumbent.offer_point(self.A / self._outer, self.B / self._outer)
+        shape = self._instance.target.shape
+        if not self._squared:
+            incumbent.offer_dual((-self._w * self._u).reshape(shape), self._z)
+        elif self._predictions is not None:
+            incumbent.offer_dual((2.0 * (self._target - self._predictions)).reshape(shape), self._z)
+        elif isinstance(self._evaluation, GramEvaluation):
+            incumbent.offer_dual(self._T / self._outer, self._z)
+
+    # -- the metric ----------------------------------------------------------------------------------
+
+    def renew_if_due(self) -> None:
+        """Estimate the metric again at iterations whose distance grows."""
+        if self._count >= self._next:
+            self._next = self._count + max(self._patience(), int(_GROWTH * self._count))
+            self.renew()
+
+    def _patience(self) -> int:
+        """Return how many iterations a renewal is worth: as many as take as long as its factorisation."""
+        return int(np.clip(self._step.side // (_SIDE * len(self._active)), _SOONEST, _LATEST))
+
+    def renew(self) -> None:
+        """Estimate the metric from the iterates, and change it where that pays."""
+        own = self._active
+        level = _ratio((self._UA[own], self._UB[own]), (self.A[own], self.B[own]))
+        # The diagonals of the dual matrices estimate z and are never negative.
+        duals = np.diagonal(self._UA[own] + self._UB[own], axis1=1, axis2=2)
+        z = -0.5 * duals.mean(axis=0) * self._delta**2
+        w = self._w
+        if not self._squared:
+            w *= np.clip(_ratio(self._u[:, own], self._p[:, own]) or 1.0, 1e-2, 1e2)
+        if not level or not np.any(z > 0.0):
+            return
+        self._renewals += 1
+        shape = _shape(z, max(_LAST_FLOOR, _FIRST_FLOOR * 0.1 ** max(0, self._renewals - _STEADY)))
+        delta = shape * float(np.exp(np.log(self._delta).mean())) * level**0.25
+        change = np.abs(np.log(delta / self._delta)).max()
+        if max(change, 0.25 * abs(np.log(w / self._w))) < np.log(_WORTHWHILE):
+            return
+        self.A, self.B, self._T = self.A / self._outer, self.B / self._outer, self._T / self._outer
+        self._UA, self._UB = self._UA * self._outer, self._UB * self._outer
+        self._u *= self._w / w
+        self._set_metric(delta, w)
+
+
+def _split(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the positive and the negative semidefinite parts, whose sum is the argument."""
+    positive = np.empty_like(matrices)
+    for k, matrix in enumerate(matrices):
+        values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
+        first = int(np.searchsorted(values, 0.0))
+        # The smaller of the two products.
+        if 2 * first > len(values):
+            root = vectors[:, first:] * np.sqrt(values[first:])
+            positive[k] = root @ root.T
+        else:
+            root = vectors[:, :first] * np.sqrt(-values[:first])
+            positive[k] = matrix + root @ root.T
+    return positive, matrices - positive
+
+
+def _radius(M: FloatArray) -> float:
+    """Return the largest diagonal entry of the absolute value of a symmetric matrix."""
+    values, vectors = scipy.linalg.eigh(M, check_finite=False)
+    return float(((vectors * np.abs(values)) * vectors).sum(axis=1).max())
+
+
+def _scales(z: FloatArray, r: float) -> FloatArray:
+    """Return the metric for weights z and diagonal r."""
+    mean = float(np.maximum(z, 0.0).mean())
+    if not (mean > 0.0 and r > 0.0):
+        return np.ones_like(z)
+    with np.errstate(over="ignore"):
+        delta: FloatArray = (2.0 * np.maximum(z, _FIRST_FLOOR * mean) / r) ** 0.25
+    return np.clip(delta, 1e-60, 1e60)
+
+
+def _shape(z: FloatArray, floor: float) -> FloatArray:
+    logs = np.log(np.maximum(z, floor * float(np.maximum(z, 0.0).mean())))
+    shape: FloatArray = np.exp(0.25 * (logs - logs.mean()))
+    return shape
+
+
+def _ratio(numerator: FloatArray | tuple[FloatArray, ...], denominator: FloatArray | tuple[FloatArray, ...]) -> float:
+    """Return the ratio of the norms, and 0 where one vanishes or is not finite."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.sqrt(sum(np.vdot(a, a) for a in _all(numerator)) / sum(np.vdot(a, a) for a in _all(denominator)))
+    return float(ratio) if np.isfinite(ratio) else 0.0
+
+
+def _all(arrays: FloatArray | tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
+    return arrays if isinstance(arrays, tuple) else (arrays,)

@@ -1,6 +1,0 @@
-"""Operator splitting for the relaxation: a first-order method for many samples and columns."""
-
-from qsdp.relaxation.splitting.data_step import operations
-from qsdp.relaxation.splitting.solve import solve_splitting
-
-__all__ = ["operations", "solve_splitting"]

@@ -1,0 +1,166 @@
+"""The largest constant c for which sin(c Z) is the off-diagonal block of a covariance with diagonal at most one."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from qsdp._utils.validation import FloatArray
+
+__all__ = ["largest_constant", "weighted_absolute"]
+
+#: Of pi / (2 max |Z|), beyond which arcsin(sin(c Z)) is not c Z, and near which it loses digits.
+_SHARE_OF_MAXIMUM = 1.0 - 1e-4
+
+#: Steps of Newton's method: about 10 are usual; of 6000 searches on degenerate points the longest took 59.
+_MAX_STEPS = 100
+
+#: Gap between the two bounds that is aimed at, first and last (the last is 1e-4 of c where c is pi / 2 and the slope
+#: vanishes), and the share of the gap found that is aimed at next.
+_FIRST_GAP, _LAST_GAP, _SHRINKAGE = 0.1, 4e-9, 0.2
+
+#: Largest relative decrease of a weight in one step.
+_DAMPING = 0.9
+
+#: Share of the largest part of the curvature below which parts are left out: the steps of Newton's method are as many
+#: as with all of them, and each takes a third of the time.
+_NEGLIGIBLE = 1e-7
+
+
+class _Bounds(NamedTuple):
+    """What weights w of sum one say about S = sin(c Z).
+
+    Attributes
+    ----------
+    P : ndarray of shape (N, N)
+        P +- S are positive semidefinite.
+    lower : float
+        No P has a diagonal whose largest entry is smaller: the sum of all :math:`w_i P_{ii}`.
+    slope : float
+        Derivative of `lower` with respect to c.
+    curvature : ndarray of shape (N, N)
+        Minus the second derivative of `lower` with respect to w, times the weights of row and column.
+    """
+
+    P: FloatArray
+    lower: float
+    slope: float
+    curvature: FloatArray
+
+
+def weighted_absolute(S: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    r"""Return :math:`P = w^{-1/2} |w^{1/2} S w^{1/2}| w^{-1/2}` for symmetric S, a P with P +- S semidefinite.
+
+    Of all those it has the least :math:`\sum_i w_i P_{ii}`, the nuclear norm of :math:`w^{1/2} S w^{1/2}`.
+
+    Returns
+    -------
+    P : ndarray of shape (N, N)
+    eigenvalues, vectors : ndarray
+        Of :math:`w^{1/2} S w^{1/2}`.
+    """
+    root = np.sqrt(weights)
+    scale = np.outer(root, root)
+    eigenvalues, vectors = scipy.linalg.eigh(S * scale, check_finite=False)
+    magnitudes = np.abs(eigenvalues)
+    # Raised by more than the rounding of the eigenvalues, which a tiny weight would make a large one of P +- S.
+    magnitudes += 8.0 * len(S) * np.finfo(float).eps * magnitudes.max()
+    P = (vectors * magnitudes) @ vectors.T / scale
+    return 0.5 * (P + P.T), eigenvalues, vectors
+
+
+def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[float, FloatArray] | None:
+    r"""Return the largest c >= `least` for which sin(c Z) has a completion, and the completion.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (N, N)
+        Symmetric, its entries in [-1, 1].
+    least : float
+        A constant known to be feasible, at most pi / 2.
+    tolerance : float
+        Relative accuracy of c, from below.
+
+    Returns
+    -------
+    c : float
+        At most :math:`\pi / (2 \max |Z|)`, so that arcsin(sin(c Z)) is c Z.
+    P : ndarray of shape (N, N)
+        P +- sin(c Z) are positive semidefinite and no entry of its diagonal is larger than 1. None in place of both
+        where Z is zero or nothing was found.
+
+    Notes
+    -----
+    What is feasible is an interval: sin(t arcsin x) has non-negative Taylor coefficients for t <= 1 and is at most
+    1 at 1, so it maps a completion for c to one for t c.
+
+    For weights w of sum 1, the nuclear norm f(w, c) of :math:`w^{1/2} \sin(c Z) w^{1/2}` is concave in w, its
+    gradient is the diagonal of P(w), and c is feasible if and only if its maximum is at most 1. The weights and c
+    that are sought solve :math:`P_{ii} + \epsilon / (N w_i) = 1` (for which f is :math:`1 - \epsilon`), the
+    optimality condition with a logarithmic barrier: there the diagonal is below 1 for every :math:`\epsilon`, and c
+    misses the largest constant by :math:`\epsilon` over the slope of f. Each step is one of Newton's method in w for
+    this c and one in c (the maximum over w has the slope of f); :math:`\epsilon` shrinks whenever the diagonal is
+    found to be at most 1.
+    """
+    N = len(Z)
+    with np.errstate(divide="ignore", over="ignore"):
+        highest = float(_SHARE_OF_MAXIMUM * 0.5 * math.pi / np.abs(Z).max())
+    if not math.isfinite(highest):
+        return None
+    weights, gap, c, found = np.full(N, 1.0 / N), _FIRST_GAP, least, None
+    for _ in range(_MAX_STEPS):
+        P, lower, slope, curvature = _bounds(Z, weights, c)
+        if P.diagonal().max() <= 1.0:
+            least, found, gap = c, (c, P), _SHRINKAGE * (1.0 - lower)
+        if lower > 1.0:
+            highest = min(highest, c)
+        # Where the lower bound, continued along its tangent, reaches 1.
+        reach = min(c + (1.0 - lower) / slope, highest) if slope > 0.0 else highest
+        if reach - least <= tolerance * least or gap < _LAST_GAP:
+            break
+        step = _newton_step(weights, P.diagonal(), curvature, gap / N)
+        gain = float((weights * P.diagonal() - 0.5 * curvature @ step) @ step)
+        weights = weights * (1.0 + step)
+        weights /= weights.sum()
+        c = c + (1.0 - gap - lower - gain) / slope if slope > 0.0 else 0.5 * (least + highest)
+        c = min(max(c, least), highest)
+    return found
+
+
+def _bounds(Z: FloatArray, weights: FloatArray, c: float) -> _Bounds:
+    root = np.sqrt(weights)
+    P, eigenvalues, vectors = weighted_absolute(np.sin(c * Z), weights)
+    sign = (vectors * np.sign(eigenvalues)) @ vectors.T
+    slope = float(np.vdot(sign, Z * np.cos(c * Z) * np.outer(root, root)))
+    return _Bounds(P, float(np.abs(eigenvalues).sum()), slope, _curvature(eigenvalues, vectors))
+
+
+def _curvature(eigenvalues: FloatArray, vectors: FloatArray) -> FloatArray:
+    r"""Return :math:`4 \sum_{a, b} \kappa_{ab} (v_a \circ v_b)(v_a \circ v_b)^T` over pairs of unlike signs.
+
+    :math:`\kappa_{ab}` is the harmonic sum :math:`|\lambda_a \lambda_b| / (|\lambda_a| + |\lambda_b|)`: pairs of like
+    signs add nothing, as |.| is linear there. This matrix of pairs has a numerical rank of about 20 whatever N,
+    which makes the sum one of as many products of N x N matrices.
+    """
+    positive, negative = eigenvalues > 0.0, eigenvalues < 0.0
+    curvature = np.zeros_like(vectors)
+    if not positive.any() or not negative.any():
+        return curvature
+    a, b = eigenvalues[positive][:, None], -eigenvalues[negative]
+    left, values, right = scipy.linalg.svd(4.0 * a * (b / (a + b)), full_matrices=False, check_finite=False)
+    ups, downs = vectors[:, positive], vectors[:, negative]
+    for value, x, y in zip(values, left.T, right, strict=True):
+        if value > _NEGLIGIBLE * values[0]:
+            curvature += ((ups * (value * x)) @ ups.T) * ((downs * y) @ downs.T)
+    return curvature
+
+
+def _newton_step(weights: FloatArray, diagonal: FloatArray, curvature: FloatArray, barrier: float) -> FloatArray:
+    """Return the relative change of the weights that maximises f + barrier * sum(log w), their sum kept."""
+    system = curvature + barrier * np.eye(len(weights))
+    ascent, constraint = np.linalg.solve(system, np.stack([weights * diagonal + barrier, weights], axis=1)).T
+    step: FloatArray = ascent - constraint * ((weights @ ascent) / (weights @ constraint))
+    return step / max(1.0, float(np.abs(step).max()) / _DAMPING)

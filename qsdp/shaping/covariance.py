@@ -1,0 +1,312 @@
+"""Covariance shaping: from the relaxation's Z to a Gaussian whose signs have the right correlations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from qsdp._html import covariance_html
+from qsdp._utils.progress import shown_stages
+from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
+from qsdp.activations import PolynomialActivation
+from qsdp.exceptions import InvalidTypeError
+from qsdp.relaxation import Relaxation
+from qsdp.relaxation.repair import project_psd
+from qsdp.shaping.completion import largest_constant, weighted_absolute
+
+__all__ = ["GAMMA", "SHAPINGS", "SignCovariance", "shape_block", "shape_covariance", "smallest_diagonal"]
+
+#: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
+GAMMA = math.asinh(1.0)
+
+_SDP_TOLERANCE = 1e-9
+
+#: By what share the adaptive constant may miss the largest one. At the largest the replicas of a coordinate agree, and
+#: no inner level occurs: where there are several, a hundredth of c keeps some and as a rule lowers the sampling
+#: variance, by up to a tenth.
+_TOLERANCE, _TOLERANCE_OF_LEVELS = 1e-5, 1e-2
+
+#: Rounds of reweighting in `smallest_diagonal`; the excess of the diagonal at which they stop, and fail.
+_REWEIGHTINGS, _EXCESS, _LARGEST_EXCESS = 200, 1e-3, 2e-2
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SignCovariance:
+    r"""Covariance `Q` with :math:`\arcsin(Q_{12}) = c Z_s`, and what it proves about itself.
+
+    For M + 1 levels a weight is the sum of M signs, its replicas. `Q` holds the correlations of replicas
+    of different coordinates (and ones on the diagonal), `replica_correlation` those of replicas of the same.
+
+    Attributes
+    ----------
+    Q : ndarray of shape (2N, 2N)
+        Covariance of ``[u; v]`` before the signs are taken (of the first replica of each coordinate).
+    constant : float
+        c; Krivine's gamma, or the larger one that "adaptive" found.
+    rho : float
+        Scale of the relaxation, :math:`Z = \rho Z_s`.
+    method : str
+    residual : float
+        Largest entry of :math:`|\arcsin(Q_{12}) - c Z_s|`.
+    diagonal_error : float
+        Largest deviation of the diagonal from one.
+    min_eigenvalue : float
+        Smallest eigenvalue of the covariance of all replicas; rounding alone makes it as low as about
+        -1e-15 N.
+    replicas : ndarray of shape (2N,)
+        Number of signs that make up each weight: M, and 1 for the binary last coordinate of a lift.
+    replica_correlation : ndarray of shape (2N,)
+    levels : int
+    activation : PolynomialActivation or None
+    """
+
+    Q: FloatArray
+    constant: float
+    rho: float
+    method: str
+    residual: float
+    diagonal_error: float
+    min_eigenvalue: float
+    replicas: npt.NDArray[np.intp]
+    replica_correlation: FloatArray
+    levels: int = 2
+    activation: PolynomialActivation | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Length N of one side of a neuron."""
+        return int(self.Q.shape[0]) // 2
+
+    @property
+    def total_weight(self) -> float:
+        r"""Sum of the second-layer weights, :math:`\rho \pi / c`, whatever the number of neurons."""
+        return self.rho * math.pi / self.constant
+
+    @property
+    def mean_covariance(self) -> FloatArray:
+        """Covariance (2N, 2N) of the means over replicas; `Q` where there is one replica each."""
+        return _mean_covariance(self.Q, self.replicas, self.replica_correlation)
+
+    def __repr__(self) -> str:
+        return (
+            f"SignCovariance(dimension={self.dimension}, method={self.method!r}, "
+            f"constant={self.constant:.6g}, rho={self.rho:.6g}, "
+            f"residual={self.residual:.1e}, min_eigenvalue={self.min_eigenvalue:.1e})"
+        )
+
+    def _repr_html_(self) -> str:
+        return covariance_html(self)
+
+
+def shape_covariance(relaxation: Relaxation, method: str = "krivine", *, verbose: bool = False) -> Any:
+    r"""Return a covariance Q with unit diagonal and :math:`\arcsin(Q_{12}) = c Z / \rho`.
+
+    Then :math:`[u; v] = \mathrm{sign}(\mathcal N(0, Q))` has
+    :math:`E[u v^T] = (2/\pi) \arcsin(Q_{12}) = (2 c / \pi) Z / \rho`.
+
+    Parameters
+    ----------
+    relaxation : Relaxation
+    method : {"krivine", "adaptive", "sdp"}, default="krivine"
+        ``"krivine"`` is the closed form with :math:`c = \gamma = \sinh^{-1}(1)`, elementwise
+
+        .. math::
+
+            Q = \begin{bmatrix} \sinh(\gamma V_s) & \sin(\gamma Z_s) \\
+                                \sin(\gamma Z_s)^T & \sinh(\gamma W_s) \end{bmatrix},
+
+        positive semidefinite because sinh and sin have the same Taylor coefficients up to sign, of unit
+        diagonal because sinh(gamma) = 1. ``"adaptive"`` searches the largest c for which there is such a Q, in
+        a few eigendecompositions and without a solver: never smaller than gamma = 0.88, as a rule 1.0 to 1.2,
+        and :math:`\pi / 2` where Z is one outer product of signs. The sum of the weights is inversely
+        proportional to c, the variance of the sampled network to about its square. ``"sdp"`` solves the paper's
+        program (27): Q12 of the closed form, other diagonal blocks, the cost of a solve.
+    verbose : bool, default=False
+        Show a bar of the outputs that are done, on the standard error or in the notebook.
+
+    Returns
+    -------
+    SignCovariance, or a list of one for each output of a vector problem
+        With its own residual, diagonal error and smallest eigenvalue, recomputed from Q.
+
+    Notes
+    -----
+    Theorem 2 and (27) of Bartan and Pilanci; the closed form is Krivine's argument (Alon and Naor,
+    Lemma 4.2) written out. With more than two levels V is first replaced by one of smallest diagonal: the
+    smaller the entry of a coordinate, the more its replicas disagree, and the more levels occur. For the same
+    reason the adaptive constant then stays a hundredth below the largest one.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> X = np.random.default_rng(0).standard_normal((30, 4))
+    >>> relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(X, X[:, 0] * X[:, 1], beta=0.1))
+    >>> qsdp.shape_covariance(relaxation).residual < 1e-12
+    True
+    """
+    if not isinstance(relaxation, Relaxation):
+        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
+    check_choice("method", method, SHAPINGS)
+    problem = relaxation.problem
+    covariances: list[SignCovariance] = []
+    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("shape") as line:
+        for Z, V, rho in zip(*relaxation.blocks, strict=True):
+            line.count(len(covariances), problem.n_outputs)
+            covariances.append(
+                shape_block(Z, V, float(rho), levels=problem.levels, activation=problem.activation, method=method)
+            )
+    return covariances if problem.vector else covariances[0]
+
+
+def shape_block(
+    Z: FloatArray,
+    V: FloatArray,
+    rho: float,
+    *,
+    levels: int,
+    activation: PolynomialActivation | None,
+    method: str,
+) -> SignCovariance:
+    """Return the covariance of one output, as `shape_covariance`, from the blocks of a feasible point."""
+    M, N = levels - 1, len(Z)
+    lifted = activation is not None and activation.lifted
+    replicas = np.full(N, M)
+    replicas[N - lifted :] = 1
+    if rho == 0.0:
+        Z, V = np.zeros((N, N)), np.zeros((N, N))
+    Q, within, constant, rho = SHAPINGS[method](Z, V, rho, replicas)
+    Q = 0.5 * (Q + Q.T)
+    replicas = np.concatenate([replicas, replicas])
+    # The covariance of all replicas acts on their means, which have the length 1 / sqrt(M), and on deviations.
+    root = np.sqrt(replicas)
+    means = _mean_covariance(Q, replicas, within) * np.outer(root, root)
+    lowest = scipy.linalg.eigvalsh(means, subset_by_index=[0, 0])[0]
+    if M > 1:
+        lowest = min(lowest, float((1.0 - within[replicas > 1]).min()))
+    return SignCovariance(
+        Q=read_only(Q),
+        constant=constant,
+        rho=float(rho),
+        method=method,
+        residual=float(np.abs(np.arcsin(np.clip(Q[:N, N:], -1.0, 1.0)) - constant * _scaled(Z, rho)).max()),
+        diagonal_error=float(np.abs(Q.diagonal() - 1.0).max()),
+        min_eigenvalue=float(lowest),
+        replicas=replicas,
+        replica_correlation=read_only(within),
+        levels=levels,
+        activation=activation,
+    )
+
+
+def _mean_covariance(Q: FloatArray, replicas: npt.NDArray[np.intp], within: FloatArray) -> FloatArray:
+    covariance = Q.copy()
+    np.fill_diagonal(covariance, Q.diagonal() * (1.0 + (replicas - 1) * within) / replicas)
+    return covariance
+
+
+def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatArray, float]:
+    r"""Return V of nearly smallest trace with V +- Z positive semidefinite and diagonal at most rho.
+
+    Parameters
+    ----------
+    Z, V : ndarray of shape (N, N)
+        V is feasible with diagonal `rho`.
+    rho : float
+
+    Returns
+    -------
+    V : ndarray of shape (N, N)
+    rho : float
+        Largest entry of its diagonal, at most the given one up to a small excess.
+
+    Notes
+    -----
+    Without the bound on the diagonal the spectral :math:`|Z|` is optimal; with weights w on it,
+    :math:`w^{-1/2} |w^{1/2} Z w^{1/2}| w^{-1/2}`. The weights are the multipliers of the bound: they are
+    raised where it is exceeded. What excess is left (a thousandth, as a rule) goes into rho, and with it into the
+    regulariser of what is sampled; where it is more than two hundredths, the given V is kept.
+    """
+    weights = np.ones(len(Z))
+    for _ in range(_REWEIGHTINGS):
+        absolute, _, _ = weighted_absolute(Z, weights)
+        excess = absolute.diagonal() / rho
+        if excess.max() <= 1.0 + _EXCESS:
+            break
+        weights = np.maximum(weights * np.square(excess), 1.0)
+    largest = float(absolute.diagonal().max())
+    if largest > rho * (1.0 + _LARGEST_EXCESS):
+        return V, rho
+    return absolute, max(rho, largest)
+
+
+class _Shaped(NamedTuple):
+    Q: FloatArray
+    within: FloatArray
+    constant: float
+    rho: float
+
+
+def _scaled(Z: FloatArray, rho: float) -> FloatArray:
+    return np.clip(Z / rho, -1.0, 1.0) if rho > 0.0 else Z
+
+
+def _replica_correlation(diagonal: FloatArray, replicas: npt.NDArray[np.intp]) -> FloatArray:
+    # The mean over the pairs of replicas of a coordinate, the ones included, is its entry of the diagonal.
+    correlation = (replicas * diagonal - 1.0) / np.maximum(replicas - 1, 1)
+    return np.where(replicas > 1, np.clip(correlation, -1.0, 1.0), 1.0)
+
+
+def _with_unit_diagonal(P: FloatArray, S: FloatArray) -> FloatArray:
+    # V and Z of a Relaxation are symmetric, and its W is V.
+    P = P.copy()
+    np.fill_diagonal(P, 1.0)
+    return np.block([[P, S], [S.T, P]])
+
+
+def _krivine(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
+    if rho > 0.0 and replicas.max() > 1:
+        V, rho = smallest_diagonal(Z, V, rho)
+    V = V / rho if rho > 0.0 else np.eye(len(Z))
+    within = np.sinh(GAMMA * _replica_correlation(V.diagonal(), replicas))
+    Q = _with_unit_diagonal(np.sinh(GAMMA * V), np.sin(GAMMA * _scaled(Z, rho)))
+    return _Shaped(Q, np.concatenate([within, within]), GAMMA, rho)
+
+
+def _adaptive(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
+    scaled = _scaled(Z, rho)
+    found = largest_constant(scaled, GAMMA, _TOLERANCE_OF_LEVELS if replicas.max() > 1 else _TOLERANCE)
+    if found is None:
+        return _krivine(Z, V, rho, replicas)
+    constant, P = found
+    within = _replica_correlation(P.diagonal(), replicas)
+    Q = _with_unit_diagonal(P, np.sin(constant * scaled))
+    return _Shaped(Q, np.concatenate([within, within]), constant, rho)
+
+
+def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
+    if rho > 0.0 and replicas.max() > 1:
+        _, rho = smallest_diagonal(Z, V, rho)
+    N = len(Z)
+    target = np.sin(GAMMA * _scaled(Z, rho))
+    counts = np.concatenate([replicas, replicas])
+    # Of the means over replicas, exchangeable replicas being enough: the diagonal is between 0 and 1.
+    Q = cp.Variable((2 * N, 2 * N), PSD=True, name="Q")
+    single = counts == 1
+    diagonal = [cp.diag(Q) == 1] if single.all() else [cp.diag(Q) <= 1, cp.diag(Q)[single] == 1]
+    program = cp.Problem(cp.Minimize(cp.sum_squares(Q[:N, N:] - target)), diagonal)
+    program.solve(solver=cp.SCS, eps_abs=_SDP_TOLERANCE, eps_rel=_SDP_TOLERANCE, max_iters=20_000)
+    repaired = project_psd(0.5 * (Q.value + Q.value.T))
+    scale = np.sqrt(np.where(single, repaired.diagonal(), np.maximum(repaired.diagonal(), 1.0)))
+    repaired /= np.outer(scale, scale)
+    within = np.where(single, 1.0, (counts * repaired.diagonal() - 1.0) / np.maximum(counts - 1, 1))
+    np.fill_diagonal(repaired, 1.0)
+    return _Shaped(repaired, within, GAMMA, rho)
+
+
+SHAPINGS = {"krivine": _krivine, "adaptive": _adaptive, "sdp": _sdp}

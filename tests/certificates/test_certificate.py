@@ -1,0 +1,373 @@
+"""Certificates: identities, refusals, and the bound against the true optimum of enumerated problems."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from brute_force import ACTIVATIONS, global_optimum, optimal_network, random_problem, random_vector_problem
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qsdp import BilinearNetwork, Certificate, Relaxation, TrainingProblem, certify, solve_relaxation
+from qsdp.certificates import certificate_of
+from qsdp.certificates.verification import verified_bound
+from qsdp.exceptions import InvalidInputError
+from qsdp.losses import SCALAR_LOSSES
+from qsdp.pricing import BilinearOracle, Leaf, Price, PriceTree
+
+FUZZ = settings(max_examples=80, deadline=None, derandomize=True)
+#: Krivine's bound on Grothendieck's constant.
+KRIVINE = math.pi / (2 * math.asinh(1.0))
+
+
+def make(loss: str, *, n: int = 15, d: int = 3, beta: float = 0.5, seed: int = 0) -> TrainingProblem:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    y = X[:, 0] * X[:, 1] - 0.3 * rng.standard_normal(n)
+    return TrainingProblem(X, np.sign(y) if SCALAR_LOSSES[loss].labels else y, beta=beta, loss=loss)
+
+
+@pytest.fixture(scope="module")
+def solved() -> dict[str, Relaxation]:
+    return {loss: solve_relaxation(make(loss)) for loss in SCALAR_LOSSES}
+
+
+def true_optimum(problem: TrainingProblem) -> BilinearNetwork:
+    """Return the best network of any width: a convex problem over all pairs of sign vectors up to sign."""
+    d = problem.dimension
+    half = [np.array((1, *rest)) for rest in itertools.product((-1, 1), repeat=d - 1)]
+    pairs = list(itertools.combinations_with_replacement(half, 2))
+    features = np.stack([(problem.X @ u) * (problem.X @ v) for u, v in pairs], axis=1)
+    alpha = cp.Variable(len(pairs))
+    value = problem.loss.expression(features @ alpha, problem.y) + problem.beta * d * cp.norm1(alpha)
+    cp.Problem(cp.Minimize(value)).solve(solver=cp.SCS, eps_abs=1e-9, eps_rel=1e-9, max_iters=100_000)
+    return BilinearNetwork([u for u, _ in pairs], [v for _, v in pairs], alpha.value)
+
+
+@pytest.mark.parametrize("loss", SCALAR_LOSSES)
+def test_the_bound_is_below_the_true_optimum_and_not_far(loss: str, solved: dict[str, Relaxation]) -> None:
+    problem = make(loss)
+    certificate = certify(true_optimum(problem), problem, solved[loss])
+    assert certificate.gap >= 0.0
+    # p* <= d(K beta) <= K d(beta) for losses >= 0; the relaxation itself is solved to 1e-4.
+    assert certificate.objective <= KRIVINE * certificate.lower_bound * (1 + 1e-4)
+    assert certificate.lower_bound > 0.1
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("beta", [0.01, 1.0])
+def test_the_bound_is_below_the_true_optimum_on_more_data(seed: int, beta: float) -> None:
+    problem = make("squared", n=12, d=4, beta=beta, seed=seed)
+    certificate = certify(true_optimum(problem), problem, solve_relaxation(problem))
+    assert certificate.gap >= 0.0
+    assert certificate.objective <= KRIVINE * certificate.lower_bound * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("loss", SCALAR_LOSSES)
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), m=st.integers(1, 30), scale=st.floats(-6, 2))
+def test_the_bound_holds_for_every_network(
+    loss: str, seed: int, m: int, scale: float, solved: dict[str, Relaxation]
+) -> None:
+    rng = np.random.default_rng(seed)
+    U, V = rng.integers(0, 2, size=(2, m, 3)) * 2 - 1
+    network = BilinearNetwork(U, V, rng.standard_normal(m) * 10.0**scale / m)
+    certificate = certify(network, make(loss), solved[loss])
+    assert certificate.lower_bound <= certificate.objective
+    assert certificate.objective == make(loss).objective(network)
+    assert certificate.lower_bound == solved[loss].lower_bound
+    assert certificate.gap == certificate.objective - certificate.lower_bound
+    assert certificate.relative_gap == pytest.approx(certificate.gap / certificate.objective, rel=1e-15)
+    assert 0.0 <= certificate.relative_gap <= 1.0
+    assert certificate.kind == "sdp"
+
+
+def test_the_printed_relaxation_gives_a_weaker_valid_bound(solved: dict[str, Relaxation]) -> None:
+    problem = make("squared")
+    printed = solve_relaxation(problem, regularization="paper")
+    network = true_optimum(problem)
+    weak, strong = certify(network, problem, printed), certify(network, problem, solved["squared"])
+    assert weak.lower_bound < strong.lower_bound <= strong.objective == weak.objective
+
+
+# -- refusals ----------------------------------------------------------------------------------------
+
+NETWORK = BilinearNetwork([[1, 1, -1]], [[1, -1, 1]], [0.5])
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_networks_of_another_width(width: int, solved: dict[str, Relaxation]) -> None:
+    network = BilinearNetwork(np.ones((2, width)), np.ones((2, width)), [1.0, 1.0])
+    with pytest.raises(InvalidInputError, match=rf"network must have n_inputs 3, as the problem has; got {width}"):
+        certify(network, make("squared"), solved["squared"])
+
+
+def nudged(array: np.ndarray) -> np.ndarray:
+    changed = array.copy()
+    changed.flat[0] = np.nextafter(changed.flat[0], np.inf)
+    return changed
+
+
+P = make("squared")
+OTHERS: dict[str, TrainingProblem] = {
+    "another beta": TrainingProblem(P.X, P.y, beta=P.beta * 2),
+    "beta one rounding off": TrainingProblem(P.X, P.y, beta=float(np.nextafter(P.beta, 1))),
+    "one entry of X one rounding off": TrainingProblem(nudged(P.X), P.y, beta=P.beta),
+    "one entry of y one rounding off": TrainingProblem(P.X, nudged(P.y), beta=P.beta),
+    "another loss": TrainingProblem(P.X, P.y, beta=P.beta, loss="huber"),
+    "fewer samples": TrainingProblem(P.X[:-1], P.y[:-1], beta=P.beta),
+    "other order": TrainingProblem(P.X[::-1], P.y[::-1], beta=P.beta),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
+def test_relaxations_of_another_problem(other: TrainingProblem, solved: dict[str, Relaxation]) -> None:
+    with pytest.raises(InvalidInputError, match="relaxation must be one of the same problem"):
+        certify(NETWORK, other, solved["squared"])
+
+
+def test_an_equal_problem_will_do(solved: dict[str, Relaxation]) -> None:
+    copied = TrainingProblem(P.X.tolist(), P.y.tolist(), beta=P.beta)
+    assert certify(NETWORK, copied, solved["squared"]) == certify(NETWORK, P, solved["squared"])
+
+
+@pytest.mark.parametrize(
+    ("what", "network"),
+    [
+        ("levels 2, as the problem has; got 3", BilinearNetwork([[2, 0, -2]], [[0, 2, 2]], [0.5], levels=3)),
+        ("n_outputs 1, as the problem has; got 2", BilinearNetwork([[1, 1, -1]], [[1, -1, 1]], [[0.5, 1.0]])),
+        ("activation None, as the problem has", BilinearNetwork([[1] * 3], [[1] * 3], [0.5], activation="quadratic")),
+        ("activation None, as the problem has", BilinearNetwork([[1] * 4], [[1] * 4], [0.5], activation="relu")),
+    ],
+)
+def test_networks_of_another_kind(what: str, network: BilinearNetwork, solved: dict[str, Relaxation]) -> None:
+    with pytest.raises(InvalidInputError, match=f"network must have {what}"):
+        certify(network, make("squared"), solved["squared"])
+
+
+@pytest.mark.parametrize(
+    "options", [{"levels": 3}, {"activation": "relu"}, {"activation": "relu", "levels": 3}], ids=str
+)
+def test_problems_of_other_levels_and_activations_are_others(
+    options: dict[str, Any], solved: dict[str, Relaxation]
+) -> None:
+    other = TrainingProblem(P.X, P.y, beta=P.beta, **options)
+    assert other != P
+    size = P.n_features + other.lifted
+    network = BilinearNetwork(
+        np.ones((1, size)) * (1 if options.get("levels", 2) == 2 else np.r_[np.zeros(3), np.ones(size - 3)]),
+        np.ones((1, size)) * (1 if options.get("levels", 2) == 2 else np.r_[np.zeros(3), np.ones(size - 3)]),
+        [0.5],
+        other.levels,
+        other.activation,
+    )
+    with pytest.raises(InvalidInputError, match="relaxation must be one of the same problem"):
+        certify(network, other, solved["squared"])
+    relaxation = solve_relaxation(other)
+    certificate = certify(network, other, relaxation)
+    assert certificate.objective == other.objective(network)
+    assert certificate.gap >= 0.0
+
+
+# -- the certificate itself --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lower", "objective", "gap", "share"),
+    [
+        (3.0, 4.0, 1.0, 0.25),
+        (0.0, 2.0, 2.0, 1.0),
+        (2.0, 2.0, 0.0, 0.0),
+        (0.0, 0.0, 0.0, 0.0),
+        (0.0, 1e-300, 1e-300, 1.0),
+    ],
+)
+def test_gaps_by_hand(lower: float, objective: float, gap: float, share: float) -> None:
+    certificate = Certificate(lower_bound=lower, objective=objective)
+    assert certificate.gap == gap
+    assert certificate.relative_gap == share
+
+
+def test_text() -> None:
+    certificate = Certificate(lower_bound=3.0, objective=4.0)
+    assert str(certificate) == "objective 4, global optimum >= 3 (sdp bound), gap 1 (25 %)"
+
+
+def test_certificates_are_immutable_values() -> None:
+    certificate = Certificate(lower_bound=3.0, objective=4.0)
+    field: Any = "objective"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(certificate, field, 3.0)
+    assert certificate == Certificate(3.0, 4.0)
+    assert certificate != Certificate(3.0, 4.0, kind="exact")
+
+
+# -- kinds, arithmetic and proofs --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", SCALAR_LOSSES)
+@pytest.mark.parametrize("arithmetic", ["float", "verified"])
+def test_exact_bounds_hold_and_are_no_worse(loss: str, arithmetic: str, solved: dict[str, Relaxation]) -> None:
+    problem = make(loss)
+    optimum = global_optimum(problem)
+    network = optimal_network(problem, optimum)
+    weak = certify(network, problem, solved[loss], arithmetic=arithmetic)
+    strong = certify(network, problem, solved[loss], kind="exact", arithmetic=arithmetic)
+    assert (weak.kind, strong.kind) == ("sdp", "exact")
+    assert weak.arithmetic == strong.arithmetic == arithmetic
+    assert weak.lower_bound * (1 - 1e-9) <= strong.lower_bound <= optimum.upper
+    assert weak.lower_bound == pytest.approx(solved[loss].lower_bound, rel=1e-9)
+    if problem.loss.smooth:
+        # The gradient at an optimal network is an optimal dual vector.
+        assert strong.relative_gap < 1e-4
+        assert "globally optimal to relative gap" in str(strong)
+    assert "globally optimal" not in str(weak)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "cross_entropy"])
+def test_exact_bounds_of_vector_outputs(loss: str) -> None:
+    problem = random_vector_problem(1, 3, 10, 3, loss, beta=0.1)
+    optimum = global_optimum(problem)
+    network = optimal_network(problem, optimum)
+    for arithmetic in ("float", "verified"):
+        certificate = certify(network, problem, kind="exact", arithmetic=arithmetic)
+        assert certificate.kind == "exact"
+        assert certificate.lower_bound <= optimum.upper
+        assert certificate.relative_gap < 1e-4
+
+
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), levels=st.integers(2, 4), activation=st.sampled_from([None, *ACTIVATIONS]))
+def test_any_dual_vector_and_tree_prove_a_bound_that_holds(seed: int, levels: int, activation: Any) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(seed, 2, 6, beta=0.2, levels=levels, activation=activation)
+    optimum = global_optimum(problem)
+    network = optimal_network(problem, optimum)
+    nu = rng.standard_normal(6) * 10.0 ** rng.uniform(-2, 2)
+    N = problem.size
+    for shift in (None, rng.standard_normal(1 + 2 * N) * np.abs(problem.adjoint(nu)).max()):
+        tree = PriceTree(rng.permutation(N), (Leaf(np.zeros(0, dtype=np.int8), shift),))
+        certificate = certificate_of(problem, network, nu, [tree], "exact")
+        assert 0.0 <= certificate.lower_bound <= optimum.upper
+        assert certificate.objective == problem.objective(network)
+        proof = certificate.proof
+        assert proof is not None
+        # What was scaled proves itself again.
+        again = certificate_of(problem, network, proof.nu, proof.trees, "exact")
+        assert again.lower_bound >= certificate.lower_bound * (1 - 1e-9)
+        assert verified_bound(problem, proof.nu, proof.trees) >= certificate.lower_bound * (1 - 1e-9)
+
+
+def test_the_proof_of_a_relaxation_is_its_dual_point(solved: dict[str, Relaxation]) -> None:
+    for loss, relaxation in solved.items():
+        certificate = certify(NETWORK, make(loss), relaxation)
+        assert np.array_equal(certificate.nu, relaxation.dual.nu)
+        assert np.array_equal(certificate.z, relaxation.dual.z)
+        assert certificate.proof is not None
+        assert certificate.proof.network is NETWORK
+    assert certify(NETWORK, make("squared"), solved["squared"], kind="exact").z is None
+    assert Certificate(1.0, 2.0).nu is None
+    assert Certificate(1.0, 2.0).z is None
+
+
+def test_the_relaxation_is_solved_where_none_is_given(solved: dict[str, Relaxation]) -> None:
+    assert certify(NETWORK, make("squared")) == certify(NETWORK, make("squared"), solved["squared"])
+
+
+def test_proofs_are_no_part_of_the_value(solved: dict[str, Relaxation]) -> None:
+    certificate = certify(NETWORK, make("squared"), solved["squared"])
+    assert certificate == Certificate(certificate.lower_bound, certificate.objective)
+    assert hash(certificate) == hash(Certificate(certificate.lower_bound, certificate.objective))
+    assert "proof" not in repr(certificate)
+    assert certificate != dataclasses.replace(certificate, arithmetic="verified")
+
+
+def test_what_is_called_optimal() -> None:
+    assert str(Certificate(4.0 - 1e-9, 4.0, "exact")) == (
+        "objective 4, globally optimal to relative gap 2.5e-10 (lower bound 3.999999999)"
+    )
+    assert str(Certificate(3.0, 4.0, "exact")) == ("objective 4, global optimum >= 3 (exact bound), gap 1 (25 %)")
+    assert "optimal to" not in str(Certificate(4.0, 4.0, "sdp"))
+
+
+class _Stopped(BilinearOracle):
+    """An oracle whose time is over at once: one leaf, with the shift of Gershgorin's discs."""
+
+    def prove(self, M: Any, **options: Any) -> Price:
+        price = super().prove(M)
+        sums = np.abs(M).sum(axis=1)
+        leaf = Leaf(np.zeros(0, dtype=np.int8), np.concatenate([[0.0], 0.5 * sums, 0.5 * sums]))
+        tree = PriceTree(np.arange(len(M)), (leaf,))
+        return dataclasses.replace(price, exact=False, trees=(tree,) if self.proves else ())
+
+    proves = True
+
+
+@pytest.mark.parametrize("proves", [True, False])
+def test_unfinished_prices_are_not_called_exact(
+    proves: bool, monkeypatch: pytest.MonkeyPatch, solved: dict[str, Relaxation]
+) -> None:
+    monkeypatch.setattr(_Stopped, "proves", proves)
+    monkeypatch.setattr("qsdp.certificates.certificate.BilinearOracle", _Stopped)
+    problem = make("squared")
+    network = true_optimum(problem)
+    certificate = certify(network, problem, solved["squared"], kind="exact")
+    assert certificate.kind == "sdp"
+    assert solved["squared"].lower_bound <= certificate.lower_bound <= certificate.objective
+
+
+def test_no_time_at_all_leaves_the_relaxation(solved: dict[str, Relaxation], monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(100))
+    monkeypatch.setattr("qsdp.certificates.certificate.time.monotonic", lambda: float(next(clock)))
+    certificate = certify(NETWORK, make("squared"), solved["squared"], kind="exact", time_limit=0.5)
+    assert certificate == certify(NETWORK, make("squared"), solved["squared"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "optimal"}, "kind must be one of 'exact', 'sdp'"),
+        ({"arithmetic": "double"}, "arithmetic must be one of 'float', 'verified'"),
+        ({"time_limit": 0}, "time_limit must be a finite number > 0; got 0"),
+        ({"time_limit": -1.0}, "time_limit must be a finite number > 0"),
+        ({"time_limit": math.inf}, "time_limit must be a finite number > 0"),
+        ({"time_limit": "1"}, "time_limit must be a finite number > 0"),
+        ({"relaxation": 3}, "relaxation must be a Relaxation; got int"),
+    ],
+)
+def test_options_that_are_refused(options: dict[str, Any], message: str, solved: dict[str, Relaxation]) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        certify(NETWORK, make("squared"), **{"relaxation": solved["squared"], **options})
+
+
+def test_polynomial_networks_are_converted_first() -> None:
+    with pytest.raises(InvalidInputError, match="network must be a BilinearNetwork; got PolynomialNetwork"):
+        certify(NETWORK.to_polynomial(), make("squared"))  # type: ignore[arg-type]
+
+
+def test_proofs_that_do_not_fit() -> None:
+    problem = make("squared")
+    tree = PriceTree(np.arange(3), (Leaf(np.zeros(0, dtype=np.int8), None),))
+    for nu, trees, kind, message in [
+        (np.zeros(3), [tree], "sdp", "nu must be finite and have the shape of y"),
+        (np.full(15, np.nan), [tree], "sdp", "nu must be finite"),
+        (np.zeros(15), [tree, tree], "sdp", "trees must be 1"),
+        (np.zeros(15), [tree], "good", "kind must be one of"),
+        (np.zeros(15), [PriceTree(np.arange(4), tree.leaves)], "sdp", "order of a tree"),
+    ]:
+        with pytest.raises(InvalidInputError, match=message):
+            certificate_of(problem, NETWORK, nu, trees, kind)
+
+
+@pytest.mark.filterwarnings("ignore:solver")
+def test_the_bound_of_zero_needs_no_proof() -> None:
+    problem = TrainingProblem(P.X, P.y, beta=0.0)
+    certificate = certify(NETWORK, problem, solve_relaxation(problem), arithmetic="verified", kind="exact")
+    assert certificate.lower_bound == 0.0
+    assert not np.any(certificate.nu)

@@ -1,0 +1,568 @@
+"""The stand-alone check: yes to what is right, no to everything else, with NumPy alone."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import (
+    ACTIVATIONS,
+    global_optimum,
+    optimal_network,
+    random_neurons,
+    random_problem,
+    random_vector_problem,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import qsdp
+import qsdp_check
+from qsdp.certificates import Certificate, certificate_of, certify, load_certificate
+from qsdp.certificates.files import MAGIC, data_digest
+from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.losses import LOSSES, Huber, Squared
+from qsdp.pricing import Leaf, PriceTree
+
+ROOT = Path(qsdp_check.__file__).parent
+SCALAR = [loss for loss in LOSSES if loss != "cross_entropy"]
+
+
+def problem_of(seed: int, loss: Any, **options: Any) -> qsdp.TrainingProblem:
+    if loss == "cross_entropy":
+        return random_vector_problem(seed, 3, 9, 3, loss, beta=0.1, **options)
+    return random_problem(seed, 3, 9, loss, beta=0.1, **options)
+
+
+def random_network(problem: qsdp.TrainingProblem, seed: int = 0, m: int = 4) -> qsdp.BilinearNetwork:
+    rng = np.random.default_rng(seed)
+    U, V = random_neurons(rng, m, problem)
+    alpha = 0.01 * rng.standard_normal((m, *problem.y.shape[1:]))
+    return qsdp.BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
+
+
+def answer(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
+    code = qsdp_check.main([str(path), *options])
+    return code, capsys.readouterr().out.splitlines()[-1]
+
+
+def contents_of(path: Path) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(path.read_bytes()[len(MAGIC) + 65 :])) as archive:
+        return dict(archive)
+
+
+def rewritten(path: Path, **arrays: Any) -> None:
+    """Write a file with other contents and a right digest."""
+    stream = io.BytesIO()
+    np.savez(stream, **{name: array for name, array in arrays.items() if array is not None})
+    body = stream.getvalue()
+    path.write_bytes(MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+
+# -- yes -----------------------------------------------------------------------------------------------
+
+CASES: list[tuple[Any, dict[str, Any]]] = [
+    *((loss, {}) for loss in LOSSES),
+    *((loss, {"levels": 3, "activation": "relu"}) for loss in LOSSES),
+    *(("squared", {"activation": activation}) for activation in ACTIVATIONS),
+    *(("logistic", {"levels": levels}) for levels in (3, 4, 6)),
+    (Huber(0.3), {}),
+]
+
+
+@pytest.mark.parametrize(("loss", "options"), CASES, ids=str)
+@pytest.mark.parametrize("arithmetic", ["float", "verified"])
+def test_certificates_of_all_kinds(
+    loss: Any, options: dict[str, Any], arithmetic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = problem_of(1, loss, **options)
+    relaxation = qsdp.solve_relaxation(problem)
+    for kind in ("sdp", "exact"):
+        certificate = certify(random_network(problem), problem, relaxation, kind=kind, arithmetic=arithmetic)
+        assert (certificate.kind, certificate.arithmetic) == (kind, arithmetic)
+        path = tmp_path / kind
+        certificate.save(path)
+        assert load_certificate(path) == certificate
+        code, line = answer(path, capsys)
+        assert (code, line[:5]) == (0, "yes: "), line
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "logistic", "cross_entropy"])
+def test_vector_outputs(loss: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = random_vector_problem(2, 3, 9, 3, loss, beta=0.2, activation="relu")
+    for kind in ("sdp", "exact"):
+        certify(random_network(problem), problem, kind=kind).save(tmp_path / kind)
+        assert answer(tmp_path / kind, capsys)[0] == 0
+
+
+@pytest.mark.parametrize("loss", SCALAR)
+def test_optima_are_confirmed(loss: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = problem_of(3, loss)
+    network = optimal_network(problem, global_optimum(problem))
+    certificate = certify(network, problem, kind="exact")
+    certificate.save(tmp_path / "c")
+    assert qsdp_check.main([str(tmp_path / "c")]) == 0
+    out = capsys.readouterr().out
+    assert f"objective {certificate.objective:.8g}"[:12] in out
+    assert "(exact; claimed" in out
+
+
+def test_trees_of_many_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = problem_of(4, "squared", activation="relu")
+    nu = problem.y / 3
+    certificate = certificate_of(problem, random_network(problem), nu, [mixed_tree(problem.adjoint(nu))], "exact")
+    assert certificate.lower_bound > 0.0
+    certificate.save(tmp_path / "c")
+    assert answer(tmp_path / "c", capsys)[0] == 0
+    loaded = load_certificate(tmp_path / "c")
+    assert loaded.proof is not None
+    for ours, theirs in zip(certificate.proof.trees[0].leaves, loaded.proof.trees[0].leaves, strict=True):  # type: ignore[union-attr]
+        assert np.array_equal(ours.signs, theirs.signs)
+        assert (ours.shift is None) == (theirs.shift is None)
+        assert ours.shift is None or np.array_equal(ours.shift, theirs.shift)
+
+
+def mixed_tree(M: np.ndarray) -> PriceTree:
+    """Leaves of several lengths, every other one with the shift of Gershgorin's discs."""
+    order, leaves = np.arange(len(M))[::-1].copy(), []
+    for number, fixed in enumerate([(1, 1, 1), (1, 1, -1), (1, -1)]):
+        k = len(fixed)
+        c = np.abs(M[:, order[:k]] @ np.array(fixed, dtype=float)) / 2
+        rest = np.abs(M[:, order[k:]]) / 2
+        z = np.concatenate([[c.sum()], c + rest.sum(axis=1), rest.sum(axis=0)])
+        leaves.append(Leaf(np.array(fixed, dtype=np.int8), z if number % 2 else None))
+    return PriceTree(order, tuple(leaves))
+
+
+def test_zero_problems(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, (X, y, beta) in enumerate([(np.zeros((3, 2)), np.ones(3), 1.0), (np.ones((3, 2)), np.zeros(3), 1.0),
+                                           (np.ones((3, 2)), np.ones(3), 0.0)]):  # fmt: skip
+        problem = qsdp.TrainingProblem(X, y, beta=beta)
+        network = qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [0.0])
+        with pytest.warns(qsdp.QSDPWarning) if number < 2 else pytest.MonkeyPatch.context():
+            relaxation = qsdp.solve_relaxation(problem)
+        certify(network, problem, relaxation, kind="exact").save(tmp_path / str(number))
+        assert answer(tmp_path / str(number), capsys)[0] == 0
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e-3, 1e6, 1e40])
+def test_data_of_any_magnitude(scale: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = problem_of(5, "squared")
+    problem = qsdp.TrainingProblem(scale * base.X, base.y, beta=0.1 * scale**2)
+    certify(random_network(base), base, kind="exact").save(tmp_path / "c")
+    network = qsdp.BilinearNetwork([[1, 1, 1]], [[1, 1, -1]], [1e-2 / scale**2])
+    certify(network, problem, kind="exact", arithmetic="verified").save(tmp_path / "c")
+    assert answer(tmp_path / "c", capsys)[0] == 0
+
+
+def test_it_runs_with_numpy_alone(tmp_path: Path) -> None:
+    problem = problem_of(1, "squared")
+    certify(random_network(problem), problem, kind="exact").save(tmp_path / "c")
+    program = (
+        "import sys; sys.path += sys.argv[1:3]; import qsdp_check; code = qsdp_check.main([sys.argv[3]]); "
+        "names = {name.split('.')[0] for name in sys.modules} - set(sys.stdlib_module_names); "
+        "print(sorted(names), code)"
+    )
+    packages = str(Path(np.__file__).parents[1])
+    command = [sys.executable, "-I", "-S", "-c", program, packages, str(ROOT), str(tmp_path / "c")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[-2].startswith("yes: ")
+    assert lines[-1] == "['__main__', 'numpy', 'qsdp_check'] 0"
+    assert done.stderr == ""
+
+
+def test_the_command_and_its_module_are_shipped() -> None:
+    settings_of_the_project = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'qsdp-check = "qsdp_check:main"' in settings_of_the_project
+    assert settings_of_the_project.count("qsdp_check.py") == 3  # source archive, wheel, types
+
+
+def test_long_enumerations_report_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(0, 10**9, 5))
+    monkeypatch.setattr(qsdp_check.time, "monotonic", lambda: next(now))
+    stream, M = io.StringIO(), np.eye(14)
+    assert qsdp_check.enumerate_leaf(M, np.arange(14), np.zeros(0), stream) == 14.0
+    assert "\renumerating: 0 million vectors tried" in stream.getvalue()
+    assert stream.getvalue().endswith("tried \n")
+
+
+# -- no ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An exact certificate of several leaves and a small network."""
+    data = problem_of(6, "squared")
+    # Enough regularisation for a bound near the objective, of which the tolerance is a share.
+    problem = qsdp.TrainingProblem(data.X, data.y, beta=3.0, levels=3, activation="relu")
+    network = random_network(problem, m=3)
+    nu = certify(network, problem, kind="exact").nu
+    path = tmp_path_factory.mktemp("certificate") / "c"
+    certificate_of(problem, network, nu, [mixed_tree(problem.adjoint(nu))], "exact").save(path)
+    return path
+
+
+def raised(f: dict[str, Any]) -> None:
+    f["lower_bound"] = f["lower_bound"] * (1 + 1e-8)
+
+
+def lowered(f: dict[str, Any]) -> None:
+    f["objective"] = f["objective"] * (1 - 1e-8)
+
+
+def other_dual(f: dict[str, Any]) -> None:
+    f["nu"] = f["nu"][::-1].copy()
+
+
+def larger_dual(f: dict[str, Any]) -> None:
+    f["nu"] = f["nu"] * 2.0
+    f["lower_bound"] = f["lower_bound"] * 1.2
+
+
+def flipped(f: dict[str, Any]) -> None:
+    f["U"][0, -1] *= -1
+
+
+def no_level(f: dict[str, Any]) -> None:
+    f["U"][0, 0] = 1
+
+
+def no_sign(f: dict[str, Any]) -> None:
+    f["V"][0, -1] = 0
+
+
+def dropped(f: dict[str, Any]) -> None:
+    f["leaves"] = f["leaves"] - 1
+    f["lengths"], f["shifted"], f["signs"] = f["lengths"][:-1], f["shifted"][:-1], f["signs"][:-2]
+
+
+def doubled(f: dict[str, Any]) -> None:
+    f["signs"][5] = 1  # the second leaf becomes the first one
+
+
+def reversed_signs(f: dict[str, Any]) -> None:
+    f["signs"] = -f["signs"]
+
+
+def bad_order(f: dict[str, Any]) -> None:
+    f["order"][0, 0] = f["order"][0, 1]
+
+
+def larger_shift(f: dict[str, Any]) -> None:
+    f["shifts"] = 3.0 * f["shifts"]
+
+
+def cut_shift(f: dict[str, Any]) -> None:
+    f["shifts"] = f["shifts"][:-1]
+
+
+def infinite_shift(f: dict[str, Any]) -> None:
+    f["shifts"][0] = np.inf
+
+
+def nan_dual(f: dict[str, Any]) -> None:
+    f["nu"][0] = np.nan
+
+
+def nan_bound(f: dict[str, Any]) -> None:
+    f["lower_bound"] = np.array(np.nan)
+
+
+def nan_objective(f: dict[str, Any]) -> None:
+    f["objective"] = np.array(np.nan)
+
+
+def other_beta(f: dict[str, Any]) -> None:
+    f["beta"] = f["beta"] * 0.9
+
+
+def other_target(f: dict[str, Any]) -> None:
+    f["y"] = f["y"] * 1.001
+
+
+def other_loss(f: dict[str, Any]) -> None:
+    f["loss"] = np.array("huber")
+    f["delta"] = np.array(1.0)
+
+
+def unknown_loss(f: dict[str, Any]) -> None:
+    f["loss"] = np.array("cubic")
+
+
+def fewer_levels(f: dict[str, Any]) -> None:
+    f["levels"] = np.array(2)
+
+
+def no_activation(f: dict[str, Any]) -> None:
+    f["activation"] = np.zeros(0)
+
+
+def unknown_kind(f: dict[str, Any]) -> None:
+    f["kind"] = np.array("perfect")
+
+
+def missing(f: dict[str, Any]) -> None:
+    f["nu"] = None
+
+
+def pickled(f: dict[str, Any]) -> None:
+    f["nu"] = np.array([print], dtype=object)
+
+
+def scalar_data(f: dict[str, Any]) -> None:
+    f["X"] = np.array(1.0)
+
+
+TAMPERED: list[Callable[[dict[str, Any]], None]] = [
+    raised, lowered, other_dual, larger_dual, flipped, no_level, no_sign, dropped, doubled, reversed_signs, bad_order,
+    larger_shift, cut_shift, infinite_shift, nan_dual, nan_bound, nan_objective, other_beta, other_target, other_loss,
+    unknown_loss, fewer_levels, no_activation, unknown_kind, missing, pickled, scalar_data,
+]  # fmt: skip
+
+
+def test_rewriting_alone_changes_nothing(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rewritten(tmp_path / "c", **contents_of(saved))
+    assert answer(tmp_path / "c", capsys)[0] == 0
+
+
+@pytest.mark.parametrize("tamper", TAMPERED, ids=lambda tamper: tamper.__name__)
+def test_false_claims_with_a_right_digest(
+    tamper: Callable[[dict[str, Any]], None], saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = contents_of(saved)
+    tamper(fields)
+    rewritten(tmp_path / "c", **fields)
+    code, line = answer(tmp_path / "c", capsys)
+    assert (code, line[:4]) == (1, "no: ")
+
+
+def test_one_half_twice_is_not_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = problem_of(6, "squared")
+    halves = [Leaf(np.array(fixed, dtype=np.int8), None) for fixed in ((1, 1), (1, -1))]
+    tree = PriceTree(np.arange(3), tuple(halves))
+    certificate_of(problem, random_network(problem), problem.y, [tree], "exact").save(tmp_path / "c")
+    assert answer(tmp_path / "c", capsys)[0] == 0
+    for half in (1, -1):
+        fields = contents_of(tmp_path / "c")
+        fields["signs"][[1, 3]] = half
+        rewritten(tmp_path / "d", **fields)
+        assert answer(tmp_path / "d", capsys) == (1, "no: a leaf lies in another one")
+
+
+@pytest.mark.parametrize(
+    ("loss", "change", "message"),
+    [
+        ("absolute", lambda nu: nu * 1.5 / np.abs(nu).max(), "exceeds 1.0, the slope"),
+        ("huber", lambda nu: nu * 2.1 / np.abs(nu).max(), "exceeds 2.0, the slope"),
+        ("hinge", np.negative, "leaves its domain, p >= 0"),
+        ("squared_hinge", np.negative, "leaves its domain, p >= 0"),
+        ("logistic", np.negative, "leaves its domain, p >= 0"),
+        ("logistic", lambda nu: nu * 1.5 / np.abs(nu).max(), "leaves p <= 1"),
+        ("cross_entropy", np.negative, "leaves its domain, p >= 0"),
+        ("cross_entropy", lambda nu: nu + 1e-9, "leaves its domain, sum p = 1"),
+    ],
+)
+def test_dual_vectors_outside_their_domain(
+    loss: str, change: Any, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = problem_of(1, loss)
+    # So much regularisation that the price restricts nothing: only the domain stands against these.
+    problem = qsdp.TrainingProblem(problem.X, problem.y, beta=1e6, loss=loss)
+    network = random_network(problem)
+    nu = -problem.loss.gradient(network.predict(problem.X), problem.y)
+    tree = PriceTree(np.arange(3), (Leaf(np.zeros(0, dtype=np.int8), None),))
+    certificate_of(problem, network, nu, [tree] * problem.n_outputs, "exact").save(tmp_path / "c")
+    assert answer(tmp_path / "c", capsys)[0] == 0
+    fields = contents_of(tmp_path / "c")
+    rewritten(tmp_path / "c", **{**fields, "nu": change(fields["nu"])})
+    code, line = answer(tmp_path / "c", capsys)
+    assert code == 1
+    assert message in line
+
+
+@pytest.mark.parametrize("targets", [[0.5, 1.0], [0.0, 1.0]])
+def test_targets_that_are_no_labels(targets: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = problem_of(1, "hinge")
+    certify(random_network(problem), problem).save(tmp_path / "c")
+    fields = contents_of(tmp_path / "c")
+    fields["y"][:2] = targets
+    rewritten(tmp_path / "c", **fields)
+    assert answer(tmp_path / "c", capsys) == (1, "no: the targets are no labels -1, +1")
+
+
+# -- damage --------------------------------------------------------------------------------------------
+
+
+def test_no_bit_can_be_flipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = qsdp.TrainingProblem([[1.0], [2.0]], [1.0, 3.0], beta=0.1)
+    path = tmp_path / "c"
+    certify(qsdp.BilinearNetwork([[1]], [[1]], [0.5]), problem, kind="exact").save(path)
+    whole = path.read_bytes()
+    # All bits of the two lines and a seventh of the others, of every byte some.
+    for bit in [*range(8 * 100), *range(800, 8 * len(whole), 7)]:
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        assert qsdp_check.main([str(path)]) != 0
+        with pytest.raises(StorageError, match="is no valid certificate"):
+            load_certificate(path)
+    capsys.readouterr()
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_truncated_and_extended_files(
+    data: st.DataObject, saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, path = saved.read_bytes(), tmp_path / "c"
+    end = data.draw(st.integers(0, len(whole) - 1))
+    path.write_bytes(whole[:end] if data.draw(st.booleans()) else whole + whole[end:])
+    assert qsdp_check.main([str(path)]) != 0
+    with pytest.raises(StorageError, match="is no valid certificate"):
+        load_certificate(path)
+    capsys.readouterr()
+
+
+def test_foreign_and_missing_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "c").write_text("not one")
+    np.savez(tmp_path / "other.npz", X=np.zeros(3))
+    for name in ("c", "other.npz", "missing", "."):
+        assert qsdp_check.main([str(tmp_path / name)]) == 2
+        assert capsys.readouterr().err.startswith("error: ")
+    with pytest.raises(StorageError, match=r"other.npz' is no valid certificate: it does not begin as one"):
+        load_certificate(tmp_path / "other.npz")
+    with pytest.raises(FileNotFoundError):
+        load_certificate(tmp_path / "missing")
+    with pytest.raises(SystemExit) as error:
+        qsdp_check.main([])
+    assert error.value.code == 2
+
+
+# -- data ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
+@pytest.mark.parametrize("include", [True, False])
+def test_the_data_can_be_given_apart(
+    loss: str, include: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = problem_of(1, loss)
+    certificate = certify(random_network(problem), problem, kind="exact")
+    path, data, other = tmp_path / "c", tmp_path / "data.npz", tmp_path / "other.npz"
+    certificate.save(path, include_data=include)
+    y = np.argmax(problem.y, axis=1) if loss == "cross_entropy" else problem.y
+    np.savez(data, X=problem.X, y=y)
+    np.savez(other, X=np.nextafter(problem.X, 9.0), y=y)
+    assert answer(path, capsys, "--data", str(data))[0] == 0
+    assert answer(path, capsys, "--data", str(other)) == (1, f"no: the certificate belongs to other data than {other}")
+    assert qsdp_check.main([str(path), "--data", str(tmp_path / "missing")]) == 2
+    capsys.readouterr()
+    if include:
+        assert load_certificate(path).proof is not None
+    else:
+        assert answer(path, capsys) == (1, "no: the file holds only a digest of its data: give them with --data")
+        assert load_certificate(path).proof is None
+        assert load_certificate(path) == certificate
+    loaded = load_certificate(path, problem)
+    assert loaded.proof is not None
+    assert loaded.proof.problem == problem
+    assert np.array_equal(loaded.nu, certificate.nu)
+    moved = qsdp.TrainingProblem(np.nextafter(problem.X, 9.0), problem.y, beta=problem.beta, loss=loss)
+    with pytest.raises(StorageError, match=r"other data than those given|another problem than the one given"):
+        load_certificate(path, moved)
+    heavier = qsdp.TrainingProblem(problem.X, problem.y, beta=0.2, loss=loss)
+    with pytest.raises(StorageError, match="another problem than the one given"):
+        load_certificate(path, heavier)
+
+
+def test_digests_agree_and_depend_on_shapes() -> None:
+    X, y = np.arange(6.0).reshape(3, 2), np.arange(3.0)
+    assert data_digest(X, y) == qsdp_check.digest_of(X, y)
+    assert data_digest(X, y) == data_digest(np.asfortranarray(X), y) == data_digest(X, np.where(y == 0.0, -0.0, y))
+    different = {data_digest(X, y), data_digest(X.reshape(2, 3), y), data_digest(X, y[:, None]), data_digest(X + 1, y)}
+    assert len(different) == 4
+
+
+# -- saving --------------------------------------------------------------------------------------------
+
+
+def test_equal_certificates_are_equal_bytes(saved: Path, tmp_path: Path) -> None:
+    certificate = load_certificate(saved)
+    certificate.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == saved.read_bytes()
+    assert certificate.proof is not None
+    for array in (certificate.nu, certificate.proof.problem.X, certificate.proof.network.U):
+        assert array is not None
+        assert not array.flags.writeable
+
+
+def test_what_cannot_be_saved(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="without proof cannot be saved"):
+        Certificate(1.0, 2.0).save(tmp_path / "c")
+
+    class Odd(Squared):
+        name = "odd"
+
+    problem = qsdp.TrainingProblem([[1.0], [2.0]], [1.0, 3.0], beta=0.1, loss=Odd())
+    certificate = certify(qsdp.BilinearNetwork([[1]], [[1]], [0.5]), problem)
+    with pytest.raises(InvalidInputError, match="cannot be stored: nobody could check it"):
+        certificate.save(tmp_path / "c")
+    good = qsdp.TrainingProblem([[1.0], [2.0]], [1.0, 3.0], beta=0.1)
+    certificate = certify(qsdp.BilinearNetwork([[1]], [[1]], [0.5]), good)
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        certificate.save(tmp_path / "missing" / "c")
+    with pytest.raises(InvalidInputError, match="include_data must be True or False"):
+        certificate.save(tmp_path / "c", include_data=1)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+# -- its parts -----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), N=st.sampled_from([1, 2, 3, 4, 5, 6, 7, 8, 17]), k=st.integers(0, 4))
+def test_its_enumeration(seed: int, N: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((3 * N, N)) if seed % 2 else rng.integers(-2, 3, (3 * N, N)).astype(float)
+    if seed % 3 == 0:
+        X[:, 0] = 0.0
+    M = X.T @ (X * rng.standard_normal(3 * N)[:, None])
+    order, s = rng.permutation(N), np.concatenate([[1], rng.choice([-1, 1], 3)])[: min(k, N)]
+    U = qsdp_check.signs_of(N).T
+    these = np.all(U[:, order[: len(s)]] == s, axis=1)
+    true = np.abs(U[these] @ M).sum(axis=1).max()
+    assert qsdp_check.enumerate_leaf(M, order, s, io.StringIO()) == pytest.approx(true, rel=1e-12, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 7))
+def test_its_price_of_a_leaf_with_any_shift(seed: int, N: int) -> None:
+    rng = np.random.default_rng(seed)
+    M = rng.standard_normal((N, N))
+    M = M + M.T
+    true = np.abs(qsdp_check.signs_of(N).T @ M).sum(axis=1).max()
+    z = rng.standard_normal(1 + 2 * N) * 10.0 ** rng.uniform(-2, 1)
+    leaves = [(np.zeros(0, dtype=int), z)]
+    assert qsdp_check.price_of(M, rng.permutation(N), leaves, io.StringIO()) >= true * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", range(5))
+def test_its_losses_are_the_library_s(loss: str, seed: int) -> None:
+    problem, rng = problem_of(seed, loss), np.random.default_rng(seed)
+    t = 3.0 * rng.standard_normal(problem.y.shape)
+    delta = 1.0 if loss == "huber" else 0.0
+    value = problem.loss.value(t, problem.y)
+    assert qsdp_check.value_of(loss, delta, t, problem.y) == pytest.approx(value, rel=1e-13)
+    nu = -problem.loss.project_dual(-rng.standard_normal(problem.y.shape), problem.y)
+    found, dual = qsdp_check.dual_value(loss, delta, nu, problem.y), -problem.loss.conjugate(-nu, problem.y)
+    size = np.abs(nu * problem.y).sum() + np.square(nu).sum() + len(nu)
+    assert dual - 1e-13 * size <= found <= dual + 1e-15 * size

@@ -1,0 +1,500 @@
+"""Verified bounds: exact rational arithmetic says that every step holds, and enumeration that the bound does."""
+
+from __future__ import annotations
+
+import decimal
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import global_optimum, random_problem, random_vector_problem
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qsdp import TrainingProblem, solve_relaxation
+from qsdp.certificates.negative_conjugate import admissible, bound_of_loss, logarithm
+from qsdp.certificates.proof import check_tree, enumerated, root_tree, tree_bound
+from qsdp.certificates.verification import _leaf_price, _matrix, semidefinite_shift, verified_bound, verified_scales
+from qsdp.exceptions import InvalidInputError
+from qsdp.losses import LOSSES, Loss
+from qsdp.pricing import Leaf, PriceTree
+
+FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
+UNIT = 2.0**-53
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"levels": 3},
+    {"activation": "relu"},
+    {"activation": (-0.5, 1.0, 0.25), "levels": 4},
+    {"activation": "quadratic"},
+]
+
+
+def problem_of(seed: int, loss: str, d: int = 3, n: int = 8, **options: Any) -> TrainingProblem:
+    if loss == "cross_entropy":
+        return random_vector_problem(seed, d, n, 3, loss, **options)
+    return random_problem(seed, d, n, loss, **options)
+
+
+def dual_vector(rng: np.random.Generator, problem: TrainingProblem) -> np.ndarray:
+    nu = -problem.loss.project_dual(-rng.standard_normal(problem.y.shape), problem.y)
+    return np.asarray(nu)
+
+
+def enumerated_tree(N: int, *signs: tuple[int, ...], order: Any = None) -> PriceTree:
+    order = np.arange(N) if order is None else np.asarray(order)
+    return PriceTree(order, tuple(Leaf(np.array(fixed, dtype=np.int8), None) for fixed in signs or ((),)))
+
+
+def shift_tree(M: np.ndarray, rng: np.random.Generator) -> PriceTree:
+    """A tree of random leaves, some enumerated, some with the shifts of Gershgorin's discs."""
+    N, order = len(M), rng.permutation(len(M))
+    leaves, open_ones = [], [(1,)] if rng.random() < 0.8 else [()]
+    while open_ones:
+        fixed = open_ones.pop()
+        if 0 < len(fixed) < N and rng.random() < 0.5:
+            open_ones += [(*fixed, 1), (*fixed, -1)]
+            continue
+        k = len(fixed)
+        c = np.abs(M[:, order[:k]] @ np.array(fixed, dtype=float)) / 2
+        rest = np.abs(M[:, order[k:]]) / 2
+        z = np.concatenate([[c.sum()], c + rest.sum(axis=1), rest.sum(axis=0)])
+        leaves.append(Leaf(np.array(fixed, dtype=np.int8), None if rng.random() < 0.3 else z))
+    return PriceTree(order, tuple(leaves))
+
+
+# -- logarithms and the conjugate ---------------------------------------------------------------------
+
+
+def decimal_logs(x: np.ndarray) -> list[decimal.Decimal]:
+    with decimal.localcontext() as context:
+        context.prec = 50
+        return [decimal.Decimal(float(value)).ln() for value in x]
+
+
+def test_logarithms_are_as_accurate_as_proven() -> None:
+    rng = np.random.default_rng(0)
+    near_one = 1.0 + rng.integers(-40, 40, 100) * UNIT * 2
+    x = np.concatenate([rng.random(500), 10.0 ** rng.uniform(-308, 308, 500), near_one, [5e-324, 0.5, 2.0, 1e308]])
+    x = np.concatenate([x, [math.sqrt(0.5), math.nextafter(math.sqrt(0.5), 0), math.sqrt(2.0), 1.0]])
+    for found, true in zip(logarithm(x).tolist(), decimal_logs(x), strict=True):
+        assert abs(decimal.Decimal(found) - true) <= decimal.Decimal(16 * UNIT) * abs(true)
+
+
+def true_value(loss: Loss, nu: np.ndarray, y: np.ndarray) -> Fraction:
+    """-l*(-nu) in rational arithmetic, or to 60 digits."""
+    if loss.name == "cross_entropy":
+        p = [[Fraction(-v) for v, own in zip(row, one, strict=True) if not own] for row, one in zip(nu, y, strict=True)]
+        return sum((entropy(q) for row in p for q in [*row, 1 - sum(row)]), Fraction(0))
+    total = Fraction(0)
+    for v, t in zip(map(Fraction, nu.ravel().tolist()), map(Fraction, y.ravel().tolist()), strict=True):
+        p = t * v
+        total += {
+            "squared": lambda v=v, t=t: v * (t - v / 4),
+            "huber": lambda v=v, t=t: v * (t - v / 4),
+            "absolute": lambda v=v, t=t: v * t,
+            "hinge": lambda p=p: p,
+            "squared_hinge": lambda p=p: p * (1 - p / 4),
+            "logistic": lambda p=p: entropy(p) + entropy(1 - p),
+        }[loss.name]()
+    return total
+
+
+def entropy(p: Fraction) -> Fraction:
+    assert 0 <= p <= 1
+    if p == 0:
+        return Fraction(0)
+    with decimal.localcontext() as context:
+        context.prec = 60
+        number = decimal.Decimal(p.numerator) / decimal.Decimal(p.denominator)
+        return Fraction(-number * number.ln())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), exponent=st.sampled_from([0, 0, 1, 5, 12, 16]))
+def test_the_conjugate_is_rounded_down_and_not_far(loss: str, seed: int, exponent: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = problem_of(seed, loss)
+    dual = problem.loss.project_dual(-rng.standard_normal(problem.y.shape), problem.y)
+    # Near the borders of the domain, where 1 - p and p log p lose digits.
+    dual = problem.loss.project_dual(dual + 10.0**-exponent * rng.standard_normal(problem.y.shape), problem.y)
+    if loss == "logistic" and exponent:
+        dual = -problem.y * rng.choice([0.0, 1.0, 10.0**-exponent, 1.0 - 10.0**-exponent], len(problem.y))
+    nu = admissible(problem.loss, -dual, problem.y)
+    found, true = bound_of_loss(problem.loss, nu, problem.y), true_value(problem.loss, nu, problem.y)
+    assert Fraction(found) <= true
+    assert found >= float(true) - 1e-13 * (np.abs(nu * problem.y).sum() + np.square(nu).sum() + len(nu))
+    assert found <= -problem.loss.conjugate(-nu, problem.y) + 1e-14 * (abs(found) + len(nu))
+
+
+@pytest.mark.parametrize(
+    ("loss", "nu"),
+    [
+        ("absolute", [1.0 + 2 * UNIT, 0.0]),
+        ("huber", [0.0, -2.0 - 4 * UNIT]),
+        ("hinge", [-5e-324, 0.0]),
+        ("hinge", [1.0 + 2 * UNIT, 0.0]),
+        ("logistic", [-1e-300, 0.0]),
+        ("squared_hinge", [0.0, 1e-300]),
+        ("cross_entropy", [[-5e-324, 5e-324], [0.0, 0.0]]),
+        ("cross_entropy", [[1.0, -1.0 - 2 * UNIT], [0.0, 0.0]]),
+        ("squared", [math.nan, 0.0]),
+        ("squared", [math.inf, 0.0]),
+        ("absolute", [math.nan, 0.0]),
+    ],
+)
+def test_the_domain_is_tested_exactly(loss: str, nu: list[Any]) -> None:
+    y = np.eye(2) if loss == "cross_entropy" else np.array([1.0, -1.0])
+    assert bound_of_loss(LOSSES[loss](), np.array(nu), y) == -math.inf
+    assert bound_of_loss(LOSSES[loss](), np.zeros_like(y), y) >= -1e-15
+
+
+def test_a_probability_next_to_one_is_allowed_for() -> None:
+    # 1 - p rounds to 1 - u, whose entropy u exceeds the true one, 0.6 u.
+    nu, y = np.array([[0.6 * UNIT, -0.6 * UNIT]]), np.array([[1.0, 0.0]])
+    loss = LOSSES["cross_entropy"]()
+    assert Fraction(bound_of_loss(loss, nu, y)) <= true_value(loss, nu, y)
+
+
+def test_a_loss_unknown_to_the_verification_is_refused() -> None:
+    class Odd(LOSSES["squared"]):  # type: ignore[misc]
+        name = "odd"
+
+    with pytest.raises(NotImplementedError, match="no verified bound for the odd loss"):
+        bound_of_loss(Odd(), np.zeros(2), np.ones(2))
+
+
+# -- semidefinite by rational arithmetic ---------------------------------------------------------------
+
+
+def is_semidefinite(A: list[list[Fraction]]) -> bool:
+    """Exact: symmetric elimination, in which a zero pivot needs a zero row."""
+    A = [row[:] for row in A]
+    for k in range(len(A)):
+        if A[k][k] < 0 or (A[k][k] == 0 and any(A[k][j] for j in range(k + 1, len(A)))):
+            return False
+        for i in range(k + 1, len(A)):
+            factor = A[i][k] / A[k][k] if A[k][k] else Fraction(0)
+            for j in range(k + 1, len(A)):
+                A[i][j] -= factor * A[k][j]
+    return True
+
+
+def rational(A: np.ndarray, d: np.ndarray) -> list[list[Fraction]]:
+    return [[Fraction(A[i, j]) + (Fraction(d[i]) if i == j else 0) for j in range(len(A))] for i in range(len(A))]
+
+
+@FUZZ
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    p=st.integers(1, 7),
+    rank=st.integers(0, 7),
+    below=st.sampled_from([0.0, 1e-15, 1e-12, 1e-3, 1.0]),
+    spread=st.integers(0, 8),
+    size=st.integers(-200, 200),
+)
+def test_shifted_matrices_are_semidefinite_exactly(
+    seed: int, p: int, rank: int, below: float, spread: int, size: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    F = rng.standard_normal((p, rank)) * 10.0 ** rng.uniform(-spread, 0.0, p)[:, None]
+    A = (F @ F.T - below * np.eye(p)) * 10.0**size
+    A = 0.5 * (A + A.T)
+    d = semidefinite_shift(A)
+    assert np.all(d >= 0.0)
+    assert np.all(np.isfinite(d))
+    assert is_semidefinite(rational(A, d))
+    least = max(0.0, -float(np.linalg.eigvalsh(A)[0]))
+    assert d.max() <= 1.1 * least + 1e-13 * np.abs(A).max()
+
+
+@pytest.mark.parametrize("below", [1e-12, 1e-11, 1e-6])
+@pytest.mark.parametrize("p", [2, 5, 30])
+def test_a_matrix_indefinite_by_a_little_is_not_called_semidefinite(below: float, p: int) -> None:
+    rng = np.random.default_rng(p)
+    Q = np.linalg.qr(rng.standard_normal((p, p)))[0]
+    A = Q * np.concatenate([[-below], rng.uniform(0.5, 1.0, p - 1)]) @ Q.T
+    A = 0.5 * (A + A.T)
+    d = semidefinite_shift(A)
+    # v'(A + Diag(d)) v >= 0 for the eigenvector v of -below.
+    assert d @ Q[:, 0] ** 2 >= 0.99 * below
+    assert d.max() <= 1.01 * below + 1e-13 * p
+
+
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), p=st.integers(1, 6))
+def test_the_factor_may_be_wrong(seed: int, p: int) -> None:
+    rng = np.random.default_rng(seed)
+    F = rng.standard_normal((p, p))
+    A = F + F.T
+    np.fill_diagonal(A, 1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("numpy.linalg.cholesky", lambda A: np.tril(rng.standard_normal(A.shape)))
+        d = semidefinite_shift(A)
+    assert is_semidefinite(rational(A, d))
+
+
+def test_shifts_of_no_proof_are_infinite_and_of_zero_are_zero() -> None:
+    assert np.array_equal(semidefinite_shift(np.zeros((3, 3))), np.zeros(3))
+    with np.errstate(all="ignore"):
+        assert np.all(semidefinite_shift(np.full((2, 2), 1e308)) >= 0.0)
+
+
+# -- trees ---------------------------------------------------------------------------------------------
+
+
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 8))
+def test_trees_bound_the_price(seed: int, N: int) -> None:
+    rng = np.random.default_rng(seed)
+    M = rng.standard_normal((N, N)) if seed % 2 else rng.integers(-2, 3, (N, N)).astype(float)
+    M = M + M.T
+    if seed % 3 == 0:
+        M[0] = M[:, 0] = 0.0
+    U = np.array(list(itertools.product([1.0, -1.0], repeat=N)))
+    true = float(np.abs(U @ M).sum(axis=1).max())
+    assert tree_bound(M, shift_tree(M, rng)) >= true
+    exact = tree_bound(M, enumerated_tree(N, order=rng.permutation(N)))
+    assert true <= exact <= true * (1 + 1e-12) + 1e-12
+    for fixed in ((1,), (1, -1), (1, 1, 1)):
+        if len(fixed) <= N:
+            order = rng.permutation(N)
+            these = np.all(U[:, order[: len(fixed)]] == fixed, axis=1)
+            leaf = Leaf(np.array(fixed, dtype=np.int8), None)
+            value = float(np.abs(U[these] @ M).sum(axis=1).max())
+            assert enumerated(M, order, leaf) == pytest.approx(value, rel=1e-13, abs=1e-13)
+
+
+def test_enumeration_beyond_one_block_finds_the_maximum() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((60, 16))
+    M = X.T @ (X * rng.standard_normal(60)[:, None])
+    U = np.array(list(itertools.product([1.0, -1.0], repeat=16)))
+    found = enumerated(M, rng.permutation(16), Leaf(np.zeros(0, dtype=np.int8), None))
+    assert found == pytest.approx(float(np.abs(U @ M).sum(axis=1).max()), rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        (enumerated_tree(3, (1, 1)), "cover every sign vector once"),
+        (enumerated_tree(3, (1, 1), (1, -1), (1, -1, 1)), "cover every sign vector once"),
+        (enumerated_tree(3, (1,), ()), "cover every sign vector once"),
+        (enumerated_tree(3, (1,), (1,)), "cover every sign vector once"),
+        (enumerated_tree(3, (1, 1), (1, 1)), "cover every sign vector once"),
+        (enumerated_tree(3, (1, 1), (1, 1, -1), (1, -1, 1)), "cover every sign vector once"),
+        (enumerated_tree(3, (1, -1, 1), (1, -1, -1), (1, 1, 1)), "cover every sign vector once"),
+        (PriceTree(np.arange(3), ()), "cover every sign vector once"),
+        (enumerated_tree(3, (-1,)), "the first of them"),
+        (enumerated_tree(3, (1, 0), (1, 1)), "signs -1 and"),
+        (enumerated_tree(3, (1, 1, 1, 1)), "signs -1 and"),
+        (enumerated_tree(3, order=[0, 1, 1]), "order of a tree must hold 0 .. 2"),
+        (enumerated_tree(3, order=[0, 1]), "order of a tree must hold 0 .. 2"),
+        (PriceTree(np.arange(3), (Leaf(np.zeros(0, dtype=np.int8), np.ones(6)),)), "must be 7 finite numbers"),
+        (PriceTree(np.arange(3), (Leaf(np.zeros(0, dtype=np.int8), np.full(7, np.nan)),)), "must be 7 finite"),
+    ],
+)
+def test_trees_that_prove_nothing(tree: PriceTree, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        check_tree(tree, 3)
+
+
+def test_too_many_free_signs() -> None:
+    M = np.ones((50, 50))
+    with pytest.raises(InvalidInputError, match="49 free signs"):
+        tree_bound(M, enumerated_tree(50))
+    # Coordinates without entries are not free.
+    M[10:] = M[:, 10:] = 0.0
+    assert tree_bound(M, enumerated_tree(50)) == pytest.approx(100.0)
+
+
+# -- the bound -----------------------------------------------------------------------------------------
+
+
+def rational_matrix(rows: Any, nu: list[Fraction], kappa: tuple[Fraction, ...], lifted: bool) -> list[list[Fraction]]:
+    """sum_i nu_i A(x_i) from its definition, with the coefficients a, b/2 and c."""
+    a, half_b, c = kappa
+    weighted = [(w, [Fraction(v) for v in row]) for w, row in zip(nu, rows, strict=True)]
+    d = len(weighted[0][1])
+    M = [[a * sum(w * r[j] * r[k] for w, r in weighted) for k in range(d)] for j in range(d)]
+    if lifted:
+        edge = [half_b * sum(w * r[j] for w, r in weighted) for j in range(d)]
+        M = [[*row, e] for row, e in zip(M, edge, strict=True)] + [[*edge, c * sum(nu)]]
+    return M
+
+
+def exact_price(problem: TrainingProblem, nu: list[Fraction]) -> Fraction:
+    """max |u' M v| over signs in rational arithmetic, for columns times M = levels - 1."""
+    a, b, c = map(Fraction, problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0))
+    rows = [[Fraction(v) * (problem.levels - 1) for v in row] for row in problem.X.tolist()]
+    d, N = problem.n_features, problem.size
+    M = [
+        [sum((w * a * r[j] * r[k] for w, r in zip(nu, rows, strict=True)), Fraction(0)) for k in range(d)]
+        for j in range(d)
+    ]
+    if problem.lifted:
+        edge = [sum((w * b / 2 * r[j] for w, r in zip(nu, rows, strict=True)), Fraction(0)) for j in range(d)]
+        M = [[*row, e] for row, e in zip(M, edge, strict=True)] + [[*edge, c * sum(nu)]]
+    signs = itertools.product([1, -1], repeat=N - 1)
+    return max(sum(abs(sum(s * m for s, m in zip((1, *u), row, strict=True))) for row in M) for u in signs)
+
+
+@FUZZ
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.sampled_from([1, 3, 70]),
+    lifted=st.booleans(),
+    wrong=st.sampled_from([0, 1e-14, 0.1]),
+)
+def test_the_matrix_is_as_accurate_as_claimed(seed: int, n: int, lifted: bool, wrong: float) -> None:
+    rng = np.random.default_rng(seed)
+    rows, nu = rng.standard_normal((n, 2)), rng.standard_normal(n)
+    kappa, defects = rng.standard_normal(3), wrong * rng.random(n)
+    M, r = _matrix(rows, kappa, lifted, nu, defects)
+    a, half_b, c = map(Fraction, kappa.tolist())
+    meant = [
+        Fraction(v) + Fraction(e) * sign
+        for v, e, sign in zip(nu, defects, rng.choice([-1, 1], n).tolist(), strict=True)
+    ]
+    true = rational_matrix(rows, meant, (a, half_b, c), lifted)
+    missed = sum(abs(Fraction(M[j, k]) - true[j][k]) for j in range(len(M)) for k in range(len(M)))
+    assert missed <= Fraction(r)
+    assert r <= 1e-12 * (n + 10) + 100.0 * wrong * n
+
+
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 5), unit=st.integers(-30, 30))
+def test_leaves_are_bounded_for_the_floats_themselves(seed: int, N: int, unit: int) -> None:
+    rng = np.random.default_rng(seed)
+    M = np.abs(rng.standard_normal((N, N)))
+    M = M + M.T
+    order, fixed = rng.permutation(N), np.ones(rng.integers(0, N + 1), dtype=np.int8)
+    # All ones is best for nonnegative entries, and the shift of row sums is tight there: only rounding is left.
+    true = sum(Fraction(v) for v in M.ravel().tolist())
+    k = len(fixed)
+    c, rest = M[:, order[:k]].sum(axis=1) / 2, M[:, order[k:]] / 2
+    z = np.concatenate([[c.sum()], c + rest.sum(axis=1), rest.sum(axis=0)])
+    for shift in (None, np.ldexp(z, unit)):
+        price = _leaf_price(M, order, Leaf(fixed, shift), unit)
+        assert true <= Fraction(price) <= true * Fraction(1 + 1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("options", KINDS, ids=str)
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_scaled_dual_vector_is_feasible_exactly(loss: str, options: dict[str, Any], seed: int) -> None:
+    problem = problem_of(seed, loss, n=6, beta=0.1, **options)
+    rng = np.random.default_rng(seed)
+    nu = dual_vector(rng, problem)
+    columns = nu.T if nu.ndim == 2 else [nu]
+    trees = [shift_tree(problem.adjoint(column), rng) for column in columns]
+    value, inside, scales = verified_scales(problem, nu, trees)
+    used = scales * inside if nu.ndim == 2 else scales[0] * inside
+    exact = [[Fraction(v) for v in row] for row in np.atleast_2d(used.T).tolist()]
+    if problem.loss.coupled:
+        for i, own in enumerate(np.argmax(problem.y, axis=1)):
+            exact[own][i] = -sum(exact[k][i] for k in range(len(exact)) if k != own)
+    capacity = Fraction(problem.beta) * problem.dimension
+    assert all(exact_price(problem, column) <= capacity for column in exact)
+    assert Fraction(value) <= max(Fraction(0), true_value(problem.loss, used, problem.y))
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), options=st.sampled_from(KINDS))
+def test_enumeration_uses_up_the_capacity(seed: int, options: dict[str, Any]) -> None:
+    problem = problem_of(seed, "squared", n=6, beta=0.1, **options)
+    nu = 1e3 * dual_vector(np.random.default_rng(seed), problem)
+    _, inside, scales = verified_scales(problem, nu, [enumerated_tree(problem.size)])
+    capacity = Fraction(problem.beta) * problem.dimension
+    price = exact_price(problem, [Fraction(v) for v in (scales[0] * inside).tolist()])
+    assert scales[0] == 0.0 or capacity * Fraction(1 - 1e-11) <= price <= capacity
+
+
+@pytest.mark.filterwarnings("ignore:with beta")
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", range(30))
+def test_verified_bounds_hold_and_are_close_to_the_float_ones(loss: str, seed: int) -> None:
+    options = KINDS[seed % len(KINDS)]
+    d = 2 if options.get("levels", 2) > 2 else 3
+    problem = problem_of(seed, loss, d=d, n=9, beta=[0.01, 0.3, 3.0][seed % 3], **options)
+    relaxation = solve_relaxation(problem)
+    dual = relaxation.dual
+    optimum = global_optimum(problem)
+    columns = dual.nu.T if dual.nu.ndim == 2 else [dual.nu]
+    used = [z * bool(nu.any()) for nu, z in zip(columns, np.atleast_2d(dual.z), strict=True)]
+    bound = verified_bound(problem, dual.nu, [root_tree(z) for z in used])
+    assert bound <= optimum.upper
+    assert bound == pytest.approx(relaxation.lower_bound, rel=1e-9, abs=1e-12)
+    assert bound <= -problem.loss.conjugate(-dual.nu, problem.y) * (1 + 1e-14)
+    exact = verified_bound(problem, dual.nu, [enumerated_tree(problem.size)] * problem.n_outputs)
+    assert bound * (1 - 1e-9) <= exact <= optimum.upper
+
+
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 5), size=st.sampled_from([0.0, 0.1, 1.0]))
+def test_shifts_that_do_not_suffice_are_paid_for(seed: int, N: int, size: float) -> None:
+    rng = np.random.default_rng(seed)
+    M = rng.standard_normal((N, N))
+    M = M + M.T
+    true = max(float(np.abs(M @ u).sum()) for u in itertools.product([1.0, -1.0], repeat=N))
+    shift = size * rng.standard_normal(1 + 2 * N)
+    leaf = Leaf(np.zeros(0, dtype=np.int8), shift)
+    assert _leaf_price(M, np.arange(N), leaf, 0) >= true * (1 - 1e-14)
+    # No shift is worse than its lack of definiteness: the float bound says the same.
+    assert _leaf_price(M, np.arange(N), leaf, 0) == pytest.approx(tree_bound(M, PriceTree(np.arange(N), (leaf,))), 1e-9)
+
+
+def test_the_error_of_the_matrix_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = problem_of(0, "squared", beta=0.1)
+    tree, nu = enumerated_tree(problem.size), 1e3 * problem.y
+    before = verified_scales(problem, nu, [tree])[2][0]
+
+    def worse(*arguments: Any) -> tuple[np.ndarray, float]:
+        M, _ = _matrix(*arguments)
+        return M, tree_bound(M, tree)
+
+    monkeypatch.setattr("qsdp.certificates.verification._matrix", worse)
+    assert verified_scales(problem, nu, [tree])[2][0] == pytest.approx(before / 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("n_outputs", [2, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_outputs_that_add_up_are_scaled_apart(seed: int, n_outputs: int) -> None:
+    problem = random_vector_problem(seed, 3, 10, n_outputs, beta=0.3)
+    optimum = global_optimum(problem)
+    nu = -problem.loss.gradient(np.zeros_like(problem.y), problem.y)
+    tree = enumerated_tree(problem.size)
+    value, _, scales = verified_scales(problem, nu, [tree] * n_outputs)
+    parts = [verified_bound(problem.output(k), nu[:, k], [tree]) for k in range(n_outputs)]
+    assert value == pytest.approx(sum(parts), rel=1e-14)
+    assert len(set(scales.tolist())) > 1
+    assert value <= optimum.upper
+
+
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), power=st.sampled_from([-98, -50, 0, 50, 99]), target=st.integers(-98, 99))
+def test_no_bound_is_wrong_at_the_ends_of_the_range(seed: int, power: int, target: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, y = rng.uniform(0.1, 1.0, (6, 2)), rng.uniform(-1.0, 1.0, 6)
+    problem = TrainingProblem(10.0**power * X, 10.0**target * y, beta=float(10.0 ** rng.uniform(-300, 300)))
+    value = verified_bound(problem, 2.0 * problem.y, [enumerated_tree(2)])
+    assert 0.0 <= value <= float(np.square(problem.y).sum())
+
+
+def test_dual_vectors_of_other_shapes() -> None:
+    problem = problem_of(0, "squared")
+    for nu in (np.zeros(7), np.full(8, math.nan), np.zeros((8, 1))):
+        with pytest.raises(InvalidInputError, match="nu must be finite and have the shape of y"):
+            verified_bound(problem, nu, [enumerated_tree(3)])
+    with pytest.raises(InvalidInputError, match="trees must be 1"):
+        verified_bound(problem, np.zeros(8), [])
+
+
+def test_without_regularisation_only_zero_is_proven() -> None:
+    problem = TrainingProblem([[1.0, 2.0], [2.0, 1.0]], [1.0, -1.0], beta=0.0)
+    assert verified_bound(problem, problem.y, [enumerated_tree(2)]) == 0.0

@@ -1,0 +1,376 @@
+"""The convex problem of the second layer: against CVXPY, its dual values recomputed, and few neurons."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.optimize
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution, _quadratic, solve_restricted, sparsify
+from qsdp.losses import LOSSES, CrossEntropy, Huber, Loss, get_loss
+
+FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
+SHAPES = [(1, 1), (1, 7), (10, 1), (8, 8), (5, 20), (20, 5), (30, 14), (30, 15), (40, 120), (90, 25)]
+KINDS = ["normal", "integer", "duplicated", "zero columns", "both signs", "one direction", "scaled", "high", "low"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Problem:
+    """Columns F, prices c, and a loss with its target."""
+
+    F: np.ndarray
+    loss: Loss
+    y: np.ndarray
+    c: np.ndarray
+    outputs: np.ndarray | None = None
+
+    def predict(self, weights: np.ndarray) -> np.ndarray:
+        """The definition, column by column."""
+        if self.outputs is None:
+            return self.F @ weights
+        prediction = np.zeros_like(self.y)
+        for j, output in enumerate(self.outputs):
+            prediction[:, output] += weights[j] * self.F[:, j]
+        return prediction
+
+    def objective(self, weights: np.ndarray) -> float:
+        return self.loss.value(self.predict(weights), self.y) + float(self.c @ weights)
+
+    def worth(self, nu: np.ndarray) -> np.ndarray:
+        """What every column is worth to a dual vector."""
+        if self.outputs is None:
+            return self.F.T @ nu
+        return np.array([self.F[:, j] @ nu[:, output] for j, output in enumerate(self.outputs)])
+
+    @property
+    def at_zero(self) -> float:
+        return self.loss.value(np.zeros_like(self.y), self.y)
+
+    def solve(self, tol: float = 1e-10) -> RestrictedSolution:
+        return solve_restricted(self.F, self.loss, self.y, self.c, outputs=self.outputs, tol=tol)
+
+
+def draw(loss: str | Loss, n: int, k: int, kind: str = "normal", seed: int = 0, n_outputs: int = 3) -> Problem:
+    rng = np.random.default_rng([seed, n, k])
+    loss = get_loss(loss)
+    integer = kind == "integer"
+    F = rng.integers(-4, 5, size=(n, k)).astype(float) if integer else rng.standard_normal((n, k))
+    prices = np.exp(0.3 * rng.standard_normal(k)) * 10.0 ** rng.uniform(-1.0, 0.5)
+    if kind == "duplicated":
+        F = F[:, rng.integers(0, (k + 1) // 2, size=k)]
+        prices[:] = prices[0]
+    elif kind == "zero columns":
+        F[:, ::3] = 0.0
+    elif kind == "both signs":
+        F = np.hstack([F[:, : (k + 1) // 2], -F[:, : k // 2]])
+    elif kind == "one direction":
+        F = np.outer(F[:, 0], F[0])
+    elif kind == "scaled":
+        F *= 10.0 ** rng.uniform(-3.0, 3.0, size=k)
+    elif kind == "high":
+        prices *= 1e3
+    elif kind == "low":
+        prices *= 1e-5
+    outputs = rng.integers(0, n_outputs, size=k) if loss.coupled else None
+    if loss.coupled:
+        y = np.eye(n_outputs)[rng.integers(0, n_outputs, size=n)]
+    elif loss.labels:
+        y = rng.choice([-1.0, 1.0], size=n)
+    else:
+        y = rng.standard_normal(n) * 10.0 ** rng.uniform(-1.0, 1.0)
+    return Problem(F, loss, y, prices, outputs)
+
+
+def check(problem: Problem, solution: RestrictedSolution, gap: float = 1e-8) -> None:
+    """Everything a solution says, from the definitions."""
+    weights, nu = solution.weights, solution.nu
+    assert weights.shape == problem.c.shape
+    assert nu.shape == problem.y.shape
+    assert np.all(weights >= 0.0)
+    # Rounding of what is summed, whose size is that of the loss at zero.
+    rounding = 1e-13 * problem.at_zero * (1 + problem.y.size)
+    assert solution.objective == pytest.approx(problem.objective(weights), rel=1e-11, abs=rounding)
+    # The conjugate knows no tolerance: outside its domain it is infinite.
+    assert solution.lower_bound == pytest.approx(-problem.loss.conjugate(-nu, problem.y), rel=1e-11, abs=rounding)
+    sums = np.abs(problem.F).sum(axis=0) * np.abs(nu).max(initial=0.0)
+    assert np.all(problem.worth(nu) <= problem.c * (1.0 + 1e-12) + 1e-14 * sums)
+    assert solution.lower_bound <= solution.objective + rounding
+    assert solution.objective - solution.lower_bound <= gap * solution.objective + 10.0 * rounding
+
+
+def reference(problem: Problem) -> np.ndarray:
+    """Weights by CVXPY."""
+    weights = cp.Variable(len(problem.c), nonneg=True)
+    if problem.outputs is None:
+        prediction = problem.F @ weights
+    else:
+        onto = np.eye(problem.y.shape[1])[problem.outputs]
+        prediction = problem.F @ cp.diag(weights) @ onto
+    value = problem.loss.expression(prediction, problem.y) + problem.c @ weights
+    cp.Problem(cp.Minimize(value)).solve(solver="CLARABEL")
+    return np.maximum(weights.value, 0.0)
+
+
+# -- optimality ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_values_are_those_of_the_weights_and_the_gap_is_closed(loss: str, kind: str) -> None:
+    for (n, k), seed in itertools.product(SHAPES, range(2)):
+        problem = draw(loss, n, k, kind, seed)
+        check(problem, problem.solve())
+
+
+@pytest.mark.parametrize("shape", [(6, 1), (6, 15), (12, 5), (8, 8)], ids=str)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_optima_are_those_of_cvxpy(loss: str, shape: tuple[int, int]) -> None:
+    for kind in ("normal", "integer", "duplicated"):
+        problem = draw(loss, *shape, kind, seed=5)
+        solution = problem.solve()
+        optimum = problem.objective(reference(problem))
+        assert solution.lower_bound <= optimum * (1 + 1e-12)
+        assert solution.objective <= optimum * (1 + 1e-10)
+        assert solution.objective == pytest.approx(optimum, rel=1e-5)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 0.3, 50.0])
+def test_other_huber_losses(delta: float) -> None:
+    for shape in SHAPES:
+        problem = draw(Huber(delta), *shape)
+        check(problem, problem.solve())
+
+
+@pytest.mark.parametrize("n_outputs", [2, 5])
+def test_other_numbers_of_classes(n_outputs: int) -> None:
+    for shape in SHAPES[2:]:
+        problem = draw(CrossEntropy(), *shape, n_outputs=n_outputs)
+        check(problem, problem.solve())
+
+
+def test_outputs_that_no_column_feeds() -> None:
+    problem = dataclasses.replace(draw("cross_entropy", 20, 6), outputs=np.full(6, 1))
+    solution = problem.solve()
+    check(problem, solution)
+    assert np.any(solution.weights)
+    assert problem.objective(reference(problem)) == pytest.approx(solution.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_zero_is_optimal_where_prices_exceed_what_columns_are_worth(loss: str) -> None:
+    for (n, k), factor in itertools.product(SHAPES, (1.0, 1e8)):
+        problem = draw(loss, n, k)
+        # A subgradient at zero; the kinks of the losses are elsewhere.
+        slope = -problem.loss.gradient(np.zeros_like(problem.y), problem.y)
+        worth = problem.worth(slope)
+        problem = dataclasses.replace(problem, c=np.full(k, factor * 1.01 * max(worth.max(), 0.1)))
+        solution = problem.solve()
+        check(problem, solution)
+        assert solution.objective == pytest.approx(problem.at_zero, rel=1e-9)
+        assert solution.lower_bound == pytest.approx(problem.at_zero, rel=1e-8)
+        # A price a hundredth lower than the largest worth lets the column in.
+        if worth.max() > 0.1 and factor == 1.0:
+            cheaper = dataclasses.replace(problem, c=np.full(k, 0.99 * worth.max()))
+            assert cheaper.solve().objective < problem.at_zero * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber"])
+def test_targets_of_zero(loss: str) -> None:
+    for shape in SHAPES:
+        problem = draw(loss, *shape)
+        problem = dataclasses.replace(problem, y=np.zeros_like(problem.y))
+        solution = problem.solve()
+        assert solution.objective == solution.lower_bound == 0.0
+        assert not np.any(solution.weights)
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "hinge", "squared_hinge", "logistic"])
+def test_one_column_by_hand(loss: str) -> None:
+    problem = Problem(np.array([[2.0]]), get_loss(loss), np.array([1.0]), np.array([0.5]))
+    weight = {
+        # 2 * 2 (1 - 2a) = 0.5; slopes 2 > 0.5 up to the kink at 2a = 1; 2 expit(-2a) = 0.5.
+        "squared": 7 / 16,
+        "absolute": 0.5,
+        "hinge": 0.5,
+        "squared_hinge": 7 / 16,
+        "logistic": 0.5 * np.log(3.0),
+    }[loss]
+    solution = problem.solve()
+    assert solution.weights[0] == pytest.approx(weight, rel=1e-5)
+    assert solution.objective == pytest.approx(problem.objective(np.array([weight])), rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_more_samples_than_the_full_system_takes(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_quadratic, "_FEW_SAMPLES", 10)
+    for k in (5, 30):
+        problem = draw(loss, 400, k)
+        check(problem, problem.solve(), gap=1e-7)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_units_of_the_target(loss: str, unit: float) -> None:
+    problem = draw(loss, 15, 30)
+    value = unit**2 if loss == "squared" else unit
+    changed = dataclasses.replace(problem, y=unit * problem.y, c=problem.c * value / unit)
+    solution = changed.solve()
+    check(changed, solution)
+    assert solution.objective == pytest.approx(value * problem.solve().objective, rel=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_loose_tolerances_stop_early_with_what_is_proven(loss: str) -> None:
+    for shape in [(30, 14), (30, 15), (40, 120)]:
+        problem = draw(loss, *shape)
+        loose, tight = problem.solve(1e-2), problem.solve()
+        check(problem, loose, gap=1e-2)
+        assert loose.iterations < tight.iterations
+        assert loose.lower_bound <= tight.objective
+        assert tight.lower_bound <= loose.objective
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@FUZZ
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 12),
+    k=st.integers(1, 30),
+    kind=st.sampled_from(KINDS),
+    scale=st.floats(-6, 3),
+)
+def test_no_weights_are_better_than_the_bound(loss: str, seed: int, n: int, k: int, kind: str, scale: float) -> None:
+    problem = draw(loss, n, k, kind, seed)
+    solution = problem.solve(1e-8)
+    rng = np.random.default_rng(seed)
+    rounding = 1e-13 * problem.at_zero * (1 + n)
+    others = rng.exponential(10.0**scale, size=(5, k)) * (rng.random((5, k)) < 0.3)
+    near = solution.weights * np.exp(1e-3 * rng.standard_normal((5, k)))
+    for weights in (*others, *near):
+        assert solution.lower_bound <= problem.objective(weights) + rounding
+    if k > 1:
+        # A column less is no better.
+        fewer = None if problem.outputs is None else problem.outputs[1:]
+        less = dataclasses.replace(problem, F=problem.F[:, 1:], c=problem.c[1:], outputs=fewer)
+        assert less.solve(1e-8).objective >= solution.lower_bound - rounding
+
+
+# -- few neurons ---------------------------------------------------------------------------------------
+
+
+def check_sparse(F: np.ndarray, weights: np.ndarray, prices: np.ndarray, few: np.ndarray) -> None:
+    assert few.shape == weights.shape
+    assert np.all(few >= 0.0)
+    # No neuron comes in.
+    assert not np.any(few[weights == 0.0])
+    size = np.abs(F) @ weights
+    assert np.abs(F @ few - F @ weights).max(initial=0.0) <= 1e-9 * size.max(initial=0.0)
+    assert prices @ few <= (prices @ weights) * (1.0 + 1e-9)
+    used = few > 0.0
+    if np.any(used):
+        columns = F[:, used] / np.linalg.norm(F[:, used], axis=0)
+        assert np.linalg.matrix_rank(columns) == used.sum() <= np.linalg.matrix_rank(F) <= len(F)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "of rank three"])
+def test_few_neurons_predict_the_same(kind: str) -> None:
+    for (n, k), seed in itertools.product([*SHAPES, (15, 200)], range(4)):
+        rng = np.random.default_rng(seed)
+        F = draw("squared", n, k, kind, seed).F
+        if kind == "of rank three":
+            F = F @ rng.integers(-1, 2, size=(k, 3)).astype(float) @ rng.standard_normal((3, k))
+        weights = rng.exponential(size=k) * 10.0 ** rng.uniform(-5, 0, size=k) * (rng.random(k) < 0.9)
+        prices = np.ones(k) if seed % 2 else rng.uniform(0.5, 2.0, size=k)
+        check_sparse(F, weights, prices, sparsify(F, weights, prices))
+
+
+@settings(FUZZ, max_examples=150)
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 6), k=st.integers(1, 20))
+def test_few_neurons_of_integer_columns(seed: int, n: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    F = rng.integers(-2, 3, size=(n, k)).astype(float)
+    F = F[:, np.any(F, axis=0)]
+    weights, prices = rng.integers(0, 3, size=(2, F.shape[1])).astype(float)
+    check_sparse(F, weights, prices + 1.0, sparsify(F, weights, prices + 1.0))
+
+
+def test_independent_columns_are_left_alone() -> None:
+    F = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
+    weights = np.array([0.5, 2.0, 0.0])
+    assert np.array_equal(sparsify(F, weights, np.ones(3)), weights)
+    assert np.array_equal(sparsify(F, np.zeros(3), np.ones(3)), np.zeros(3))
+
+
+def test_the_cheapest_of_equal_columns_stays() -> None:
+    F = np.array([[1.0, 2.0, 1.0]])
+    for prices, expected in [
+        ([3.0, 4.0, 5.0], [0.0, 2.0, 0.0]),
+        ([1.0, 4.0, 5.0], [4.0, 0.0, 0.0]),
+        ([9.0, 9.0, 4.0], [0.0, 0.0, 4.0]),
+    ]:
+        few = sparsify(F, np.ones(3), np.array(prices))
+        assert few == pytest.approx(expected, abs=1e-12)
+
+
+def test_columns_that_cancel_go() -> None:
+    F = np.array([[1.0, -1.0, 0.0], [2.0, -2.0, 3.0]])
+    few = sparsify(F, np.array([5.0, 5.0, 1.0]), np.ones(3))
+    assert few == pytest.approx([0.0, 0.0, 1.0], abs=1e-12)
+
+
+def test_a_program_that_fails_leaves_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failed:
+        x: Any = None
+
+    monkeypatch.setattr(scipy.optimize, "linprog", lambda *args, **_: Failed())
+    weights = np.array([1.0, 2.0])
+    assert np.array_equal(sparsify(np.ones((1, 2)), weights, np.ones(2)), weights)
+
+
+# -- columns that come a few at a time --------------------------------------------------------------------
+
+
+def check_factors(growing: GrowingColumns, F: np.ndarray) -> None:
+    r = growing.basis.shape[1]
+    assert growing.rows.shape == (r, F.shape[1])
+    assert np.abs(growing.basis.T @ growing.basis - np.eye(r)).max(initial=0.0) < 1e-12
+    np.testing.assert_allclose(growing.basis @ growing.rows, F, rtol=0.0, atol=1e-13 * np.abs(F).max(initial=1.0))
+
+
+@FUZZ
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(24, 60),
+    k=st.integers(1, 12),
+    kind=st.sampled_from(KINDS),
+    ends=st.lists(st.integers(0, 12), max_size=4).map(sorted),
+    left=st.integers(1, 12),
+)
+def test_a_basis_that_grows_is_orthonormal_and_gives_the_same_solution(
+    seed: int, n: int, k: int, kind: str, ends: list[int], left: int
+) -> None:
+    problem = draw("squared", n, k, kind, seed)
+    F = problem.F
+    growing = GrowingColumns(problem.y)
+    for part in np.split(F, [min(end, F.shape[1]) for end in ends], axis=1):
+        growing.add(part)
+    check_factors(growing, F)
+    solution = growing.solve(slice(None), problem.loss, problem.c, 1e-9)
+    check(problem, solution, gap=1e-7)
+    assert solution.objective == pytest.approx(problem.solve(1e-9).objective, rel=1e-7, abs=1e-12 * problem.at_zero)
+    # Of some columns, kept or chosen.
+    chosen = np.sort(np.random.default_rng(seed).permutation(F.shape[1])[:left])
+    some = dataclasses.replace(problem, F=F[:, chosen], c=problem.c[chosen])
+    check(some, growing.solve(chosen, some.loss, some.c, 1e-9), gap=1e-7)
+    growing.select(chosen)
+    check_factors(growing, some.F)
+    check(some, growing.solve(slice(None), some.loss, some.c, 1e-9), gap=1e-7)
+    growing.add(F)
+    check_factors(growing, np.hstack([some.F, F]))

@@ -1,0 +1,417 @@
+"""The cross-validated estimators: scikit-learn's contract, and a choice that can be done by hand."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import qsdp
+from qsdp import (
+    QSDPWarning,
+    QuantizedNetworkClassifier,
+    QuantizedNetworkClassifierCV,
+    QuantizedNetworkRegressor,
+    QuantizedNetworkRegressorCV,
+    TrainingProblem,
+    largest_beta,
+    solve_relaxation,
+)
+from qsdp.datasets import load_bundled
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError
+from qsdp.lifting import QuadraticMap, append_constant
+
+Classifier, Regressor = QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
+PLAIN = {Classifier: QuantizedNetworkClassifier, Regressor: QuantizedNetworkRegressor}
+both = pytest.mark.parametrize("estimator", [Classifier, Regressor], ids=["classifier", "regressor"])
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((60, 3))
+REAL = X[:, 0] * X[:, 1] + X[:, 2] + 0.5 * RNG.standard_normal(60)
+CODES = (REAL > 0).astype(int)
+THREE = np.digitize(REAL, [-0.7, 0.7])
+BETAS = [30.0, 0.01, 3.0]
+
+OWN = {"betas": 20, "cv": 5, "scoring": None, "evaluate": "relaxation"}
+
+
+def target(estimator: type) -> np.ndarray:
+    return CODES if estimator is Classifier else REAL
+
+
+def quick(estimator: type, **options: Any) -> Any:
+    return estimator(**{"n_neurons": 30, "betas": BETAS, "cv": 3, "random_state": 0, **options})
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[type, Any]:
+    return {kind: quick(kind).fit(X, target(kind)) for kind in PLAIN}
+
+
+# -- scikit-learn's own checks -----------------------------------------------------------------------
+
+ALLOWED_SKIPS = {"check_array_api_input"}
+
+
+@both
+def test_check_estimator(estimator: type) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outcomes = check_estimator(estimator(betas=2, cv=2), on_skip=None, on_fail=None)
+    failed = [f"{o['check_name']}: {o['exception']!r}" for o in outcomes if o["status"] not in {"passed", "skipped"}]
+    assert not failed, "\n".join(failed)
+    assert {o["check_name"] for o in outcomes if o["status"] == "skipped"} <= ALLOWED_SKIPS
+    assert len([o for o in outcomes if o["status"] == "passed"]) >= 50
+
+
+@both
+def test_parameters(estimator: type) -> None:
+    plain = PLAIN[estimator]().get_params()
+    del plain["beta"]
+    assert estimator().get_params() == plain | OWN
+    assert estimator(17).n_neurons == 17
+    assert (is_classifier(estimator()), is_regressor(estimator())) == (estimator is Classifier, estimator is Regressor)
+    with pytest.raises(TypeError):
+        estimator(beta=1.0)
+
+
+@both
+def test_clone_and_pickle(estimator: type, fitted: dict[type, Any]) -> None:
+    model = fitted[estimator]
+    again = clone(model)
+    assert not hasattr(again, "beta_")
+    np.testing.assert_array_equal(again.fit(X, target(estimator)).predict(X), model.predict(X))
+    for through in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        np.testing.assert_array_equal(through.predict(X), model.predict(X))
+        np.testing.assert_array_equal(through.path_.betas, model.path_.betas)
+        assert through.beta_ == model.beta_
+
+
+@both
+def test_unfitted(estimator: type) -> None:
+    with pytest.raises(NotFittedError):
+        estimator().predict(X)
+
+
+@both
+def test_names_of_columns_and_samples(estimator: type, fitted: dict[type, Any]) -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"], index=range(100, 160))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = quick(estimator).fit(frame, pd.Series(target(estimator), index=range(7, 67)))
+        np.testing.assert_array_equal(model.predict(frame), fitted[estimator].predict(X))
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+
+
+# -- the choice ----------------------------------------------------------------------------------------
+
+
+def scores_by_hand(estimator: type, y: np.ndarray, loss: str = "squared") -> np.ndarray:
+    """Score relaxations, each solved alone."""
+    splitter = StratifiedKFold(3) if estimator is Classifier else KFold(3)
+    scores = np.empty((len(BETAS), 3))
+    inputs = append_constant(X)
+    for k, (train, test) in enumerate(splitter.split(X, y)):
+        for i, beta in enumerate(BETAS):
+            coded = y[train] if estimator is Regressor else 2.0 * y[train] - 1.0
+            problem = TrainingProblem(inputs[train], coded, beta=beta, loss=loss)
+            predicted = solve_relaxation(problem).predict(inputs[test])
+            if estimator is Classifier:
+                scores[i, k] = np.mean((predicted > 0) == y[test])
+            else:
+                scores[i, k] = 1.0 - np.sum((predicted - y[test]) ** 2) / np.sum((y[test] - y[test].mean()) ** 2)
+    return scores
+
+
+@pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_the_choice_of_a_regressor_is_that_by_hand(loss: str) -> None:
+    model = quick(Regressor, loss=loss).fit(X, REAL)
+    expected = scores_by_hand(Regressor, REAL, loss)
+    np.testing.assert_allclose(model.scores_, expected, atol=2e-3)
+    best = expected.mean(axis=1).argmax()
+    assert model.beta_ == BETAS[best]
+    assert model.best_score_ == model.scores_[best].mean()
+    np.testing.assert_array_equal(model.betas_, BETAS)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_the_choice_of_a_classifier_is_that_by_hand(loss: str) -> None:
+    model = quick(Classifier, loss=loss).fit(X, CODES)
+    expected = scores_by_hand(Classifier, CODES, loss)
+    # A prediction within the solver's accuracy of zero may go either way.
+    assert np.abs(model.scores_ - expected).max() <= 1 / 20 + 1e-12
+    means = model.scores_.mean(axis=1)
+    assert means[BETAS.index(model.beta_)] == means.max() == model.best_score_
+
+
+@both
+def test_networks_are_scored_as_a_grid_search_scores_them(estimator: type) -> None:
+    # The scores of sampled networks of the same relaxations, but for the random numbers: those of many neurons agree.
+    y = target(estimator)
+    model = quick(estimator, evaluate="network", n_neurons=100_000).fit(X, y)
+    plain = PLAIN[estimator](100_000, random_state=1)
+    search = GridSearchCV(plain, {"beta": BETAS}, cv=3).fit(X, y)
+    # With m = 100000 and 40 pairs of seeds mean scores differed by 0.05 at most: false alarms below 5 %.
+    np.testing.assert_allclose(model.scores_.mean(axis=1), search.cv_results_["mean_test_score"], atol=0.1)
+
+
+@both
+def test_the_network_is_that_of_the_plain_estimator(estimator: type, fitted: dict[type, Any]) -> None:
+    model, y = fitted[estimator], target(estimator)
+    plain = PLAIN[estimator](30, beta=model.beta_, random_state=0).fit(X, y)
+    assert model.network_ is model.result_.network
+    assert model.certificate_ is model.result_.certificate
+    assert model.network_.n_neurons == 30
+    assert model.result_.problem == plain.result_.problem
+    assert model.result_.relaxation is model.path_[BETAS.index(model.beta_)]
+    assert model.certificate_.lower_bound == pytest.approx(plain.certificate_.lower_bound, rel=1e-5)
+    covariance = qsdp.shape_covariance(model.path_[BETAS.index(model.beta_)])
+    network = qsdp.sample_network(covariance, 30, random_state=0)
+    np.testing.assert_array_equal(model.network_.U, network.U)
+    assert model.path_.betas.tolist() == BETAS
+    assert model.n_features_in_ == 3
+
+
+@both
+def test_of_equal_scores_the_largest_beta_wins(estimator: type) -> None:
+    model = quick(estimator, betas=[1.0, 4.0, 2.0], scoring=lambda model, X, y: 0.5).fit(X, target(estimator))
+    assert model.beta_ == 4.0
+
+
+@both
+def test_scores_that_are_not_finite(estimator: type) -> None:
+    y = target(estimator)
+    with pytest.raises(InvalidInputError, match="finite scores"):
+        quick(estimator, scoring=lambda model, X, y: np.nan).fit(X, y)
+
+    def partly(model: Any, X: np.ndarray, y: np.ndarray) -> float:
+        return float("nan") if model.network_.relaxation.problem.beta > 1.0 else 0.5
+
+    assert quick(estimator, scoring=partly).fit(X, y).beta_ == 0.01
+
+
+@both
+def test_a_number_of_betas(estimator: type) -> None:
+    model = quick(estimator, betas=4).fit(X, target(estimator))
+    beta = largest_beta(model.result_.problem)
+    np.testing.assert_allclose(model.betas_, np.geomspace(beta, 1e-3 * beta, 4), rtol=1e-12)
+    assert model.scores_.shape == (4, 3)
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", "f1", "accuracy"])
+def test_scorers_of_a_classifier(scoring: str) -> None:
+    model = quick(Classifier, scoring=scoring).fit(X, CODES)
+    assert model.best_score_ > 0.5
+    assert np.all((model.scores_ >= 0) & (model.scores_ <= 1))
+
+
+@pytest.mark.parametrize("y", [CODES, THREE], ids=["two classes", "three classes"])
+@pytest.mark.parametrize("loss", ["logistic", "cross_entropy"])
+def test_scorers_of_probabilities(loss: str, y: np.ndarray) -> None:
+    model = quick(Classifier, loss=loss, scoring="neg_log_loss").fit(X, y)
+    assert model.best_score_ > -np.log(len(np.unique(y)))
+    assert model.predict_proba(X).shape == (60, len(np.unique(y)))
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge", "cross_entropy"])
+def test_labels_of_three_classes(loss: str) -> None:
+    names = np.array(["a", "bcd", "e"])[THREE]
+    model = quick(Classifier, loss=loss).fit(X, names)
+    numbers = quick(Classifier, loss=loss).fit(X, THREE)
+    assert model.classes_.tolist() == ["a", "bcd", "e"]
+    assert set(model.predict(X)) <= {"a", "bcd", "e"}
+    np.testing.assert_array_equal(model.scores_, numbers.scores_)
+    np.testing.assert_array_equal(model.decision_function(X), numbers.decision_function(X))
+
+
+def test_several_targets() -> None:
+    model = quick(Regressor).fit(X, np.stack([REAL, X[:, 0]], axis=1))
+    assert model.predict(X).shape == (60, 2)
+    assert model.best_score_ > 0.3
+
+
+# -- reproducibility -----------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("evaluate", ["relaxation", "network"])
+def test_processes_and_repetitions_change_nothing(estimator: type, evaluate: str) -> None:
+    y = target(estimator)
+    models = [quick(estimator, evaluate=evaluate, n_jobs=n_jobs).fit(X, y) for n_jobs in (None, None, 2)]
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.scores_, models[0].scores_)
+        np.testing.assert_array_equal(model.network_.U, models[0].network_.U)
+
+
+@both
+@pytest.mark.parametrize("make_state", [np.random.default_rng, np.random.RandomState])
+def test_random_states(estimator: type, make_state: Any) -> None:
+    y = target(estimator)
+    models = [quick(estimator, evaluate="network", random_state=make_state(3)).fit(X, y) for _ in range(2)]
+    np.testing.assert_array_equal(models[0].scores_, models[1].scores_)
+    np.testing.assert_array_equal(models[0].network_.U, models[1].network_.U)
+
+
+@both
+def test_resample(estimator: type, fitted: dict[type, Any]) -> None:
+    model = copy.deepcopy(fitted[estimator]).resample(77, 1)
+    assert model.network_.n_neurons == 77
+    assert model.beta_ == fitted[estimator].beta_
+
+
+@both
+@pytest.mark.parametrize("refine", ["refit", "polish", "exact"])
+def test_refinements(estimator: type, refine: str) -> None:
+    model = quick(estimator, refine=refine, evaluate="network", cv=2, betas=[5.0, 1.0]).fit(X, target(estimator))
+    assert model.result_.refine == refine
+    assert model.best_score_ > 0.2
+
+
+# -- splits --------------------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize(
+    "cv",
+    [2, KFold(4, shuffle=True, random_state=0), ShuffleSplit(3, random_state=0), [(np.arange(40), np.arange(40, 60))]],
+    ids=["number", "shuffled", "not a division", "list"],
+)
+def test_kinds_of_splits(estimator: type, cv: Any) -> None:
+    model = quick(estimator, cv=cv).fit(X, target(estimator))
+    folds = {2: 2}.get(cv) if isinstance(cv, int) else len(cv) if isinstance(cv, list) else cv.get_n_splits()
+    assert model.scores_.shape == (3, folds)
+
+
+def test_groups_by_their_splits() -> None:
+    groups = np.arange(60) // 6
+    splits = list(GroupKFold(5).split(X, REAL, groups))
+    assert quick(Regressor, cv=splits).fit(X, REAL).scores_.shape == (3, 5)
+
+
+@pytest.fixture
+def rows_of_grams(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note of every Gram matrix that is computed the number of samples."""
+    rows: list[int] = []
+    original = QuadraticMap.gram
+
+    def counted(self: QuadraticMap, targets: np.ndarray) -> Any:
+        rows.append(self.n_rows)
+        return original(self, targets)
+
+    monkeypatch.setattr(QuadraticMap, "gram", counted)
+    return rows
+
+
+@both
+@pytest.mark.parametrize("options", [{}, {"activation": "relu"}, {"levels": 3}])
+def test_one_pass_over_the_data_gives_all_gram_matrices(
+    estimator: type, options: dict[str, Any], rows_of_grams: list[int]
+) -> None:
+    quick(estimator, **options).fit(X, target(estimator))
+    assert rows_of_grams == [20, 20, 20]
+
+
+def test_what_cannot_be_shared_between_folds_is_shared_within(rows_of_grams: list[int]) -> None:
+    quick(Regressor, cv=ShuffleSplit(2, train_size=45, random_state=0)).fit(X, REAL)
+    assert rows_of_grams == [45, 45, 60]
+
+
+def test_shared_gram_matrices_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = quick(Regressor).fit(X, REAL)
+    monkeypatch.setattr(qsdp.estimators, "_MEMORY", 0)
+    alone = quick(Regressor).fit(X, REAL)
+    np.testing.assert_allclose(shared.scores_, alone.scores_, rtol=1e-9)
+    assert np.all(shared.path_.relative_gap <= 1e-6)
+
+
+# -- errors --------------------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"betas": 1}, InvalidInputError, "betas must be an integer from 2"),
+        ({"betas": [1.0, -1.0]}, InvalidInputError, "betas must be .*got -1"),
+        ({"betas": [1.0, 1.0]}, InvalidInputError, "betas must be .*distinct"),
+        ({"betas": "many"}, InvalidTypeError, "betas must be .*got 'many'"),
+        ({"cv": 1}, InvalidInputError, "cv must be"),
+        ({"cv": 100}, InvalidInputError, "cv must be"),
+        ({"cv": "many"}, InvalidInputError, "cv must be"),
+        ({"cv": []}, InvalidInputError, "cv must give a split"),
+        ({"scoring": "beauty"}, InvalidInputError, "scoring must be .*beauty"),
+        ({"evaluate": "both"}, InvalidInputError, "evaluate must be one of 'network', 'relaxation'; got 'both'"),
+        ({"n_neurons": 0}, InvalidInputError, "n_neurons must be"),
+        ({"shaping": "round"}, InvalidInputError, "shaping must be"),
+        ({"refine": "fine"}, InvalidInputError, "refine must be"),
+        ({"tol": -1.0}, InvalidInputError, "tol must be"),
+        ({"solver": "none"}, InvalidInputError, "solver must be"),
+        ({"solver": "cvxopt", "loss": "logistic"}, (SolverError, InvalidInputError), "cvxopt|loss must be"),
+        ({"constant_column": 2}, InvalidTypeError, "constant_column must be"),
+        ({"n_jobs": 0}, InvalidInputError, "n_jobs must be"),
+        ({"random_state": "x"}, InvalidTypeError, "random_state must be"),
+        ({"levels": 1}, InvalidInputError, "levels must be"),
+    ],
+)
+def test_bad_parameters(
+    estimator: type, options: dict[str, Any], error: Any, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(*_: Any, **__: Any) -> None:
+        raise AssertionError("work started")
+
+    monkeypatch.setattr(qsdp.estimators, "path_with", explode)
+    model = quick(estimator, **options)
+    with pytest.raises(error, match=words):
+        model.fit(X, target(estimator))
+    assert not hasattr(model, "beta_")
+
+
+def test_training_parts_without_a_class() -> None:
+    y = np.where(np.arange(60) == 7, "rare", np.where(CODES == 1, "a", "b"))
+    with pytest.raises(InvalidInputError, match=r"cv must leave every class .*without 'rare'"):
+        quick(Classifier, cv=KFold(3)).fit(X, y)
+
+
+def test_an_interrupt_ends_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = qsdp.estimators.cross_validated.path_with
+    monkeypatch.setattr(qsdp.estimators, "path_with", lambda *a, **k: (original(*a, **k)[0][:2], "interrupted"))
+    model = quick(Regressor)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, REAL)
+    assert not hasattr(model, "network_")
+
+
+def test_columns_of_wild_scales_are_warned_of_once() -> None:
+    with pytest.warns(QSDPWarning, match="StandardScaler") as caught:
+        quick(Regressor).fit(X * [1, 1, 1e4], REAL)
+    assert len([w for w in caught if "StandardScaler" in str(w.message)]) == 1
+
+
+# -- together with scikit-learn ------------------------------------------------------------------------
+
+
+def test_in_a_pipeline_on_real_data() -> None:
+    data, y = load_bundled("breast-cancer-wisconsin")
+    model = make_pipeline(StandardScaler(), Classifier(5000, betas=6, cv=3, random_state=0))
+    # 20 seeds gave an accuracy of at least 0.93: false alarms below 5 %.
+    assert model.fit(data[:400], y[:400]).score(data[400:], y[400:]) >= 0.88
+    assert model[-1].best_score_ > 0.9
+
+
+def test_grid_search_around_it() -> None:
+    search = GridSearchCV(quick(Regressor, betas=2), {"n_neurons": [5, 3000], "levels": [2, 3]}, cv=2)
+    search.fit(X, REAL)
+    assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
+    assert search.best_estimator_.beta_ in search.best_estimator_.betas_

@@ -1,0 +1,987 @@
+"""Polynomial networks: exact ways to and from bilinear ones, storage in memory and on disk."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from qsdp import (
+    BilinearNetwork,
+    PolynomialActivation,
+    PolynomialNetwork,
+    TrainingProblem,
+    from_polynomial,
+    load_network,
+    storage,
+    to_polynomial,
+)
+from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.networks.storage import pack_numbers, read_archive, write_archive
+
+KIND = "polynomial-network"
+FUZZ = settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+seeds = st.integers(0, 2**32 - 1)
+
+#: Every part that can be missing, and two signs of each.
+COEFFICIENTS: list[tuple[float, float, float]] = [
+    (1, 0, 0),
+    (-0.7, 0, 0),
+    (0, 1.5, 0),
+    (0, -1, 0),
+    (0, 0, 2),
+    (0, 0, -3.5),
+    (0.3, -2, 0),
+    (-2, 0, 0.6),
+    (0, 0.5, -1),
+    (0.0937, 0.5, 0.4688),
+    (-1, -2, 3),
+]
+outputs_of = st.sampled_from([None, 1, 3])
+
+
+def bilinear(
+    rng: np.random.Generator,
+    m: int,
+    d: int,
+    activation: Any = None,
+    *,
+    levels: int = 2,
+    C: int | None = None,
+) -> BilinearNetwork:
+    """Return a random network; the last entries of lifted ones have random signs."""
+    M = levels - 1
+    U, V = 2 * rng.integers(0, levels, size=(2, m, d)) - M
+    if activation is not None and any(activation[1:]):
+        signs = 2 * rng.integers(0, 2, size=(2, m, 1)) - 1
+        U, V = np.hstack([U, signs[0]]), np.hstack([V, signs[1]])
+    return BilinearNetwork(U, V, rng.standard_normal(m if C is None else (m, C)), levels, activation)
+
+
+def polynomial(
+    rng: np.random.Generator,
+    m: int,
+    d: int,
+    activation: Any = (1, 0, 0),
+    *,
+    M: int = 1,
+    one_parity: bool = False,
+    C: int | None = None,
+    bias: bool = False,
+    shared: bool = False,
+) -> PolynomialNetwork:
+    Q = 2 * rng.integers(0, M + 1, size=(m, d)) - M if one_parity else rng.integers(-M, M + 1, size=(m, d))
+    alpha = rng.standard_normal(m if C is None else (m, C))
+    if shared:
+        alpha = np.full(m, 0.1) if C is None else 0.1 * np.eye(C)[np.sort(rng.integers(0, C, size=m))]
+    return PolynomialNetwork(Q, alpha, activation, rng.standard_normal(C or ()) if bias else 0.0)
+
+
+def bilinear_looped(network: BilinearNetwork, X: np.ndarray) -> np.ndarray:
+    """a (x.u)(x.v) + b/2 (t x.u + s x.v) + c s t, neuron by neuron, rounded once."""
+    a, b, c = network.activation.coefficients if network.activation else (1.0, 0.0, 0.0)
+    d = X.shape[1]
+    outputs = []
+    for alpha in network.alpha.reshape(len(network.U), -1).T.tolist():
+        column = []
+        for x in X.tolist():
+            terms = []
+            for u, v, weight in zip(network.U.tolist(), network.V.tolist(), alpha, strict=True):
+                left = math.fsum(p * q for p, q in zip(x, u[:d], strict=True))
+                right = math.fsum(p * q for p, q in zip(x, v[:d], strict=True))
+                terms.append(weight * a * left * right)
+                if b or c:
+                    s, t = u[d], v[d]
+                    terms += [weight * 0.5 * b * t * left, weight * 0.5 * b * s * right, weight * c * s * t]
+            column.append(math.fsum(terms))
+        outputs.append(column)
+    return np.array(outputs[0]) if network.alpha.ndim == 1 else np.array(outputs).T
+
+
+def polynomial_looped(network: PolynomialNetwork, X: np.ndarray) -> np.ndarray:
+    a, b, c = network.activation.coefficients
+    outputs = []
+    for alpha, bias in zip(
+        network.alpha.reshape(len(network.Q), -1).T.tolist(), np.atleast_1d(network.bias).tolist(), strict=True
+    ):
+        column = []
+        for x in X.tolist():
+            terms = [bias]
+            for q, weight in zip(network.Q.tolist(), alpha, strict=True):
+                t = math.fsum(p * r for p, r in zip(x, q, strict=True))
+                terms += [weight * a * t * t, weight * b * t, weight * c]
+            column.append(math.fsum(terms))
+        outputs.append(column)
+    return np.array(outputs[0]) if network.alpha.ndim == 1 else np.array(outputs).T
+
+
+def size_of(network: BilinearNetwork | PolynomialNetwork, X: np.ndarray, largest: int) -> float:
+    """Bound of the outputs and of all terms of which they are sums."""
+    a, b, c = network.activation.coefficients if network.activation else (1.0, 0.0, 0.0)
+    t = largest * np.abs(X).sum(axis=1).max()
+    total = float(np.abs(network.alpha).sum())
+    bias = float(np.abs(getattr(network, "bias", 0.0)).sum())
+    return total * (abs(a) * t * t + abs(b) * t + abs(c)) + bias
+
+
+# -- from bilinear to polynomial ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("C", [None, 3])
+@pytest.mark.parametrize("levels", [2, 3, 4, 5, 6, 128])
+@pytest.mark.parametrize("activation", [None, *COEFFICIENTS], ids=str)
+def test_to_polynomial_is_exact(activation: Any, levels: int, C: int | None) -> None:
+    for seed, (m, d) in enumerate([(1, 1), (7, 2), (20, 5)]):
+        rng = np.random.default_rng(seed)
+        network = bilinear(rng, m, d, activation, levels=levels, C=C)
+        X = np.vstack([rng.standard_normal((4, d)), np.zeros((1, d))])
+        expected = bilinear_looped(network, X)
+        atol = 1e-12 * size_of(network, X, levels - 1)
+        np.testing.assert_allclose(network.predict(X), expected, rtol=0, atol=atol)
+        for method in ("auto", "3m") if network.lifted else ("auto", "3m", "2m"):
+            other = to_polynomial(network, method=method)
+            assert other.n_inputs == d
+            assert other.n_outputs == (C or 1)
+            assert other.alpha.ndim == network.alpha.ndim
+            assert other.n_neurons <= (3 if method == "3m" or network.lifted else 2) * m
+            assert np.abs(other.Q.astype(int)).max() <= levels - 1
+            assert other.predict(X).shape == expected.shape
+            np.testing.assert_allclose(other.predict(X), expected, rtol=0, atol=4 * atol)
+            np.testing.assert_allclose(polynomial_looped(other, X), expected, rtol=0, atol=4 * atol)
+            np.testing.assert_array_equal(network.to_polynomial(method).predict(X), other.predict(X))
+
+
+@FUZZ
+@given(
+    seed=seeds,
+    m=st.integers(1, 15),
+    d=st.integers(1, 6),
+    levels=st.sampled_from([2, 3, 4, 7, 64, 127, 128]),
+    activation=st.sampled_from([None, *COEFFICIENTS]),
+    C=outputs_of,
+)
+def test_to_polynomial_on_random_networks(
+    seed: int, m: int, d: int, levels: int, activation: Any, C: int | None
+) -> None:
+    rng = np.random.default_rng(seed)
+    network = bilinear(rng, m, d, activation, levels=levels, C=C)
+    X = rng.standard_normal((3, d)) * 10.0 ** rng.integers(-2, 3)
+    expected = bilinear_looped(network, X)
+    for method in ("auto", "3m"):
+        other = network.to_polynomial(method)
+        atol = 4e-12 * size_of(network, X, levels - 1)
+        np.testing.assert_allclose(other.predict(X), expected, rtol=0, atol=atol)
+        # Merged: no neuron twice (up to the sign, where that does not matter), none constant, none useless.
+        rows = {tuple(row) for row in other.Q.tolist()}
+        assert len(rows) == other.n_neurons
+        if other.activation.b == 0.0 and other.n_neurons > 1:
+            assert not rows & {tuple(-value for value in row) for row in rows}
+        if other.n_neurons > 1:
+            assert all(any(row) for row in rows)
+            assert np.all(np.any(other.alpha != 0, axis=tuple(range(1, other.alpha.ndim))))
+
+
+@pytest.mark.parametrize("activation", [None, (1, 0, 0), (-2, 0, 0)], ids=str)
+def test_2m_is_ternary_with_equal_magnitudes(activation: Any) -> None:
+    rng = np.random.default_rng(0)
+    network = bilinear(rng, 8, 40, activation)
+    for method in ("auto", "2m"):
+        other = to_polynomial(network, method=method)
+        assert set(np.unique(other.Q).tolist()) == {-1, 0, 1}
+        assert other.n_neurons == 16
+        assert sorted(np.abs(other.alpha).tolist()) == sorted(np.abs(np.tile(network.alpha, 2)).tolist())
+        assert abs(other.alpha.sum()) < 1e-14
+    assert to_polynomial(network, method="3m").n_neurons == 24
+    shared = BilinearNetwork(network.U, network.V, np.full(8, 0.3), activation=activation)
+    assert set(np.abs(shared.to_polynomial().alpha).tolist()) == {0.3}
+
+
+def test_3m_has_the_right_factors() -> None:
+    network = BilinearNetwork([[1, 1, 1, 1]], [[1, 1, -1, 1]], [4.0], activation=(1, 2, 3))
+    other = network.to_polynomial()
+    assert dict(zip(map(tuple, other.Q.tolist()), other.alpha.tolist(), strict=True)) == {
+        (1, 1, 0): 8.0,
+        (1, 1, 1): -2.0,
+        (1, 1, -1): -2.0,
+    }
+    assert other.bias == 0.0
+    assert other.activation == PolynomialActivation(1, 2, 3)
+    # Another sign of a last entry turns its neuron and the weight around.
+    flipped = BilinearNetwork([[-1, -1, -1, -1]], [[1, 1, -1, 1]], [-4.0], activation=(1, 2, 3)).to_polynomial()
+    np.testing.assert_array_equal(flipped.Q, other.Q)
+    np.testing.assert_array_equal(flipped.alpha, other.alpha)
+
+
+@pytest.mark.parametrize("activation", [a for a in COEFFICIENTS if any(a[1:])], ids=str)
+def test_2m_is_refused_for_lifted_activations(activation: Any) -> None:
+    network = bilinear(np.random.default_rng(0), 3, 2, activation)
+    with pytest.raises(InvalidInputError, match="method must be '3m'"):
+        to_polynomial(network, method="2m")
+
+
+@pytest.mark.parametrize("method", ["2M", "4m", "", None, 2, True], ids=repr)
+def test_unknown_methods(method: Any) -> None:
+    network = bilinear(np.random.default_rng(0), 3, 2)
+    with pytest.raises(InvalidInputError, match="method must be one of '2m', '3m', 'auto'"):
+        to_polynomial(network, method=method)
+    with pytest.raises(InvalidInputError, match="method must be one of"):
+        network.to_polynomial(method)
+
+
+@pytest.mark.parametrize("activation", [None, (1, 2, 3), (1, 0, 3), (0, 1, 0)], ids=str)
+def test_duplicates_are_merged(activation: Any) -> None:
+    rng = np.random.default_rng(1)
+    one = bilinear(rng, 3, 20, activation)
+    many = BilinearNetwork(
+        np.tile(one.U, (5, 1)), np.tile(one.V, (5, 1)), np.repeat([1.0, 2, 4, 8, 16], 3), activation=activation
+    )
+    other = many.to_polynomial()
+    assert other.n_neurons == one.to_polynomial().n_neurons == (6 if activation is None else 9)
+    X = rng.standard_normal((4, 20))
+    np.testing.assert_allclose(other.predict(X), bilinear_looped(many, X), rtol=0, atol=1e-12 * size_of(many, X, 1))
+
+
+def test_opposite_neurons_are_merged_for_even_activations_only() -> None:
+    u, v = np.array([[1, 1, -1, 1, 1]]), np.array([[1, -1, 1, 1, 1]])
+    for activation, n_neurons in (((1, 0, 2), 3), ((1, 0.5, 2), 6)):
+        # Both last entries are +1, so that nothing else is turned around.
+        U, V = np.vstack([u, np.append(-u[:, :4], [[1]])]), np.vstack([v, np.append(-v[:, :4], [[1]])])
+        network = BilinearNetwork(U, V, [1.0, 3.0], activation=activation)
+        other = network.to_polynomial()
+        assert other.n_neurons == n_neurons
+        X = np.random.default_rng(0).standard_normal((4, 4))
+        np.testing.assert_allclose(
+            other.predict(X), bilinear_looped(network, X), rtol=0, atol=1e-12 * size_of(network, X, 1)
+        )
+    pure = BilinearNetwork(np.vstack([u, -u]), np.vstack([v, -v]), [1.0, 3.0]).to_polynomial()
+    assert pure.n_neurons == 2
+    assert sorted(pure.alpha.tolist()) == [-4.0, 4.0]
+
+
+@pytest.mark.parametrize("C", [None, 2])
+@pytest.mark.parametrize("activation", [None, *COEFFICIENTS], ids=str)
+def test_cancelling_neurons_vanish(activation: Any, C: int | None) -> None:
+    rng = np.random.default_rng(0)
+    one, rest = bilinear(rng, 4, 9, activation, C=C), bilinear(rng, 2, 9, activation, C=C)
+    both = BilinearNetwork(
+        np.vstack([one.U, rest.U, one.U]),
+        np.vstack([one.V, rest.V, one.V]),
+        np.concatenate([one.alpha, rest.alpha, -one.alpha]),
+        activation=activation,
+    )
+    X = rng.standard_normal((4, 9))
+    for method in ("auto", "3m"):
+        other = both.to_polynomial(method)
+        assert other.n_neurons == rest.to_polynomial(method).n_neurons
+        np.testing.assert_allclose(other.predict(X), bilinear_looped(rest, X), rtol=0, atol=1e-12 * size_of(both, X, 1))
+
+
+def test_partly_cancelling_outputs_stay() -> None:
+    # The neuron cancels in the second output only.
+    network = BilinearNetwork([[1, 1, 1]] * 2, [[1, 1, -1]] * 2, [[1.0, 2.0], [1.0, -2.0]])
+    other = network.to_polynomial()
+    assert other.n_neurons == 2
+    assert np.all(other.alpha[:, 0] != 0)
+    assert not other.alpha[:, 1].any()
+
+
+@pytest.mark.parametrize("C", [None, 2])
+@pytest.mark.parametrize("activation", [None, *COEFFICIENTS], ids=str)
+def test_all_cancelling(activation: Any, C: int | None) -> None:
+    one = bilinear(np.random.default_rng(0), 3, 4, activation, C=C)
+    both = BilinearNetwork(
+        np.vstack([one.U, one.U]),
+        np.vstack([one.V, one.V]),
+        np.concatenate([one.alpha, -one.alpha]),
+        activation=activation,
+    )
+    other = both.to_polynomial()
+    assert other.n_neurons == 1
+    X = np.random.default_rng(1).standard_normal((4, 4))
+    np.testing.assert_array_equal(other.predict(X), np.zeros((4,) if C is None else (4, C)))
+
+
+@pytest.mark.parametrize("C", [None, 2])
+@pytest.mark.parametrize("activation", [a for a in COEFFICIENTS if a[2]], ids=str)
+def test_an_all_cancelling_network_still_predicts_the_constant(tmp_path: Path, activation: Any, C: int | None) -> None:
+    # sigma(t) + sigma(-t) less twice the neuron with opposite last entries is 4 c.
+    q = [1, -1, 1]
+    shares = np.array([1.0, 1.0, -2.0])
+    alpha = shares if C is None else np.outer(shares, [1.0, -3.0])
+    network = BilinearNetwork(
+        [[*q, 1], [*(-v for v in q), 1], [*q, 1]],
+        [[*q, 1], [*(-v for v in q), 1], [*q, -1]],
+        alpha,
+        activation=activation,
+    )
+    other = network.to_polynomial()
+    constant = 4 * activation[2] * np.array(1.0 if C is None else [1.0, -3.0])
+    if any(activation[:2]):
+        assert other.n_neurons == 1
+        np.testing.assert_allclose(other.bias, constant, rtol=1e-15)
+    other.save(tmp_path / "n")
+    for one in (other, load_network(tmp_path / "n"), from_polynomial(other)):
+        values = one.predict(np.random.default_rng(0).standard_normal((4, 3)))
+        np.testing.assert_allclose(values, np.broadcast_to(constant, values.shape), rtol=1e-13)
+
+
+@pytest.mark.parametrize("C", [None, 2])
+def test_zero_neurons_go_to_the_bias(C: int | None) -> None:
+    alpha = np.array([2.0]) if C is None else np.array([[2.0, 5.0]])
+    network = BilinearNetwork([[1, -1, 1]], [[-1, 1, 1]], alpha, activation=(1, 2, 3))
+    other = network.to_polynomial()
+    assert sorted(other.Q.tolist()) == [[-1, 1], [1, -1]]
+    np.testing.assert_array_equal(other.bias, 2 * 3 * alpha[0])
+    no_constant = BilinearNetwork([[1, -1, 1]], [[-1, 1, 1]], alpha, activation=(1, 2, 0)).to_polynomial()
+    assert sorted(no_constant.Q.tolist()) == [[-1, 1], [1, -1]]
+    assert not no_constant.bias.any()
+    pure = BilinearNetwork([[1, -1]], [[-1, 1]], alpha).to_polynomial()
+    assert pure.Q.tolist() == [[1, -1]]
+    assert not pure.bias.any()
+
+
+def test_the_order_of_the_neurons_does_not_matter() -> None:
+    rng = np.random.default_rng(0)
+    network = bilinear(rng, 12, 3, (1, 2, 3), levels=3)
+    order = rng.permutation(12)
+    other = BilinearNetwork(network.U[order], network.V[order], network.alpha[order], 3, (1, 2, 3))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(other.to_polynomial().Q, network.to_polynomial().Q)
+    np.testing.assert_allclose(other.to_polynomial().alpha, network.to_polynomial().alpha, atol=1e-13)
+
+
+# -- from polynomial to bilinear ---------------------------------------------------------------------
+
+
+@FUZZ
+@given(
+    seed=seeds,
+    m=st.integers(1, 12),
+    d=st.integers(1, 5),
+    M=st.sampled_from([1, 2, 3, 6, 63, 126, 127]),
+    one_parity=st.booleans(),
+    activation=st.sampled_from(COEFFICIENTS),
+    C=outputs_of,
+    bias=st.booleans(),
+)
+def test_from_polynomial_is_exact(
+    seed: int, m: int, d: int, M: int, one_parity: bool, activation: Any, C: int | None, bias: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    one = polynomial(
+        rng,
+        m,
+        d,
+        activation,
+        M=M if one_parity else min(M, 63),
+        one_parity=one_parity,
+        C=C,
+        bias=bias and activation[2],
+    )
+    X = np.vstack([rng.standard_normal((3, d)), np.zeros((1, d))])
+    expected = polynomial_looped(one, X)
+    other = from_polynomial(one)
+    factor = 1 if one.one_parity else 2
+    assert other.levels == factor * one.largest_weight + 1
+    assert other.n_neurons == m + 3 * bool(np.any(one.bias))
+    assert other.n_inputs == d
+    assert other.alpha.ndim == one.alpha.ndim
+    np.testing.assert_array_equal(other.U[:m, :d], factor * one.Q.astype(int))
+    np.testing.assert_array_equal(other.V[:m], other.U[:m])
+    atol = 1e-12 * (size_of(one, X, one.largest_weight) + size_of(other, X, one.largest_weight))
+    np.testing.assert_allclose(one.predict(X), expected, rtol=0, atol=atol)
+    np.testing.assert_allclose(other.predict(X), expected, rtol=0, atol=atol)
+    np.testing.assert_allclose(bilinear_looped(other, X), expected, rtol=0, atol=atol)
+
+
+def test_one_parity_keeps_values_and_both_are_doubled() -> None:
+    odd = from_polynomial(PolynomialNetwork([[3, -1], [1, 1]], [1.0, 2.0], activation=(1, 2, 3)))
+    assert (odd.levels, odd.activation) == (4, PolynomialActivation(1, 2, 3))
+    assert odd.U.tolist() == odd.V.tolist() == [[3, -1, 1], [1, 1, 1]]
+    even = from_polynomial(PolynomialNetwork([[2, 0]], [1.0], activation=(1, 0, 0)))
+    assert (even.levels, even.U.tolist(), even.lifted) == (3, [[2, 0]], False)
+    both = from_polynomial(PolynomialNetwork([[2, -1]], [1.0], activation=(1, 2, 3)))
+    assert (both.levels, both.activation) == (5, PolynomialActivation(0.25, 1.0, 3))
+    assert both.U.tolist() == [[4, -2, 1]]
+
+
+@pytest.mark.parametrize("activation", [a for a in COEFFICIENTS if not a[2]], ids=str)
+@pytest.mark.parametrize("bias", [1.0, 1e-300, [0.0, 2.0]], ids=str)
+def test_a_bias_needs_a_constant_part(activation: Any, bias: Any) -> None:
+    alpha = np.ones(2) if np.ndim(bias) == 0 else np.ones((2, 2))
+    network = PolynomialNetwork([[1, 1], [1, -1]], alpha, activation, bias)
+    with pytest.raises(InvalidInputError, match="bias must be 0"):
+        from_polynomial(network)
+
+
+@pytest.mark.parametrize("M", [64, 100, 127])
+def test_doubled_weights_that_are_too_large(M: int) -> None:
+    with pytest.raises(InvalidInputError, match=f"at most 63 in magnitude; got {M}"):
+        from_polynomial(PolynomialNetwork([[M, M - 1]], [1.0]))
+    assert from_polynomial(PolynomialNetwork([[M, M - 2]], [1.0])).levels == M + 1
+    assert from_polynomial(PolynomialNetwork([[63, 62]], [1.0])).levels == 127
+
+
+@FUZZ
+@given(
+    seed=seeds,
+    m=st.integers(1, 10),
+    d=st.integers(1, 5),
+    levels=st.sampled_from([2, 3, 4, 5, 64]),
+    activation=st.sampled_from([None, *COEFFICIENTS]),
+    C=outputs_of,
+    method=st.sampled_from(["auto", "3m"]),
+)
+def test_there_and_back(seed: int, m: int, d: int, levels: int, activation: Any, C: int | None, method: str) -> None:
+    rng = np.random.default_rng(seed)
+    network = bilinear(rng, m, d, activation, levels=levels, C=C)
+    back = from_polynomial(to_polynomial(network, method=method))
+    X = rng.standard_normal((4, d))
+    atol = 1e-12 * (4 * size_of(network, X, levels - 1) + size_of(back, X, back.levels - 1))
+    np.testing.assert_allclose(back.predict(X), bilinear_looped(network, X), rtol=0, atol=atol)
+    again = back.to_polynomial(method)
+    np.testing.assert_allclose(again.predict(X), bilinear_looped(network, X), rtol=0, atol=8 * atol)
+
+
+@FUZZ
+@given(seed=seeds, m=st.integers(1, 10), M=st.integers(1, 7), activation=st.sampled_from(COEFFICIENTS), C=outputs_of)
+def test_neurons_of_one_parity_come_back(seed: int, m: int, M: int, activation: Any, C: int | None) -> None:
+    # With u = v a bilinear neuron is one neuron: 2 - 1/2 - 1/2 = 1.
+    rng = np.random.default_rng(seed)
+    one = polynomial(rng, m, 12, activation, M=M, one_parity=True, C=C)
+    other = to_polynomial(from_polynomial(one), method="3m")
+    assert other.n_neurons == m
+    expected = {tuple(q): w for q, w in zip(one.Q.tolist(), one.alpha.tolist(), strict=True)}
+    for q, w in zip(other.Q.tolist(), other.alpha.tolist(), strict=True):
+        key = tuple(q) if tuple(q) in expected or activation[1] else tuple(-value for value in q)
+        np.testing.assert_allclose(w, expected[key], rtol=1e-15)
+
+
+# -- the network itself ------------------------------------------------------------------------------
+
+
+@FUZZ
+@given(
+    seed=seeds,
+    m=st.integers(1, 12),
+    d=st.integers(1, 6),
+    M=st.sampled_from([1, 2, 5, 127]),
+    activation=st.sampled_from(COEFFICIENTS),
+    C=outputs_of,
+    bias=st.booleans(),
+)
+def test_predictions_against_loops(
+    seed: int, m: int, d: int, M: int, activation: Any, C: int | None, bias: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    network = polynomial(rng, m, d, activation, M=M, C=C, bias=bias)
+    X = rng.standard_normal((4, d))
+    values = network.predict(X)
+    assert values.shape == ((4,) if C is None else (4, C))
+    atol = 1e-12 * size_of(network, X, M)
+    np.testing.assert_allclose(values, polynomial_looped(network, X), rtol=0, atol=atol)
+    np.testing.assert_array_equal(network.to_quadratic_form().predict(X), values)
+
+
+def test_int8_products_do_not_overflow() -> None:
+    network = PolynomialNetwork(np.full((2, 300), 127, dtype=np.int8), [1.0, 1.0])
+    assert network.predict(np.ones((1, 300))).tolist() == [2.0 * (300 * 127) ** 2]
+
+
+@pytest.mark.parametrize("C", [None, 3])
+@pytest.mark.parametrize("levels", [2, 4])
+def test_the_objective_against_loops(levels: int, C: int | None) -> None:
+    # (12): the loss plus beta d M sum |alpha|, M that of the problem, whatever the neurons' weights are.
+    rng = np.random.default_rng(levels)
+    n, d, beta = 6, 4, 0.7
+    X, y = rng.standard_normal((n, d)), rng.standard_normal(n if C is None else (n, C))
+    for activation in ((1, 0, 0), (0.3, -1, 2)):
+        problem = TrainingProblem(X, y, beta=beta, activation=activation, levels=levels)
+        network = polynomial(rng, 5, d, activation, M=2, C=C, bias=True)
+        residuals = (polynomial_looped(network, X) - y).ravel().tolist()
+        weights = [abs(value) for value in network.alpha.ravel().tolist()]
+        expected = math.fsum(r * r for r in residuals) + beta * d * (levels - 1) * math.fsum(weights)
+        np.testing.assert_allclose(network.objective(problem), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("Q", "largest", "one_parity", "n_values", "bits"),
+    [
+        ([[1, -1]], 1, True, 2, 1),
+        ([[1, 0]], 1, False, 3, 2),
+        ([[0, 0]], 1, False, 3, 2),
+        ([[2, 0]], 2, True, 3, 2),
+        ([[2, 1]], 2, False, 5, 3),
+        ([[3, -1]], 3, True, 4, 2),
+        ([[-3, 0]], 3, False, 7, 3),
+        ([[4, 0]], 4, True, 5, 3),
+        ([[-4, 1]], 4, False, 9, 4),
+        ([[7, 1]], 7, True, 8, 3),
+        ([[127, 1]], 127, True, 128, 7),
+        ([[-127, 0]], 127, False, 255, 8),
+        ([[126, 0]], 126, True, 127, 7),
+    ],
+    ids=str,
+)
+def test_bits(Q: Any, largest: int, one_parity: bool, n_values: int, bits: int) -> None:
+    network = PolynomialNetwork(Q, [0.5])
+    assert (network.largest_weight, network.one_parity, network.n_values) == (largest, one_parity, n_values)
+    assert network.n_bits == 2 * bits + 64
+    assert PolynomialNetwork(Q * 3, [0.5] * 3).n_bits == 6 * bits + 64
+    assert PolynomialNetwork(Q * 3, [0.5, 0.5, 0.25]).n_bits == 6 * bits + 3 * 64
+    assert PolynomialNetwork(Q * 3, [0.5] * 3, bias=1.0).n_bits == 6 * bits + 2 * 64
+    vector = PolynomialNetwork(Q * 3, np.arange(1.0, 7).reshape(3, 2), bias=[1.0, 0.0])
+    assert vector.n_bits == 6 * bits + (6 + 1) * 64
+    assert (vector.n_neurons, vector.n_inputs, vector.n_outputs, network.n_outputs) == (3, 2, 2, 1)
+
+
+def test_repr() -> None:
+    network = PolynomialNetwork([[1, 0], [2, -1]], [2.0, -1.0], activation=(1, 0, 0.5))
+    assert repr(network) == (
+        "PolynomialNetwork(n_neurons=2, n_inputs=2, activation=(1.0, 0.0, 0.5), largest_weight=2, n_bits=140)"
+    )
+    assert "n_outputs=3" in repr(PolynomialNetwork([[1, 0]], [[1.0, 2.0, 3.0]]))
+
+
+BAD_Q: dict[str, Any] = {
+    "half": [[1, 0.5]],
+    "nearly one": [[1, 1 - 1e-15]],
+    "128": [[128, 0]],
+    "-128": [[-128, 0]],
+    "int8 -128": np.array([[-128, 0]], dtype=np.int8),
+    "uint8 255": np.array([[255, 0]], dtype=np.uint8),
+    "1e300": [[1e300, 0]],
+    "nan": [[np.nan, 0]],
+    "inf": [[np.inf, 0]],
+    "complex": [[1j, 0]],
+    "text": [["1", "0"]],
+    "flat": [1, 0],
+    "three-dimensional": [[[1, 0]]],
+    "ragged": [[1, 0], [1]],
+    "no neurons": np.zeros((0, 2)),
+    "no neurons, int8": np.zeros((0, 2), dtype=np.int8),
+    "no inputs, int8": np.zeros((1, 0), dtype=np.int8),
+    "None": None,
+}
+
+
+@pytest.mark.parametrize("name", BAD_Q)
+def test_bad_weights(name: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"\bQ\b"):
+        PolynomialNetwork(BAD_Q[name], [1.0])
+
+
+@pytest.mark.parametrize(
+    "alpha",
+    [
+        [1.0],
+        [1.0] * 3,
+        [],
+        [[1.0, 1.0]],
+        [1.0, np.nan],
+        [np.inf, 1.0],
+        ["a", "b"],
+        1.0,
+        None,
+        [1j, 1.0],
+        np.ones((2, 1, 1)),
+    ],
+    ids=lambda a: f"{a!r:.20}",
+)
+def test_bad_alpha(alpha: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"\balpha\b"):
+        PolynomialNetwork([[1, 0], [0, 1]], alpha)
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+@pytest.mark.parametrize(
+    "bias",
+    [[1.0], [1.0, 2.0], np.nan, np.inf, None, "a", "1", 1j, np.array(1j), {}, [[1.0], [1.0, 2.0]]],
+    ids=lambda b: f"{b!r:.20}",
+)
+def test_bad_bias(bias: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"\bbias\b"):
+        PolynomialNetwork([[1, 0]], [1.0], bias=bias)
+
+
+@pytest.mark.parametrize("bias", [[1.0, 2.0, 3.0], [[1.0, 2.0]], [[1.0], [2.0]], [np.nan, 1.0]], ids=repr)
+def test_bad_bias_of_a_vector(bias: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"\bbias\b"):
+        PolynomialNetwork([[1, 0]], [[1.0, 2.0]], bias=bias)
+
+
+@pytest.mark.parametrize("activation", [None, "tanh", (0, 0, 0), (1, 2), (np.nan, 0, 0), 5], ids=repr)
+def test_bad_activations(activation: Any) -> None:
+    with pytest.raises(InvalidInputError, match="activation"):
+        PolynomialNetwork([[1, 0]], [1.0], activation)
+
+
+def test_arrays_are_plain_int8_copies_and_read_only() -> None:
+    Q, alpha, bias = np.array([[1, 0]], dtype=np.int8), np.array([[2.0, 1.0]]), np.array([1.0, 2.0])
+    network = PolynomialNetwork(Q, alpha, bias=bias)
+    Q[:], alpha[:], bias[:] = 5, 5, 5
+    assert network.Q.dtype == np.int8
+    assert (network.Q.tolist(), network.alpha.tolist(), network.bias.tolist()) == ([[1, 0]], [[2, 1]], [1, 2])
+    for name in ("Q", "alpha", "bias"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(network, name)[...] = 0
+    masked = np.ma.array([[1, -1]], dtype=np.int8, mask=[[True, False]])
+    for unusual in (masked, np.matrix([[1, -1]], dtype=np.int8)):
+        assert type(PolynomialNetwork(unusual, [1.0]).Q) is np.ndarray
+
+
+@pytest.mark.parametrize("through", [copy.deepcopy, lambda n: pickle.loads(pickle.dumps(n))], ids=["copy", "pickle"])
+@pytest.mark.parametrize("C", [None, 2])
+def test_copies_are_equal_and_read_only(through: Any, C: int | None) -> None:
+    network = polynomial(np.random.default_rng(0), 4, 3, (1, 2, 3), M=3, C=C, bias=True)
+    X = np.random.default_rng(1).standard_normal((4, 3))
+    for _ in range(2):  # before and after the form is cached
+        other = through(network)
+        np.testing.assert_array_equal(other.predict(X), network.predict(X))
+        assert other.activation == network.activation
+        for name in ("Q", "alpha", "bias"):
+            np.testing.assert_array_equal(getattr(other, name), getattr(network, name))
+            assert not getattr(other, name).flags.writeable
+        assert not other.to_quadratic_form().S.flags.writeable
+
+
+def test_wrong_data() -> None:
+    network = polynomial(np.random.default_rng(0), 4, 3)
+    with pytest.raises(InvalidInputError, match="X must have 3 columns"):
+        network.predict(np.ones((2, 2)))
+    with pytest.raises(InvalidInputError, match=r"\bX\b"):
+        network.predict([[np.nan, 1, 1]])
+
+
+# -- files -------------------------------------------------------------------------------------------
+
+
+def assert_same(one: PolynomialNetwork, other: PolynomialNetwork) -> None:
+    assert type(one) is type(other) is PolynomialNetwork
+    assert one.activation == other.activation
+    for name in ("Q", "alpha", "bias"):
+        first, second = getattr(one, name), getattr(other, name)
+        assert first.dtype == second.dtype
+        assert first.shape == second.shape
+        assert first.tobytes() == second.tobytes()
+
+
+@FUZZ
+@given(
+    seed=seeds,
+    m=st.integers(1, 30),
+    d=st.integers(1, 20),
+    M=st.sampled_from([1, 2, 3, 4, 7, 8, 63, 126, 127]),
+    one_parity=st.booleans(),
+    activation=st.sampled_from(COEFFICIENTS),
+    C=outputs_of,
+    bias=st.booleans(),
+    shared=st.booleans(),
+)
+def test_round_trip(
+    tmp_path: Path,
+    seed: int,
+    m: int,
+    d: int,
+    M: int,
+    one_parity: bool,
+    activation: Any,
+    C: int | None,
+    bias: bool,
+    shared: bool,
+) -> None:
+    rng = np.random.default_rng(seed)
+    network = polynomial(rng, m, d, activation, M=M, one_parity=one_parity, C=C, bias=bias, shared=shared)
+    path = tmp_path / "n"
+    network.save(path)
+    loaded = load_network(path)
+    assert_same(loaded, network)
+    assert loaded.n_bits == network.n_bits
+    assert not loaded.Q.flags.writeable
+    X = rng.standard_normal((3, d))
+    np.testing.assert_array_equal(loaded.predict(X), network.predict(X))
+    blob = path.read_bytes()
+    loaded.save(path)
+    assert path.read_bytes() == blob
+    kind, header, arrays = read_archive(path, KIND)
+    assert kind == KIND
+    assert set(header) == {"n_neurons", "n_inputs", "largest_weight", "one_parity", "activation"}
+    width = (network.n_values - 1).bit_length()
+    assert arrays["Q"].nbytes == m * -(-d * width // 8)
+    assert len(blob) <= sum(array.nbytes for array in arrays.values()) + 800
+
+
+def test_load_network_dispatches_by_kind(tmp_path: Path) -> None:
+    one = bilinear(np.random.default_rng(0), 3, 4, (1, 2, 3), levels=3)
+    one.save(tmp_path / "one")
+    one.to_polynomial().save(tmp_path / "other")
+    assert type(load_network(tmp_path / "one")) is BilinearNetwork
+    assert_same(load_network(tmp_path / "other"), one.to_polynomial())
+    write_archive(tmp_path / "third", "relaxation", {}, {"x": np.zeros(1)})
+    with pytest.raises(
+        StorageError, match="holds a 'relaxation'; expected a 'bilinear-network' or 'polynomial-network'"
+    ):
+        load_network(tmp_path / "third")
+
+
+NETWORK = PolynomialNetwork([[2, -1, 0], [1, 1, -2]], [0.5, -1.5], (1, 2, 3), 0.25)
+HEADER: dict[str, Any] = {
+    "n_neurons": 2,
+    "n_inputs": 3,
+    "largest_weight": 2,
+    "one_parity": False,
+    "activation": [1.0, 2.0, 3.0],
+}
+ARRAYS: dict[str, Any] = {
+    "Q": pack_numbers((NETWORK.Q + 2).astype(np.uint8), 5),
+    "alpha": np.array([0.5, -1.5]),
+    "bias": np.array([0.25]),
+}
+
+
+def load(tmp_path: Path, header: dict[str, Any], arrays: dict[str, Any], kind: str = KIND) -> Any:
+    write_archive(tmp_path / "n", kind, header, arrays)
+    return load_network(tmp_path / "n")
+
+
+def test_the_hostile_files_would_load_without_their_fault(tmp_path: Path) -> None:
+    assert_same(load(tmp_path, HEADER, ARRAYS), NETWORK)
+    NETWORK.save(tmp_path / "own")
+    assert (tmp_path / "own").read_bytes() == (tmp_path / "n").read_bytes()
+
+
+@pytest.mark.parametrize("C", [None, 2])
+def test_every_flipped_bit_is_noticed(tmp_path: Path, C: int | None) -> None:
+    network = polynomial(np.random.default_rng(0), 3, 3, (1, 2, 3), M=2, C=C, bias=True)
+    path = tmp_path / "n"
+    network.save(path)
+    blob = path.read_bytes()
+    missed = []
+    for position in range(8 * len(blob)):
+        damaged = bytearray(blob)
+        damaged[position // 8] ^= 1 << (position % 8)
+        path.write_bytes(damaged)
+        try:
+            loaded = load_network(path)
+        except StorageError:
+            continue
+        except Exception as error:
+            missed.append((position, repr(error)))
+            continue
+        # A bit without meaning, such as one of the padding of the header, may flip, but nothing else.
+        try:
+            assert_same(loaded, network)
+        except AssertionError:
+            missed.append((position, "another network"))
+    assert not missed
+
+
+FIELDS = sorted(HEADER)
+
+
+@pytest.mark.parametrize("value", [0, -1, 10**20, 2**63, 1.0, 2.0, True, False, "2", None, [2], {}], ids=repr)
+@pytest.mark.parametrize("name", ["n_neurons", "n_inputs", "largest_weight"])
+def test_hostile_sizes(tmp_path: Path, name: str, value: Any) -> None:
+    with pytest.raises(StorageError, match="no valid network"):
+        load(tmp_path, HEADER | {name: value}, ARRAYS)
+
+
+@pytest.mark.parametrize("value", [5, 8, 100, 127, 128, 255, 256, 1000, 2**31])
+def test_hostile_largest_weights(tmp_path: Path, value: int) -> None:
+    # Three weights of 3 bits are two bytes a neuron; what needs 4 bits or more does not fit.
+    with pytest.raises(StorageError, match="no valid network"):
+        load(tmp_path, HEADER | {"largest_weight": value}, {**ARRAYS, "Q": np.zeros((2, 1), np.uint8)})
+    wide = np.zeros((2, -(-3 * (2 * value).bit_length() // 8)), np.uint8)
+    if value > 127:
+        with pytest.raises(StorageError, match="no valid network"):
+            load(tmp_path, HEADER | {"largest_weight": value}, {**ARRAYS, "Q": wide})
+    else:
+        load(tmp_path, HEADER | {"largest_weight": value}, {**ARRAYS, "Q": wide})
+
+
+def test_numbers_beyond_the_largest_weight(tmp_path: Path) -> None:
+    # 5 values in 3 bits: 101, 110 and 111 mean nothing.
+    for number in (5, 6, 7):
+        Q = np.packbits([[int(bit) for bit in f"{number:03b}000000"]] * 2, axis=1)
+        with pytest.raises(StorageError, match="beyond the 5 allowed"):
+            load(tmp_path, HEADER, {**ARRAYS, "Q": Q})
+
+
+@pytest.mark.parametrize("value", [0, 1, 0.0, "false", None, [], [False]], ids=repr)
+def test_hostile_parity(tmp_path: Path, value: Any) -> None:
+    with pytest.raises(StorageError, match="no valid network"):
+        load(tmp_path, HEADER | {"one_parity": value}, ARRAYS)
+
+
+def test_a_parity_that_contradicts_the_arrays(tmp_path: Path) -> None:
+    # Three values of two bits are one byte a neuron, not two.
+    with pytest.raises(StorageError, match="no valid network"):
+        load(tmp_path, HEADER | {"one_parity": True}, ARRAYS)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "relu",
+        "tanh",
+        [],
+        [1.0, 2.0],
+        [1, 2, 3, 4],
+        [0, 0, 0],
+        [0.0, -0.0, 0.0],
+        ["1", "2", "3"],
+        [True, 0, 0],
+        [1, None, 0],
+        [[1], [2], [3]],
+        {},
+        {"a": 1, "b": 2, "c": 3},
+        1.0,
+        True,
+        "123",
+        [10**400, 0, 0],
+    ],
+    ids=lambda v: f"{v!r:.20}",
+)
+def test_hostile_activations(tmp_path: Path, value: Any) -> None:
+    # Not a name either: what it stands for could change with the version.
+    with pytest.raises(StorageError, match="no valid network"):
+        load(tmp_path, HEADER | {"activation": value}, ARRAYS)
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_activations_that_json_can_but_should_not_say(tmp_path: Path, text: str) -> None:
+    header = json.dumps(HEADER).replace("[1.0,", f"[{text},")
+    fields = {
+        "format": "qsdp",
+        "version": "1",
+        "kind": KIND,
+        "header": header,
+        "sha256": storage._digest(KIND, header, ARRAYS),
+    }
+    (tmp_path / "n").write_bytes(safetensors.numpy.save(ARRAYS, metadata={"qsdp": json.dumps(fields)}))
+    with pytest.raises(StorageError, match="activation coefficient a"):
+        load_network(tmp_path / "n")
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_missing_fields(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StorageError, match="no valid network"):
+        load(tmp_path, {k: v for k, v in HEADER.items() if k != name}, ARRAYS)
+
+
+@pytest.mark.parametrize("name", ["levels", "bias", "", "N_neurons"])
+def test_extra_fields(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StorageError, match="no valid network"):
+        load(tmp_path, HEADER | {name: 2}, ARRAYS)
+
+
+@pytest.mark.parametrize("name", ["Q", "alpha", "bias"])
+def test_missing_tensors(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StorageError, match="no valid network"):
+        load(tmp_path, HEADER, {k: v for k, v in ARRAYS.items() if k != name})
+
+
+@pytest.mark.parametrize("name", ["payload", "U", "V", "shared", "sizes"])
+def test_extra_tensors(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StorageError, match="no valid network"):
+        load(tmp_path, HEADER, {**ARRAYS, name: np.zeros(2)})
+
+
+def test_files_of_one_kind_under_the_name_of_the_other(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="no valid network"):
+        load(tmp_path, HEADER, ARRAYS, kind="bilinear-network")
+    bilinear(np.random.default_rng(0), 2, 3).save(tmp_path / "b")
+    _, header, arrays = read_archive(tmp_path / "b", "bilinear-network")
+    with pytest.raises(StorageError, match="no valid network"):
+        load(tmp_path, header, arrays)
+
+
+@pytest.mark.parametrize(
+    "Q",
+    [
+        ARRAYS["Q"].astype(np.int8),
+        ARRAYS["Q"].astype(np.float64),
+        ARRAYS["Q"][:1],
+        ARRAYS["Q"][:0],
+        ARRAYS["Q"][:, :1],
+        ARRAYS["Q"].reshape(-1),
+        ARRAYS["Q"][None],
+        np.hstack([ARRAYS["Q"]] * 2),
+        np.vstack([ARRAYS["Q"]] * 2),
+        ARRAYS["Q"] | 1,
+        NETWORK.Q,
+    ],
+    ids=lambda a: f"{a.dtype}{a.shape}",
+)
+def test_hostile_weights(tmp_path: Path, Q: Any) -> None:
+    with pytest.raises(StorageError):
+        load(tmp_path, HEADER, {**ARRAYS, "Q": Q})
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("alpha", np.array([np.nan, 1.0])),
+        ("alpha", np.array([np.inf])),
+        ("alpha", np.ones(2, np.float32)),
+        ("alpha", np.ones(2, np.int64)),
+        ("alpha", np.ones(3)),
+        ("alpha", np.ones(0)),
+        ("alpha", np.ones((1, 2))),
+        ("alpha", np.ones((2, 0))),
+        ("alpha", np.ones((2, 1, 1))),
+        ("alpha", np.ones((2, 2))),
+        ("bias", np.array([np.nan])),
+        ("bias", np.array([np.inf])),
+        ("bias", np.ones(1, np.float32)),
+        ("bias", np.ones(1, np.int64)),
+        ("bias", np.ones(2)),
+        ("bias", np.ones(0)),
+        ("bias", np.ones((1, 1))),
+    ],
+    ids=lambda a: a if isinstance(a, str) else f"{a.dtype}{a.shape}",
+)
+def test_hostile_floats(tmp_path: Path, name: str, array: Any) -> None:
+    with pytest.raises(StorageError):
+        load(tmp_path, HEADER, {**ARRAYS, name: array})
+
+
+@pytest.mark.parametrize(
+    ("shared", "sizes"),
+    [
+        ([1.0, 2.0], [1, 2]),
+        ([1.0, 2.0], [1, 0]),
+        ([1.0, 2.0], [3, -1]),
+        ([1.0, 2.0], [2**62, 2 - 2**62]),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], [2**62, 2**62, 2**62, 2**62, 2]),
+        ([1.0, 2.0], [2]),
+        ([1.0], [1, 1]),
+        ([], []),
+        ([np.nan, 1.0], [1, 1]),
+        ([[1.0, 2.0]], [[1, 1]]),
+    ],
+    ids=str,
+)
+def test_hostile_shared_weights(tmp_path: Path, shared: Any, sizes: Any) -> None:
+    arrays = {"Q": ARRAYS["Q"], "bias": np.zeros(len(shared))}
+    good = {"shared": np.array([1.0, 2.0]), "sizes": np.array([1, 1])}
+    loaded = load(tmp_path, HEADER, {"Q": ARRAYS["Q"], "bias": np.zeros(2), **good})
+    assert loaded.alpha.tolist() == [[1.0, 0.0], [0.0, 2.0]]
+    with pytest.raises(StorageError):
+        load(tmp_path, HEADER, {**arrays, "shared": np.array(shared), "sizes": np.array(sizes, dtype=np.int64)})
+    with pytest.raises(StorageError):
+        load(tmp_path, HEADER, {"Q": ARRAYS["Q"], "bias": np.zeros(2), **good, "sizes": np.array([1.0, 1.0])})

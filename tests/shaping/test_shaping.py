@@ -1,0 +1,496 @@
+"""Theorem 2: the shaped covariance proves itself, in closed form and by the paper's program."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from brute_force import random_problem, random_vector_problem
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import qsdp
+from qsdp.activations import get_activation
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.relaxation.solution import RawSolution, finish
+from qsdp.shaping import GAMMA, SHAPINGS, completion, shape_block, smallest_diagonal
+from qsdp.tabular._solution import Solution
+
+pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
+
+
+def relaxation_of(seed, d, n=20, beta=0.1):
+    return qsdp.solve_relaxation(random_problem(seed, d, n, beta=beta))
+
+
+def test_gamma_is_krivines_constant():
+    assert pytest.approx(np.log(1 + np.sqrt(2)), rel=1e-15) == GAMMA
+    assert np.sinh(GAMMA) == pytest.approx(1.0, rel=1e-15)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8))
+def test_krivine_is_exact_for_any_feasible_point(seed, d):
+    # Not only at optima: any factor with unit rows gives a feasible point of the relaxation.
+    rng = np.random.default_rng(seed)
+    problem = random_problem(seed, d, 10, beta=1e-3)
+    factor = rng.standard_normal((2 * d, rng.integers(1, 2 * d + 1)))
+    factor /= np.linalg.norm(factor, axis=1, keepdims=True)
+    K = factor @ factor.T
+    relaxation = finish(
+        problem, RawSolution(K[None, :d, d:], K[None, :d, :d], K[None, d:, d:]), solver="none", tol=1e-6
+    )
+    covariance = qsdp.shape_covariance(relaxation)
+    assert_proven(covariance, relaxation, residual=1e-14, eigenvalue=-1e-13)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 12])
+@pytest.mark.parametrize("method", SHAPINGS)
+def test_every_method_proves_itself(method, d):
+    relaxation = relaxation_of(d, d)
+    covariance = qsdp.shape_covariance(relaxation, method=method)
+    assert covariance.method == method
+    assert_proven(covariance, relaxation, residual=1e-8, eigenvalue=-1e-13)
+
+
+@pytest.mark.parametrize("d", [2, 5, 12])
+def test_the_program_agrees_with_the_closed_form_off_the_diagonal_blocks(d):
+    relaxation = relaxation_of(d + 50, d)
+    krivine, program = (qsdp.shape_covariance(relaxation, method=method).Q for method in ("krivine", "sdp"))
+    np.testing.assert_allclose(program[:d, d:], krivine[:d, d:], atol=1e-8)
+
+
+def assert_proven(covariance, relaxation, *, residual, eigenvalue):
+    Q, d = covariance.Q, relaxation.problem.dimension
+    assert Q.shape == (2 * d, 2 * d)
+    np.testing.assert_array_equal(Q, Q.T)
+    scaled = relaxation.Z / relaxation.rho if relaxation.rho else np.zeros((d, d))
+    error = np.abs(np.arcsin(Q[:d, d:]) - covariance.constant * scaled).max()
+    # What it says of itself is what is true, and what is true is small.
+    assert covariance.residual == pytest.approx(error, abs=1e-15)
+    assert covariance.residual <= residual
+    assert covariance.diagonal_error == np.abs(Q.diagonal() - 1).max() <= 1e-14
+    assert covariance.min_eigenvalue == pytest.approx(np.linalg.eigvalsh(Q)[0], abs=1e-12)
+    assert covariance.min_eigenvalue >= eigenvalue
+
+
+def test_weights_add_up_to_rho_pi_over_gamma():
+    relaxation = relaxation_of(0, 4)
+    covariance = qsdp.shape_covariance(relaxation)
+    assert covariance.total_weight == pytest.approx(relaxation.rho * np.pi / np.log(1 + np.sqrt(2)), rel=1e-15)
+    # The sampled regulariser is K_G times that of the relaxation: pi / (2 gamma) of 2 beta D rho.
+    assert covariance.total_weight / (2 * relaxation.rho) == pytest.approx(1.7822, abs=1e-4)
+
+
+@pytest.mark.parametrize("method", ["krivine", "adaptive"])
+def test_zero_point_gives_independent_signs(method):
+    problem = random_problem(0, 3, 8, beta=1e9)
+    covariance = qsdp.shape_covariance(qsdp.solve_relaxation(problem), method=method)
+    np.testing.assert_array_equal(covariance.Q, np.eye(6))
+    assert covariance.total_weight == 0.0
+
+
+def test_names_and_kinds_are_checked():
+    relaxation = relaxation_of(0, 2)
+    with pytest.raises(InvalidInputError, match="did you mean 'krivine'"):
+        qsdp.shape_covariance(relaxation, method="krivin")
+    with pytest.raises(InvalidInputError, match="did you mean 'adaptive'"):
+        qsdp.shape_covariance(relaxation, method="adaptiv")
+    with pytest.raises(InvalidTypeError, match="must be a Relaxation; got ndarray"):
+        qsdp.shape_covariance(np.eye(2))
+
+
+def test_repr_tells_method_and_residual():
+    text = repr(qsdp.shape_covariance(relaxation_of(0, 2)))
+    assert "method='krivine'" in text
+    assert "residual=" in text
+
+
+# Several levels, lifts, several outputs
+
+
+KINDS = [(3, None), (4, None), (2, "relu"), (3, "relu"), (4, (-0.5, 1.0, 0.25)), (128, None), (128, "relu")]
+kinds = pytest.mark.parametrize(("levels", "activation"), KINDS, ids=str)
+
+
+def levels_relaxation(levels, activation, d=4, beta=0.02):
+    return qsdp.solve_relaxation(random_problem(21, d, 25, beta=beta, activation=activation, levels=levels))
+
+
+def covariance_of_replicas(covariance):
+    """Every replica of every coordinate of [u; v], written out."""
+    owner = np.repeat(np.arange(len(covariance.Q)), covariance.replicas)
+    full = covariance.Q[np.ix_(owner, owner)].copy()
+    same = owner[:, None] == owner[None, :]
+    full[same] = np.broadcast_to(covariance.replica_correlation[owner][:, None], full.shape)[same]
+    np.fill_diagonal(full, 1.0)
+    return full, owner
+
+
+@pytest.mark.parametrize("method", SHAPINGS)
+@kinds
+def test_covariance_of_all_replicas(levels, activation, method):
+    relaxation = levels_relaxation(levels, activation)
+    problem, N = relaxation.problem, relaxation.problem.size
+    covariance = qsdp.shape_covariance(relaxation, method=method)
+    assert covariance.dimension == N
+    assert covariance.levels == levels
+    assert covariance.activation == problem.activation
+    expected = np.r_[np.full(problem.n_features, levels - 1), np.ones(N - problem.n_features)]
+    np.testing.assert_array_equal(covariance.replicas, np.r_[expected, expected])
+    full, owner = covariance_of_replicas(covariance)
+    assert len(full) == 2 * problem.dimension
+    np.testing.assert_array_equal(full, full.T)
+    np.testing.assert_allclose(full.diagonal(), 1.0, atol=1e-14)
+    lowest = np.linalg.eigvalsh(full)[0]
+    assert lowest >= -1e-13 * len(full)
+    # Means over replicas: what is sampled first.
+    average = (owner[None, :] == np.arange(2 * N)[:, None]) / covariance.replicas[:, None]
+    np.testing.assert_allclose(covariance.mean_covariance, average @ full @ average.T, atol=1e-12)
+    assert np.linalg.eigvalsh(covariance.mean_covariance)[0] >= -1e-13
+    # The identity that makes the mean right.
+    np.testing.assert_allclose(
+        np.arcsin(covariance.Q[:N, N:]), covariance.constant * relaxation.Z / covariance.rho, atol=1e-8
+    )
+    assert covariance.residual <= 1e-8
+    assert covariance.diagonal_error <= 1e-14
+    # rho may grow by the small excess that smallest_diagonal left, which "adaptive" has no need of.
+    assert relaxation.rho <= covariance.rho <= relaxation.rho * (1.0 if method == "adaptive" else 1.02)
+    assert covariance.constant > GAMMA if method == "adaptive" else covariance.constant == GAMMA
+    assert covariance.total_weight == pytest.approx(covariance.rho * np.pi / covariance.constant, rel=1e-15)
+    assert np.all(covariance.replica_correlation <= 1.0)
+    several = covariance.replicas > 1
+    assert np.all(
+        covariance.replica_correlation[several] >= -1 / np.maximum(covariance.replicas[several] - 1, 1) - 1e-12
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 3, 6])
+@kinds
+def test_smallest_eigenvalue_is_that_of_all_replicas(levels, activation, seed):
+    problem = random_problem(seed, 4, 40, beta=1e-3, activation=activation, levels=levels)
+    covariance = qsdp.shape_covariance(qsdp.solve_relaxation(problem))
+    full, _ = covariance_of_replicas(covariance)
+    assert covariance.min_eigenvalue == pytest.approx(np.linalg.eigvalsh(full)[0], abs=1e-12 * len(full))
+
+
+@pytest.mark.parametrize("method", SHAPINGS)
+def test_zero_point_of_several_levels_gives_independent_signs(method):
+    problem = random_problem(0, 2, 8, beta=1e9, activation="relu", levels=3)
+    covariance = qsdp.shape_covariance(qsdp.solve_relaxation(problem), method=method)
+    np.testing.assert_allclose(covariance.Q[:3, 3:], 0.0, atol=1e-8)
+    assert covariance.total_weight == 0.0
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.floats(-6, 6))
+def test_smallest_diagonal_is_feasible_and_no_larger(seed, d, exponent):
+    rng = np.random.default_rng(seed)
+    factor = rng.standard_normal((2 * d, rng.integers(1, 2 * d + 1)))
+    factor /= np.linalg.norm(factor, axis=1, keepdims=True)
+    K = 10.0**exponent * factor @ factor.T
+    Z, V, rho = 0.5 * (K[:d, d:] + K[d:, :d]), 0.5 * (K[:d, :d] + K[d:, d:]), 10.0**exponent
+    np.fill_diagonal(V, rho)
+    small, grown = smallest_diagonal(Z, V, rho)
+    np.testing.assert_array_equal(small, small.T)
+    for sign in (-1, 1):
+        assert np.linalg.eigvalsh(small + sign * Z)[0] >= -1e-12 * rho
+    assert rho <= grown <= rho * 1.02
+    assert np.all(small.diagonal() <= grown)
+    assert np.trace(small) <= np.trace(V) * 1.001
+    # Not below what any feasible V needs: the sum of the singular values of Z.
+    assert np.trace(small) >= np.abs(np.linalg.eigvalsh(Z)).sum() - 1e-9 * rho
+
+
+def test_smallest_diagonal_is_the_spectral_absolute_value_where_that_fits():
+    Z = np.array([[0.2, 0.1], [0.1, -0.3]])
+    small, rho = smallest_diagonal(Z, np.eye(2), 1.0)
+    np.testing.assert_allclose(small @ small, Z @ Z, atol=1e-14)
+    assert rho == 1.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_smallest_diagonal_is_nearly_the_least_trace(seed):
+    d = 4
+    rng = np.random.default_rng(seed)
+    factor = rng.standard_normal((2 * d, 3))
+    factor /= np.linalg.norm(factor, axis=1, keepdims=True)
+    K = factor @ factor.T
+    Z, V = 0.5 * (K[:d, d:] + K[d:, :d]), 0.5 * (K[:d, :d] + K[d:, d:])
+    np.fill_diagonal(V, 1.0)
+    W = cp.Variable((d, d), symmetric=True)
+    least = cp.Problem(cp.Minimize(cp.trace(W)), [W + Z >> 0, W - Z >> 0, cp.diag(W) <= 1]).solve(solver=cp.CLARABEL)
+    small, _ = smallest_diagonal(Z, V, 1.0)
+    assert np.trace(small) == pytest.approx(least, rel=0.01)
+
+
+def test_a_diagonal_that_cannot_shrink_is_kept_or_reached():
+    # One sign outer product: V = Z is the only feasible point.
+    q = np.array([1.0, -1.0, 1.0])
+    small, rho = smallest_diagonal(np.outer(q, q), np.outer(q, q), 1.0)
+    np.testing.assert_allclose(small, np.outer(q, q), atol=1e-12)
+    assert rho == pytest.approx(1.0)
+    small, rho = smallest_diagonal(np.zeros((3, 3)), np.eye(3), 1.0)
+    assert not small.any()
+
+
+@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
+@pytest.mark.parametrize(("levels", "activation"), [(2, None), (3, "relu")])
+def test_several_outputs_have_a_covariance_each(levels, activation, loss):
+    problem = random_vector_problem(3, 3, 12, 3, loss, beta=0.02, levels=levels, activation=activation)
+    relaxation = qsdp.solve_relaxation(problem)
+    covariances = qsdp.shape_covariance(relaxation)
+    assert isinstance(covariances, list)
+    assert len(covariances) == 3
+    N = problem.size
+    for k, covariance in enumerate(covariances):
+        scale = covariance.rho or 1.0
+        np.testing.assert_allclose(np.arcsin(covariance.Q[:N, N:]), GAMMA * relaxation.Z[k] / scale, atol=1e-12)
+        assert covariance.rho == pytest.approx(relaxation.rho[k], rel=0.02)
+        assert np.linalg.eigvalsh(covariance_of_replicas(covariance)[0])[0] >= -1e-12
+
+
+# The adaptive constant
+
+#: Relative errors of the adaptive constant by the number of levels; at pi / 2 the search cannot see more.
+TOLERANCES = {2: 2e-4, 3: 2e-2}
+
+
+def random_point(seed, size, outputs=1):
+    """Blocks Z and V of feasible points with rho = 1, from few degrees of freedom to many, shape (outputs, ...)."""
+    rng = np.random.default_rng(seed)
+    blocks = []
+    for _ in range(outputs):
+        factor = rng.standard_normal((2 * size, rng.integers(1, 2 * size + 1)))
+        kind = rng.integers(4)
+        if kind == 1:
+            factor = np.where(factor < 0.0, -1.0, 1.0)
+        elif kind == 2:
+            factor = factor * (rng.random(factor.shape) < 0.4) + 1e-9 * factor
+        elif kind == 3:
+            factor[size:] = factor[:size] * rng.choice([-1.0, 1.0], (size, 1))
+        factor /= np.linalg.norm(factor, axis=1, keepdims=True)
+        K = factor @ factor.T
+        V, Z = 0.5 * (K[:size, :size] + K[size:, size:]), 0.5 * (K[:size, size:] + K[size:, :size])
+        np.fill_diagonal(V, 1.0)
+        blocks.append((rng.choice([1.0, 1.0, 1e-4]) * np.clip(Z, -1.0, 1.0), V))
+    return np.stack([Z for Z, _ in blocks]), np.stack([V for _, V in blocks])
+
+
+def least_diagonal_bound(S):
+    """The least r for which a P with P +- S semidefinite and diag(P) <= r exists, by a solver."""
+    P, r = cp.Variable(S.shape, symmetric=True), cp.Variable()
+    return cp.Problem(cp.Minimize(r), [P + S >> 0, P - S >> 0, cp.diag(P) <= r]).solve(solver=cp.CLARABEL)
+
+
+def largest_constant_by_a_solver(Z, accuracy=1e-5):
+    low, high = GAMMA, 0.5 * np.pi / np.abs(Z).max()
+    while high - low > accuracy * low:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if least_diagonal_bound(np.sin(middle * Z)) <= 1.0 else (low, middle)
+    return low
+
+
+def adaptive(Z, V=None, rho=1.0, *, levels=2, activation=None):
+    V = rho * np.eye(len(Z)) if V is None else V
+    return shape_block(Z, V, rho, levels=levels, activation=activation, method="adaptive")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 9),
+    st.sampled_from([2, 3, 6]),
+    st.sampled_from([None, "relu"]),
+    st.sampled_from([1, 3]),
+)
+def test_adaptive_is_exact_and_no_worse_than_krivine(seed, d, levels, activation, outputs):
+    if outputs == 1:
+        problem = random_problem(seed, d, 10, beta=1e-3, activation=activation, levels=levels)
+    else:
+        problem = random_vector_problem(
+            seed, d, 10, outputs, "squared", beta=1e-3, levels=levels, activation=activation
+        )
+    N = problem.size
+    Z, V = random_point(seed, N, outputs)
+    relaxation = finish(problem, RawSolution(Z, V, V), solver="none", tol=1e-6, stretch=False)
+    found, krivine = (qsdp.shape_covariance(relaxation, method=method) for method in ("adaptive", "krivine"))
+    found, krivine = (found, krivine) if outputs > 1 else ([found], [krivine])
+    for one, other, Z, rho in zip(found, krivine, *relaxation.blocks[::2], strict=True):
+        assert one.constant >= GAMMA
+        assert one.rho == rho
+        assert one.total_weight <= other.total_weight
+        # What it says of itself is true and small.
+        assert one.residual == np.abs(np.arcsin(one.Q[:N, N:]) - one.constant * np.clip(Z / rho, -1, 1)).max() < 2e-12
+        assert one.diagonal_error == np.abs(one.Q.diagonal() - 1).max() == 0.0
+        full, _ = covariance_of_replicas(one)
+        assert np.linalg.eigvalsh(full)[0] >= -3e-14 * len(full)
+        assert one.min_eigenvalue >= -1e-15 * len(full)
+        np.testing.assert_array_equal(one.Q, one.Q.T)
+        np.testing.assert_array_equal(one.replica_correlation[one.replicas == 1], 1.0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6))
+def test_adaptive_constant_is_the_largest_that_a_solver_finds(seed, size):
+    # The solver's own error, about 1e-8 of the diagonal, costs the more of c the flatter the bound is in c.
+    Z = random_point(seed, size)[0][0]
+    assume(np.any(Z))  # of zero every constant is right
+    expected = largest_constant_by_a_solver(Z)
+    assert adaptive(Z).constant == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(("seed", "activation"), [(0, None), (1, None), (2, "relu"), (3, (-0.5, 1.0, 0.25))])
+@pytest.mark.parametrize("levels", [2, 3])
+def test_adaptive_constant_of_solved_problems(seed, activation, levels):
+    relaxation = qsdp.solve_relaxation(random_problem(seed, 5, 25, beta=0.1, activation=activation, levels=levels))
+    expected = largest_constant_by_a_solver(np.clip(relaxation.Z / relaxation.rho, -1.0, 1.0))
+    constant = qsdp.shape_covariance(relaxation, method="adaptive").constant
+    assert expected * (1.0 - (1e-2 if levels > 2 else 1e-4)) <= constant <= expected * (1.0 + 1e-4)
+
+
+def test_adaptive_constant_of_planted_data():
+    X, y = qsdp.datasets.make_planted(n=100, d=20, n_neurons=10, random_state=0)
+    relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(X, y, beta=1.0))
+    Z = relaxation.Z / relaxation.rho
+    covariance = qsdp.shape_covariance(relaxation, method="adaptive")
+    assert covariance.constant == pytest.approx(1.05467, abs=1e-4)
+    assert least_diagonal_bound(np.sin(covariance.constant * Z)) < 1.0
+    assert least_diagonal_bound(np.sin(covariance.constant * (1.0 + 1e-4) * Z)) > 1.0
+    assert_proven(covariance, relaxation, residual=1e-14, eigenvalue=-1e-13)
+
+
+@pytest.mark.parametrize("rho", [1e-3, 1.0, 50.0])
+@pytest.mark.parametrize("size", [1, 2, 7, 40])
+@pytest.mark.parametrize(("levels", "activation"), [(2, None), (3, None), (3, "relu")])
+def test_adaptive_constant_of_one_outer_product_is_half_pi(size, levels, activation, rho):
+    sigma = get_activation(activation)
+    q = np.where(np.random.default_rng(size).random(size + (sigma is not None)) < 0.5, -1.0, 1.0)
+    Z = rho * np.outer(q, q)
+    for sign in (1.0, -1.0):
+        covariance = adaptive(sign * Z, np.outer(q, q) * rho, rho, levels=levels, activation=sigma)
+        assert np.pi / 2 * (1.0 - TOLERANCES[levels]) <= covariance.constant < np.pi / 2
+        assert covariance.residual < 2e-12
+        assert covariance.min_eigenvalue >= -1e-13
+    if levels == 2:
+        # No noise is left: all neurons are q, up to the signs of the pair.
+        network = qsdp.sample_network(covariance, 200, random_state=0)
+        np.testing.assert_allclose(network.alpha.sum(), 2.0 * rho, rtol=3e-4)
+        np.testing.assert_allclose((network.U.T * network.alpha) @ network.V, -2.0 * Z, rtol=0.05)
+
+
+def test_adaptive_constant_exceeds_half_pi_where_rho_is_not_tight():
+    # sin(c Z) = [[0, sin(c / 2)], [sin(c / 2), 0]] completes with P = I for every c; arcsin ends at c = pi.
+    Z = np.array([[0.0, 0.5], [0.5, 0.0]])
+    covariance = adaptive(Z)
+    assert covariance.constant == pytest.approx(np.pi, rel=2e-4)
+    np.testing.assert_allclose(np.arcsin(covariance.Q[:2, 2:]), covariance.constant * Z, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [0.0, 5e-324, 1e-300, 1e-100, 1e-8])
+def test_adaptive_constant_of_tiny_points(size):
+    covariance = adaptive(size * random_point(5, 4)[0][0])
+    assert covariance.constant >= GAMMA
+    assert np.isfinite(covariance.total_weight)
+    assert covariance.residual < 2e-12
+    assert covariance.min_eigenvalue >= -1e-14
+    if size == 0.0:
+        np.testing.assert_array_equal(covariance.Q, np.eye(8))
+        assert covariance.constant == GAMMA
+
+
+def test_coordinates_without_a_part_in_z_stay_independent():
+    Z = np.zeros((5, 5))
+    Z[:3, :3] = random_point(1, 3)[0][0]
+    covariance = adaptive(Z)
+    np.testing.assert_allclose(covariance.Q[3:5, :3], 0.0, atol=1e-12)
+    assert covariance.constant == pytest.approx(adaptive(Z[:3, :3]).constant, rel=1e-4)
+
+
+def test_adaptive_constant_follows_permutations_signs_and_levels():
+    rng = np.random.default_rng(2)
+    Z = random_point(2, 6)[0][0]
+    constant = adaptive(Z).constant
+    order, signs = rng.permutation(6), rng.choice([-1.0, 1.0], 6)
+    assert adaptive(Z[np.ix_(order, order)]).constant == pytest.approx(constant, rel=2e-5)
+    assert adaptive(Z * np.outer(signs, signs)).constant == pytest.approx(constant, rel=2e-5)
+    assert adaptive(-Z).constant == pytest.approx(constant, rel=2e-5)
+    # Several levels stop a hundredth earlier, for the sake of the levels between.
+    for levels in (3, 6, 128):
+        several = adaptive(Z, levels=levels)
+        assert constant * 0.99 <= several.constant <= constant * (1.0 + 1e-5)
+        assert several.replica_correlation.min() < 1.0 - 1e-3
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_adaptive_search_may_be_cut_short(steps, monkeypatch):
+    # Whatever the number of steps, what is returned is feasible, and the closed form where nothing was found.
+    relaxation = relaxation_of(0, 6)
+    monkeypatch.setattr(completion, "_MAX_STEPS", steps)
+    covariance = qsdp.shape_covariance(relaxation, method="adaptive")
+    assert covariance.constant >= GAMMA
+    assert_proven(covariance, relaxation, residual=2e-12, eigenvalue=-1e-13)
+
+
+@pytest.mark.parametrize("levels", [2, 3])
+def test_adaptive_falls_back_on_the_closed_form(levels, monkeypatch):
+    relaxation = levels_relaxation(levels, "relu")
+    monkeypatch.setattr(covariance_module, "largest_constant", lambda *_: None)
+    found, closed = (qsdp.shape_covariance(relaxation, method=method) for method in ("adaptive", "krivine"))
+    assert (found.method, found.constant, found.rho) == ("adaptive", GAMMA, closed.rho)
+    np.testing.assert_array_equal(found.Q, closed.Q)
+    np.testing.assert_array_equal(found.replica_correlation, closed.replica_correlation)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.floats(-9, 0))
+def test_bounds_of_a_weighting_hold_and_have_their_derivatives(seed, size, exponent):
+    rng = np.random.default_rng(seed)
+    Z = random_point(seed, size)[0][0]
+    weights = 10.0 ** (exponent * rng.random(size))
+    weights /= weights.sum()
+    P, lower, _, curvature = completion._bounds(Z, weights, 1.0)
+    S = np.sin(Z)
+    for sign in (1.0, -1.0):
+        assert np.linalg.eigvalsh(P + sign * S)[0] >= -1e-14 * size
+    assert weights @ P.diagonal() == pytest.approx(lower, abs=1e-12)
+    # No point has a smaller weighted trace: the blocks of a feasible point, scaled to sin(Z) by sinh.
+    V = np.sinh(random_point(seed, size)[1][0])
+    assert lower <= weights @ V.diagonal() + 1e-12
+    # Homogeneous of degree one in w, and concave.
+    np.testing.assert_allclose(curvature.sum(axis=0), 0.0, atol=1e-12)
+    assert np.linalg.eigvalsh(curvature)[0] >= -1e-12
+
+
+def test_derivatives_of_the_lower_bound_are_those_of_differences():
+    rng = np.random.default_rng(4)
+    Z = random_point(11, 5)[0][0]
+    weights = rng.random(5) + 0.2
+    weights /= weights.sum()
+    P, _, slope, curvature = completion._bounds(Z, weights, 1.0)
+    h, change = 1e-6, rng.standard_normal(5)
+
+    def moved(step, c=1.0):
+        return completion._bounds(Z, weights * (1.0 + step * change), c)
+
+    assert slope == pytest.approx((moved(0.0, 1 + h).lower - moved(0.0, 1 - h).lower) / (2 * h), rel=1e-7)
+    first = (moved(h).lower - moved(-h).lower) / (2 * h)
+    assert first == pytest.approx(weights * change @ P.diagonal(), rel=1e-7)
+    second = weights * change @ (moved(h).P.diagonal() - moved(-h).P.diagonal()) / (2 * h)
+    assert second == pytest.approx(-change @ curvature @ change, rel=1e-6)
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_results_and_stored_solutions_resample_adaptively(activation):
+    X, y = qsdp.datasets.make_planted(n=40, d=4, n_neurons=3, random_state=0)
+    result = qsdp.solve_and_sample(X, y, 50, 0.1, activation=activation, shaping="adaptive", random_state=0)
+    assert result.covariance.method == "adaptive"
+    assert result.covariance.constant > GAMMA
+    assert result.network.alpha.sum() == pytest.approx(result.covariance.total_weight, rel=1e-12)
+    assert result.certificate.lower_bound <= result.certificate.objective
+    solution = Solution.of(result)
+    assert solution.state()["shaping"] == "adaptive"
+    restored = Solution.from_state(solution.state(), solution.arrays(), 1, len(result.relaxation.Z))
+    for levels in (2, 4):
+        found, expected = restored.covariance(levels), result.resample(10, 0, levels=levels).covariance
+        assert found.method == expected.method == "adaptive"
+        assert found.constant == pytest.approx(expected.constant, rel=1e-2 if levels > 2 else 1e-12)
+        assert found.constant > GAMMA

@@ -1,0 +1,304 @@
+"""Progress bars of long calls: what they show, and that nothing else depends on them."""
+
+import io
+import math
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+from joblib import delayed, parallel_config
+from rich.console import Console
+from rich.progress import Progress
+
+import qsdp
+from qsdp._utils import progress
+from qsdp._utils.progress import SILENT, CountedParallel, Stages, shown_stages
+from qsdp.baselines import BackpropClassifier, TrainedLayer, ValidationSearch, quantize_layers
+from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
+from qsdp.exceptions import InvalidTypeError
+from qsdp.refinement.fixed_width import best_of_size
+from qsdp.relaxation.incumbent import Progress as Told
+
+X, Y = qsdp.datasets.make_planted(n=60, d=5, n_neurons=3, random_state=0)
+PROBLEM = qsdp.TrainingProblem(X, Y, beta=0.5)
+VECTOR = qsdp.TrainingProblem(X, np.column_stack([Y, X[:, 0] * X[:, 1]]), beta=0.5)
+RESULT = qsdp.solve_and_sample(X, Y, 40, 0.5, random_state=0)
+FORM = qsdp.QuadraticForm(np.eye(5))
+
+
+def stages_of(text):
+    """The names and the figures of the lines that were left."""
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    return {line[0]: " ".join(line[3:]) for line in lines}
+
+
+@pytest.mark.parametrize(
+    ("refine", "names", "figures"),
+    [
+        ("none", ["solve", "shape", "sample", "certify"], ""),
+        ("refit", ["solve", "shape", "sample", "refit", "certify"], "gap"),
+        ("polish", ["solve", "shape", "sample", "polish", "certify"], "sweep"),
+        ("exact", ["solve", "shape", "sample", "exact"], "gap"),
+    ],
+)
+def test_stages_are_shown_on_the_standard_error(refine, names, figures, capfd):
+    loud = qsdp.solve_and_sample(X, Y, 40, 0.5, refine=refine, random_state=0, verbose=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    shown = stages_of(err)
+    assert list(shown) == names
+    assert f"objective {loud.relaxation.objective:.6g}, gap " in shown["solve"]
+    if figures:
+        assert figures in shown[refine]
+    if refine in {"polish", "exact"}:
+        assert f"objective {loud.certificate.objective:.6g}" in shown[refine]
+    quiet = qsdp.solve_and_sample(X, Y, 40, 0.5, refine=refine, random_state=0)
+    assert capfd.readouterr() == ("", "")
+    np.testing.assert_array_equal(quiet.network.U, loud.network.U)
+    np.testing.assert_array_equal(quiet.network.alpha, loud.network.alpha)
+    assert quiet.certificate.lower_bound == loud.certificate.lower_bound
+
+
+def test_solvers_that_tell_nothing_are_shown_without_figures(capfd):
+    qsdp.solve_and_sample(X, Y, 40, 0.5, solver="scs", random_state=0, verbose=True)
+    assert stages_of(capfd.readouterr().err)["solve"] == ""
+
+
+def test_errors_of_arguments_are_those_of_silent_calls():
+    with pytest.raises(InvalidTypeError, match="verbose must be True or False; got 1"):
+        qsdp.solve_and_sample(X, Y, verbose=1)
+    for solver in ("sc", None):
+        messages = []
+        for verbose in (False, True):
+            with pytest.raises(qsdp.QSDPError) as caught:
+                qsdp.solve_and_sample(X, Y, solver=solver, verbose=verbose)
+            messages.append(str(caught.value))
+        assert messages[0] == messages[1]
+
+
+def test_an_error_in_a_stage_ends_the_display(capfd, monkeypatch):
+    def explode(*_, **__):
+        raise RuntimeError("here")
+
+    monkeypatch.setattr("qsdp.pipeline.sample_network", explode)
+    with pytest.raises(RuntimeError, match="here"):
+        qsdp.solve_and_sample(X, Y, verbose=True)
+    assert "sample" in capfd.readouterr().err
+    with shown_stages(True) as stages, stages.stage("again"):
+        pass
+    assert list(stages_of(capfd.readouterr().err)) == ["again"]
+
+
+# -- every long call -------------------------------------------------------------------------------------
+
+LONG = {
+    "relaxation": (lambda **show: qsdp.solve_relaxation(PROBLEM, **show), ["solve"], "gap"),
+    "relaxation through CVXPY": (
+        lambda **show: qsdp.solve_relaxation(VECTOR, solver="scs", tol=1e-5, **show), ["solve"], "2 of 2",
+    ),
+    "polynomial relaxation": (lambda **show: qsdp.solve_polynomial_relaxation(PROBLEM, **show), ["solve"], ""),
+    "path": (lambda **show: qsdp.relaxation_path(PROBLEM, [2.0, 1.0], **show), ["path"], "2 of 2"),
+    "covariance": (lambda **show: qsdp.shape_covariance(RESULT.relaxation, **show), ["shape"], ""),
+    "column generation": (lambda **show: qsdp.column_generation(PROBLEM, **show), ["exact"], "gap"),
+    "column generation, outputs": (lambda **show: qsdp.column_generation(VECTOR, **show), ["exact"], "gap"),
+    "best of size": (
+        lambda **show: best_of_size(PROBLEM, 3, restarts=2, random_state=0, **show), ["solve", "search"], "12 of 12",
+    ),
+    "enumeration": (
+        lambda **show: best_of_size(qsdp.TrainingProblem(X[:, :2], Y, beta=0.5), 1, method="enumerate", **show),
+        ["search", "solve"], "gap",
+    ),
+    "polish": (lambda **show: qsdp.polish(RESULT.network, PROBLEM, **show), ["polish"], "sweep"),
+    "refit": (lambda **show: qsdp.refit(RESULT.network, PROBLEM, **show), ["refit"], "gap"),
+    "refit, shared": (lambda **show: qsdp.refit(RESULT.network, PROBLEM, second_layer="shared", **show), ["refit"], ""),
+    "certificate": (
+        lambda **show: qsdp.certify(RESULT.network, PROBLEM, kind="exact", **show),
+        ["solve", "certify"], "2 of 2 prices",
+    ),
+    "MaxCut": (lambda **show: qsdp.maxcut_bound(X @ X.T, **show), ["bound"], "gradient"),
+    "Grothendieck": (lambda **show: qsdp.grothendieck_bound(X, **show), ["bound"], "gradient"),
+    "resample": (
+        lambda **show: RESULT.resample(20, 0, refine="polish", levels=3, **show),
+        ["shape", "sample", "polish", "certify"], "",
+    ),
+    "quantize": (
+        lambda **show: qsdp.quantize(FORM, X, 20, random_state=0, **show), ["solve", "shape", "sample", "certify"], "",
+    ),
+    "layers": (
+        lambda **show: quantize_layers([TrainedLayer(FORM)], X, 20, random_state=0, **show),
+        ["layers", "solve", "shape", "sample", "certify"], "",
+    ),
+    "search": (
+        lambda **show: ValidationSearch(
+            BackpropClassifier(3, n_epochs=2), {"beta": [0.1, 1.0]}, random_state=0, **show
+        ).fit(X, np.sign(Y)),
+        ["search"], "2 candidates",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_every_long_call_shows_stages_where_asked(name, capfd):
+    call, names, figures = LONG[name]
+    call()
+    assert capfd.readouterr() == ("", "")
+    call(verbose=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    shown = stages_of(err)
+    assert list(shown) == names
+    assert figures in shown[names[-1]]
+    with pytest.raises(InvalidTypeError, match="verbose must be True or False; got 1"):
+        call(verbose=1)
+
+
+def test_large_problems_without_relaxation_show_its_solve(capfd):
+    data, targets = qsdp.datasets.make_planted(n=40, d=30, n_neurons=3, random_state=0)
+    problem = qsdp.TrainingProblem(data, targets, beta=0.5)
+    qsdp.column_generation(problem, time_limit=2.0, verbose=True)
+    assert list(stages_of(capfd.readouterr().err)) == ["solve", "exact"]
+
+
+def test_starts_show_what_their_estimator_shows(capfd):
+    y = np.sign(Y)
+    quiet = MultiStart(QuadraticLogisticRegression(n_epochs=2), 3, random_state=0).fit(X, y)
+    assert capfd.readouterr() == ("", "")
+    loud = MultiStart(QuadraticLogisticRegression(n_epochs=2), 3, random_state=0, verbose=True).fit(X, y)
+    assert "QuadraticLogisticRegression" in "".join(capfd.readouterr())
+    np.testing.assert_array_equal(quiet.decision(X), loud.decision(X))
+
+
+def test_trained_estimators_show_the_layers_of_their_quantization(capfd):
+    model = QuadraticLogisticRegression(n_epochs=2, random_state=0).fit(X, np.sign(Y))
+    model.quantize(X, 20, random_state=0, verbose=True)
+    assert next(iter(stages_of(capfd.readouterr().err))) == "layers"
+
+
+# -- one display -----------------------------------------------------------------------------------------
+
+
+def test_calls_inside_others_share_the_display(capfd):
+    with shown_stages(True) as outer, outer.stage("outer"):
+        with shown_stages(True) as inner:
+            assert inner is outer
+        with shown_stages(False) as quiet:
+            assert quiet is SILENT
+        qsdp.solve_relaxation(PROBLEM, verbose=True)
+        qsdp.solve_relaxation(PROBLEM)
+    assert list(stages_of(capfd.readouterr().err)) == ["outer", "solve"]
+    with shown_stages(True) as other:
+        assert other is not outer
+
+
+def test_names_are_no_markup(capfd):
+    with shown_stages(True) as stages, stages.stage("[red]a[/red]"):
+        pass
+    assert "[red]a[/red]" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing", None])
+def test_tasks_of_every_back_end_are_counted(backend):
+    bar = Progress(console=Console(file=io.StringIO()))
+    with Stages(bar).stage("folds") as line:
+        with parallel_config(**({} if backend is None else {"backend": backend})):
+            found = CountedParallel(None if backend is None else 2, line, 5)(delayed(abs)(-k) for k in range(5))
+        (task,) = bar.tasks
+        assert found == [0, 1, 2, 3, 4]
+        assert (task.completed, task.total, task.fields["figures"]) == (5, 5, "5 of 5")
+
+
+def test_notebooks_get_a_widget_and_the_standard_error_nothing(capfd, monkeypatch):
+    displayed = []
+
+    class Output:
+        def __enter__(self):
+            pass
+
+        def __exit__(self, *_):
+            pass
+
+        def clear_output(self, *, wait):
+            pass
+
+    for name in ("IPython", "IPython.display", "ipywidgets"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    sys.modules["IPython.display"].display = displayed.append
+    sys.modules["ipywidgets"].Output = Output
+    monkeypatch.setattr(progress, "_console", lambda: Console(stderr=True, force_jupyter=True))
+    assert progress.on_screen()
+    qsdp.solve_and_sample(X, Y, 40, 0.5, random_state=0, verbose=True)
+    assert capfd.readouterr() == ("", "")
+    shown = "".join(one.text for one in displayed[1:])
+    assert isinstance(displayed[0], Output)
+    assert all(name in shown for name in ("solve", "shape", "sample", "certify"))
+    with shown_stages(True) as stages, stages.stage("folds") as line:
+        line.count(5, 5, "5 of 5")
+    assert any("5 of 5" in one.text for one in displayed if not isinstance(one, Output))
+
+
+@pytest.mark.parametrize("estimator", [qsdp.QuantizedNetworkClassifier, qsdp.QuantizedNetworkRegressor])
+def test_estimators(estimator, capfd):
+    y = np.sign(Y) if estimator is qsdp.QuantizedNetworkClassifier else Y
+    model = estimator(40, beta=0.5, random_state=0, verbose=True).fit(X, y)
+    assert list(stages_of(capfd.readouterr().err)) == ["solve", "shape", "sample", "certify"]
+    silent = estimator(40, beta=0.5, random_state=0).fit(X, y)
+    assert capfd.readouterr() == ("", "")
+    np.testing.assert_array_equal(model.predict(X), silent.predict(X))
+
+
+@pytest.mark.parametrize("estimator", [qsdp.QuantizedNetworkClassifierCV, qsdp.QuantizedNetworkRegressorCV])
+@pytest.mark.parametrize("evaluate", ["relaxation", "network"])
+def test_estimators_with_cross_validation(estimator, evaluate, capfd):
+    y = np.sign(Y) if estimator is qsdp.QuantizedNetworkClassifierCV else Y
+    settings = {"betas": [0.5, 5.0], "cv": 2, "evaluate": evaluate, "random_state": 0}
+    model = estimator(40, verbose=True, **settings).fit(X, y)
+    stages = stages_of(capfd.readouterr().err)
+    assert list(stages) == ["folds", "path", "shape", "sample", "certify"]
+    assert (stages["folds"], stages["path"]) == ("2 of 2", "2 of 2")
+    silent = estimator(40, **settings).fit(X, y)
+    assert capfd.readouterr() == ("", "")
+    np.testing.assert_array_equal(model.predict(X), silent.predict(X))
+    np.testing.assert_array_equal(model.scores_, silent.scores_)
+
+
+@pytest.mark.parametrize(
+    ("gap", "share"),
+    [(1.0, 0.0), (1e-3, 0.5), (1e-6, 1.0), (1e-9, 1.0), (0.0, 1.0), (-1e-18, 1.0), (1.5, 0.0), (math.nan, 0.0)],
+)
+def test_bars_count_orders_of_magnitude(gap, share):
+    assert progress._share(gap, 1e-6) == pytest.approx(share)
+
+
+def test_lines_pulse_until_something_is_known_and_are_full_in_the_end():
+    bar = Progress(console=Console(file=io.StringIO()))
+    stages = Stages(bar)
+    with stages.stage("solve", 1e-4) as line:
+        task = bar.tasks[0]
+        assert (task.description, task.total, task.finished) == ("solve", None, False)
+        assert line.closing(Told(3, 2.0, 1.98, 0.1)) is None
+        assert (task.total, task.completed) == (1.0, pytest.approx(0.5))
+        assert task.fields["figures"] == "objective 2, gap 1.0e-02"
+    assert task.finished
+    with stages.stage("refine") as line:
+        assert line.sweep(3, 1.5) is None
+        line.closing(Told(3, 2.0, 1.98, 0.1))  # there is no tolerance to come closer to
+        assert bar.tasks[1].total is None
+        assert bar.tasks[1].fields["figures"] == "objective 1.5, sweep 3"
+        line.count(2, None, "many")
+        assert (bar.tasks[1].total, bar.tasks[1].completed) == (None, 2)
+        line.count(3, 4)
+        assert (bar.tasks[1].total, bar.tasks[1].completed) == (4, 3)
+    with stages.stage("exact", 1e-4) as line:
+        line.closing(Told(3, 2.0, 1.98, 0.1), part=1, parts=3)
+        assert (bar.tasks[2].total, bar.tasks[2].completed) == (3, pytest.approx(1.5))
+
+
+def test_silent_stages_touch_nothing(monkeypatch):
+    monkeypatch.setattr(progress, "Progress", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    with shown_stages(False) as stages, stages.stage("solve", 1e-6) as line:
+        line.closing(Told(1, 2.0, 1.0, 0.1))
+        line.sweep(1, 2.0)
+    assert stages is SILENT
+    assert not stages.shown
