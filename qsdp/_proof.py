@@ -43,6 +43,9 @@ __all__ = [
 
 _EPS = float(np.finfo(np.float64).eps)
 
+#: Share of the mean shift below which one no longer tells the size of its row: what tells a shift from none.
+_LEAST_SHIFT = 1e-9
+
 #: Largest number of free signs of an enumerated leaf: 2^40 vectors are days.
 _MAX_FREE = 40
 
@@ -202,11 +205,16 @@ def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float
     size = float(np.abs(M).sum())
     if leaf.shift is None:
         return enumerated(M, order, leaf) + 6 * len(M) * _EPS * size
-    A = np.diag(leaf.shift) - leaf_matrix(M, order, leaf)
+    z = leaf.shift
+    # Any W = Diag(w) will do: with W^2 near Diag(z) the eigenvalues are near one, however far apart rows' sizes are.
+    w = np.sqrt(np.maximum(z, _LEAST_SHIFT * float(np.abs(z).mean())))
+    w[w == 0.0] = 1.0
+    A = (np.diag(z) - leaf_matrix(M, order, leaf)) / np.outer(w, w)
     spectrum = scipy.linalg.eigvalsh(A, check_finite=False)
     # Backward stable: the error is a modest multiple of the unit roundoff times the norm.
     allowance = 10 * len(A) * _EPS * float(np.abs(spectrum).max())
-    return float(leaf.shift.sum()) + len(A) * max(0.0, allowance - float(spectrum[0]))
+    missing = max(0.0, allowance - float(spectrum[0])) * float(w @ w)
+    return float(z.sum()) + missing + 4 * len(M) * _EPS * size
 
 
 def output_columns(array: FloatArray) -> Sequence[FloatArray]:

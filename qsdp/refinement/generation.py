@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsdp._gap import relative
-from qsdp._validation import FloatArray
-from qsdp.refinement.master import Atoms, Master
+from qsdp.refinement.master import Atoms, Master, Multiple
 
 if TYPE_CHECKING:
     from qsdp.pricing import PriceTree
@@ -83,12 +82,19 @@ class Offer:
 
 @dataclass(frozen=True, eq=False)
 class Proven:
-    """A bound, its dual vector, and the offer for it before it was scaled."""
+    """A dual vector with its bound, and the offer for the master's before it was scaled."""
 
-    value: float
-    nu: FloatArray
-    scale: float
+    multiple: Multiple
     offer: Offer
+
+    @property
+    def value(self) -> float:
+        """The bound."""
+        return self.multiple.value
+
+    def price(self, upper: float) -> float:
+        """Return what no atom is worth to the dual vector, for that number of the offer."""
+        return self.multiple.scale * upper + self.multiple.excess
 
 
 @dataclass(frozen=True)
@@ -152,9 +158,9 @@ def generate(
             master.solve(accuracy)
             offer = pricing(master, gap)
             if np.isfinite(offer.upper):
-                value, nu, scale = master.proof(offer.upper)
-                if proven is None or value > proven.value:
-                    proven = Proven(value, nu, scale, offer)
+                multiple = master.proof(offer.upper)
+                if proven is None or multiple.value > proven.value:
+                    proven = Proven(multiple, offer)
             bound = max(floor, proven.value if proven else floor)
             gap = relative(master.objective - bound, master.objective)
             # What the gap would be if nothing were worth more than was found: a search alone proves nothing.

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from qsdp._validation import FloatArray
 from qsdp.refinement.restricted import GrowingColumns, RestrictedSolution, solve_restricted, sparsify
-from qsdp.relaxation.bounds import best_scale, dual_value
+from qsdp.relaxation.bounds import best_scale, best_step, dual_value, entry_rounding, entry_size
 from qsdp.relaxation.instance import GramReduction, Instance
 
-__all__ = ["Atoms", "Master"]
+__all__ = ["Atoms", "Master", "Multiple"]
 
 #: Sides of the Gram matrix up to which its eigendecomposition is cheap beside the rounds it saves.
 _LARGEST_GRAM = 2500
@@ -27,6 +27,11 @@ _MANY_ROWS = 5000
 
 #: Weights below this share of the largest one are left of the barrier, no neurons.
 _NEGLIGIBLE = 1e-9
+
+#: Relative difference of objectives at which a reduction has lost part of the data.
+_LOST = 1e-8
+
+_EPS = float(np.finfo(np.float64).eps)
 
 #: Accuracy beyond which a solution is none.
 _COARSEST = 0.05
@@ -88,6 +93,48 @@ class Atoms:
         return [min(u, v) + max(u, v) + last for u, v, last in zip(*oriented, rest, strict=True)]
 
 
+@dataclass(frozen=True, eq=False)
+class Multiple:
+    """A feasible dual vector made of a master's.
+
+    Attributes
+    ----------
+    value : float
+        The bound it proves.
+    nu : ndarray in the shape of the target
+    scale : float
+        Of the trees of the master's dual vector, which bound the prices of this one.
+    excess : float
+        What its prices may exceed those times the scale by.
+    """
+
+    value: float
+    nu: FloatArray
+    scale: float
+    excess: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Residual:
+    r"""The dual vector :math:`\nu_0` of what a reduction leaves out, in the units of the normalised instance.
+
+    In exact numbers no neuron sees it; in floats `price` bounds what one does, and `spare` the rounding of sums with
+    it, in the units of the instance.
+    """
+
+    nu: FloatArray
+    price: float
+    spare: float
+
+    def largest(self, capacity: float, price: float) -> float:
+        """Return the largest s for which ``s price + |1 - s| self.price + self.spare`` is at most the capacity."""
+        room = capacity - self.spare
+        if price > room:
+            return (room - self.price) / (price - self.price) if room > self.price else -math.inf
+        total = price + self.price
+        return (room + self.price) / total if total > 0.0 else math.inf
+
+
 class Master:
     r"""Minimise :math:`\ell + w \sum_j a_j` over the non-negative weights of the atoms in hand.
 
@@ -101,16 +148,16 @@ class Master:
     ----------
     atoms : Atoms
     weights : ndarray of shape (k,)
-    nu : ndarray in the shape of the target
-        Dual vector of the last solution, feasible for the atoms in hand.
     objective : float
-        Of the last solution. `objective` and `nu` are in the units of the instance.
+        Of the last solution, in the units of the instance, as `nu` is.
     """
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self.normal, self.units = instance.normalised()
-        self._working, self._reduction, self._constant = self.normal, None, 0.0
+        self._working, self._constant = self.normal, 0.0
+        self._reduction: GramReduction | None = None
+        self._residual: _Residual | None = None
         n, p = len(instance.target), instance.size * (instance.size + 1) // 2
         squared = instance.loss.name == "squared" and instance.target.ndim == 1
         if squared and n > p and p <= _LARGEST_GRAM:
@@ -119,17 +166,21 @@ class Master:
             self._working = reduction.reduced(self.normal, self.units, 0)
             sizes = [float(one.target @ one.target) for one in (self.normal, self._working)]
             self._constant = max(0.0, sizes[0] - sizes[1])
+            self._residual = self._left_out()
         empty = np.zeros((0, instance.size), dtype=np.int8)
         self.atoms = Atoms.of(empty, empty)
         self.weights = np.zeros(0)
         self._columns = np.zeros((len(self._working.target), 0))
-        many = len(self._working.target) > _MANY_ROWS
-        self._growing = GrowingColumns(self._working.target) if squared and many else None
+        self._growing = self._empty_basis()
         self._known: set[bytes] = set()
         self.objective = instance.loss.value(np.zeros_like(instance.target), instance.target)
         working = self._working
-        self._dual = -working.loss.gradient(np.zeros_like(working.target), working.target)
-        self.nu = self._lifted(self._dual)
+        self._dual = self._lifted(-working.loss.gradient(np.zeros_like(working.target), working.target))
+
+    @property
+    def nu(self) -> FloatArray:
+        """Dual vector of the last solution, feasible for the atoms in hand."""
+        return self._dual * (self.units.value / self.units.prediction)
 
     @property
     def small(self) -> bool:
@@ -161,8 +212,37 @@ class Master:
 
     def solve(self, tol: float) -> None:
         """Solve to a relative duality gap `tol`."""
-        if len(self.atoms):
-            self._keep(self._solve(tol))
+        if not len(self.atoms):
+            return
+        solution = self._solve(tol)
+        if self._reduction is not None:
+            true = self._objective(solution.weights)
+            if abs(solution.objective + self._constant - true) > _LOST * true:
+                self._restore()
+                solution = self._solve(tol)
+        self._keep(solution)
+
+    def _objective(self, weights: FloatArray) -> float:
+        """Return the objective of weights of one output, in the units and with all rows of the normalised instance."""
+        normal = self.normal
+        used = np.flatnonzero(weights)
+        atoms = self.atoms[used]
+        S = (atoms.U.T * (weights[used] * atoms.signs)) @ atoms.V.astype(np.float64)
+        prediction = normal.map.forward(0.5 * (S + S.T))
+        return normal.loss.value(prediction, normal.target) + normal.capacity * float(weights.sum())
+
+    def _restore(self) -> None:
+        """Take all rows: those of the reduction, from squares of the data, have lost what is small among them."""
+        self._working, self._constant, self._reduction, self._residual = self.normal, 0.0, None, None
+        self._columns = self.normal.map.products(self.atoms.U, self.atoms.V) * self.atoms.signs
+        self._growing = self._empty_basis()
+        if self._growing is not None:
+            self._growing.add(self._columns)
+
+    def _empty_basis(self) -> GrowingColumns | None:
+        working = self._working
+        wanted = working.loss.name == "squared" and working.target.ndim == 1 and len(working.target) > _MANY_ROWS
+        return GrowingColumns(working.target) if wanted else None
 
     def _solve(self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL) -> RestrictedSolution:
         working = self._working
@@ -186,33 +266,44 @@ class Master:
     def _keep(self, solution: RestrictedSolution) -> None:
         self.weights = solution.weights
         self.objective = (solution.objective + self._constant) * self.units.value
-        self._dual = solution.nu
-        self.nu = self._lifted(self._dual)
+        self._dual = self._lifted(solution.nu)
 
     def _lifted(self, dual: FloatArray) -> FloatArray:
-        if self._reduction is not None:
-            dual = self._reduction.lift_dual(dual, self._working, self.normal)
-        return dual * (self.units.value / self.units.prediction)
+        return dual if self._reduction is None else self._reduction.lift_dual(dual, self._working, self.normal)
+
+    def _left_out(self) -> _Residual:
+        nu = self._lifted(np.zeros_like(self._working.target))
+        units = self.units.value / self.units.prediction
+        data, own = self.instance.map, nu * units
+        entries = float(np.abs(data.adjoint(own)).sum())
+        # A tree's shifts need at most this side times half the sum of entries to bound a matrix that differs.
+        price = (data.size + 1) * entries + 2.0 * entry_rounding(data, own)
+        return _Residual(nu, price, 4.0 * _EPS * entry_size(data, own))
 
     def bound(self, price: float) -> float:
         """Return the lower bound that `nu` proves if no atom is worth more than `price`."""
-        return self._bound(self._scale(price))
+        return self.proof(price).value
 
-    def proof(self, price: float) -> tuple[float, FloatArray, float]:
-        """Return the bound, its dual vector, and the scale s by which the matrices of `nu` become those of it.
+    def proof(self, price: float) -> Multiple:
+        r"""Return the best bound that `nu` proves if no atom is worth more than `price`, and its dual vector.
 
-        What of `nu` no atom sees, the residual outside the range of a reduction, is not scaled.
+        That is :math:`s \nu`, or :math:`\nu_0 + s (\nu - \nu_0)` with the residual of a reduction, which need not
+        shrink with the rest. Value and feasibility are those on all rows of the data.
         """
-        scale = self._scale(price)
-        return self._bound(scale), self._lifted(scale * self._dual), scale
+        units, capacity = self.units.value / self.units.prediction, self.instance.capacity
+        scale = best_scale(self.normal, self._dual, capacity / price if price > 0.0 else math.inf)
+        best = Multiple(self._value(scale * self._dual), units * (scale * self._dual), scale, 0.0)
+        residual = self._residual
+        if residual is not None and (largest := residual.largest(capacity, price)) > 0.0:
+            direction = self._dual - residual.nu
+            step = best_step(self.normal, residual.nu, direction, largest)
+            moved = residual.nu + step * direction
+            if (value := self._value(moved)) > best.value:
+                best = Multiple(value, units * moved, step, abs(1.0 - step) * residual.price + residual.spare)
+        return best
 
-    def _scale(self, price: float) -> float:
-        largest = self.instance.capacity / price if price > 0.0 else math.inf
-        return best_scale(self._working, self._dual, largest)
-
-    def _bound(self, scale: float) -> float:
-        value = dual_value(self._working, scale * self._dual) + self._constant
-        return max(0.0, value * self.units.value)
+    def _value(self, nu: FloatArray) -> float:
+        return max(0.0, dual_value(self.normal, nu) * self.units.value)
 
     def prune(self) -> None:
         """Give up the atoms of least weight once they are too many."""

@@ -19,8 +19,10 @@ __all__ = [
     "DualBound",
     "best_dual_bound",
     "best_scale",
+    "best_step",
     "dual_value",
     "entry_rounding",
+    "entry_size",
     "instance_bound",
     "spectral_bound",
 ]
@@ -158,14 +160,20 @@ def _tightest(
 def entry_rounding(data: LinearMap, nu: FloatArray) -> float:
     r"""Return by how much the rounding of :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v.
 
-    Entry by entry M carries at most ``(n + 5) eps sum |nu_i| |X_i|``; the sum E of these bounds is what diagonal
+    Entry by entry M carries at most ``(n + 16) eps sum |nu_i| |X_i|``; the sum E of these bounds is what diagonal
     dominance adds to the weights z, ``Diag(row sums of E)`` dominating every error.
     """
+    # Sixteen cover what any order of the products takes, and what the stand-alone checker allows for.
+    return _EPS * (data.n_rows + 16) * entry_size(data, nu)
+
+
+def entry_size(data: LinearMap, nu: FloatArray) -> float:
+    """Return the sum of all entries of ``sum |nu_i| |X_i|``."""
     assert isinstance(data, QuadraticMap)
     a, b, c = (abs(value) for value in data.coefficients)
     ones = np.ones((1, data.size))
     sizes = QuadraticMap(np.abs(data.X), (a, b, c), data.lifted).products(ones, ones)[:, 0]
-    return _EPS * (data.n_rows + 5) * float(np.abs(nu) @ sizes)
+    return float(np.abs(nu) @ sizes)
 
 
 def _raised(z: FloatArray) -> list[FloatArray]:
@@ -186,8 +194,7 @@ def best_scale(instance: Instance, nu: FloatArray, largest: float) -> float:
     if upper == 0.0:
         return 0.0
     if instance.loss.name == "squared":
-        size = float(np.vdot(nu, nu))
-        return min(max(0.0, 2.0 * float(np.vdot(nu, instance.target)) / size), largest) if size else 0.0
+        return best_step(instance, np.zeros_like(nu), nu, largest)
     search = scipy.optimize.minimize_scalar(
         lambda s: -_conjugate_value(instance, s * nu),
         bounds=(0.0, upper),
@@ -196,6 +203,13 @@ def best_scale(instance: Instance, nu: FloatArray, largest: float) -> float:
     )
     candidates = [float(search.x), upper, min(1.0, upper)]
     return max(candidates, key=lambda s: _conjugate_value(instance, s * nu))
+
+
+def best_step(instance: Instance, start: FloatArray, direction: FloatArray, largest: float) -> float:
+    r"""Return the s in ``[0, largest]`` for which ``start + s direction`` maximises the bound of a squared loss."""
+    size = float(np.vdot(direction, direction))
+    slope = 2.0 * float(np.vdot(direction, instance.target)) - float(np.vdot(direction, start))
+    return min(max(0.0, slope / size), largest) if size else 0.0
 
 
 def _conjugate_value(instance: Instance, nu: FloatArray) -> float:

@@ -263,12 +263,14 @@ def test_bounds_of_prices() -> None:
         at_zero = problem.loss.value(np.zeros_like(problem.y), problem.y)
         price = problem.beta * problem.dimension
         for worth in (0.5 * price, price, 1.1 * price, 10.0 * price):
-            value, scaled, scale = master.proof(worth)
-            assert value == master.bound(worth)
+            proof = master.proof(worth)
+            assert proof.value == master.bound(worth)
             # The dual vector of the bound is feasible, and proves it.
-            assert scale * worth <= price * (1 + 1e-12)
-            assert problem.adjoint(scaled) == pytest.approx(scale * problem.adjoint(nu), rel=1e-9, abs=1e-9)
-            assert value == pytest.approx(-problem.loss.conjugate(-scaled, problem.y), rel=1e-9, abs=1e-9 * at_zero)
+            assert proof.scale * worth + proof.excess <= price * (1 + 1e-12)
+            moved = np.abs(problem.adjoint(proof.nu) - proof.scale * problem.adjoint(nu)).sum()
+            assert moved <= max(proof.excess, 1e-12 * price)
+            value = -problem.loss.conjugate(-proof.nu, problem.y)
+            assert proof.value == pytest.approx(value, rel=1e-9, abs=1e-9 * at_zero)
         assert master.bound(price) == pytest.approx(master.objective, rel=1e-8)
         assert master.bound(1.1 * price) < master.objective
 

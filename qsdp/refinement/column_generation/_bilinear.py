@@ -92,9 +92,9 @@ def bilinear_part(
     atoms = Atoms(U, V, atoms.signs, atoms.outputs)
     if outcome.proven is not None and (floor is None or outcome.proven.value >= floor.value):
         proven = outcome.proven
-        trees = tuple(scaled_tree(tree, proven.scale) for tree in proven.offer.trees)
-        prices = tuple(proven.scale * price for price in proven.offer.uppers)
-        return Part(atoms, weights, proven.nu, trees, prices, proven.offer.exact, outcome.status)
+        trees = tuple(scaled_tree(tree, proven.multiple.scale) for tree in proven.offer.trees)
+        prices = tuple(proven.price(upper) for upper in proven.offer.uppers)
+        return Part(atoms, weights, proven.multiple.nu, trees, prices, proven.offer.exact, outcome.status)
     if floor is None:
         nothing = np.zeros_like(problem.y)
         trees = tuple(root_tree(np.zeros(problem.size)) for _ in range(problem.n_outputs))

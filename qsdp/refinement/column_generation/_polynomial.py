@@ -80,10 +80,10 @@ def polynomial_result(
 def _polynomial_bound(problem: TrainingProblem, instance: Instance, proven: Proven) -> float:
     """Return the bound of a priced dual vector, recomputed from the data less what rounding may have added."""
     M = problem.levels - 1.0
-    rounding = entry_rounding(problem.weight_map.with_levels(M), proven.nu)
-    price = proven.scale * proven.offer.upper + rounding
-    scale = best_scale(instance, proven.nu, instance.capacity / price if price > 0.0 else np.inf)
-    return max(0.0, dual_value(instance, scale * proven.nu))
+    nu = proven.multiple.nu
+    price = proven.price(proven.offer.upper) + entry_rounding(problem.weight_map.with_levels(M), nu)
+    scale = best_scale(instance, nu, instance.capacity / price if price > 0.0 else np.inf)
+    return max(0.0, dual_value(instance, scale * nu))
 
 
 def _polynomial_network(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> PolynomialNetwork:
