@@ -261,7 +261,9 @@ def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, f
     K[d:, :], K[:, d:], K[d:, d:] = b / 2, b / 2, c
     need(nu.shape == y.shape, "the dual vector does not fit the targets")
     # Probabilities of a sample must sum to one; what they miss moves the matrix.
-    defects = np.abs(nu.sum(axis=1)) + nu.shape[1] * EPS if loss == "cross_entropy" else np.zeros(n)
+    defects = (
+        np.abs(nu.sum(axis=1)) + nu.shape[1] * EPS * np.abs(nu).sum(axis=1) if loss == "cross_entropy" else np.zeros(n)
+    )
     need(np.all(defects <= 1e-12 * (nu.shape[-1] + 1)), "the dual vector leaves its domain, sum p = 1")
     trees, price = leaves_of(f, d + lift), 0.0
     columns = nu.T if nu.ndim == 2 else [nu]
