@@ -184,12 +184,13 @@ def price_of(M: Array, order: Array, leaves: list[Leaf], progress: TextIO) -> fl
         B = np.zeros((1 + N + N - k,) * 2)
         B[0, 1 : 1 + N], B[1 : 1 + N, 1 + N :] = M[:, order[:k]] @ s / 2, M[:, order[k:]] / 2
         need(z.shape == (len(B),) and np.all(np.isfinite(z)), "a shift has a wrong shape")
-        # With w^2 near z the eigenvalues are near one, however far apart the sizes of rows are.
-        w = np.sqrt(np.maximum(z, 1e-9 * np.abs(z).mean()))
-        w = np.where(w > 0, w, 1.0)
-        eigenvalues = np.linalg.eigvalsh((np.diag(z) - B - B.T) / np.outer(w, w))
-        worst = max(0.0, 10 * len(B) * EPS * np.abs(eigenvalues).max() - eigenvalues[0])
-        bound = max(bound, math.fsum(z) + worst * math.fsum(w**2) + 4 * N * EPS * np.abs(M).sum())
+        # Any w > 0 will do: with w^2 near z the eigenvalues are near one, however far apart the sizes of rows are.
+        near, missing = np.sqrt(np.maximum(z, 1e-9 * np.abs(z).mean())), np.inf
+        for w in (np.where(near > 0, near, 1.0), np.ones(len(z))):
+            eigenvalues = np.linalg.eigvalsh((np.diag(z) - B - B.T) / np.outer(w, w))
+            worst = max(0.0, 10 * len(B) * EPS * np.abs(eigenvalues).max() - eigenvalues[0])
+            missing = min(missing, worst * math.fsum(w**2))
+        bound = max(bound, math.fsum(z) + missing + 4 * N * EPS * np.abs(M).sum())
     need(covered == 2 ** (N - 1), "the leaves do not cover all sign vectors")
     return float(bound)
 
@@ -261,7 +262,9 @@ def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, f
     K[d:, :], K[:, d:], K[d:, d:] = b / 2, b / 2, c
     need(nu.shape == y.shape, "the dual vector does not fit the targets")
     # Probabilities of a sample must sum to one; what they miss moves the matrix.
-    defects = np.abs(nu.sum(axis=1)) + nu.shape[1] * EPS if loss == "cross_entropy" else np.zeros(n)
+    defects = (
+        np.abs(nu.sum(axis=1)) + nu.shape[1] * EPS * np.abs(nu).sum(axis=1) if loss == "cross_entropy" else np.zeros(n)
+    )
     need(np.all(defects <= 1e-12 * (nu.shape[-1] + 1)), "the dual vector leaves its domain, sum p = 1")
     trees, price = leaves_of(f, d + lift), 0.0
     columns = nu.T if nu.ndim == 2 else [nu]

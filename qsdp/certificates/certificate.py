@@ -23,7 +23,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, PriceTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.bounds import best_scale, dual_value, entry_rounding
+from qsdp.relaxation.bounds import best_scale, dual_value, price_roundings
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits", "load_certificate"]
@@ -166,16 +166,19 @@ def certificate_of(
     check_proof(problem, nu, trees)
     inside = -problem.loss.project_dual(-np.asarray(nu, dtype=np.float64), problem.y)
     known = [None] * len(trees) if prices is None else prices
-    bounds = [_price(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
+    priced = [_price(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
+    bounds = [float(bound) for bound in np.array(priced) + price_roundings(Instance.of(problem), inside)]
     if problem.vector and not problem.loss.coupled:
         parts = [_scaled(problem.output(k), inside[:, k], price) for k, price in enumerate(bounds)]
         value, scales = sum(part[0] for part in parts), np.array([part[1] for part in parts])
     else:
         value, scale = _scaled(problem, inside, max(bounds))
         scales = np.full(len(bounds), scale)
+    objective = problem.objective(network)
     return Certificate(
-        lower_bound=value,
-        objective=problem.objective(network),
+        # What is proven may exceed an optimal objective by the rounding of that; less is proven as well.
+        lower_bound=min(value, objective),
+        objective=objective,
         kind=kind,
         proof=Proof(
             problem,
@@ -187,10 +190,9 @@ def certificate_of(
 
 
 def _price(problem: TrainingProblem, nu: FloatArray, tree: PriceTree, known: float | None) -> float:
-    r"""Return an upper bound of the price of `nu`, with an allowance for the rounding of :math:`M_\nu`."""
+    r"""Return an upper bound of the price of :math:`M_\nu` as it is computed."""
     check_tree(tree, problem.size)
-    bound = tree_bound(problem.adjoint(nu), tree) if known is None else known
-    return bound + entry_rounding(problem.map, nu)
+    return tree_bound(problem.adjoint(nu), tree) if known is None else known
 
 
 def _scaled(problem: TrainingProblem, nu: FloatArray, price: float) -> tuple[float, float]:
@@ -310,7 +312,8 @@ def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certific
     # Where nu is zero, which needs no weights, those of the relaxation are all ones.
     trees = tuple(root_tree(z * bool(np.any(nu))) for nu, z in zip(columns, np.atleast_2d(dual.z), strict=True))
     proof = Proof(problem, network, read_only(dual.nu.copy()), trees)
-    return Certificate(relaxation.lower_bound, problem.objective(network), proof=proof)
+    objective = problem.objective(network)
+    return Certificate(min(relaxation.lower_bound, objective), objective, proof=proof)
 
 
 def _exact(
@@ -346,4 +349,5 @@ def _verified(certificate: Certificate) -> Certificate:
     value, nu, scales = verified_scales(proof.problem, proof.nu, proof.trees)
     trees = tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(proof.trees, scales, strict=True))
     scaled = read_only(nu * (scales if proof.problem.vector else scales[0]))
-    return replace(certificate, lower_bound=value, arithmetic="verified", proof=replace(proof, nu=scaled, trees=trees))
+    bound = min(value, certificate.objective)
+    return replace(certificate, lower_bound=bound, arithmetic="verified", proof=replace(proof, nu=scaled, trees=trees))

@@ -205,16 +205,25 @@ def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float
     size = float(np.abs(M).sum())
     if leaf.shift is None:
         return enumerated(M, order, leaf) + 6 * len(M) * _EPS * size
-    z = leaf.shift
-    # Any W = Diag(w) will do: with W^2 near Diag(z) the eigenvalues are near one, however far apart rows' sizes are.
+    z, A = leaf.shift, np.diag(leaf.shift) - leaf_matrix(M, order, leaf)
     w = np.sqrt(np.maximum(z, _LEAST_SHIFT * float(np.abs(z).mean())))
     w[w == 0.0] = 1.0
-    A = (np.diag(z) - leaf_matrix(M, order, leaf)) / np.outer(w, w)
-    spectrum = scipy.linalg.eigvalsh(A, check_finite=False)
+    missing = _missing(A, w)
+    if missing > _LEAST_SHIFT * float(np.abs(z).sum()):
+        # Shifts that do not suffice tell nothing of the sizes of rows.
+        missing = min(missing, _missing(A, np.ones(len(z))))
+    return float(z.sum()) + missing + 4 * len(M) * _EPS * size
+
+
+def _missing(A: FloatArray, w: FloatArray) -> float:
+    r"""Return the sum of a multiple of :math:`w^2` that makes ``A`` positive semidefinite on its diagonal.
+
+    With :math:`w^2` near the diagonal the eigenvalues are near one, however far apart the sizes of rows are.
+    """
+    spectrum = scipy.linalg.eigvalsh(A / np.outer(w, w), check_finite=False)
     # Backward stable: the error is a modest multiple of the unit roundoff times the norm.
     allowance = 10 * len(A) * _EPS * float(np.abs(spectrum).max())
-    missing = max(0.0, allowance - float(spectrum[0])) * float(w @ w)
-    return float(z.sum()) + missing + 4 * len(M) * _EPS * size
+    return max(0.0, allowance - float(spectrum[0])) * float(w @ w)
 
 
 def output_columns(array: FloatArray) -> Sequence[FloatArray]:

@@ -70,9 +70,11 @@ def polynomial_result(
         outcome = generate(master, pricing, tol=tol, clock=clock, report=report)
         atoms, weights = master.support(accuracy_of(outcome))
     network = _polynomial_network(problem, atoms, weights)
+    objective = network.objective(problem)
+    bound = _polynomial_bound(problem, master.instance, outcome.proven) if outcome.proven else 0.0
     certificate = Certificate(
-        lower_bound=_polynomial_bound(problem, master.instance, outcome.proven) if outcome.proven else 0.0,
-        objective=network.objective(problem),
+        lower_bound=min(bound, objective),
+        objective=objective,
         kind="exact" if outcome.proven and outcome.proven.offer.exact else "sdp",
     )
     return ColumnGenerationResult(network, certificate, problem, outcome.status, history, clock.seconds)

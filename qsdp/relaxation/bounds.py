@@ -24,6 +24,7 @@ __all__ = [
     "entry_rounding",
     "entry_size",
     "instance_bound",
+    "price_roundings",
     "spectral_bound",
 ]
 
@@ -48,9 +49,9 @@ class DualBound:
     nu : ndarray of shape (n,) or (n, C)
         Dual vector, scaled to feasibility.
     z : ndarray of shape (N,) or (C, N)
-        Positive; ``Diag(z) +- M`` are positive semidefinite for :math:`M = \sum_i \nu_i \mathcal{X}_i`, and
-        ``sum(z)`` is at most ``beta D`` (half of that for the relaxation as printed), up to the rounding
-        allowed for. All ones where nu is zero, which proves the bound alone.
+        Positive; ``Diag(z) +- M`` are positive semidefinite for :math:`M = \sum_i \nu_i \mathcal{X}_i` as computed, and
+        ``sum(z)`` with `price_roundings` is at most ``beta D`` (half of that for the relaxation as printed).
+        All ones where nu is zero, which proves the bound alone.
     """
 
     value: float
@@ -122,12 +123,12 @@ def instance_bound(
         if candidate is None or not _is_usable(candidate, instance.target.shape):
             continue
         nu = -instance.loss.project_dual(-candidate, instance.target)
-        columns = nu.T if nu.ndim == 2 else nu[None, :]
         proofs = [
-            _tightest(instance, column, M, [z[k] for z in usable], exhaustive=exhaustive or not usable)
-            for k, (column, M) in enumerate(zip(columns, instance.adjoints(nu), strict=True))
+            _tightest(instance, M, [z[k] for z in usable], exhaustive=exhaustive or not usable)
+            for k, M in enumerate(instance.adjoints(nu))
         ]
-        tau = max(t * float(z.sum()) for t, z in proofs)
+        roundings = price_roundings(instance, nu)
+        tau = max(t * float(z.sum()) + rounding for (t, z), rounding in zip(proofs, roundings, strict=True))
         scale = best_scale(instance, nu, instance.capacity / tau if tau > 0.0 else np.inf)
         value = dual_value(instance, scale * nu)
         if value > best.value:
@@ -140,7 +141,7 @@ def _is_usable(candidate: FloatArray, shape: tuple[int, ...]) -> bool:
 
 
 def _tightest(
-    instance: Instance, nu: FloatArray, M: FloatArray, weights: Sequence[FloatArray], *, exhaustive: bool = True
+    instance: Instance, M: FloatArray, weights: Sequence[FloatArray], *, exhaustive: bool = True
 ) -> tuple[float, FloatArray]:
     """Return t and z with the smallest ``t sum(z)`` such that ``Diag(t z)`` dominates M."""
     if exhaustive:
@@ -150,18 +151,29 @@ def _tightest(
             choices.append(_raised(grothendieck_bound(M, tol=_SEARCH_TOL).z[: instance.size])[0])
     else:
         choices = [raised for z in weights for raised in _raised(z)[:1]] or [np.ones(instance.size)]
-    rounding = entry_rounding(instance.map, nu)
     # The eigenvalues of the scaled matrix carry a modest multiple of N eps, relative to the largest.
     factor = 1.0 + 20.0 * _EPS * instance.size
-    pairs = [(factor * spectral_bound(M, z) + rounding / float(z.sum()), z) for z in choices]
+    pairs = [(factor * spectral_bound(M, z), z) for z in choices]
     return min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
+
+
+def price_roundings(instance: Instance, nu: FloatArray) -> FloatArray:
+    r"""Return for each output by how much rounding can change the price of `nu`, see `entry_rounding`.
+
+    Where outputs are coupled, entries of a row are meant to sum to zero; what floats miss moves the matrix, too.
+    """
+    columns = nu.T if nu.ndim == 2 else nu[None, :]
+    roundings = np.array([entry_rounding(instance.map, column) for column in columns])
+    if instance.loss.coupled:
+        defects = np.abs(nu.sum(axis=1)) + _EPS * (len(columns) + 2) * np.abs(nu).sum(axis=1)
+        roundings += entry_size(instance.map, defects)
+    return roundings
 
 
 def entry_rounding(data: LinearMap, nu: FloatArray) -> float:
     r"""Return by how much the rounding of :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v.
 
-    Entry by entry M carries at most ``(n + 16) eps sum |nu_i| |X_i|``; the sum E of these bounds is what diagonal
-    dominance adds to the weights z, ``Diag(row sums of E)`` dominating every error.
+    Entry by entry M carries at most ``(n + 16) eps sum |nu_i| |X_i|``, and a price at most the sum of these bounds.
     """
     # Sixteen cover what any order of the products takes, and what the stand-alone checker allows for.
     return _EPS * (data.n_rows + 16) * entry_size(data, nu)
