@@ -175,7 +175,7 @@ def test_samples_are_the_signs_of_one_stream(covariance, monkeypatch):
     network = qsdp.sample_network([covariance, covariance], 60, random_state=3, n_jobs=2)
     eigenvalues, vectors = scipy.linalg.eigh(covariance.Q)
     noise = np.random.default_rng(3).standard_normal((60, 12))
-    signs = np.where(noise @ (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))).T < 0.0, -1, 1)
+    signs = np.where(noise @ (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T < 0.0, -1, 1)
     np.testing.assert_array_equal(np.hstack([network.U, network.V]), signs)
 
 
