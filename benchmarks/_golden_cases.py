@@ -21,11 +21,11 @@ import qsdp_check
 
 # -- public names that may change: the only place to edit after a renaming ---------------------------------------------
 
-beta_max = qsdp.largest_beta
-train_fixed_width = qsdp.best_of_size
-distill = qsdp.quantize
-FULL_FORM = "literal"
-ALLOCATION = "allotment"
+beta_max = qsdp.beta_max
+train_fixed_width = qsdp.train_fixed_width
+distill = qsdp.distill
+FULL_FORM = "full"
+ALLOCATION = "allocation"
 BOUND_TYPE = "kind"
 
 # -- entries -----------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ class Answer:
 def solve(problem, solver, tolerance, time_limit=None, callback=None):
     """Solve once; tolerance None is the solver's default. A callback is for solvers of this package."""
     if solver in {"scs", "sdpa"}:
-        return _solve_literal(problem, solver, tolerance, time_limit)
+        return _solve_full(problem, solver, tolerance, time_limit)
     start = time.perf_counter()
     limit = None if solver == "cvxopt" else time_limit
     relaxation = qsdp.solve_relaxation(problem, solver=solver, tol=tolerance, time_limit=limit, callback=callback)
@@ -68,7 +68,7 @@ def solve(problem, solver, tolerance, time_limit=None, callback=None):
     return Answer(seconds, relaxation.compile_time, relaxation, f"{relaxation.solver}: {relaxation.solver_status}")
 
 
-def _solve_literal(problem, solver, tolerance, time_limit):
+def _solve_full(problem, solver, tolerance, time_limit):
     """Solve the program (25) as printed, in the data's own units."""
     options = {}
     if solver == "scs":
@@ -80,7 +80,7 @@ def _solve_literal(problem, solver, tolerance, time_limit):
     elif tolerance is not None:
         options.update(epsilonStar=tolerance, epsilonDash=tolerance)
     start = time.perf_counter()
-    formulation = qsdp.build_literal(problem)
+    formulation = qsdp.build_full(problem)
     program = formulation.problem
     program.get_problem_data(solver.upper(), solver_opts=options)
     compiled = time.perf_counter()

@@ -68,7 +68,7 @@ def scaling(series, n, d, share, solver, level, limit, repeats, peak):
     case = {"data": "planted", "n": n, "d": d, "beta": 1.0}
     problem = problem_of(case)
     if share is not None:
-        case["beta"] = share * qsdp.largest_beta(problem)
+        case["beta"] = share * qsdp.beta_max(problem)
         problem = problem.with_beta(case["beta"])
     with _Counted() as count:
         loop = _Loop(count) if solver in OWN else None

@@ -99,7 +99,7 @@ for regularization in ("tight", "paper"):
 # tight bound, the printed one, and on top $d(K\beta)$, which is never below the optimum.
 
 # %%
-betas = np.geomspace(qsdp.largest_beta(problem), 0.2, 25)
+betas = np.geomspace(qsdp.beta_max(problem), 0.2, 25)
 tight = qsdp.relaxation_path(problem, betas)
 printed = qsdp.relaxation_path(problem, betas, regularization="paper")
 above = qsdp.relaxation_path(problem, K * betas)

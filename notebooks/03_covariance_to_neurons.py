@@ -175,11 +175,11 @@ plt.show()
 # %% [markdown]
 # ## Change it
 #
-# From `largest_beta` on the solution is zero. Just below, $Z$ is nearly one outer product of signs, and $c$ nearly
+# From `beta_max` on the solution is zero. Just below, $Z$ is nearly one outer product of signs, and $c$ nearly
 # $\pi/2$. How fast does it fall as β gets smaller? Try other shares, or other data.
 
 # %%
-largest = qsdp.largest_beta(problem)
+largest = qsdp.beta_max(problem)
 for share in (0.99, 0.97, 0.9, 0.5, 0.1, 0.01, 0.001):
     one = qsdp.solve_relaxation(problem.with_beta(share * largest))
     c = qsdp.shape_covariance(one, method="adaptive").constant

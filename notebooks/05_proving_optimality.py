@@ -43,7 +43,7 @@ print(problem)
 relaxation = qsdp.solve_relaxation(problem)
 sampled = qsdp.sample_network(qsdp.shape_covariance(relaxation), 1000, random_state=0)
 adaptive = qsdp.sample_network(qsdp.shape_covariance(relaxation, method="adaptive"), 1000, random_state=0)
-twenty = qsdp.best_of_size(problem, 20, relaxation=relaxation, restarts=2, time_limit=2, random_state=0)
+twenty = qsdp.train_fixed_width(problem, 20, relaxation=relaxation, restarts=2, time_limit=2, random_state=0)
 networks = {
     "sampled, 1000 neurons": sampled,
     "adaptive, 1000 neurons": adaptive,
@@ -135,7 +135,7 @@ code = qsdp_check.main([file])
 # neurons that is sampled anew for every position of the sliders.
 
 # %%
-betas = np.geomspace(0.95 * qsdp.largest_beta(problem), 1, 12)
+betas = np.geomspace(0.95 * qsdp.beta_max(problem), 1, 12)
 optima = [qsdp.column_generation(problem.with_beta(beta)) for beta in betas]
 path = qsdp.relaxation_path(problem, betas)
 names = [*data.feature_names, "one"]

@@ -4,7 +4,7 @@ from qsdp import datasets
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate, certify, load_certificate
 from qsdp.column_generation import ColumnGenerationResult, column_generation
-from qsdp.distillation import DenseLayer, QuantizedMatch, quantize
+from qsdp.distillation import DenseLayer, DistillationResult, distill
 from qsdp.estimators import (
     QuantizedNetworkClassifier,
     QuantizedNetworkClassifierCV,
@@ -24,21 +24,21 @@ from qsdp.networks import (
 from qsdp.pipeline import QSDPResult, solve_and_sample
 from qsdp.problem import TrainingProblem
 from qsdp.refinement import (
-    FixedSizeResult,
-    best_of_size,
+    FixedWidthResult,
     polish,
     refit,
+    train_fixed_width,
 )
 from qsdp.relaxation import (
     PolynomialRelaxation,
     Relaxation,
     RelaxationPath,
     available_solvers,
-    build_literal,
+    beta_max,
+    build_full,
     build_polynomial,
     build_relaxation,
     build_two_block,
-    largest_beta,
     relaxation_path,
     solve_polynomial_relaxation,
     solve_relaxation,
@@ -53,7 +53,8 @@ __all__ = [
     "Certificate",
     "ColumnGenerationResult",
     "DenseLayer",
-    "FixedSizeResult",
+    "DistillationResult",
+    "FixedWidthResult",
     "PolynomialActivation",
     "PolynomialNetwork",
     "PolynomialRelaxation",
@@ -61,7 +62,6 @@ __all__ = [
     "QSDPResult",
     "QSDPWarning",
     "QuadraticForm",
-    "QuantizedMatch",
     "QuantizedNetworkClassifier",
     "QuantizedNetworkClassifierCV",
     "QuantizedNetworkRegressor",
@@ -71,22 +71,21 @@ __all__ = [
     "SignCovariance",
     "TrainingProblem",
     "available_solvers",
-    "best_of_size",
-    "build_literal",
+    "beta_max",
+    "build_full",
     "build_polynomial",
     "build_relaxation",
     "build_two_block",
     "certify",
     "column_generation",
     "datasets",
+    "distill",
     "from_polynomial",
     "grothendieck_bound",
-    "largest_beta",
     "load_certificate",
     "load_network",
     "maxcut_bound",
     "polish",
-    "quantize",
     "refit",
     "relaxation_path",
     "sample_network",
@@ -95,4 +94,5 @@ __all__ = [
     "solve_polynomial_relaxation",
     "solve_relaxation",
     "to_polynomial",
+    "train_fixed_width",
 ]

@@ -19,7 +19,7 @@ from qsdp.pipeline import TIME_LIMIT, QSDPResult, RandomState, solve_and_sample
 from qsdp.problem import check_levels, quadratic_map
 from qsdp.relaxation import spectral_bound
 
-__all__ = ["DenseLayer", "QuantizedMatch", "quantize"]
+__all__ = ["DenseLayer", "DistillationResult", "distill"]
 
 #: Activation whose lift is (x, 1)(x, 1)': every quadratic function, with equal weight on its parts.
 _AFFINE_SQUARE = PolynomialActivation(1.0, 2.0, 1.0)
@@ -101,7 +101,7 @@ _FUNCTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class QuantizedMatch:
+class DistillationResult:
     r"""A quantized network that matches a model's outputs on data.
 
     Attributes
@@ -132,13 +132,13 @@ class QuantizedMatch:
 
     def resample(
         self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None
-    ) -> QuantizedMatch:
+    ) -> DistillationResult:
         """Return another match of any size and number of levels, without a solve."""
         return _match(self.result.resample(n_neurons, random_state, levels=levels))
 
     def __repr__(self) -> str:
         return (
-            f"QuantizedMatch({self.network!r}; relative error {self.relative_error:.3g} "
+            f"DistillationResult({self.network!r}; relative error {self.relative_error:.3g} "
             f"(relaxation {self.relaxed_error:.3g}); {self.certificate})"
         )
 
@@ -146,7 +146,7 @@ class QuantizedMatch:
         return match_html(self)
 
 
-def quantize(
+def distill(
     model: Any,
     X: Any,
     n_neurons: int = 1000,
@@ -160,12 +160,12 @@ def quantize(
     shaping: str = "krivine",
     refine: str = "none",
     tol: float = 1e-6,
-    allotment: str = "proportional",
+    allocation: str = "proportional",
     time_limit: float | None = TIME_LIMIT,
     n_jobs: int | None = None,
     random_state: RandomState = None,
     verbose: bool = False,
-) -> QuantizedMatch:
+) -> DistillationResult:
     r"""Match a trained model's outputs on data by a quantized network, with a certificate.
 
     .. math::
@@ -197,12 +197,12 @@ def quantize(
         For a `DenseLayer`: match its own outputs, or those of `DenseLayer.to_quadratic_form`.
     solver, shaping, refine, tol, time_limit, n_jobs, random_state, verbose
         See `solve_and_sample`.
-    allotment : {"proportional", "equal"}, default="proportional"
+    allocation : {"proportional", "equal"}, default="proportional"
         How neurons are divided among outputs.
 
     Returns
     -------
-    QuantizedMatch
+    DistillationResult
 
     Notes
     -----
@@ -213,7 +213,7 @@ def quantize(
     >>> import numpy as np, qsdp
     >>> X = np.random.default_rng(0).standard_normal((200, 5))
     >>> layer = qsdp.DenseLayer(np.eye(2, 5), activation="relu")
-    >>> match = qsdp.quantize(layer, X, n_neurons=4000, random_state=0)
+    >>> match = qsdp.distill(layer, X, n_neurons=4000, random_state=0)
     >>> match.relaxed_error < 0.5
     True
     >>> match.certificate.lower_bound <= match.certificate.objective
@@ -239,7 +239,7 @@ def quantize(
         shaping=shaping,
         refine=refine,
         tol=tol,
-        allotment=allotment,
+        allocation=allocation,
         time_limit=time_limit,
         n_jobs=n_jobs,
         random_state=random_state,
@@ -248,12 +248,12 @@ def quantize(
     return _match(result)
 
 
-def _match(result: QSDPResult) -> QuantizedMatch:
+def _match(result: QSDPResult) -> DistillationResult:
     problem = result.problem
     size = float(np.linalg.norm(problem.y)) or 1.0
     predictions = (result.network.predict(problem.X), result.relaxation.predict(problem.X))
     errors = [float(np.linalg.norm(prediction - problem.y)) / size for prediction in predictions]
-    return QuantizedMatch(result.network, result, *errors)
+    return DistillationResult(result.network, result, *errors)
 
 
 def _targets(model: Any, X: FloatArray, match: str) -> tuple[FloatArray, bool]:

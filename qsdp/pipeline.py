@@ -30,7 +30,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.refinement import polish, refit
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.sampling import ALLOTMENTS, MAX_NEURONS, sample_network
+from qsdp.sampling import ALLOCATIONS, MAX_NEURONS, sample_network
 from qsdp.shaping import SHAPINGS, SignCovariance, shape_covariance
 
 __all__ = ["REFINEMENTS", "QSDPResult", "solve_and_sample"]
@@ -85,7 +85,7 @@ class QSDPResult:
         random_state: RandomState = 0,
         *,
         levels: int | None = None,
-        allotment: str = "equal",
+        allocation: str = "equal",
         refine: str | None = None,
         time_limit: float | None = TIME_LIMIT,
         n_jobs: int | None = None,
@@ -104,7 +104,7 @@ class QSDPResult:
             Another number of levels than that of this result. The solution is carried over to the new problem
             (same data, loss and beta) and its lower bound recomputed from the same dual vector: valid, but
             looser than that of a solve for these levels.
-        allotment : {"equal", "proportional"}, default="equal"
+        allocation : {"equal", "proportional"}, default="equal"
             See `sample_network`.
         refine : {"none", "refit", "polish"}, optional
             Refinement of the new network; by default that of this result, and none where that is "exact": the
@@ -123,7 +123,7 @@ class QSDPResult:
         """
         check_integer("n_neurons", n_neurons, minimum=1, maximum=MAX_NEURONS)
         result, timings = self, dict(self.timings)
-        check_choice("allotment", allotment, ALLOTMENTS)
+        check_choice("allocation", allocation, ALLOCATIONS)
         refine = ("none" if self.refine == "exact" else self.refine) if refine is None else refine
         check_choice("refine", refine, [name for name in REFINEMENTS if name != "exact"])
         _check_time_limit(time_limit)
@@ -137,7 +137,7 @@ class QSDPResult:
                     covariance = shape_covariance(relaxation, method=methods[0].method, verbose=verbose)
                 result = replace(self, relaxation=relaxation, covariance=covariance, problem=relaxation.problem)
             with _timed(timings, "sample"), stages.stage("sample"):
-                network = sample_network(result.covariance, n_neurons, rng, allotment=allotment, n_jobs=n_jobs)
+                network = sample_network(result.covariance, n_neurons, rng, allocation=allocation, n_jobs=n_jobs)
             timings.pop("refine", None)
             if refine != "none":
                 with _timed(timings, "refine"):
@@ -166,7 +166,7 @@ def solve_and_sample(
     shaping: str = "krivine",
     refine: str = "none",
     tol: float = 1e-6,
-    allotment: str = "equal",
+    allocation: str = "equal",
     time_limit: float | None = TIME_LIMIT,
     n_jobs: int | None = None,
     random_state: RandomState = 0,
@@ -211,7 +211,7 @@ def solve_and_sample(
         proven globally optimal, as far as `time_limit` allows (`qsdp.column_generation`).
     tol : float, default=1e-6
         See `solve_relaxation`.
-    allotment : {"equal", "proportional"}, default="equal"
+    allocation : {"equal", "proportional"}, default="equal"
         How neurons are divided among several outputs; see `sample_network`.
     time_limit : float or None, default=60.0
         Seconds, > 0, that "polish" and "exact" may take.
@@ -244,7 +244,7 @@ def solve_and_sample(
     >>> optimal.certificate.kind, optimal.certificate.relative_gap <= 1e-6
     ('exact', True)
     """
-    check_sampling(n_neurons, shaping, refine, allotment, time_limit)
+    check_sampling(n_neurons, shaping, refine, allocation, time_limit)
     rng = check_random_state(random_state)
     problem = TrainingProblem(X, y, beta=beta, loss=loss, activation=activation, levels=levels)
     check_size(n_neurons, problem)
@@ -257,7 +257,7 @@ def solve_and_sample(
             n_neurons,
             shaping=shaping,
             refine=refine,
-            allotment=allotment,
+            allocation=allocation,
             time_limit=time_limit,
             n_jobs=n_jobs,
             rng=rng,
@@ -265,11 +265,11 @@ def solve_and_sample(
         )
 
 
-def check_sampling(n_neurons: int, shaping: str, refine: str, allotment: str, time_limit: float | None) -> None:
+def check_sampling(n_neurons: int, shaping: str, refine: str, allocation: str, time_limit: float | None) -> None:
     """Raise unless the settings of what follows a relaxation are allowed."""
     check_integer("n_neurons", n_neurons, minimum=1, maximum=MAX_NEURONS)
     check_choice("shaping", shaping, SHAPINGS)
-    check_choice("allotment", allotment, ALLOTMENTS)
+    check_choice("allocation", allocation, ALLOCATIONS)
     check_choice("refine", refine, REFINEMENTS)
     _check_time_limit(time_limit)
 
@@ -288,7 +288,7 @@ def sample_from(
     *,
     shaping: str,
     refine: str,
-    allotment: str,
+    allocation: str,
     time_limit: float | None,
     n_jobs: int | None,
     rng: np.random.Generator,
@@ -302,7 +302,7 @@ def sample_from(
         with _timed(timings, "shape"):
             covariance = shape_covariance(relaxation, method=shaping, verbose=verbose)
         with _timed(timings, "sample"), stages.stage("sample"):
-            network = sample_network(covariance, n_neurons, rng, allotment=allotment, n_jobs=n_jobs)
+            network = sample_network(covariance, n_neurons, rng, allocation=allocation, n_jobs=n_jobs)
         if refine == "exact":
             with _timed(timings, "refine"):
                 exact = column_generation(

@@ -15,7 +15,7 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.shaping import SignCovariance
 
-__all__ = ["ALLOTMENTS", "allot", "sample_network"]
+__all__ = ["ALLOCATIONS", "allocate", "sample_network"]
 
 #: Beyond this int8 neurons alone take gigabytes an input.
 MAX_NEURONS = 10**9
@@ -24,7 +24,7 @@ MAX_NEURONS = 10**9
 _CHUNK_FLOATS = 2**20
 
 
-ALLOTMENTS = ("equal", "proportional")
+ALLOCATIONS = ("equal", "proportional")
 
 
 def sample_network(
@@ -32,7 +32,7 @@ def sample_network(
     n_neurons: int = 250,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     *,
-    allotment: str = "equal",
+    allocation: str = "equal",
     n_jobs: int | None = None,
 ) -> BilinearNetwork:
     r"""Draw a network with :math:`[u_j; v_j] = \mathrm{sign}(\mathcal N(0, Q))` and one shared alpha.
@@ -52,7 +52,7 @@ def sample_network(
         Seed; None draws a new one. Of two networks with the same seed (and one output) the smaller one's neurons are
         the first of the larger one's. The same seed draws the same network on every processor, but for a sign
         that rounding decides.
-    allotment : {"equal", "proportional"}, default="equal"
+    allocation : {"equal", "proportional"}, default="equal"
         How m is divided among outputs: equal shares, or in proportion to rho_k, which lowers the sampling
         noise where outputs differ. Every output gets one neuron at least; what is left after rounding down goes
         one each to the outputs with the largest remainders, earlier ones first.
@@ -72,12 +72,12 @@ def sample_network(
     scalar = isinstance(covariance, SignCovariance)
     covariances = [covariance] if isinstance(covariance, SignCovariance) else _checked(covariance)
     m = check_integer("n_neurons", n_neurons, minimum=1, maximum=MAX_NEURONS)
-    check_choice("allotment", allotment, ALLOTMENTS)
+    check_choice("allocation", allocation, ALLOCATIONS)
     if m < len(covariances):
         raise InvalidInputError(f"n_neurons must be at least {len(covariances)}, the number of outputs; got {m}")
     jobs = count_jobs(n_jobs)
     rng = check_random_state(random_state)
-    sizes = allot(m, [c.total_weight if allotment == "proportional" else 1.0 for c in covariances])
+    sizes = allocate(m, [c.total_weight if allocation == "proportional" else 1.0 for c in covariances])
     d = covariances[0].dimension
     U, V = np.empty((m, d), dtype=np.int8), np.empty((m, d), dtype=np.int8)
 
@@ -97,7 +97,7 @@ def sample_network(
     )
 
 
-def allot(m: int, shares: Sequence[float]) -> list[int]:
+def allocate(m: int, shares: Sequence[float]) -> list[int]:
     """Return whole numbers >= 1 that add up to m, in proportion to `shares` as nearly as they can be.
 
     Largest remainders, but at least one each; equal where all shares are zero.

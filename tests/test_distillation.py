@@ -58,13 +58,13 @@ class TestDenseLayer:
 def test_representable_models_are_matched_as_closely_as_beta_allows():
     # A network is its own perfect match: as beta falls, so does the relaxation's mismatch.
     network = qsdp.BilinearNetwork([[1, 1, -1, 1, -1]], [[1, -1, -1, 1, 1]], [2.0])
-    errors = [qsdp.quantize(network, X, 10, beta=beta, random_state=0).relaxed_error for beta in (10.0, 1.0, 0.1, 0.01)]
+    errors = [qsdp.distill(network, X, 10, beta=beta, random_state=0).relaxed_error for beta in (10.0, 1.0, 0.1, 0.01)]
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < 1e-3
 
 
 def test_error_falls_with_the_number_of_neurons():
-    match = qsdp.quantize(RNG.standard_normal((5, 5)), X, 10, random_state=0)
+    match = qsdp.distill(RNG.standard_normal((5, 5)), X, 10, random_state=0)
     # Sampling noise falls as 1 / sqrt(m): a factor 100 from m = 10 to 100000; a factor 10 is asked for.
     assert match.resample(100_000, 0).relative_error < 0.1 * match.relative_error
     assert match.resample(100_000, 0).relative_error >= 0.5 * match.relaxed_error
@@ -73,7 +73,7 @@ def test_error_falls_with_the_number_of_neurons():
 def test_certificate_is_relative_to_the_best_quantized_match():
     small = RNG.standard_normal((12, 3))
     S = RNG.standard_normal((3, 3))
-    match = qsdp.quantize(S, small, 50, beta=0.1, random_state=0)
+    match = qsdp.distill(S, small, 50, beta=0.1, random_state=0)
     optimum = global_optimum(match.result.problem)
     assert match.certificate.lower_bound <= optimum.upper
     assert optimum.lower <= match.certificate.objective
@@ -83,17 +83,17 @@ def test_certificate_is_relative_to_the_best_quantized_match():
 
 
 def test_neurons_of_a_layer_are_matched_apart(layer):
-    whole = qsdp.quantize(layer, X, 60, beta=0.05, random_state=0)
-    alone = [qsdp.quantize(layer, X, 60, beta=0.05, outputs=[k], random_state=0) for k in range(3)]
+    whole = qsdp.distill(layer, X, 60, beta=0.05, random_state=0)
+    alone = [qsdp.distill(layer, X, 60, beta=0.05, outputs=[k], random_state=0) for k in range(3)]
     bounds = [one.certificate.lower_bound for one in alone]
     assert whole.certificate.lower_bound == pytest.approx(sum(bounds), rel=1e-9)
     assert [one.network.n_outputs for one in alone] == [1, 1, 1]
-    swapped = qsdp.quantize(layer, X, 60, beta=0.05, outputs=[2, 0], random_state=0)
+    swapped = qsdp.distill(layer, X, 60, beta=0.05, outputs=[2, 0], random_state=0)
     np.testing.assert_array_equal(swapped.result.problem.y, layer.predict(X)[:, [2, 0]])
 
 
 def test_match_chooses_what_a_layer_is_compared_with(layer):
-    own, polynomial = (qsdp.quantize(layer, X, 60, match=match, random_state=0) for match in ("model", "polynomial"))
+    own, polynomial = (qsdp.distill(layer, X, 60, match=match, random_state=0) for match in ("model", "polynomial"))
     np.testing.assert_allclose(own.result.problem.y, layer.predict(X))
     np.testing.assert_allclose(polynomial.result.problem.y, layer.to_quadratic_form(X).predict(X))
     # The polynomial is within reach of quadratic networks, tanh is not.
@@ -118,7 +118,7 @@ class Predictor:
     ],
 )
 def test_kinds_of_models(model, activation):
-    match = qsdp.quantize(model, X, 20, random_state=0)
+    match = qsdp.distill(model, X, 20, random_state=0)
     assert (match.network.activation and match.network.activation.coefficients) == activation
     form = model if hasattr(model, "predict") else qsdp.QuadraticForm(model)
     np.testing.assert_allclose(match.result.problem.y, form.predict(X))
@@ -127,7 +127,7 @@ def test_kinds_of_models(model, activation):
 
 @pytest.mark.parametrize("levels", [2, 3, 5])
 def test_levels_and_resampling(levels):
-    match = qsdp.quantize(np.eye(5), X, 2000, levels=levels, random_state=0)
+    match = qsdp.distill(np.eye(5), X, 2000, levels=levels, random_state=0)
     assert np.abs(match.network.U).max() == levels - 1
     other = match.resample(500, 1, levels=4)
     assert other.network.levels == 4
@@ -136,8 +136,8 @@ def test_levels_and_resampling(levels):
 
 def test_default_beta_depends_on_no_units():
     S = RNG.standard_normal((5, 5))
-    plain = qsdp.quantize(S, X, 10, random_state=0)
-    scaled = qsdp.quantize(1e6 * S, 1e-3 * X, 10, random_state=0)
+    plain = qsdp.distill(S, X, 10, random_state=0)
+    scaled = qsdp.distill(1e6 * S, 1e-3 * X, 10, random_state=0)
     assert scaled.relaxed_error == pytest.approx(plain.relaxed_error, rel=1e-3)
 
 
@@ -160,9 +160,9 @@ def test_default_beta_depends_on_no_units():
 )
 def test_bad_input(model, options, message):
     with pytest.raises(InvalidInputError, match=message):
-        qsdp.quantize(model, X, **{"n_neurons": 5, **options})
+        qsdp.distill(model, X, **{"n_neurons": 5, **options})
 
 
 def test_unknown_kinds_are_type_errors():
     with pytest.raises(InvalidTypeError):
-        qsdp.quantize(object(), X)
+        qsdp.distill(object(), X)

@@ -458,18 +458,18 @@ def test_every_activation_and_level(activation: Any, levels: int) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
-    ("levels", "activation", "allotment"), [(2, None, "equal"), (3, "relu", "proportional")], ids=str
+    ("levels", "activation", "allocation"), [(2, None, "equal"), (3, "relu", "proportional")], ids=str
 )
-def test_vector_outputs(levels: int, activation: Any, allotment: str, loss: str) -> None:
+def test_vector_outputs(levels: int, activation: Any, allocation: str, loss: str) -> None:
     settings = {"beta": 0.05, "loss": loss, "levels": levels, "activation": activation, "random_state": 0}
     y = three_outputs(loss)
-    result = quietly(X, y, n_neurons=50, allotment=allotment, **settings)
+    result = quietly(X, y, n_neurons=50, allocation=allocation, **settings)
     check(result)
     assert result.relaxation.status == "optimal"
     assert result.predict(X).shape == (30, 3)
     assert isinstance(result.covariance, list)
-    assert same_network(result, quietly(X, y, n_neurons=50, allotment=allotment, **settings))
-    assert same_network(result, result.resample(50, 0, allotment=allotment))
+    assert same_network(result, quietly(X, y, n_neurons=50, allocation=allocation, **settings))
+    assert same_network(result, result.resample(50, 0, allocation=allocation))
     again = result.resample(7, 1)
     check(again)
     assert (again.network.alpha != 0).sum(axis=0).max() <= 3 or not np.all(again.relaxation.rho)
@@ -526,7 +526,7 @@ def test_resample_with_other_levels_needs_no_solve(
 @pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
 def test_resample_of_vectors_with_other_levels(loss: str) -> None:
     original = quietly(X, three_outputs(loss), n_neurons=40, beta=0.05, loss=loss, random_state=0)
-    moved = original.resample(41, 1, levels=3, allotment="proportional")
+    moved = original.resample(41, 1, levels=3, allocation="proportional")
     check(moved)
     assert moved.network.levels == 3
     assert isinstance(moved.covariance, list)

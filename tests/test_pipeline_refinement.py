@@ -126,5 +126,5 @@ def test_estimators_refine() -> None:
 
 def test_quantize_refines() -> None:
     S = np.diag([1.0, -1.0, 0.5, 0.0])
-    errors = [qsdp.quantize(S, X, 50, refine=refine, random_state=0).relative_error for refine in ("none", "refit")]
+    errors = [qsdp.distill(S, X, 50, refine=refine, random_state=0).relative_error for refine in ("none", "refit")]
     assert errors[1] < 0.5 * errors[0]

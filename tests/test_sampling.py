@@ -16,7 +16,7 @@ from scipy import stats
 import qsdp
 from qsdp import sampling
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.sampling import allot
+from qsdp.sampling import allocate
 from qsdp.shaping import SHAPINGS
 
 
@@ -353,27 +353,27 @@ def test_adaptive_constants_of_several_outputs():
     relaxation = qsdp.solve_relaxation(problem)
     covariances = qsdp.shape_covariance(relaxation, method="adaptive")
     assert len({covariance.constant for covariance in covariances}) == 3
-    network = qsdp.sample_network(covariances, 40_001, random_state=8, allotment="proportional")
+    network = qsdp.sample_network(covariances, 40_001, random_state=8, allocation="proportional")
     for k, covariance in enumerate(covariances):
         rows = network.alpha[:, k] != 0
         assert network.alpha[:, k].sum() == pytest.approx(covariance.rho * np.pi / covariance.constant, rel=1e-12)
         assert_mean_is_twice_z(network.U[rows], network.V[rows], network.alpha[rows, k], relaxation.Z[k], problem, 1e-6)
 
 
-@pytest.mark.parametrize("allotment", ["equal", "proportional"])
+@pytest.mark.parametrize("allocation", ["equal", "proportional"])
 @pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
 @pytest.mark.parametrize(("levels", "activation"), [(2, None), (3, "relu")])
-def test_mean_of_a_vector_network_is_the_relaxation(levels, activation, loss, allotment):
+def test_mean_of_a_vector_network_is_the_relaxation(levels, activation, loss, allocation):
     # Every output by itself; false alarm below 3e-6 for each.
     problem = random_vector_problem(3, 3, 12, 3, loss, beta=0.02, levels=levels, activation=activation)
     relaxation = qsdp.solve_relaxation(problem)
     covariances = qsdp.shape_covariance(relaxation)
-    network = qsdp.sample_network(covariances, 40_001, random_state=8, allotment=allotment)
+    network = qsdp.sample_network(covariances, 40_001, random_state=8, allocation=allocation)
     assert network.alpha.shape == (40_001, 3)
     assert network.n_outputs == 3
     assert network.shared_alpha
-    shares = [c.total_weight if allotment == "proportional" else 1.0 for c in covariances]
-    assert [int((network.alpha[:, k] != 0).sum()) for k in range(3)] == allot(40_001, shares)
+    shares = [c.total_weight if allocation == "proportional" else 1.0 for c in covariances]
+    assert [int((network.alpha[:, k] != 0).sum()) for k in range(3)] == allocate(40_001, shares)
     # Every neuron serves one output, outputs one after another.
     owners = network.alpha != 0
     assert np.all(owners.sum(axis=1) == 1)
@@ -395,8 +395,8 @@ def test_proportional_shares_lower_the_noise():
     covariances, target = qsdp.shape_covariance(relaxation), 2 * np.stack(relaxation.Z)
     rng = np.random.default_rng(0)
 
-    def error(allotment):
-        networks = [qsdp.sample_network(covariances, 300, rng, allotment=allotment) for _ in range(40)]
+    def error(allocation):
+        networks = [qsdp.sample_network(covariances, 300, rng, allocation=allocation) for _ in range(40)]
         return np.mean([np.sum((network.quadratic_form - target) ** 2) for network in networks])
 
     assert error("proportional") < 0.8 * error("equal")
@@ -422,7 +422,7 @@ class TestAllot:
     )
     def test_sums_and_minimum(self, m, shares):
         m = max(m, len(shares))
-        sizes = allot(m, shares)
+        sizes = allocate(m, shares)
         assert sum(sizes) == m
         assert min(sizes) >= 1
         assert all(type(size) is int for size in sizes)
@@ -446,8 +446,8 @@ class TestAllot:
         ],
     )
     def test_equal_shares(self, m, n_outputs, expected):
-        assert allot(m, [1.0] * n_outputs) == expected
-        assert allot(m, [0.0] * n_outputs) == expected
+        assert allocate(m, [1.0] * n_outputs) == expected
+        assert allocate(m, [0.0] * n_outputs) == expected
 
     @pytest.mark.parametrize(
         ("m", "shares", "expected"),
@@ -460,7 +460,7 @@ class TestAllot:
         ],
     )
     def test_shares_that_come_out_even_are_met(self, m, shares, expected):
-        assert allot(m, shares) == expected
+        assert allocate(m, shares) == expected
 
     @settings(max_examples=100, deadline=None)
     @given(m=st.integers(10, 5000), shares=st.lists(st.floats(1.0, 10.0), min_size=1, max_size=6))
@@ -468,7 +468,7 @@ class TestAllot:
         # Where every output's proportional part is one at least, the minimum is no obstacle.
         exact = m * np.array(shares) / sum(shares)
         if exact.min() >= 1.0:
-            assert np.all(np.abs(np.array(allot(m, shares)) - exact) < 1.0 + 1e-9)
+            assert np.all(np.abs(np.array(allocate(m, shares)) - exact) < 1.0 + 1e-9)
 
     @pytest.mark.parametrize("m", [5, 7, 11, 100])
     def test_numbers_of_neurons_that_outputs_do_not_divide(self, m):
@@ -476,14 +476,14 @@ class TestAllot:
         covariances = qsdp.shape_covariance(qsdp.solve_relaxation(problem))
         network = qsdp.sample_network(covariances, m, random_state=0)
         sizes = (network.alpha != 0).sum(axis=0)
-        assert sizes.tolist() == allot(m, [1.0] * 3)
+        assert sizes.tolist() == allocate(m, [1.0] * 3)
         for k, covariance in enumerate(covariances):
             # Fewer neurons, larger weights: the mean stays right for every output.
             assert network.alpha[:, k].max() == pytest.approx(covariance.total_weight / sizes[k], rel=1e-12)
 
     def test_bad_allotments_are_refused(self):
-        with pytest.raises(InvalidInputError, match=r"allotment must be one of.*did you mean 'proportional'"):
-            qsdp.sample_network(qsdp.shape_covariance(levels_relaxation(2, None)), 5, allotment="proportionl")
+        with pytest.raises(InvalidInputError, match=r"allocation must be one of.*did you mean 'proportional'"):
+            qsdp.sample_network(qsdp.shape_covariance(levels_relaxation(2, None)), 5, allocation="proportionl")
 
 
 @pytest.mark.parametrize("bad", [[], [1, 2], (None,), {}, "ab"])

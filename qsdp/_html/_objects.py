@@ -22,11 +22,11 @@ from qsdp._html._picture import curves, interval
 if TYPE_CHECKING:
     from qsdp.certificates import Certificate
     from qsdp.column_generation import ColumnGenerationResult
-    from qsdp.distillation import QuantizedMatch
+    from qsdp.distillation import DistillationResult
     from qsdp.inner_problem import InnerBound
     from qsdp.networks import BilinearNetwork, PolynomialNetwork
     from qsdp.pipeline import QSDPResult
-    from qsdp.refinement import FixedSizeResult
+    from qsdp.refinement import FixedWidthResult
     from qsdp.relaxation import PolynomialRelaxation, Relaxation, RelaxationPath
     from qsdp.shaping import SignCovariance
 
@@ -34,7 +34,7 @@ __all__ = [
     "bilinear_html",
     "certificate_html",
     "covariance_html",
-    "fixed_size_html",
+    "fixed_width_html",
     "generation_html",
     "inner_bound_html",
     "match_html",
@@ -138,7 +138,7 @@ def generation_html(result: ColumnGenerationResult) -> str:
     return panel("ColumnGenerationResult", rows, [gap_picture(result.certificate), course])
 
 
-def fixed_size_html(result: FixedSizeResult) -> str:
+def fixed_width_html(result: FixedWidthResult) -> str:
     """Return objective and bound, and where the starts ended."""
     rows = gap_rows(result, "of this network", "of networks of any width")
     rows.append(("optimal of its size", "yes, proven" if result.optimal else "not known"))
@@ -147,10 +147,10 @@ def fixed_size_html(result: FixedSizeResult) -> str:
         rows.append(("starts", f"{len(result.starts)}, polished to {ends[0]} at best, {ends[1]} at worst"))
     rows += network_rows(result.network)
     starts = curves([np.sort(result.starts)], "objectives of the polished starts, sorted") if result.starts else ""
-    return panel("FixedSizeResult", rows, [gap_picture(result), starts, weights(result.network)])
+    return panel("FixedWidthResult", rows, [gap_picture(result), starts, weights(result.network)])
 
 
-def match_html(match: QuantizedMatch) -> str:
+def match_html(match: DistillationResult) -> str:
     """Return errors, certificate, bits and timings."""
     rows = [
         ("relative error", f"{number(match.relative_error, 4)} on the data"),
@@ -159,7 +159,7 @@ def match_html(match: QuantizedMatch) -> str:
         *network_rows(match.network),
     ]
     pictures = [gap_picture(match.certificate), weights(match.network), timings(match.result)]
-    return panel("QuantizedMatch", rows, pictures)
+    return panel("DistillationResult", rows, pictures)
 
 
 def inner_bound_html(bound: InnerBound) -> str:

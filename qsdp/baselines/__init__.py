@@ -16,7 +16,7 @@ estimators                                               system
 `RLSNetworkClassifier`, `RLSNetworkRegressor`            recursive least squares (`qsdp.baselines.rls`)
 =======================================================  ==============================================================
 
-Each has `quantize`, which matches what it learned by networks of quantized weights. `search_on_validation` chooses
+Each has `distill`, which matches what it learned by networks of quantized weights. `search_on_validation` chooses
 parameters of any of them and says how long that took.
 
 Names are the same where the thing is: `n_epochs`, `batch_size`, `learning_rate`, `random_state`, `callback`,

@@ -55,7 +55,7 @@ def _is_one_layer(estimator: Baseline) -> bool:
     layers = estimator.layers_
     if len(layers) != 1:
         raise AttributeError(
-            f"{type(estimator).__name__} is no quadratic function: it is a chain of {len(layers)} layers; quantize() "
+            f"{type(estimator).__name__} is no quadratic function: it is a chain of {len(layers)} layers; distill() "
             "matches it layer by layer, layers_ has the form of each"
         )
     return True
@@ -88,7 +88,7 @@ class Baseline(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
         """Return a network of one layer as the quadratic function of its pre-activations."""
         return self.layers_[0].form.to_quadratic_form()
 
-    def quantize(self, X: Any, n_neurons: int | Sequence[int] = 1000, **options: Any) -> QuantizedChain:
+    def distill(self, X: Any, n_neurons: int | Sequence[int] = 1000, **options: Any) -> QuantizedChain:
         """Match the trained network by quantized ones, layer by layer, on data.
 
         Parameters
@@ -98,7 +98,7 @@ class Baseline(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
         n_neurons : int or sequence of int, default=1000
             Of every layer's quantized network.
         **options
-            Of `qsdp.quantize`, ``random_state`` and ``verbose`` among them.
+            Of `qsdp.distill`, ``random_state`` and ``verbose`` among them.
 
         Returns
         -------

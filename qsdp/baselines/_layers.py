@@ -20,7 +20,7 @@ from qsdp._utils.validation import (
     check_random_state,
     own,
 )
-from qsdp.distillation import QuantizedMatch, quantize
+from qsdp.distillation import DistillationResult
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
@@ -119,13 +119,13 @@ class QuantizedChain:
 
     Attributes
     ----------
-    matches : tuple of QuantizedMatch
+    matches : tuple of DistillationResult
         One a layer, each with its own certificate; the activations between them are those of the trained network.
     layers : tuple of TrainedLayer
         The layers that were matched.
     """
 
-    matches: tuple[QuantizedMatch, ...]
+    matches: tuple[DistillationResult, ...]
     layers: tuple[TrainedLayer, ...]
 
     @property
@@ -170,7 +170,7 @@ def quantize_layers(
     verbose : bool, default=False
         Show a bar of the layers, and those of each layer's stages; see `qsdp.solve_and_sample`.
     **options
-        Of `qsdp.quantize`: ``beta``, ``levels``, ``refine``, ...
+        Of `qsdp.distill`: ``beta``, ``levels``, ``refine``, ...
 
     Returns
     -------
@@ -186,7 +186,7 @@ def quantize_layers(
     with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("layers") as line:
         for layer, size in zip(layers, sizes, strict=True):
             target = layer.form.predict(exact)
-            match = quantize(_Given(target), matched, size, random_state=rng, verbose=verbose, **options)
+            match = distill(_Given(target), matched, size, random_state=rng, verbose=verbose, **options)
             matches.append(match)
             exact, matched = (_columns(layer.apply(values)) for values in (target, match.predict(matched)))
             line.count(len(matches), len(layers), f"{len(matches)} of {len(layers)}")

@@ -198,7 +198,7 @@ def _price(problem: TrainingProblem, nu: FloatArray, tree: PriceTree, known: flo
 def _scaled(problem: TrainingProblem, nu: FloatArray, price: float) -> tuple[float, float]:
     """Return the best bound that multiples of `nu` prove, and the multiple; at least 0, which zero proves."""
     instance = Instance.of(problem)
-    largest = instance.capacity / price if price > 0.0 else np.inf
+    largest = instance.dual_radius / price if price > 0.0 else np.inf
     scale = best_scale(instance, nu, largest)
     value = dual_value(instance, scale * nu)
     return (value, scale) if value > 0.0 else (0.0, 0.0)

@@ -81,7 +81,7 @@ def verified_scales(
     inside = admissible(problem.loss, nu, problem.y)
     with np.errstate(all="ignore"):
         prices = _relative_prices(problem, inside, trees)
-    # A price of at most the capacity leaves nu as it is: no rounding then either.
+    # A price of at most the dual radius leaves nu as it is: no rounding then either.
     scales = np.array([1.0 if price <= 1.0 else (1.0 - 2.0**-50) / price for price in prices])
     if problem.loss.coupled or not problem.vector:
         value, scale = _best(problem, inside, float(scales.min()))
@@ -112,7 +112,7 @@ def _relative_prices(problem: TrainingProblem, nu: FloatArray, trees: Sequence[P
     scaled = np.ldexp([a, 0.5 * b, c], [2 * unit_x, unit_x, 0])
     exact = np.array_equal(np.ldexp(scaled, [-2 * unit_x, -unit_x, 0]), [a, 0.5 * b, c])
     defects = row_defects(problem.loss, nu)
-    capacity = math.nextafter(problem.beta * problem.dimension, 0.0)
+    dual_radius = math.nextafter(problem.beta * problem.dimension, 0.0)
     prices = []
     for column, tree in zip(output_columns(nu), trees, strict=True):
         check_tree(tree, data.size)
@@ -127,7 +127,7 @@ def _relative_prices(problem: TrainingProblem, nu: FloatArray, trees: Sequence[P
         price = (
             max(_leaf_price(M, tree.order, leaf, unit) for leaf in tree.leaves) if np.all(np.isfinite(M)) else np.inf
         )
-        room = math.nextafter(float(np.ldexp(capacity, -unit)), 0.0)
+        room = math.nextafter(float(np.ldexp(dual_radius, -unit)), 0.0)
         total = (1.0 + 2.0**-50) * (max(0.0, price) + r)
         prices.append((1.0 + 2.0**-50) * total / room if room > 0.0 and math.isfinite(total) else math.inf)
     return prices

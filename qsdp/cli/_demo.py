@@ -48,7 +48,7 @@ def demo(
     loss: LossName = "squared",
     levels: Levels = 2,
     activation: ActivationName = "bilinear",
-    allotment: Allotment = "equal",
+    allocation: Allotment = "equal",
     seed: Seed = 0,
     jobs: Jobs = 1,
 ) -> None:
@@ -60,7 +60,7 @@ def demo(
     tasks = {info.name: info.task for info in list_datasets()}
     check_choice("--dataset", dataset, tasks)
     check_training_options(
-        neurons=neurons, beta=beta, seed=seed, loss=loss, levels=levels, allotment=allotment, jobs=jobs
+        neurons=neurons, beta=beta, seed=seed, loss=loss, levels=levels, allocation=allocation, jobs=jobs
     )
     sigma = parse_activation(activation)
     if tasks[dataset] == "regression":
@@ -80,7 +80,7 @@ def demo(
             loss,
             activation=sigma,
             levels=levels,
-            allotment=allotment,
+            allocation=allocation,
             n_jobs=jobs,
             random_state=seed,
             verbose=shown,

@@ -52,7 +52,7 @@ def fit(
     loss: LossName = "squared",
     levels: Levels = 2,
     activation: ActivationName = "bilinear",
-    allotment: Allotment = "equal",
+    allocation: Allotment = "equal",
     solver: Annotated[str, typer.Option(help="auto | scs | clarabel | mosek | cvxopt.")] = "auto",
     shaping: Annotated[str, typer.Option(help=f"{' | '.join(SHAPINGS)}.")] = "krivine",
     refine: Annotated[str, typer.Option(help=f"The network: {' | '.join(REFINEMENTS)} (proven optimal).")] = "none",
@@ -73,7 +73,7 @@ def fit(
     improves single bits, and exact goes on to a network that is proven globally optimal, if time allows.
     """
     check_training_options(
-        neurons=neurons, beta=beta, seed=seed, loss=loss, levels=levels, allotment=allotment, jobs=jobs
+        neurons=neurons, beta=beta, seed=seed, loss=loss, levels=levels, allocation=allocation, jobs=jobs
     )
     sigma = parse_activation(activation)
     if not 0.0 <= test_size < 1.0:
@@ -113,14 +113,14 @@ def fit(
             solver=solver,
             shaping=shaping,
             refine=refine,
-            allotment=allotment,
+            allocation=allocation,
             time_limit=time_limit,
             n_jobs=jobs,
             random_state=rng,
             verbose=shown,
         )
     with stage("Scoring and saving"):
-        model = training.model(result, allotment)
+        model = training.model(result, allocation)
         scores = _held_out_scores(model, training)
         model.save(path)
     print_facts(

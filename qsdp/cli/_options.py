@@ -12,7 +12,7 @@ from qsdp.activations import ACTIVATIONS, PolynomialActivation
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, get_loss
 from qsdp.problem import check_levels
-from qsdp.sampling import ALLOTMENTS
+from qsdp.sampling import ALLOCATIONS
 
 _BILINEAR = "bilinear"
 
@@ -24,19 +24,19 @@ Levels = Annotated[int, typer.Option(help="Values of a first-layer weight, 2 (bi
 ActivationName = Annotated[
     str, typer.Option(help=f"{' | '.join([_BILINEAR, *ACTIVATIONS])} | a,b,c for a t^2 + b t + c.")
 ]
-Allotment = Annotated[str, typer.Option(help=f"Of neurons among outputs: {' | '.join(ALLOTMENTS)}.")]
+Allotment = Annotated[str, typer.Option(help=f"Of neurons among outputs: {' | '.join(ALLOCATIONS)}.")]
 Jobs = Annotated[int, typer.Option(help="Processes that solve for several outputs.")]
 
 
 def check_training_options(
-    *, neurons: int, beta: float, seed: int, loss: str, levels: int, allotment: str, jobs: int
+    *, neurons: int, beta: float, seed: int, loss: str, levels: int, allocation: str, jobs: int
 ) -> None:
     check_integer("--neurons", neurons, minimum=1)
     check_real("--beta", beta)
     check_integer("--seed", seed, minimum=0)
     check_choice("--loss", loss, LOSSES)
     check_levels(levels)
-    check_choice("--allotment", allotment, ALLOTMENTS)
+    check_choice("--allocation", allocation, ALLOCATIONS)
     check_integer("--jobs", jobs, minimum=1)
 
 

@@ -11,7 +11,7 @@ from qsdp._utils.gap import relative
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import output_columns, root_tree, scaled_tree
-from qsdp.column_generation.loop import Clock, Offer, Round, generate
+from qsdp.column_generation.loop import Clock, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.polynomial_atoms import ATOMS, NEIGHBOURS, STARTS, accuracy_of, atoms_of
 from qsdp.networks import BilinearNetwork
@@ -130,12 +130,12 @@ class _BilinearPricing:
 
     def seeds(self, nu: FloatArray, networks: Sequence[BilinearNetwork]) -> Atoms:
         """Return atoms near the neurons of networks that are worth most of their price."""
-        capacity = Instance.of(self.problem).capacity
+        dual_radius = Instance.of(self.problem).dual_radius
         starts = np.vstack([np.where(side < 0, -1.0, 1.0) for net in networks for side in (net.U, net.V)])
         prices = [
             self.oracle.search(
                 self.problem.adjoint(column),
-                threshold=_WORTHY * capacity,
+                threshold=_WORTHY * dual_radius,
                 starts=starts,
                 n_starts=0,
                 max_atoms=2 * _SAMPLED,
@@ -145,17 +145,17 @@ class _BilinearPricing:
         ]
         return atoms_of(prices, self.problem.size)
 
-    def __call__(self, master: Master, gap: float) -> Offer:
-        capacity = master.instance.capacity
+    def __call__(self, master: Master, gap: float) -> PricingResult:
+        dual_radius = master.instance.dual_radius
         matrices = list(master.instance.adjoints(master.nu))
         if is_cheap(self.problem):
-            return self._prove(matrices, capacity, [0.0] * len(matrices))
-        found = self._search(master, matrices, capacity, STARTS)
+            return self._prove(matrices, dual_radius, [0.0] * len(matrices))
+        found = self._search(master, matrices, dual_radius, STARTS)
         if self._promising(master, found, gap):
-            found = self._search(master, matrices, capacity, _MANY_STARTS)
+            found = self._search(master, matrices, dual_radius, _MANY_STARTS)
         if self._promising(master, found, gap):
-            return self._prove(matrices, capacity, [price.value for price in found])
-        return Offer(atoms_of(found, self.problem.size), max(price.value for price in found))
+            return self._prove(matrices, dual_radius, [price.value for price in found])
+        return PricingResult(atoms_of(found, self.problem.size), max(price.value for price in found))
 
     def _promising(self, master: Master, found: Sequence[Price], gap: float) -> bool:
         """Whether a proof that nothing is worth more than was found would close much of the gap."""
@@ -163,12 +163,12 @@ class _BilinearPricing:
         promised = relative(master.objective - bound, master.objective)
         return not self.clock.over and promised <= max(_PROMISE * gap, self.tol)
 
-    def _search(self, master: Master, matrices: list[FloatArray], capacity: float, n_starts: int) -> list[Price]:
+    def _search(self, master: Master, matrices: list[FloatArray], dual_radius: float, n_starts: int) -> list[Price]:
         n_atoms = max(20, ATOMS // len(matrices))
         return [
             self.oracle.search(
                 M,
-                threshold=capacity,
+                threshold=dual_radius,
                 starts=_neighbours(master.atoms[master.atoms.outputs == k], master.weights[master.atoms.outputs == k]),
                 n_starts=n_starts,
                 max_atoms=n_atoms,
@@ -177,7 +177,7 @@ class _BilinearPricing:
             for k, M in enumerate(matrices)
         ]
 
-    def _prove(self, matrices: list[FloatArray], capacity: float, incumbents: list[float]) -> Offer:
+    def _prove(self, matrices: list[FloatArray], dual_radius: float, incumbents: list[float]) -> PricingResult:
         n_atoms = max(20, ATOMS // len(matrices))
         prices = []
         for k, (M, incumbent) in enumerate(zip(matrices, incumbents, strict=True)):
@@ -185,7 +185,7 @@ class _BilinearPricing:
             prices.append(
                 self.oracle.prove(
                     M,
-                    threshold=capacity,
+                    threshold=dual_radius,
                     max_atoms=n_atoms,
                     incumbent=incumbent,
                     slack=0.1 * self.tol if not is_cheap(self.problem) else 0.0,
@@ -194,7 +194,7 @@ class _BilinearPricing:
                 )
             )
         uppers = tuple(price.upper for price in prices)
-        return Offer(
+        return PricingResult(
             atoms_of(prices, self.problem.size),
             max(price.value for price in prices),
             max(uppers),

@@ -15,7 +15,7 @@ from qsdp.column_generation.master import Atoms, Master, Multiple
 if TYPE_CHECKING:
     from qsdp.pricing import PriceTree
 
-__all__ = ["Clock", "Offer", "Outcome", "Proven", "Round", "generate"]
+__all__ = ["Clock", "Outcome", "PricingResult", "Proven", "Round", "generate"]
 
 #: Accuracy of the restricted problem as a share of the gap: its dual vector stays well inside, where few atoms
 #: violate their price, and those are the right ones.
@@ -54,7 +54,7 @@ class Clock:
 
 
 @dataclass(frozen=True, eq=False)
-class Offer:
+class PricingResult:
     """Atoms that are worth more than their price, and what is known of the most valuable one.
 
     Attributes
@@ -85,7 +85,7 @@ class Proven:
     """A dual vector with its bound, and the offer for the master's before it was scaled."""
 
     multiple: Multiple
-    offer: Offer
+    offer: PricingResult
 
     @property
     def value(self) -> float:
@@ -122,7 +122,7 @@ class Outcome:
 
 def generate(
     master: Master,
-    pricing: Callable[[Master, float], Offer],
+    pricing: Callable[[Master, float], PricingResult],
     *,
     tol: float,
     clock: Clock,
@@ -136,7 +136,7 @@ def generate(
     master : Master
         Changed in place: on return it holds the last atoms.
     pricing : callable
-        Of the master and the relative gap reached; returns an `Offer`.
+        Of the master and the relative gap reached; returns an `PricingResult`.
     tol : float
     clock : Clock
     floor : float

@@ -126,9 +126,9 @@ class _Residual:
     price: float
     spare: float
 
-    def largest(self, capacity: float, price: float) -> float:
-        """Return the largest s for which ``s price + |1 - s| self.price + self.spare`` is at most the capacity."""
-        room = capacity - self.spare
+    def largest(self, dual_radius: float, price: float) -> float:
+        """Return the largest s for which ``s price + |1 - s| self.price + self.spare`` is at most the dual radius."""
+        room = dual_radius - self.spare
         if price > room:
             return (room - self.price) / (price - self.price) if room > self.price else -math.inf
         total = price + self.price
@@ -141,7 +141,7 @@ class Master:
     Parameters
     ----------
     instance : Instance
-        Of a scalar problem, or of all outputs of a coupled one, in its own units; its capacity w is the price of
+        Of a scalar problem, or of all outputs of a coupled one, in its own units; its dual radius w is the price of
         an atom.
 
     Attributes
@@ -229,7 +229,7 @@ class Master:
         atoms = self.atoms[used]
         S = (atoms.U.T * (weights[used] * atoms.signs)) @ atoms.V.astype(np.float64)
         prediction = normal.map.forward(0.5 * (S + S.T))
-        return normal.loss.value(prediction, normal.target) + normal.capacity * float(weights.sum())
+        return normal.loss.value(prediction, normal.target) + normal.dual_radius * float(weights.sum())
 
     def _restore(self) -> None:
         """Take all rows: those of the reduction, from squares of the data, have lost what is small among them."""
@@ -252,7 +252,7 @@ class Master:
             share = max(1.0, (self.objective / self.units.value) / max(self._inner_objective(), 1e-300))
         tol = max(tol, min(tol * share, _COARSEST))
         atoms = self.atoms[chosen]
-        prices = np.full(len(atoms), working.capacity)
+        prices = np.full(len(atoms), working.dual_radius)
         if self._growing is not None:
             return self._growing.solve(chosen, working.loss, prices, tol)
         outputs = atoms.outputs if working.target.ndim == 2 else None
@@ -290,11 +290,11 @@ class Master:
         That is :math:`s \nu`, or :math:`\nu_0 + s (\nu - \nu_0)` with the residual of a reduction, which need not
         shrink with the rest. Value and feasibility are those on all rows of the data.
         """
-        units, capacity = self.units.value / self.units.prediction, self.instance.capacity
-        scale = best_scale(self.normal, self._dual, capacity / price if price > 0.0 else math.inf)
+        units, dual_radius = self.units.value / self.units.prediction, self.instance.dual_radius
+        scale = best_scale(self.normal, self._dual, dual_radius / price if price > 0.0 else math.inf)
         best = Multiple(self._value(scale * self._dual), units * (scale * self._dual), scale, 0.0)
         residual = self._residual
-        if residual is not None and (largest := residual.largest(capacity, price)) > 0.0:
+        if residual is not None and (largest := residual.largest(dual_radius, price)) > 0.0:
             direction = self._dual - residual.nu
             step = best_step(self.normal, residual.nu, direction, largest)
             moved = residual.nu + step * direction
@@ -328,12 +328,12 @@ class Master:
         self.solve(tol)
         used = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max(initial=0.0))
         weights = self.weights[used].copy()
-        capacity = self._working.capacity
+        dual_radius = self._working.dual_radius
         # What depends on what is the same in any basis.
         columns = self._columns if self._growing is None else self._growing.rows
         for output in np.unique(self.atoms.outputs[used]):
             mine = self.atoms.outputs[used] == output
-            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], np.full(int(mine.sum()), capacity))
+            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], np.full(int(mine.sum()), dual_radius))
         few, few_weights = used[weights > 0.0], weights[weights > 0.0]
         if len(few):
             # What was left out, and moved, is made good for by the rest.
@@ -356,4 +356,4 @@ class Master:
             for output in np.unique(self.atoms.outputs[used]):
                 mine = self.atoms.outputs[used] == output
                 prediction[:, output] = self._columns[:, used[mine]] @ weights[mine]
-        return working.loss.value(prediction, working.target) + working.capacity * float(weights.sum())
+        return working.loss.value(prediction, working.target) + working.dual_radius * float(weights.sum())

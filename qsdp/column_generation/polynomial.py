@@ -11,7 +11,7 @@ from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate
-from qsdp.column_generation.loop import Clock, Offer, Proven, Round, generate
+from qsdp.column_generation.loop import Clock, PricingResult, Proven, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.polynomial_atoms import ATOMS, NEIGHBOURS, STARTS, accuracy_of, atoms_of
 from qsdp.column_generation.result import ColumnGenerationResult
@@ -37,16 +37,16 @@ def polynomial_result(
 ) -> ColumnGenerationResult:
     """Train a network of polynomial neurons on the objective (12)."""
     d, M = problem.n_features, problem.levels - 1
-    # The capacity of an instance is half its weight.
+    # The dual_radius of an instance is half its weight.
     master = Master(Instance(problem.weight_map, problem.loss, problem.y, 2.0 * problem.beta * (d * M)))
     oracle = PolynomialOracle(d, problem.levels, problem.lifted)
 
-    def pricing(master: Master, gap: float) -> Offer:
+    def pricing(master: Master, gap: float) -> PricingResult:
         K = problem.weight_map.adjoint(master.nu)
         used = np.argsort(-master.weights)[:NEIGHBOURS]
         found = oracle.search(
             K,
-            threshold=master.instance.capacity,
+            threshold=master.instance.dual_radius,
             starts=master.atoms.U[used].astype(np.float64) if len(used) else None,
             n_starts=STARTS,
             max_atoms=ATOMS,
@@ -54,15 +54,15 @@ def polynomial_result(
         )
         promised = relative(master.objective - master.bound(found.value), master.objective)
         if promised > max(_PROMISE * gap, tol) or clock.over:
-            return Offer(atoms_of([found], problem.size), found.value)
+            return PricingResult(atoms_of([found], problem.size), found.value)
         price = oracle.prove(
             K,
-            threshold=master.instance.capacity,
+            threshold=master.instance.dual_radius,
             max_atoms=ATOMS,
             incumbent=found.value,
             time_limit=None if clock.left is None else max(clock.left, 1e-3),
         )
-        return Offer(
+        return PricingResult(
             atoms_of([price], problem.size), price.value, price.upper, (price.upper,), price.trees, price.exact
         )
 
@@ -85,7 +85,7 @@ def _polynomial_bound(problem: TrainingProblem, instance: Instance, proven: Prov
     M = problem.levels - 1.0
     nu = proven.multiple.nu
     price = proven.price(proven.offer.upper) + entry_rounding(problem.weight_map.with_levels(M), nu)
-    scale = best_scale(instance, nu, instance.capacity / price if price > 0.0 else np.inf)
+    scale = best_scale(instance, nu, instance.dual_radius / price if price > 0.0 else np.inf)
     return max(0.0, dual_value(instance, scale * nu))
 
 

@@ -29,7 +29,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss, get_loss
 from qsdp.pipeline import TIME_LIMIT, RandomState, check_sampling, check_size, sample_from
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation import Relaxation, RelaxationPath, largest_beta
+from qsdp.relaxation import Relaxation, RelaxationPath, beta_max
 from qsdp.relaxation.backends import Settings, check_solver
 from qsdp.relaxation.instance import GramReduction, Instance
 from qsdp.relaxation.path import FRACTION, check_betas, geometric, path_with, warn_of_gaps
@@ -65,7 +65,7 @@ class _CrossValidated:
         solver: str = "auto",
         shaping: str = "krivine",
         refine: str = "none",
-        allotment: str = "equal",
+        allocation: str = "equal",
         time_limit: float | None = TIME_LIMIT,
         tol: float = 1e-6,
         n_jobs: int | None = None,
@@ -84,7 +84,7 @@ class _CrossValidated:
         self.solver = solver
         self.shaping = shaping
         self.refine = refine
-        self.allotment = allotment
+        self.allocation = allocation
         self.time_limit = time_limit
         self.tol = tol
         self.n_jobs = n_jobs
@@ -95,7 +95,7 @@ class _CrossValidated:
         betas = check_betas(self.betas)
         check_flag("constant_column", self.constant_column)
         check_choice("evaluate", self.evaluate, EVALUATIONS)
-        check_sampling(self.n_neurons, self.shaping, self.refine, self.allotment, self.time_limit)
+        check_sampling(self.n_neurons, self.shaping, self.refine, self.allocation, self.time_limit)
         check_solver(self.solver, get_loss(self.loss))
         settings = Settings(check_real("tol", self.tol, strict=True), "two-block", None, None)
         check_jobs(self.n_jobs)
@@ -108,7 +108,7 @@ class _CrossValidated:
         splits = self._splits(X, y)
         warn_of_scales(X)
         if isinstance(betas, int):
-            betas = geometric(largest_beta(problem), FRACTION, betas)
+            betas = geometric(beta_max(problem), FRACTION, betas)
         reductions, all_reductions = _fold_reductions(problem, splits)
         folds = [
             _Fold(
@@ -237,7 +237,7 @@ def _sampled(
         member.n_neurons,
         shaping=member.shaping,
         refine=member.refine,
-        allotment=member.allotment,
+        allocation=member.allocation,
         time_limit=member.time_limit,
         n_jobs=n_jobs,
         rng=rng,
@@ -298,7 +298,7 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
         m.
     betas : int or array-like of shape (K,), default=20
         Positive and distinct; or the number of those of a geometric grid from the smallest beta for which zero is
-        optimal, `qsdp.largest_beta`, to a thousandth of it.
+        optimal, `qsdp.beta_max`, to a thousandth of it.
     cv : int, splitter or iterable, default=5
         Number of stratified folds, a splitter of scikit-learn, or pairs of training and held-out rows. Every training
         part must hold all classes.
@@ -309,7 +309,7 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
         a sample, or those of a network made as the final one, refinement included. See the notes.
     n_jobs : int, optional
         Processes, one for a fold at a time; for the final network as in `QuantizedNetworkClassifier`.
-    loss, activation, levels, constant_column, solver, shaping, refine, allotment, time_limit, tol, random_state,
+    loss, activation, levels, constant_column, solver, shaping, refine, allocation, time_limit, tol, random_state,
     verbose
         See `QuantizedNetworkClassifier`. The time limit is that of one refinement.
 
@@ -366,7 +366,7 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
         Number of folds, which are not shuffled, a splitter of scikit-learn, or pairs of training and held-out rows.
     scoring : str, callable or None, default=None
         See scikit-learn; None is the coefficient of determination.
-    loss, activation, levels, constant_column, solver, shaping, refine, allotment, time_limit, tol, random_state,
+    loss, activation, levels, constant_column, solver, shaping, refine, allocation, time_limit, tol, random_state,
     verbose
         See `QuantizedNetworkRegressor`. The time limit is that of one refinement.
 

@@ -46,7 +46,7 @@ class _QuantizedNetwork(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
         solver: str = "auto",
         shaping: str = "krivine",
         refine: str = "none",
-        allotment: str = "equal",
+        allocation: str = "equal",
         time_limit: float | None = TIME_LIMIT,
         tol: float = 1e-6,
         n_jobs: int | None = None,
@@ -62,7 +62,7 @@ class _QuantizedNetwork(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
         self.solver = solver
         self.shaping = shaping
         self.refine = refine
-        self.allotment = allotment
+        self.allocation = allocation
         self.time_limit = time_limit
         self.tol = tol
         self.n_jobs = n_jobs
@@ -93,7 +93,7 @@ class _QuantizedNetwork(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
             solver=self.solver,
             shaping=self.shaping,
             refine=self.refine,
-            allotment=self.allotment,
+            allocation=self.allocation,
             time_limit=self.time_limit,
             tol=self.tol,
             n_jobs=self.n_jobs,
@@ -129,7 +129,7 @@ class _QuantizedNetwork(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
             n_neurons,
             random_state,
             levels=levels,
-            allotment=self.allotment,
+            allocation=self.allocation,
             time_limit=self.time_limit,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
@@ -174,7 +174,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         See `qsdp.shape_covariance`.
     refine : {"none", "refit", "polish", "exact"}, default="none"
         What follows the sampling, up to a proven global optimum; see `qsdp.solve_and_sample`.
-    allotment : {"equal", "proportional"}, default="equal"
+    allocation : {"equal", "proportional"}, default="equal"
         How neurons are divided among several outputs; see `qsdp.sample_network`.
     time_limit : float or None, default=60.0
         Seconds that a refinement may take.
@@ -278,7 +278,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         See `qsdp.shape_covariance`.
     refine : {"none", "refit", "polish", "exact"}, default="none"
         What follows the sampling, up to a proven global optimum; see `qsdp.solve_and_sample`.
-    allotment : {"equal", "proportional"}, default="equal"
+    allocation : {"equal", "proportional"}, default="equal"
         How neurons are divided among several outputs; see `qsdp.sample_network`.
     time_limit : float or None, default=60.0
         Seconds that a refinement may take.

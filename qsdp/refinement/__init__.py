@@ -1,7 +1,7 @@
 """Refinement of networks: better second layers, better bits, the best network of a width."""
 
-from qsdp.refinement.fixed_width import FixedSizeResult, best_of_size
+from qsdp.refinement.fixed_width import FixedWidthResult, train_fixed_width
 from qsdp.refinement.polishing import polish
 from qsdp.refinement.refitting import refit
 
-__all__ = ["FixedSizeResult", "best_of_size", "polish", "refit"]
+__all__ = ["FixedWidthResult", "polish", "refit", "train_fixed_width"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._html import fixed_size_html
+from qsdp._html import fixed_width_html
 from qsdp._utils.gap import Gap
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.progress import Line, shown_stages
@@ -22,10 +22,10 @@ from qsdp.refinement._enumeration import enumerate_best
 from qsdp.refinement._exchange import exchange, greedy_network, random_network
 from qsdp.refinement.polishing import Run, better, deadline_of, is_small, perturbed
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.sampling import MAX_NEURONS, allot, sample_network
+from qsdp.sampling import MAX_NEURONS, allocate, sample_network
 from qsdp.shaping import shape_covariance
 
-__all__ = ["METHODS", "FixedSizeResult", "best_of_size"]
+__all__ = ["METHODS", "FixedWidthResult", "train_fixed_width"]
 
 METHODS = ("polish", "enumerate")
 _SECOND_LAYERS = ("free", "shared")
@@ -39,7 +39,7 @@ _NEURONS_KICKED, _GAIN = 12, 1e-9
 
 
 @dataclass(frozen=True)
-class FixedSizeResult(Gap):
+class FixedWidthResult(Gap):
     r"""The best network found of a fixed number of neurons.
 
     Attributes
@@ -65,10 +65,10 @@ class FixedSizeResult(Gap):
     optimal: bool
 
     def _repr_html_(self) -> str:
-        return fixed_size_html(self)
+        return fixed_width_html(self)
 
 
-def best_of_size(
+def train_fixed_width(
     problem: TrainingProblem,
     n_neurons: int,
     *,
@@ -80,7 +80,7 @@ def best_of_size(
     method: str = "polish",
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
     verbose: bool = False,
-) -> FixedSizeResult:
+) -> FixedWidthResult:
     r"""Search the best network of exactly m neurons.
 
     .. math::
@@ -114,14 +114,14 @@ def best_of_size(
         exchange helps. In the end the best network is kicked, `restarts` times or, where it is small, more
         often: perturbed, or drawn anew, and polished. "enumerate" solves the second layers of all sets of m
         neurons and returns the optimum, for tiny problems; the outputs of vector problems must be independent
-        (shared second layer, loss other than the cross-entropy), with the allotment above.
+        (shared second layer, loss other than the cross-entropy), with the allocation above.
     random_state : int, Generator, RandomState or None
     verbose : bool, default=False
         Show a bar of the starts, exchanges and kicks that are done, on the standard error or in the notebook.
 
     Returns
     -------
-    FixedSizeResult
+    FixedWidthResult
 
     Raises
     ------
@@ -137,11 +137,11 @@ def best_of_size(
     Examples
     --------
     >>> import numpy as np, qsdp
-    >>> from qsdp.refinement.fixed_width import best_of_size
+    >>> from qsdp.refinement.fixed_width import train_fixed_width
     >>> X = np.random.default_rng(0).standard_normal((20, 3))
     >>> problem = qsdp.TrainingProblem(X, X[:, 0] * X[:, 1], beta=0.01)
-    >>> found = best_of_size(problem, 2, random_state=0)
-    >>> optimum = best_of_size(problem, 2, method="enumerate")
+    >>> found = train_fixed_width(problem, 2, random_state=0)
+    >>> optimum = train_fixed_width(problem, 2, method="enumerate")
     >>> optimum.optimal and bool(np.isclose(found.objective, optimum.objective))
     True
     """
@@ -169,16 +169,16 @@ def best_of_size(
             with stages.stage("search"):
                 network = _enumerated(problem, m, shared)
             bound = (relaxation or solve_relaxation(problem, verbose=verbose)).lower_bound
-            return FixedSizeResult(network, problem.objective(network), bound, (), optimal=True)
+            return FixedWidthResult(network, problem.objective(network), bound, (), optimal=True)
         relaxation = relaxation or solve_relaxation(problem, verbose=verbose)
         deadline = deadline_of(time_limit)
         C = problem.n_outputs
-        owners = np.repeat(np.arange(C), allot(m, [1.0] * C)).tolist() if m >= C else list(range(m))
+        owners = np.repeat(np.arange(C), allocate(m, [1.0] * C)).tolist() if m >= C else list(range(m))
         with few_threads(small=is_small(problem)), stages.stage("search") as line:
             candidates = _starts(problem, owners, given, restarts, relaxation, rng)
             counts = len(given) + restarts, restarts
             network, objective, polished = _search(problem, owners, candidates, counts, shared, deadline, rng, line)
-    return FixedSizeResult(network, objective, relaxation.lower_bound, polished, optimal=False)
+    return FixedWidthResult(network, objective, relaxation.lower_bound, polished, optimal=False)
 
 
 def _search(
@@ -279,7 +279,7 @@ def _enumerated(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwo
             "method 'enumerate' must have one output, or a shared second layer and a loss that adds up over outputs; "
             f"got {problem.n_outputs} outputs, second_layer={'shared' if shared else 'free'!r} and {problem.loss!r}"
         )
-    sizes = allot(m, [1.0] * problem.n_outputs)
+    sizes = allocate(m, [1.0] * problem.n_outputs)
     parts = [enumerate_best(problem.output(k), size, shared) for k, size in enumerate(sizes)]
     alpha = np.zeros((m, problem.n_outputs))
     rows = np.repeat(np.arange(problem.n_outputs), sizes)

@@ -13,7 +13,7 @@ from qsdp._utils.parallel import blocks, few_threads
 from qsdp._utils.progress import Line, shown_stages
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real
 from qsdp.certificates import check_fits
-from qsdp.column_generation.loop import Clock, Offer, Round, generate
+from qsdp.column_generation.loop import Clock, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.restricted import solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
@@ -200,17 +200,17 @@ def _support(
 ) -> tuple[Atoms, FloatArray]:
     """Return the neurons that the optimal second layer of one output, or of coupled ones, uses."""
     master = Master(_instance(problem))
-    capacity = master.instance.capacity
+    dual_radius = master.instance.dual_radius
 
-    def pricing(master: Master, gap: float) -> Offer:
+    def pricing(master: Master, gap: float) -> PricingResult:
         offers, uppers = Atoms.of(network.U[:0], network.V[:0]), []
         for output, M in enumerate(master.instance.adjoints(master.nu)):
             prices = _prices(network, M)
             uppers.append(float(np.abs(prices).max()))
             best = np.argsort(-np.abs(prices))[: max(50, _BATCH // problem.n_outputs)]
-            best = best[np.abs(prices[best]) > capacity]
+            best = best[np.abs(prices[best]) > dual_radius]
             offers = offers + Atoms.of(network.U[best], network.V[best], np.where(prices[best] < 0.0, -1, 1), output)
-        return Offer(offers, max(uppers), max(uppers))
+        return PricingResult(offers, max(uppers), max(uppers))
 
     with few_threads(small=master.small):
         outcome = generate(master, pricing, tol=tol, clock=Clock(None), report=report)
@@ -297,7 +297,7 @@ def _scales(
         np.hstack([scaled, -scaled]),
         normal.loss,
         normal.target,
-        np.tile(normal.capacity * sizes, 2),
+        np.tile(normal.dual_radius * sizes, 2),
         outputs=None if outputs is None else np.tile(outputs, 2),
         tol=tol,
     )

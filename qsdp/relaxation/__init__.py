@@ -4,11 +4,11 @@ from qsdp.relaxation.backends import available_solvers
 from qsdp.relaxation.bounds import DualBound, best_dual_bound, spectral_bound
 from qsdp.relaxation.formulations import (
     Formulation,
-    build_literal,
+    build_full,
     build_relaxation,
     build_two_block,
 )
-from qsdp.relaxation.path import RelaxationPath, largest_beta, relaxation_path
+from qsdp.relaxation.path import RelaxationPath, beta_max, relaxation_path
 from qsdp.relaxation.polynomial import PolynomialRelaxation, build_polynomial, solve_polynomial_relaxation
 from qsdp.relaxation.solution import RawSolution, Relaxation
 from qsdp.relaxation.solve import solve_relaxation
@@ -22,11 +22,11 @@ __all__ = [
     "RelaxationPath",
     "available_solvers",
     "best_dual_bound",
-    "build_literal",
+    "beta_max",
+    "build_full",
     "build_polynomial",
     "build_relaxation",
     "build_two_block",
-    "largest_beta",
     "relaxation_path",
     "solve_polynomial_relaxation",
     "solve_relaxation",

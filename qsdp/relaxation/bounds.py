@@ -129,7 +129,7 @@ def instance_bound(
         ]
         roundings = price_roundings(instance, nu)
         tau = max(t * float(z.sum()) + rounding for (t, z), rounding in zip(proofs, roundings, strict=True))
-        scale = best_scale(instance, nu, instance.capacity / tau if tau > 0.0 else np.inf)
+        scale = best_scale(instance, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
         value = dual_value(instance, scale * nu)
         if value > best.value:
             best = DualBound(value, scale * nu, np.stack([scale * t * z for t, z in proofs]))

@@ -14,7 +14,7 @@ from qsdp.relaxation.instance import Instance
 __all__ = [
     "FORMS",
     "Formulation",
-    "build_literal",
+    "build_full",
     "build_relaxation",
     "build_two_block",
     "formulate",
@@ -34,20 +34,19 @@ class Formulation:
     fits : list of cvxpy.Constraint
         ``yhat == 2 <X_i, Z>``, all samples in one, for each output; the multiplier is the dual vector `nu`.
     diagonals : list of cvxpy.Constraint
-        The equation of the diagonal with ``rho`` for each output; the multiplier is `z` (``[z, z']`` in the
-        literal form).
+        The equation of the diagonal with ``rho`` for each output; the multiplier is `z` (``[z, z']`` in the full form).
     """
 
     problem: cp.Problem
     variables: dict[str, cp.Variable]
     fits: list[cp.Constraint]
     diagonals: list[cp.Constraint]
-    literal: bool
+    full: bool
 
     def blocks(self) -> tuple[FloatArray | None, FloatArray | None, FloatArray | None]:
         """Return the values of Z, V and W of shape (C, N, N), as the solver left them; None where it left none."""
         names = [str(k) for k in range(len(self.fits))] if len(self.fits) > 1 else [""]
-        if not self.literal:
+        if not self.full:
             Z, V = (_stacked([self.variables[M + k].value for k in names]) for M in "ZV")
             return Z, V, V
         Q = _stacked([self.variables["Q" + k].value for k in names])
@@ -65,14 +64,14 @@ class Formulation:
             nu = nu.reshape(len(self.fits), -1).T
             nu = nu if len(self.fits) > 1 else nu[:, 0]
         if z is not None:
-            z = z.reshape(len(self.fits), 2, -1).mean(axis=1) if self.literal else z.reshape(len(self.fits), -1)
+            z = z.reshape(len(self.fits), 2, -1).mean(axis=1) if self.full else z.reshape(len(self.fits), -1)
         return nu, z
 
     def __str__(self) -> str:
         return str(self.problem)
 
 
-def build_literal(problem: TrainingProblem, *, regularization: str = "tight") -> Formulation:
+def build_full(problem: TrainingProblem, *, regularization: str = "tight") -> Formulation:
     r"""Build the bilinear relaxation as printed, with one block of size 2N x 2N for each output.
 
     .. math::
@@ -96,7 +95,7 @@ def build_literal(problem: TrainingProblem, *, regularization: str = "tight") ->
     -----
     Equations (25) and (67) of Bartan and Pilanci; the factor 2 corrects the slip in (51).
     """
-    return formulate(Instance.of(problem, regularization), form="literal")
+    return formulate(Instance.of(problem, regularization), form="full")
 
 
 def build_two_block(problem: TrainingProblem, *, regularization: str = "tight") -> Formulation:
@@ -108,14 +107,14 @@ def build_two_block(problem: TrainingProblem, *, regularization: str = "tight") 
         \hat y_i = 2 \langle \mathcal{X}_i, Z \rangle,\; V_{jj} = \rho,\; V + Z \succeq 0,\; V - Z \succeq 0
 
     The data matrices are symmetric, so (25) has an optimum with Z = Z' and V = W, for which its block is
-    positive semidefinite exactly when V + Z and V - Z are. Same optimal value as `build_literal`, about a
+    positive semidefinite exactly when V + Z and V - Z are. Same optimal value as `build_full`, about a
     quarter of the work.
 
     Parameters
     ----------
     problem : TrainingProblem
     regularization : {"tight", "paper"}, default="tight"
-        As in `build_literal`.
+        As in `build_full`.
 
     Returns
     -------
@@ -127,7 +126,7 @@ def build_two_block(problem: TrainingProblem, *, regularization: str = "tight") 
 
 def formulate(instance: Instance, *, form: str) -> Formulation:
     """Build the relaxation of an instance, in its units."""
-    blocks = _literal_block if form == "literal" else _two_block
+    blocks = _full_block if form == "full" else _two_block
     C, N = instance.n_blocks, instance.size
     yhat = cp.Variable(instance.target.shape, name="yhat")
     rho = cp.Variable(C if C > 1 else (), name="rho")
@@ -143,13 +142,13 @@ def formulate(instance: Instance, *, form: str) -> Formulation:
         cones += cone
     objective = instance.loss.expression(yhat, instance.target) + instance.weight * cp.sum(rho)
     program = cp.Problem(cp.Minimize(objective), [*fits, *diagonals, *cones])
-    return Formulation(program, variables, fits, diagonals, form == "literal")
+    return Formulation(program, variables, fits, diagonals, form == "full")
 
 
 Block = tuple[dict[str, cp.Variable], cp.Expression, cp.Constraint, list[cp.Constraint]]
 
 
-def _literal_block(N: int, suffix: str, rho: cp.Expression) -> Block:
+def _full_block(N: int, suffix: str, rho: cp.Expression) -> Block:
     Q = cp.Variable((2 * N, 2 * N), PSD=True, name=f"Q{suffix}")
     return {f"Q{suffix}": Q}, Q[:N, N:], cp.diag(Q) == rho, []
 
@@ -165,7 +164,7 @@ def _stacked(values: list[FloatArray | None]) -> FloatArray | None:
     return None if any(value is None for value in values) else np.stack(values)  # type: ignore[arg-type]
 
 
-FORMS = {"literal": build_literal, "two-block": build_two_block}
+FORMS = {"full": build_full, "two-block": build_two_block}
 
 
 def build_relaxation(
@@ -176,10 +175,10 @@ def build_relaxation(
     Parameters
     ----------
     problem : TrainingProblem
-    form : {"two-block", "literal"}, default="two-block"
-        `build_two_block` or `build_literal`.
+    form : {"two-block", "full"}, default="two-block"
+        `build_two_block` or `build_full`.
     regularization : {"tight", "paper"}, default="tight"
-        As in `build_literal`.
+        As in `build_full`.
 
     Examples
     --------

@@ -121,7 +121,7 @@ class Incumbent:
         if not (np.all(np.isfinite(T)) and np.all(np.isfinite(S))):
             return
         radii = np.diagonal(S, axis1=1, axis2=2).max(axis=1)
-        costs = self._by_part(self._instance.capacity * radii)
+        costs = self._by_part(self._instance.dual_radius * radii)
         ray = self._evaluation.point(T)
         ones = np.ones(self.n_parts)
         for scales in (ones, ray.best(costs)):
@@ -149,7 +149,7 @@ class Incumbent:
         taus = _dominating(M, weights) * weights.sum(axis=1)
         worst = np.array([taus[self._blocks(part)].max() for part in range(self.n_parts)])
         with np.errstate(divide="ignore"):
-            scales = ray.best(np.where(worst > 0.0, self._instance.capacity / worst, np.inf))
+            scales = ray.best(np.where(worst > 0.0, self._instance.dual_radius / worst, np.inf))
         values = ray.values(scales)
         for part in np.flatnonzero(values > self.bounds).tolist():
             blocks = self._blocks(part)

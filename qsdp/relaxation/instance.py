@@ -100,7 +100,7 @@ class Instance:
         return self.map.size
 
     @property
-    def capacity(self) -> float:
+    def dual_radius(self) -> float:
         r"""What :math:`\max_{u,v} u^T M_\nu v` of a feasible dual vector may reach: :math:`\beta D` if tight."""
         return 0.5 * self.weight
 
@@ -134,7 +134,7 @@ class Instance:
         row = power_of_two(math.sqrt(self.map.X.shape[1]) * _root_mean_square(self.map.X))
         in_rows = self.map.in_units(row)
         size = power_of_two(in_rows.mean_size())
-        weight = _product(self.capacity, prediction / size / value)
+        weight = _product(self.dual_radius, prediction / size / value)
         # A regulariser far below the loss would be lost in a solver's absolute tolerance: dividing the map
         # by less raises it to one.
         if 0.0 < weight < 1.0:

@@ -34,7 +34,7 @@ from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.solution import RawSolution, Relaxation, finish
 from qsdp.relaxation.solve import check_callback, solve_with
 
-__all__ = ["RelaxationPath", "check_betas", "largest_beta", "relaxation_path"]
+__all__ = ["RelaxationPath", "beta_max", "check_betas", "relaxation_path"]
 
 #: Of the largest beta, what the smallest of a grid is.
 FRACTION = 1e-3
@@ -112,7 +112,7 @@ class RelaxationPath(ReadOnlyArrays, Sequence[Relaxation]):
         return path_html(self)
 
 
-def largest_beta(problem: TrainingProblem, *, regularization: str = "tight") -> float:
+def beta_max(problem: TrainingProblem, *, regularization: str = "tight") -> float:
     r"""Return the smallest beta for which zero solves the relaxation, and no larger one has another solution.
 
     Zero is optimal if minus the gradient of the loss there, :math:`\nu_0`, is feasible in the dual, that is, if
@@ -142,7 +142,7 @@ def largest_beta(problem: TrainingProblem, *, regularization: str = "tight") -> 
     >>> import numpy as np, qsdp
     >>> X = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]])
     >>> problem = qsdp.TrainingProblem(X, [2.0, -0.5, 0.1], beta=1.0)
-    >>> beta = qsdp.largest_beta(problem)
+    >>> beta = qsdp.beta_max(problem)
     >>> [bool(np.any(qsdp.solve_relaxation(problem.with_beta(share * beta)).Z)) for share in (0.99, 1.01)]
     [True, False]
     """
@@ -175,7 +175,7 @@ def relaxation_path(
         Its own beta does not matter.
     betas : int or array-like of shape (K,), default=20
         Positive, finite and distinct, in any order; zero is refused, since no bound depends on it continuously and
-        no path leads to it. Or their number, at least 2: those of a geometric grid from `largest_beta` down.
+        no path leads to it. Or their number, at least 2: those of a geometric grid from `beta_max` down.
     fraction : float, default=1e-3
         Of the largest beta of a grid, what the smallest is; above 0 and below 1.
     solver : str, default="auto"
@@ -337,7 +337,7 @@ def _check_problem(problem: object) -> None:
 
 
 def _zero(problem: TrainingProblem, regularization: str) -> tuple[float, FloatArray]:
-    """Return `largest_beta` and the weights z of shape (C, N) that prove zero optimal there."""
+    """Return `beta_max` and the weights z of shape (C, N) that prove zero optimal there."""
     instance, units = Instance.of(problem.with_beta(1.0), regularization).normalised()
     nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
     bounds = [grothendieck_bound(M, tol=_BOUND_GAP) for M in instance.adjoints(nu)]

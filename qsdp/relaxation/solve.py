@@ -75,8 +75,8 @@ def solve_relaxation(
         is asked again at a hundredth of it, twice at most and while that halves the gap.
     regularization : {"tight", "paper"}, default="tight"
         "paper" halves the regulariser, as printed in (25): for reproduction, its bound is looser.
-    form : {"two-block", "literal"}, default="two-block"
-        Equivalent programs; see `build_two_block` and `build_literal`. For solvers through CVXPY.
+    form : {"two-block", "full"}, default="two-block"
+        Equivalent programs; see `build_two_block` and `build_full`. For solvers through CVXPY.
     max_iter : int, optional
     time_limit : float, optional
         Seconds, > 0.
@@ -399,7 +399,7 @@ def _zero_if_optimal(
 
 
 def _some_neuron_pays(problem: TrainingProblem, regularization: str) -> bool:
-    r"""Whether some :math:`u^T M_\nu v` is seen to exceed the capacity for minus the gradient at 0 as :math:`\nu`.
+    r"""Whether some :math:`u^T M_\nu v` is seen to exceed the dual radius for minus the gradient at 0 as :math:`\nu`.
 
     Cheap, and true of most problems: then the gradient does not prove the zero point optimal.
     """
@@ -410,6 +410,6 @@ def _some_neuron_pays(problem: TrainingProblem, regularization: str) -> bool:
             v = np.where(M.sum(axis=0) < 0.0, -1.0, 1.0)
             for _ in range(3):
                 v = np.where(M @ v < 0.0, -1.0, 1.0)
-            if float(np.abs(M @ v).sum()) > (1.0 + 1e-6) * instance.capacity:
+            if float(np.abs(M @ v).sum()) > (1.0 + 1e-6) * instance.dual_radius:
                 return True
     return False

@@ -10,7 +10,7 @@ from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solution import RawSolution
 
-__all__ = ["expanded", "given_part", "reached", "restricted"]
+__all__ = ["expanded", "reached", "restrict_start", "restricted"]
 
 
 def reached(data: QuadraticMap) -> np.ndarray:
@@ -48,7 +48,7 @@ def expanded(raw: RawSolution, kept: np.ndarray) -> RawSolution:
     return replace(raw, Z=Z, V=V, W=V, z=z)
 
 
-def given_part(start: RawSolution | None, instance: Instance, kept: np.ndarray, k: int) -> RawSolution | None:
+def restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndarray, k: int) -> RawSolution | None:
     """Return the part of a given solution that belongs to output k, without the rows that are left out."""
     if start is None or start.Z is None or start.V is None or start.nu is None or start.z is None:
         return None

@@ -10,7 +10,7 @@ from typing import Any
 from qsdp.exceptions import StorageError
 from qsdp.losses import LOSSES
 from qsdp.problem import REGULARIZATIONS
-from qsdp.sampling import ALLOTMENTS
+from qsdp.sampling import ALLOCATIONS
 from qsdp.shaping import SHAPINGS
 from qsdp.tabular._reading import label_key, listing
 
@@ -102,7 +102,7 @@ MODEL_CHECKS: Checks = {
     "network": lambda value: type(value) is dict,
     "loss": _is_one_of(LOSSES),
     "beta": _is_magnitude,
-    "allotment": _is_one_of(ALLOTMENTS),
+    "allocation": _is_one_of(ALLOCATIONS),
     "lower_bound": _is_magnitude,
     "objective": lambda value: value is None or _is_magnitude(value),
     "digest": lambda value: _is_text(value) and re.fullmatch("[0-9a-f]{64}", value) is not None,

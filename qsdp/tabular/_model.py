@@ -56,7 +56,7 @@ class TabularModel:
     solution : Solution
     loss : str
     beta : float
-    allotment : str
+    allocation : str
         How neurons are divided among outputs.
     lower_bound : float
         Bound on the objective of every network of these levels, in units of the encoded target.
@@ -73,7 +73,7 @@ class TabularModel:
     solution: Solution
     loss: str
     beta: float
-    allotment: str
+    allocation: str
     lower_bound: float
     objective: float | None
     holdout: Holdout
@@ -100,7 +100,7 @@ class TabularModel:
         """
         levels = self.network.levels if levels is None else check_levels(levels)
         covariance = self.solution.covariance(levels)
-        network = sample_network(covariance, n_neurons, random_state, allotment=self.allotment)
+        network = sample_network(covariance, n_neurons, random_state, allocation=self.allocation)
         return replace(self, network=network, lower_bound=self.solution.bound(levels, self.beta), objective=None)
 
     def evaluated(self, table: Table) -> TabularModel:
@@ -139,7 +139,7 @@ class TabularModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to `path`, readable by `load_model`."""
         network, arrays = network_archive(self.network)
-        names = ("loss", "beta", "allotment", "lower_bound", "objective", "digest")
+        names = ("loss", "beta", "allocation", "lower_bound", "objective", "digest")
         header = {
             "network": network,
             "encoder": self.encoder.state(),

@@ -133,8 +133,8 @@ class Solution(ReadOnlyArrays):
             return self.best_bound
         sums = (self.weights / self._ratios(levels) ** 2).sum(axis=1)
         dimension = self.n_inputs * (levels - 1) + self.lifted
-        capacity = 0.5 * REGULARIZATIONS[self.regularization] * beta * dimension
-        share = min(1.0, capacity / float(sums.max())) if np.any(sums > 0.0) else 1.0
+        dual_radius = 0.5 * REGULARIZATIONS[self.regularization] * beta * dimension
+        share = min(1.0, dual_radius / float(sums.max())) if np.any(sums > 0.0) else 1.0
         ratio, before = (levels - 1) / (self.levels - 1), self.n_inputs * (self.levels - 1) + self.lifted
         growth = max(1.0, ratio) ** 2 if self.lifted else ratio**2
         least = min(1.0, dimension / (before * growth))

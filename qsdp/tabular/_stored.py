@@ -68,7 +68,7 @@ def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:
         network=network,
         solution=solution,
         holdout=Holdout(**checked("holdout", fields["holdout"], HOLDOUT_CHECKS)),
-        **{name: fields[name] for name in ("loss", "beta", "allotment", "lower_bound", "objective", "digest")},
+        **{name: fields[name] for name in ("loss", "beta", "allocation", "lower_bound", "objective", "digest")},
     )
 
 

@@ -32,7 +32,7 @@ class Training:
     holdout: Holdout
     n_unlabelled: int
 
-    def model(self, result: QSDPResult, allotment: str = "equal") -> TabularModel:
+    def model(self, result: QSDPResult, allocation: str = "equal") -> TabularModel:
         """Return the model of a `result` trained on X and y."""
         solution = Solution.of(result)
         return TabularModel(
@@ -42,7 +42,7 @@ class Training:
             solution=solution,
             loss=result.problem.loss.name,
             beta=result.problem.beta,
-            allotment=allotment,
+            allocation=allocation,
             lower_bound=solution.best_bound,
             objective=result.certificate.objective,
             holdout=self.holdout,

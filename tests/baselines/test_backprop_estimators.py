@@ -261,7 +261,7 @@ def test_quadratic_form_is_exact(kind: type, activation: Any, constant_column: b
     outputs = model.decision_function(X) if is_classifier(model) else model.predict(X)
     np.testing.assert_allclose(model.to_quadratic_form().predict(X), outputs, rtol=1e-12, atol=1e-12)
     assert model.to_quadratic_form().n_inputs == 3
-    match = qsdp.quantize(model, X, 50, random_state=0)
+    match = qsdp.distill(model, X, 50, random_state=0)
     np.testing.assert_allclose(match.result.problem.y, outputs, rtol=1e-12, atol=1e-12)
 
 
@@ -274,7 +274,7 @@ def test_train_by_backpropagation_quantize_by_the_relaxation() -> None:
         model = BackpropRegressor(100, second_layer="fixed", **options).fit(planted.X, planted.y)
         assert model.score(planted.X, planted.y) > 0.999
         naive = BackpropRegressor.quantized(model, scale="shared")
-        match = qsdp.quantize(model, planted.X, 100, refine="polish", random_state=seed)
+        match = qsdp.distill(model, planted.X, 100, refine="polish", random_state=seed)
         size = np.linalg.norm(planted.y)
         theirs.append(np.linalg.norm(naive.predict(planted.X) - planted.y) / size)
         ours.append(np.linalg.norm(match.predict(planted.X) - planted.y) / size)

@@ -109,7 +109,7 @@ def test_layers_are_the_network(model: Any) -> None:
 
 def test_what_was_trained_is_matched_by_quantized_weights(model: Any) -> None:
     X, _ = data(model)
-    chain = model.quantize(X, 4000, random_state=0, tol=1e-4)
+    chain = model.distill(X, 4000, random_state=0, tol=1e-4)
     assert len(chain.matches) == len(model.layers_)
     assert all(set(np.unique(match.network.U)) <= {-1, 1} for match in chain.matches)
     assert all(match.certificate.lower_bound <= match.certificate.objective for match in chain.matches)
@@ -128,7 +128,7 @@ def test_models_of_one_layer_go_straight_to_quantize(model: Any) -> None:
     if len(model.layers_) > 1:
         assert not hasattr(model, "to_quadratic_form")
         return
-    match = qsdp.quantize(model, X, 4000, tol=1e-4, random_state=0)
+    match = qsdp.distill(model, X, 4000, tol=1e-4, random_state=0)
     form = model.to_quadratic_form()
     assert match.relaxed_error < 0.2
     np.testing.assert_array_equal(match.result.problem.y, form.predict(X))

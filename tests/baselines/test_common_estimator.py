@@ -126,7 +126,7 @@ def test_unfitted(kind: type) -> None:
     with pytest.raises(NotFittedError):
         kind().predict(X)
     with pytest.raises(NotFittedError):
-        kind().quantize(X)
+        kind().distill(X)
     assert not hasattr(kind(), "to_quadratic_form")
 
 
@@ -229,7 +229,7 @@ def test_one_layer_is_a_quadratic_form() -> None:
     form = model.to_quadratic_form()
     assert isinstance(form, qsdp.QuadraticForm)
     np.testing.assert_allclose(form.predict(X), model.predict(X), atol=1e-12)
-    match = qsdp.quantize(model, X, 2000, random_state=0)
+    match = qsdp.distill(model, X, 2000, random_state=0)
     np.testing.assert_allclose(match.result.problem.y, model.predict(X), atol=1e-12)
 
 
@@ -238,23 +238,23 @@ def test_several_layers_are_none() -> None:
     assert not hasattr(model, "to_quadratic_form")
     with pytest.raises(AttributeError, match="to_quadratic_form") as caught:
         model.to_quadratic_form()
-    assert "it is a chain of 2 layers; quantize() matches it layer by layer" in str(caught.value.__cause__)
+    assert "it is a chain of 2 layers; distill() matches it layer by layer" in str(caught.value.__cause__)
     # The whole chain can be matched by its outputs, as any model.
-    match = qsdp.quantize(model, X, 100, random_state=0)
+    match = qsdp.distill(model, X, 100, random_state=0)
     np.testing.assert_allclose(match.result.problem.y, model.predict(X), atol=1e-12)
 
 
 @both
 def test_quantize_layer_by_layer(kind: type) -> None:
     model = kind(layers=2, random_state=0).fit(X, target(kind))
-    small, large = (model.quantize(X, size, random_state=0) for size in (50, (4000, 8000)))
+    small, large = (model.distill(X, size, random_state=0) for size in (50, (4000, 8000)))
     assert isinstance(small, QuantizedChain)
     assert len(small.matches) == 2
     exact = model._outputs(X)
     errors = [np.linalg.norm(chain.predict(X) - exact) / np.linalg.norm(exact) for chain in (small, large)]
     assert errors[1] < 0.5 * errors[0]
     with pytest.raises(ValueError, match="X has 2 features"):
-        model.quantize(X[:, :2])
+        model.distill(X[:, :2])
 
 
 # -- scores ------------------------------------------------------------------------------------------

@@ -250,10 +250,10 @@ def test_quantize_by_the_relaxation_as_a_whole_and_by_layers() -> None:
     y = np.maximum(data[:, 0], 0.0) + np.maximum(data[:, 1] - data[:, 2], 0.0)
     model = ReLUNetworkRegressor(6, beta=1e-3, n_epochs=100, random_state=0).fit(data, y)
     assert model.score(data, y) > 0.8
-    whole = qsdp.quantize(model, data, 200, refine="polish", tol=1e-4, random_state=0)
+    whole = qsdp.distill(model, data, 200, refine="polish", tol=1e-4, random_state=0)
     np.testing.assert_allclose(whole.result.problem.y, model.predict(data), rtol=1e-12)
     assert whole.relative_error < 0.3
-    chain = model.quantize(data, 400, refine="polish", tol=1e-4, random_state=0)
+    chain = model.distill(data, 400, refine="polish", tol=1e-4, random_state=0)
     assert len(chain.matches) == 2
     error = np.linalg.norm(chain.predict(data) - model.predict(data)) / np.linalg.norm(model.predict(data))
     assert error < 0.3

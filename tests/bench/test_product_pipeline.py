@@ -74,7 +74,7 @@ def test_both_pipelines_solve_the_same_program() -> None:
 def test_a_wrong_point_of_the_literal_program_has_a_large_gap() -> None:
     data = qsdp.datasets.make_planted(40, 3, random_state=0)
     problem = qsdp.TrainingProblem(data.X, data.y, beta=0.5)
-    formulation = qsdp.build_literal(problem)
+    formulation = qsdp.build_full(problem)
     formulation.problem.solve(solver="SCS")
     assert pipeline.certified(problem, formulation).relative_gap < 1e-3
     Q = formulation.problem.var_dict["Q"]
@@ -247,7 +247,7 @@ def test_a_path_and_cold_solves() -> None:
     X, _, y, _ = path.data("breast-cancer", 0, 0)
     found = path.compared(X, y, "squared", "splitting", 6, warm_first=True)
     problem = qsdp.TrainingProblem(np.column_stack([X, np.ones(len(X))]), y, beta=1.0)
-    betas = qsdp.largest_beta(problem) * 0.9 * np.array(found["betas"])
+    betas = qsdp.beta_max(problem) * 0.9 * np.array(found["betas"])
     assert found["betas"] == pytest.approx(np.geomspace(1.0, 1e-3 / 0.9, 6).tolist())
     cold = [qsdp.solve_relaxation(problem.with_beta(beta), solver="splitting") for beta in betas]
     warm = qsdp.relaxation_path(problem, betas, solver="splitting")

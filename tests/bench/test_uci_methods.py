@@ -74,7 +74,7 @@ def test_networks_are_certified_on_the_training_part(name: str, iris: Split) -> 
     else:
         assert model.beta_ in model.betas_
         assert model.scores_.shape == (9, 5)
-        assert model.betas_[0] == pytest.approx(qsdp.largest_beta(problem))
+        assert model.betas_[0] == pytest.approx(qsdp.beta_max(problem))
         assert model.betas_[-1] == pytest.approx(1e-4 * model.betas_[0])
 
 

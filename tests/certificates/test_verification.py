@@ -399,8 +399,8 @@ def test_the_scaled_dual_vector_is_feasible_exactly(loss: str, options: dict[str
     if problem.loss.coupled:
         for i, own in enumerate(np.argmax(problem.y, axis=1)):
             exact[own][i] = -sum(exact[k][i] for k in range(len(exact)) if k != own)
-    capacity = Fraction(problem.beta) * problem.dimension
-    assert all(exact_price(problem, column) <= capacity for column in exact)
+    dual_radius = Fraction(problem.beta) * problem.dimension
+    assert all(exact_price(problem, column) <= dual_radius for column in exact)
     assert Fraction(value) <= max(Fraction(0), true_value(problem.loss, used, problem.y))
 
 
@@ -410,9 +410,9 @@ def test_enumeration_uses_up_the_capacity(seed: int, options: dict[str, Any]) ->
     problem = problem_of(seed, "squared", n=6, beta=0.1, **options)
     nu = 1e3 * dual_vector(np.random.default_rng(seed), problem)
     _, inside, scales = verified_scales(problem, nu, [enumerated_tree(problem.size)])
-    capacity = Fraction(problem.beta) * problem.dimension
+    dual_radius = Fraction(problem.beta) * problem.dimension
     price = exact_price(problem, [Fraction(v) for v in (scales[0] * inside).tolist()])
-    assert scales[0] == 0.0 or capacity * Fraction(1 - 1e-11) <= price <= capacity
+    assert scales[0] == 0.0 or dual_radius * Fraction(1 - 1e-11) <= price <= dual_radius
 
 
 @pytest.mark.filterwarnings("ignore:with beta")

@@ -40,7 +40,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "iris.csv").write_text(flowers())
     result = run(
         "fit", folder / "iris.csv", "--target", "kind", "--output", folder / "kind.qsdp", "--levels", 3,
-        "--activation", "relu", "--loss", "cross_entropy", "--allotment", "proportional",
+        "--activation", "relu", "--loss", "cross_entropy", "--allocation", "proportional",
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
     return folder

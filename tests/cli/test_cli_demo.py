@@ -34,7 +34,7 @@ def test_demo(dataset: str, score: str) -> None:
         ("iris", [], "bilinear, binary weights, 3 outputs, squared loss, beta 10", "(beta=10)"),
         (
             "wine",
-            ["--levels", 4, "--activation", "relu", "--loss", "logistic", "--allotment", "proportional", "--jobs", 2],
+            ["--levels", 4, "--activation", "relu", "--loss", "logistic", "--allocation", "proportional", "--jobs", 2],
             "relu, 4 levels, 3 outputs, logistic loss, beta 10",
             "(beta=10, loss='logistic', levels=4, activation='relu')",
         ),
@@ -77,7 +77,7 @@ def test_demo_is_reproducible() -> None:
         (["--activation", "1,2"], "three numbers"),
         (["--activation", "0,0,0"], "other than zero"),
         (["--activation", "nan,0,0"], "finite number"),
-        (["--allotment", "fair"], "--allotment must be one of"),
+        (["--allocation", "fair"], "--allocation must be one of"),
         (["--jobs", "0"], "--jobs must be an integer >= 1; got 0"),
         (["--dataset", "diabets"], "did you mean 'diabetes'"),
         (["--neurons", "0"], "--neurons must be an integer >= 1; got 0"),

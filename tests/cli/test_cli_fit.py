@@ -198,7 +198,7 @@ def test_fit_needs_force_to_overwrite(here: Path) -> None:
         (["--activation", "sigmoid"], "--activation must be one of 'bilinear', 'linear_quadratic', 'quadratic'"),
         (["--activation", "1,2,3,4"], "--activation must be a name or three numbers"),
         (["--activation", "1e999,0,0"], "finite"),
-        (["--allotment", "fair"], "--allotment must be one of 'equal', 'proportional'"),
+        (["--allocation", "fair"], "--allocation must be one of 'equal', 'proportional'"),
         (["--jobs", "-1"], "--jobs must be an integer >= 1"),
         (["--solver", "cvxopt", "--loss", "cross_entropy"], "no exponential cone"),
         (["--output", "."], "is a folder"),

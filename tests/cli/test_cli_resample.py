@@ -58,7 +58,7 @@ def test_resample_several_classes_with_other_levels(trained: Path, here: Path) -
     bounds = [number(text, "lower bound") for text in (result.stdout, known.stdout)]
     assert 0.0 < bounds[0] < bounds[1] <= number(known.stdout, "objective")
     loose, tight = load_model("kind-6000-5levels.qsdp"), load_model("known.qsdp")
-    assert loose.allotment == "proportional"
+    assert loose.allocation == "proportional"
     np.testing.assert_array_equal(loose.network.U, tight.network.U)
     np.testing.assert_array_equal(loose.network.alpha, tight.network.alpha)
     # From a resampled model as from the first one, and the levels stay where none are given.

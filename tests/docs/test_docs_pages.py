@@ -125,7 +125,7 @@ def test_factors_find_the_optimum_of_the_interior_point_method(loss, share, howt
     X, y = qsdp.datasets.make_planted(n=40, d=6, n_neurons=3, noise=3.0, random_state=1)
     target = np.where(y > np.median(y), 1.0, -1.0) if SCALAR_LOSSES[loss].labels else y
     problem = qsdp.TrainingProblem(X, target, beta=1.0, loss=loss)
-    problem = problem.with_beta(share * qsdp.largest_beta(problem))
+    problem = problem.with_beta(share * qsdp.beta_max(problem))
     mine, theirs = (qsdp.solve_relaxation(problem, solver=name) for name in ("factors", "interior"))
     assert mine.relative_gap < 1e-3
     assert mine.objective >= theirs.lower_bound

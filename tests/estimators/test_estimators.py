@@ -44,7 +44,7 @@ PARAMETERS = {
     "solver": "auto",
     "shaping": "krivine",
     "refine": "none",
-    "allotment": "equal",
+    "allocation": "equal",
     "time_limit": 60.0,
     "tol": 1e-6,
     "n_jobs": None,
@@ -564,7 +564,7 @@ def test_accuracy_on_breast_cancer(seed: int) -> None:
 @pytest.mark.parametrize("loss", ["squared", "absolute", "huber"])
 def test_several_targets(loss: str) -> None:
     targets = np.stack([LINEAR, 10 * X[:, 0] * X[:, 1], np.full(60, 2.0)], axis=1)
-    model = Regressor(30_000, loss=loss, beta=0.01, allotment="proportional", random_state=0).fit(X, targets)
+    model = Regressor(30_000, loss=loss, beta=0.01, allocation="proportional", random_state=0).fit(X, targets)
     predicted = model.predict(X)
     assert predicted.shape == (60, 3)
     # With m = 30000, 200 seeds and the three losses the largest share was 0.03: false alarms below 2 %.
@@ -573,7 +573,7 @@ def test_several_targets(loss: str) -> None:
         assert np.mean(residual**2) < 0.25 * np.var(targets[:, k])
     assert model.certificate_.lower_bound <= model.certificate_.objective
     frame = pd.DataFrame(targets, columns=list("abc"))
-    same = Regressor(30_000, loss=loss, beta=0.01, allotment="proportional", random_state=0).fit(X, frame)
+    same = Regressor(30_000, loss=loss, beta=0.01, allocation="proportional", random_state=0).fit(X, frame)
     np.testing.assert_array_equal(same.predict(X), predicted)
 
 
@@ -651,7 +651,7 @@ def test_resample_with_other_levels(estimator: type, fitted: dict[type, Any], no
 
 
 def test_resample_of_three_classes() -> None:
-    model = Classifier(300, loss="cross_entropy", allotment="proportional", random_state=0).fit(X, THREE)
+    model = Classifier(300, loss="cross_entropy", allocation="proportional", random_state=0).fit(X, THREE)
     first = model.predict_proba(X)
     model.resample(300, random_state=0)
     np.testing.assert_array_equal(model.predict_proba(X), first)

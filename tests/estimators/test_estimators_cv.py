@@ -25,7 +25,7 @@ from qsdp import (
     QuantizedNetworkRegressor,
     QuantizedNetworkRegressorCV,
     TrainingProblem,
-    largest_beta,
+    beta_max,
     solve_relaxation,
 )
 from qsdp.datasets import load_bundled
@@ -205,7 +205,7 @@ def test_scores_that_are_not_finite(estimator: type) -> None:
 @both
 def test_a_number_of_betas(estimator: type) -> None:
     model = quick(estimator, betas=4).fit(X, target(estimator))
-    beta = largest_beta(model.result_.problem)
+    beta = beta_max(model.result_.problem)
     np.testing.assert_allclose(model.betas_, np.geomspace(beta, 1e-3 * beta, 4), rtol=1e-12)
     assert model.scores_.shape == (4, 3)
 

@@ -22,10 +22,10 @@ from qsdp import (
     TrainingProblem,
     from_polynomial,
     load_network,
-    storage,
     to_polynomial,
 )
 from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.networks import storage
 from qsdp.networks.storage import pack_numbers, read_archive, write_archive
 
 KIND = "polynomial-network"

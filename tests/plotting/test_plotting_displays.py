@@ -203,7 +203,7 @@ def test_spectra_of_one_output_and_without_covariance(vector):
 
 def test_spectra_of_zero_lie_on_the_floor(result):
     with pytest.warns(qsdp.QSDPWarning, match="the zero network"):
-        zero = qsdp.solve_relaxation(result.problem.with_beta(1.01 * qsdp.largest_beta(result.problem)))
+        zero = qsdp.solve_relaxation(result.problem.with_beta(1.01 * qsdp.beta_max(result.problem)))
     display = SpectrumDisplay.from_relaxation(zero)
     assert {*display.lines_[0].get_ydata()} == {1e-9}
 

@@ -19,11 +19,11 @@ import qsdp
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.refinement import fixed_width
-from qsdp.refinement.fixed_width import best_of_size
+from qsdp.refinement.fixed_width import train_fixed_width
 
 
 def of_size(problem, m, **options):
-    result = best_of_size(problem, m, random_state=0, **options)
+    result = train_fixed_width(problem, m, random_state=0, **options)
     assert result.network.n_neurons == m
     assert result.objective == problem.objective(result.network)
     assert result.lower_bound <= result.objective
@@ -166,16 +166,16 @@ def test_starts_and_relaxation_are_used(monkeypatch):
     monkeypatch.setattr(fixed_width, "solve_relaxation", None)
     U, V = random_neurons(np.random.default_rng(0), 4, problem)
     start = qsdp.BilinearNetwork(U, V, np.full(4, 0.1))
-    result = best_of_size(problem, 4, restarts=0, starts=iter([start]), relaxation=relaxation)
+    result = train_fixed_width(problem, 4, restarts=0, starts=iter([start]), relaxation=relaxation)
     assert len(result.starts) == 1
     assert result.lower_bound == relaxation.lower_bound
-    again = best_of_size(problem, 4, restarts=0, starts=[result.network], relaxation=relaxation, random_state=1)
+    again = train_fixed_width(problem, 4, restarts=0, starts=[result.network], relaxation=relaxation, random_state=1)
     assert again.objective <= result.objective
 
 
 def test_repeats_with_its_seed():
     problem = random_problem(7, 6, 30, beta=0.05)
-    one, two = (best_of_size(problem, 5, restarts=3, random_state=3) for _ in range(2))
+    one, two = (train_fixed_width(problem, 5, restarts=3, random_state=3) for _ in range(2))
     np.testing.assert_array_equal(one.network.U, two.network.U)
     assert one.starts == two.starts
 
@@ -204,7 +204,7 @@ def test_interrupt_returns_the_best_so_far(monkeypatch):
     assert result.objective == pytest.approx(min(result.starts))
     monkeypatch.setattr(fixed_width, "sample_network", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        best_of_size(problem, 3)
+        train_fixed_width(problem, 3)
 
 
 @pytest.mark.parametrize(
@@ -228,29 +228,29 @@ def test_interrupt_returns_the_best_so_far(monkeypatch):
 def test_bad_arguments(m, options, message):
     problem = random_problem(0, 3, 10)
     with pytest.raises(InvalidInputError, match=message):
-        best_of_size(problem, m, **options)
+        train_fixed_width(problem, m, **options)
 
 
 def test_what_does_not_fit():
     problem = random_problem(0, 3, 10)
     other = qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [1.0])
     with pytest.raises(InvalidInputError, match=r"starts\[0\]: network must have n_inputs 3"):
-        best_of_size(problem, 1, starts=[other])
+        train_fixed_width(problem, 1, starts=[other])
     U = np.ones((2, 3))
     with pytest.raises(InvalidInputError, match=r"starts\[1\] must have 2 neurons; got 1"):
-        best_of_size(
+        train_fixed_width(
             problem, 2, starts=[qsdp.BilinearNetwork(U, U, [1.0, 1.0]), qsdp.BilinearNetwork(U[:1], U[:1], [1.0])]
         )
     with pytest.raises(InvalidInputError, match=r"starts\[0\] must have a shared second layer"):
-        best_of_size(problem, 2, starts=[qsdp.BilinearNetwork(U, U, [1.0, 2.0])])
+        train_fixed_width(problem, 2, starts=[qsdp.BilinearNetwork(U, U, [1.0, 2.0])])
     with pytest.raises(InvalidInputError, match="relaxation must be one of the same problem"):
-        best_of_size(problem, 2, relaxation=qsdp.solve_relaxation(random_problem(1, 3, 10)))
+        train_fixed_width(problem, 2, relaxation=qsdp.solve_relaxation(random_problem(1, 3, 10)))
     with pytest.raises(InvalidTypeError, match="problem must be a TrainingProblem"):
-        best_of_size(None, 2)
+        train_fixed_width(None, 2)
     vector = random_vector_problem(0, 2, 10, 2)
     with pytest.raises(InvalidInputError, match="n_neurons must"):
-        best_of_size(vector, 1)
+        train_fixed_width(vector, 1)
     with pytest.raises(InvalidInputError, match="'enumerate' must have one output"):
-        best_of_size(vector, 2, second_layer="free", method="enumerate")
+        train_fixed_width(vector, 2, second_layer="free", method="enumerate")
     with pytest.raises(InvalidInputError, match="at most 5000 sets"):
-        best_of_size(random_problem(0, 4, 10, "hinge"), 4, second_layer="free", method="enumerate", restarts=0)
+        train_fixed_width(random_problem(0, 4, 10, "hinge"), 4, second_layer="free", method="enumerate", restarts=0)

@@ -28,13 +28,13 @@ ACCURATE = {"solver": "CLARABEL", "tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "t
 )
 def test_two_block_form_equals_the_literal_one(seed, d, n, loss, beta, regularization):
     problem = random_problem(seed, d, n, loss=loss, beta=beta)
-    literal = qsdp.build_literal(problem, regularization=regularization)
+    full = qsdp.build_full(problem, regularization=regularization)
     two_block = qsdp.build_two_block(problem, regularization=regularization)
-    expected = literal.problem.solve(**ACCURATE)
+    expected = full.problem.solve(**ACCURATE)
     assert two_block.problem.solve(**ACCURATE) == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
-@pytest.mark.parametrize("form", ["literal", "two-block"])
+@pytest.mark.parametrize("form", ["full", "two-block"])
 @pytest.mark.parametrize(("regularization", "factor"), [("tight", 2.0), ("paper", 1.0)])
 def test_forms_equal_the_paper_written_out_entry_by_entry(form, regularization, factor):
     problem = random_problem(7, 4, 9, loss="huber", beta=0.3)
@@ -50,7 +50,7 @@ def test_forms_equal_the_paper_written_out_entry_by_entry(form, regularization, 
     assert built.problem.solve(**ACCURATE) == pytest.approx(expected, rel=1e-7)
 
 
-@pytest.mark.parametrize("form", ["literal", "two-block"])
+@pytest.mark.parametrize("form", ["full", "two-block"])
 def test_values_and_multipliers_come_back_in_the_same_meaning(form):
     problem = random_problem(1, 4, 12, beta=0.4)
     built = qsdp.build_relaxation(problem, form=form)
@@ -70,7 +70,7 @@ def test_values_and_multipliers_come_back_in_the_same_meaning(form):
     assert np.linalg.eigvalsh(np.block([[V, Z], [Z.T, W]]))[0] >= -1e-8
 
 
-@pytest.mark.parametrize("form", ["literal", "two-block"])
+@pytest.mark.parametrize("form", ["full", "two-block"])
 def test_number_of_constraints_does_not_grow_with_the_data(form):
     sizes = [len(qsdp.build_relaxation(random_problem(0, 5, n), form=form).problem.constraints) for n in (4, 400)]
     assert sizes[0] == sizes[1] <= 4
@@ -82,7 +82,7 @@ def test_unsolved_formulation_has_no_values():
     assert built.duals() == (None, None)
 
 
-@pytest.mark.parametrize("build", [qsdp.build_literal, qsdp.build_two_block, qsdp.build_polynomial])
+@pytest.mark.parametrize("build", [qsdp.build_full, qsdp.build_two_block, qsdp.build_polynomial])
 def test_formulations_print_their_variables(build):
     text = str(build(random_problem(0, 3, 5)))
     assert "minimize" in text
@@ -92,7 +92,7 @@ def test_formulations_print_their_variables(build):
 
 def test_unknown_names_are_refused():
     problem = random_problem(0, 3, 5)
-    with pytest.raises(InvalidInputError, match="did you mean 'literal'"):
+    with pytest.raises(InvalidInputError, match="did you mean 'full'"):
         qsdp.build_relaxation(problem, form="litteral")
     with pytest.raises(InvalidInputError, match="did you mean 'tight'"):
         qsdp.build_relaxation(problem, regularization="tigth")

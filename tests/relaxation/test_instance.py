@@ -79,7 +79,7 @@ def test_normalised_objective(
     half = np.stack([0.5 * (U / shrink).T * column @ (V / shrink) for column in weights.T])
     prediction = normal.predictions(half)
     share = np.abs(weights).sum()
-    expected = units.value * (normal.loss.value(prediction, normal.target) + normal.capacity * share)
+    expected = units.value * (normal.loss.value(prediction, normal.target) + normal.dual_radius * share)
     # Terms of a prediction can cancel, as can prediction and target: rounding is relative to their sizes.
     largest = units.weight * share * sizes(problem, np.full(N, levels - 1.0)).max()
     loss_size = problem.loss.value(np.full(problem.y.shape, largest + 1.0) * -np.sign(problem.y), problem.y)

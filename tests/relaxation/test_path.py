@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import qsdp
-from qsdp import QSDPWarning, RelaxationPath, TrainingProblem, largest_beta, relaxation_path, solve_relaxation
+from qsdp import QSDPWarning, RelaxationPath, TrainingProblem, beta_max, relaxation_path, solve_relaxation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.backends import BACKENDS
@@ -74,7 +74,7 @@ def assert_as_alone(problem: TrainingProblem, path: RelaxationPath, solver: str 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss(loss: str, vector: bool) -> None:
     problem = problem_of(loss, vector=vector)
-    betas = largest_beta(problem) * np.array([0.9, 0.3, 0.05])
+    betas = beta_max(problem) * np.array([0.9, 0.3, 0.05])
     assert_as_alone(problem, relaxation_path(problem, betas))
 
 
@@ -87,7 +87,7 @@ def test_every_kind_of_solver(solver: str) -> None:
 @pytest.mark.parametrize("options", [{"activation": "relu"}, {"levels": 4}, {"activation": "relu", "levels": 3}])
 def test_activations_and_levels(options: dict[str, Any]) -> None:
     problem = problem_of(**options)
-    assert_as_alone(problem, relaxation_path(problem, largest_beta(problem) * np.array([0.5, 0.01])))
+    assert_as_alone(problem, relaxation_path(problem, beta_max(problem) * np.array([0.5, 0.01])))
 
 
 def test_betas_stay_in_their_order() -> None:
@@ -100,7 +100,7 @@ def test_betas_stay_in_their_order() -> None:
 
 def test_the_paper_s_regularization() -> None:
     problem = problem_of()
-    assert largest_beta(problem, regularization="paper") == pytest.approx(2.0 * largest_beta(problem), rel=1e-8)
+    assert beta_max(problem, regularization="paper") == pytest.approx(2.0 * beta_max(problem), rel=1e-8)
     path = relaxation_path(problem, [6.0, 2.0], regularization="paper")
     half = relaxation_path(problem, [3.0, 1.0])
     np.testing.assert_allclose(path.objective, half.objective, rtol=3e-6)
@@ -132,7 +132,7 @@ def test_warm_starts_are_used(solver: str, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_value_is_nondecreasing_and_concave_in_beta(loss: str) -> None:
     problem = problem_of(loss)
-    betas = np.linspace(0.05, 1.2, 8) * largest_beta(problem)
+    betas = np.linspace(0.05, 1.2, 8) * beta_max(problem)
     path = relaxation_path(problem, betas)
     upper, lower = path.objective, path.lower_bound
     assert np.all(lower <= upper)
@@ -144,7 +144,7 @@ def test_the_value_is_nondecreasing_and_concave_in_beta(loss: str) -> None:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_largest_beta_separates_zero_from_the_rest(loss: str, vector: bool) -> None:
     problem = problem_of(loss, vector=vector)
-    beta = largest_beta(problem)
+    beta = beta_max(problem)
     at_zero = problem.loss.value(np.zeros_like(problem.y), problem.y)
     below, at, above = relaxation_path(problem, beta * np.array([0.99, 1.0, 1.01]))
     assert below.objective < at_zero
@@ -161,22 +161,22 @@ def test_the_largest_beta_of_one_feature(regularization: str) -> None:
     # u M v = |M| for signs u, v: nothing is lost in the relaxation.
     problem = TrainingProblem([[1.0], [2.0], [-1.0]], [1.0, -0.5, 2.0], beta=1.0)
     exact = abs(2.0 * (1.0 - 2.0 + 2.0)) * (1.0 if regularization == "tight" else 2.0)
-    assert largest_beta(problem, regularization=regularization) == pytest.approx(exact, rel=1e-8)
-    assert largest_beta(problem, regularization=regularization) >= exact
+    assert beta_max(problem, regularization=regularization) == pytest.approx(exact, rel=1e-8)
+    assert beta_max(problem, regularization=regularization) >= exact
 
 
 def test_the_largest_beta_does_not_depend_on_beta_and_scales() -> None:
     problem = problem_of()
-    beta = largest_beta(problem)
-    assert largest_beta(problem.with_beta(1e200)) == beta
-    assert largest_beta(problem.with_beta(0.0)) == beta
+    beta = beta_max(problem)
+    assert beta_max(problem.with_beta(1e200)) == beta
+    assert beta_max(problem.with_beta(0.0)) == beta
     scaled = TrainingProblem(2.0**40 * X, 2.0**-30 * REAL, beta=1.0)
-    assert largest_beta(scaled) == pytest.approx(beta * 2.0**50, rel=1e-8)
+    assert beta_max(scaled) == pytest.approx(beta * 2.0**50, rel=1e-8)
 
 
 def test_extreme_data() -> None:
     scaled = TrainingProblem(1e80 * X, 1e80 * REAL, beta=1.0)
-    assert largest_beta(scaled) == pytest.approx(largest_beta(problem_of()) * 1e240, rel=1e-8)
+    assert beta_max(scaled) == pytest.approx(beta_max(problem_of()) * 1e240, rel=1e-8)
     path = relaxation_path(scaled, 3)
     assert np.all(path.relative_gap <= 1e-6)
 
@@ -185,7 +185,7 @@ def test_extreme_data() -> None:
 
 
 def test_a_number_of_betas(path: RelaxationPath) -> None:
-    beta = largest_beta(problem_of())
+    beta = beta_max(problem_of())
     np.testing.assert_allclose(path.betas, np.geomspace(beta, 1e-3 * beta, 8), rtol=1e-12)
     assert path.betas[0] == beta
     assert not np.any(path[0].Z)
@@ -197,7 +197,7 @@ def test_a_number_of_betas(path: RelaxationPath) -> None:
 @pytest.mark.parametrize("zero", ["X", "y"])
 def test_data_of_zeros(zero: str) -> None:
     problem = TrainingProblem(0.0 * X if zero == "X" else X, 0.0 * REAL if zero == "y" else REAL, beta=1.0)
-    assert largest_beta(problem) == 0.0
+    assert beta_max(problem) == 0.0
     path = relaxation_path(problem, 3)
     np.testing.assert_allclose(path.betas, [1.0, 10**-1.5, 1e-3])
     assert not any(np.any(relaxation.Z) for relaxation in path)
@@ -342,11 +342,11 @@ def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], words:
 
 
 def test_what_is_no_problem() -> None:
-    for call in (relaxation_path, largest_beta):
+    for call in (relaxation_path, beta_max):
         with pytest.raises(InvalidTypeError, match="problem must be a TrainingProblem"):
             call(X)  # type: ignore[operator]
     with pytest.raises(InvalidInputError, match="regularization must be"):
-        largest_beta(problem_of(), regularization="none")
+        beta_max(problem_of(), regularization="none")
 
 
 def test_betas_are_not_shared_with_the_caller() -> None:

@@ -85,8 +85,8 @@ def test_printed_regularisation_and_the_literal_form_hold_for_levels_too() -> No
     replicated = qsdp.TrainingProblem(np.repeat(few.X, 2, axis=1), few.y, beta=few.beta, activation="relu")
     for regularization in ("tight", "paper"):
         expected = qsdp.build_two_block(replicated, regularization=regularization).problem.solve(**ACCURATE)
-        literal = qsdp.build_literal(few, regularization=regularization).problem.solve(**ACCURATE)
-        assert literal == pytest.approx(expected, rel=1e-6)
+        full = qsdp.build_full(few, regularization=regularization).problem.solve(**ACCURATE)
+        assert full == pytest.approx(expected, rel=1e-6)
 
 
 # -- against enumeration ---------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ def test_cross_entropy_of_two_classes_is_the_logistic_loss_of_the_difference() -
     assert relaxations[0].lower_bound == pytest.approx(relaxations[1].lower_bound, rel=1e-5)
 
 
-@pytest.mark.parametrize("form", ["two-block", "literal"])
+@pytest.mark.parametrize("form", ["two-block", "full"])
 @pytest.mark.parametrize("solver", ["scs", "clarabel"])
 def test_solvers_and_forms_agree_on_cross_entropy(solver: str, form: str) -> None:
     problem = random_vector_problem(4, 3, 12, 3, "cross_entropy", beta=0.05)

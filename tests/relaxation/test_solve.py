@@ -263,7 +263,7 @@ class TestRegistry:
 
     def test_auto_takes_the_first_that_can_what_ours_cannot(self, monkeypatch):
         problem, logistic = random_problem(0, 2, 4), random_problem(0, 2, 4, loss="logistic")
-        assert choice("auto", problem, form="literal") == "scs"
+        assert choice("auto", problem, form="full") == "scs"
         unusable = {name: backend for name, backend in BACKENDS.items() if name == "cvxopt"}
         monkeypatch.setattr("qsdp.relaxation.backends.BACKENDS", unusable)
         assert choice("auto", problem) == "cvxopt"
@@ -273,7 +273,7 @@ class TestRegistry:
     @pytest.mark.parametrize("solver", ["interior", "splitting", "low-rank"])
     def test_own_solvers_have_one_form(self, solver):
         with pytest.raises(SolverError, match="form 'two-block' only"):
-            qsdp.solve_relaxation(random_problem(0, 2, 4), solver=solver, form="literal")
+            qsdp.solve_relaxation(random_problem(0, 2, 4), solver=solver, form="full")
 
     @pytest.mark.parametrize(
         ("settings_", "message"),

@@ -12,6 +12,7 @@ from qsdp.activations import get_activation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.relaxation.solution import RawSolution, finish
 from qsdp.shaping import GAMMA, SHAPINGS, completion, shape_block, smallest_diagonal
+from qsdp.shaping import covariance as covariance_module
 from qsdp.tabular._solution import Solution
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")

@@ -17,7 +17,7 @@ from qsdp._utils.progress import SILENT, CountedParallel, Stages, shown_stages
 from qsdp.baselines import BackpropClassifier, TrainedLayer, ValidationSearch, quantize_layers
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
 from qsdp.exceptions import InvalidTypeError
-from qsdp.refinement.fixed_width import best_of_size
+from qsdp.refinement.fixed_width import train_fixed_width
 from qsdp.relaxation.incumbent import Progress as Told
 
 X, Y = qsdp.datasets.make_planted(n=60, d=5, n_neurons=3, random_state=0)
@@ -102,11 +102,11 @@ LONG = {
     "covariance": (lambda **show: qsdp.shape_covariance(RESULT.relaxation, **show), ["shape"], ""),
     "column generation": (lambda **show: qsdp.column_generation(PROBLEM, **show), ["exact"], "gap"),
     "column generation, outputs": (lambda **show: qsdp.column_generation(VECTOR, **show), ["exact"], "gap"),
-    "best of size": (
-        lambda **show: best_of_size(PROBLEM, 3, restarts=2, random_state=0, **show), ["solve", "search"], "12 of 12",
+    "fixed width": (
+        lambda **show: train_fixed_width(PROBLEM, 3, restarts=2, random_state=0, **show), ["solve", "search"], "12 of 12",
     ),
     "enumeration": (
-        lambda **show: best_of_size(qsdp.TrainingProblem(X[:, :2], Y, beta=0.5), 1, method="enumerate", **show),
+        lambda **show: train_fixed_width(qsdp.TrainingProblem(X[:, :2], Y, beta=0.5), 1, method="enumerate", **show),
         ["search", "solve"], "gap",
     ),
     "polish": (lambda **show: qsdp.polish(RESULT.network, PROBLEM, **show), ["polish"], "sweep"),
@@ -122,8 +122,8 @@ LONG = {
         lambda **show: RESULT.resample(20, 0, refine="polish", levels=3, **show),
         ["shape", "sample", "polish", "certify"], "",
     ),
-    "quantize": (
-        lambda **show: qsdp.quantize(FORM, X, 20, random_state=0, **show), ["solve", "shape", "sample", "certify"], "",
+    "distill": (
+        lambda **show: qsdp.distill(FORM, X, 20, random_state=0, **show), ["solve", "shape", "sample", "certify"], "",
     ),
     "layers": (
         lambda **show: quantize_layers([TrainedLayer(FORM)], X, 20, random_state=0, **show),
@@ -171,7 +171,7 @@ def test_starts_show_what_their_estimator_shows(capfd):
 
 def test_trained_estimators_show_the_layers_of_their_quantization(capfd):
     model = QuadraticLogisticRegression(n_epochs=2, random_state=0).fit(X, np.sign(Y))
-    model.quantize(X, 20, random_state=0, verbose=True)
+    model.distill(X, 20, random_state=0, verbose=True)
     assert next(iter(stages_of(capfd.readouterr().err))) == "layers"
 
 

@@ -316,7 +316,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "random_state": [-1, 1.5, "0", True, np.nan, [0], object],
     "levels": [129, 1, 0, -2, 2.0, 3.5, True, "2", None, np.nan, np.array([2, 2]), 10**30],
     "activation": ["", "cubic", 0, False, np.array([1.0, 0.0]), (1, 0), (1, 0, 0, 0), (), {}, 1j],
-    "allotment": ["", "by size", None, 1],
+    "allocation": ["", "by size", None, 1],
     "n_jobs": ["2", 0, 1.5, True, [2]],
     "max_iter": [0, -5, 1.5, 2.0, "10", True, np.nan, 10**400],
     "time_limit": [0, -1.0, np.nan, np.inf, "1", True],
@@ -329,7 +329,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
 #: Slips of the pen, and the name that the error has to suggest.
 SLIPS: dict[str, list[tuple[str, str]]] = {
     "activation": [("rellu", "relu"), ("Quadratic", "quadratic"), ("linear-quadratic", "linear_quadratic")],
-    "allotment": [("proportionl", "proportional"), ("Equal", "equal")],
+    "allocation": [("proportionl", "proportional"), ("Equal", "equal")],
     "loss": [
         ("crossentropy", "cross_entropy"),
         ("sqared", "squared"),
@@ -340,7 +340,7 @@ SLIPS: dict[str, list[tuple[str, str]]] = {
     "solver": [("SCS", "scs"), ("clarable", "clarabel"), ("Mosek", "mosek"), ("cvxop", "cvxopt")],
     "shaping": [("krivin", "krivine"), ("SDP", "sdp")],
     "refine": [("None", "none")],
-    "form": [("literral", "literal"), ("two_block", "two-block")],
+    "form": [("fulll", "full"), ("two_block", "two-block")],
     "regularization": [("tigth", "tight"), ("Paper", "paper")],
     "method": [("krivin", "krivine"), ("SDP", "sdp")],
 }
@@ -353,7 +353,7 @@ ESTIMATOR_ARGUMENTS = (
     "levels",
     "solver",
     "shaping",
-    "allotment",
+    "allocation",
     "tol",
     "n_jobs",
     "random_state",
@@ -374,11 +374,11 @@ ENTRIES: dict[str, Entry] = {
     "shape_covariance": (lambda p, r, kw: qsdp.shape_covariance(r.relaxation, **kw), ("method",)),
     "sample_network": (
         lambda p, r, kw: sample_network(r.covariance, **kw),
-        ("n_neurons", "random_state", "allotment", "n_jobs"),
+        ("n_neurons", "random_state", "allocation", "n_jobs"),
     ),
     "resample": (
         lambda p, r, kw: r.resample(**({"n_neurons": 3} | kw)),
-        ("n_neurons", "random_state", "allotment", "levels", "n_jobs"),
+        ("n_neurons", "random_state", "allocation", "levels", "n_jobs"),
     ),
     "with_levels": (lambda p, r, kw: p.with_levels(**kw), ("levels",)),
     "transfer": (lambda p, r, kw: r.relaxation.with_levels(**kw), ("levels",)),
@@ -392,7 +392,7 @@ ENTRIES: dict[str, Entry] = {
         lambda p, r, kw: solve_and_sample(X, Y, **kw),
         (
             *("n_neurons", "beta", "loss", "levels", "activation"),
-            *("solver", "shaping", "refine", "tol", "allotment", "n_jobs", "random_state"),
+            *("solver", "shaping", "refine", "tol", "allocation", "n_jobs", "random_state"),
         ),
     ),
     "Regressor": (lambda p, r, kw: QuantizedNetworkRegressor(**kw).fit(X, Y), ESTIMATOR_ARGUMENTS),

@@ -179,7 +179,7 @@ def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Any
     if system in FLOAT:
         for label, refine in (("SDP", "none"), ("SDP polished", "polish")):
             match, matching = timed(
-                lambda refine=refine: qsdp.quantize(model, X, case["m"], refine=refine, random_state=case["split"])
+                lambda refine=refine: qsdp.distill(model, X, case["m"], refine=refine, random_state=case["split"])
             )
             networks[f"{system}, {label}"] = with_bits(None, match.network, seconds + matching)
     if system not in {"ReLU", *POLYNOMIAL}:

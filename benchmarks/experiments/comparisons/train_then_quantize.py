@@ -1,7 +1,7 @@
 """Train by any system, quantize by the semidefinite program: what is lost, and what it costs.
 
 Each classifier and regressor of `qsdp.baselines` at its own defaults, but for one hidden layer of 20 units where it has
-any; then `quantize`, which matches every layer by a network of binary weights on the training rows. Beside them linear
+any; then `distill`, which matches every layer by a network of binary weights on the training rows. Beside them linear
 models (logistic regression, least squares), whose scores are matched the same way, the relaxation's own network
 (`QuantizedNetworkClassifierCV` and its regressor at the same number of neurons, beta chosen by cross-validation), and
 for backpropagation and ReLU networks the weights rounded to signs, with a scale a neuron (and outputs matched on the
@@ -131,10 +131,10 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     for name, (m, refine) in VARIANTS.items():
         start = time.perf_counter()
         if case["system"] == LINEAR:
-            chain = qsdp.quantize(model, X, m, tol=1e-4, refine=refine, random_state=0)
+            chain = qsdp.distill(model, X, m, tol=1e-4, refine=refine, random_state=0)
             matches, bits = (chain,), chain.network.n_bits
         else:
-            chain = model.quantize(X, m, tol=1e-4, refine=refine, random_state=0)
+            chain = model.distill(X, m, tol=1e-4, refine=refine, random_state=0)
             matches, bits = chain.matches, chain.n_bits
         found[name] = {
             "seconds": time.perf_counter() - start,

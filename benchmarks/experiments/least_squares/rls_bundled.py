@@ -2,7 +2,7 @@
 
 20 ReLU units, 50 epochs, minibatches of 32; a quarter for the test, stratified where there are classes; standardised
 with training statistics, the regression's targets too. Adam trains the same network from the same first parameters on
-the same minibatches and loss. "quantized" is `quantize` of the trained network on its training rows: binary weights,
+the same minibatches and loss. "quantized" is `distill` of the trained network on its training rows: binary weights,
 5000 neurons a layer.
 """
 
@@ -111,7 +111,7 @@ def quantized(X: Any, X_test: Any, y: Any, y_test: Any, classes: bool, seed: int
     model = estimator(HIDDEN, n_epochs=N_EPOCHS, batch_size=BATCH, random_state=seed).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        chain = model.quantize(X, NEURONS, random_state=seed, tol=1e-4)
+        chain = model.distill(X, NEURONS, random_state=seed, tol=1e-4)
     scores = {}
     for name, data, target in (("train", X, y), ("test", X_test, y_test)):
         outputs = chain.predict(data)

@@ -11,7 +11,7 @@ neurons. "qsdp" is the tight program by our own solver with the covariance in cl
 follow it. "column generation" goes on towards the global optimum over all widths for at most 10 seconds, 1 for each
 beta tried: its own bound says how far it came, and how many splits it proved. "backprop" trains real weights with the
 second layer fixed; "backprop, signs" rounds them with one scale (section 5.1); "backprop, SDP" matches the trained
-network's outputs on the training rows by one from the relaxation (`qsdp.quantize`); "straight-through" trains signs.
+network's outputs on the training rows by one from the relaxation (`qsdp.distill`); "straight-through" trains signs.
 "ReLU" is a two-layer network of 2 m neurons, the same number of first-layer weights, "ReLU, signs" the same with that
 layer rounded, a scale a neuron. Gradients are 32-bit, batches of 64.
 """
@@ -124,7 +124,7 @@ def network_of(
     method, m, seed = case["method"], case["m"], case["split"]
     problem = qsdp.TrainingProblem(X, targets_of(y), beta=beta)
     if method == "paper":
-        relaxation = qsdp.solve_relaxation(problem, solver="scs", form="literal", regularization="paper")
+        relaxation = qsdp.solve_relaxation(problem, solver="scs", form="full", regularization="paper")
         covariance = qsdp.shape_covariance(relaxation, method="sdp")
     else:
         relaxation = qsdp.solve_relaxation(problem)
@@ -163,7 +163,7 @@ def roundings(case: dict[str, Any], X: np.ndarray) -> dict[str, Callable[[Any], 
         return lambda rows: network.predict(model.network_inputs(rows)), network
 
     def match(model: Any) -> tuple[Predict, Any]:
-        found = qsdp.quantize(model, X, case["m"], random_state=case["split"])
+        found = qsdp.distill(model, X, case["m"], random_state=case["split"])
         return found.predict, found.network
 
     def relu(model: Any) -> tuple[Predict, Any]:

@@ -148,7 +148,7 @@ def constants(case: dict[str, Any]) -> dict[str, Any]:
     X = X / X.std(axis=0)
     activation = ACTIVATIONS.get(case["activation"])
     options = {"loss": "squared", "activation": activation, "levels": case["levels"]}
-    beta = case["share"] * qsdp.largest_beta(qsdp.TrainingProblem(X, y, beta=1.0, **options))
+    beta = case["share"] * qsdp.beta_max(qsdp.TrainingProblem(X, y, beta=1.0, **options))
 
     def problem(beta: float) -> qsdp.TrainingProblem:
         return qsdp.TrainingProblem(X, y, beta=beta, **options)
@@ -158,7 +158,7 @@ def constants(case: dict[str, Any]) -> dict[str, Any]:
 
     exact = column_generation(problem(beta), random_state=0, time_limit=20.0)
     # The program of the paper as it stands, by the solver of the paper.
-    printed = qsdp.solve_relaxation(problem(beta), "scs", tol=1e-8, regularization="paper", form="literal")
+    printed = qsdp.solve_relaxation(problem(beta), "scs", tol=1e-8, regularization="paper", form="full")
     return {
         "optimum": exact.certificate.objective,
         "gap": exact.relative_gap,

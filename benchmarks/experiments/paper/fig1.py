@@ -116,7 +116,7 @@ def sampled(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Mad
 def relaxed(method: str, problem: qsdp.TrainingProblem) -> tuple[Any, Any]:
     """Return relaxation and covariance."""
     if method == "paper":
-        relaxation = qsdp.solve_relaxation(problem, solver="scs", form="literal", regularization="paper")
+        relaxation = qsdp.solve_relaxation(problem, solver="scs", form="full", regularization="paper")
         return relaxation, qsdp.shape_covariance(relaxation, method="sdp")
     relaxation = qsdp.solve_relaxation(problem)
     return relaxation, qsdp.shape_covariance(relaxation, method="adaptive")

@@ -70,7 +70,7 @@ def curve(case: dict[str, Any]) -> dict[str, Any]:
     problem = qsdp.TrainingProblem(X, targets_of(y), beta=BETA)
     start = time.perf_counter()
     if method == "printed":
-        relaxation = qsdp.solve_relaxation(problem, solver="scs", form="literal", regularization="paper")
+        relaxation = qsdp.solve_relaxation(problem, solver="scs", form="full", regularization="paper")
     else:
         relaxation = qsdp.solve_relaxation(problem)
     covariance = qsdp.shape_covariance(relaxation, method="sdp" if method == "printed" else "krivine")
@@ -80,7 +80,7 @@ def curve(case: dict[str, Any]) -> dict[str, Any]:
     for m in case["sizes"]:
         train, test, start = [], [], time.perf_counter()
         for draw in range(DRAWS):
-            network = qsdp.sample_network(covariance, m, random_state=draw, allotment=shares)
+            network = qsdp.sample_network(covariance, m, random_state=draw, allocation=shares)
             if method == "polished":
                 network = qsdp.polish(network, problem, random_state=draw)
             if method == "refitted":

@@ -140,7 +140,7 @@ def compared(X: np.ndarray, y: np.ndarray, loss: str, solver: str, number: int, 
     small = problem_of(X[:40, :3], y[:40], loss)
     qsdp.relaxation_path(small, 2, solver=solver)
     problem = problem_of(X, y, loss)
-    betas = qsdp.largest_beta(problem) * np.geomspace(0.9, 1e-3, number)
+    betas = qsdp.beta_max(problem) * np.geomspace(0.9, 1e-3, number)
     ways: dict[str, Callable[[], Any]] = {
         "cold": lambda: [qsdp.solve_relaxation(problem.with_beta(beta), solver=solver) for beta in betas],
         "path": lambda: list(qsdp.relaxation_path(problem, betas, solver=solver)),

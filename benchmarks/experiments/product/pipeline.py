@@ -128,7 +128,7 @@ def _medians(runs: Sequence[dict[str, float]]) -> dict[str, float]:
 def literal(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[dict[str, float], Any]:
     """Solve (25), then (27), then draw signs; return seconds of the stages and the first program."""
     clock = [time.process_time()]
-    formulation = qsdp.build_literal(qsdp.TrainingProblem(X, y, beta=BETA))
+    formulation = qsdp.build_full(qsdp.TrainingProblem(X, y, beta=BETA))
     program = formulation.problem
     program.solve(solver=cp.SCS)
     clock.append(time.process_time())

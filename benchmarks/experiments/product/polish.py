@@ -32,7 +32,7 @@ from benchmarks.experiments._common import (
 )
 from qsdp.bench import Claim, Experiment, Record, Table
 from qsdp.column_generation import column_generation
-from qsdp.refinement.fixed_width import best_of_size
+from qsdp.refinement.fixed_width import train_fixed_width
 from qsdp.refinement.polishing import polish
 from qsdp.refinement.refitting import refit
 
@@ -130,7 +130,7 @@ def networks_of(problem: qsdp.TrainingProblem, case: Mapping[str, Any]) -> Itera
     yield "polished", polished, lap()
     yield "polished, free", refit(polished, problem), lap()
     limit = case["search_seconds"]
-    best = best_of_size(problem, FEW, time_limit=limit, starts=[sampled], relaxation=relaxation, random_state=seed)
+    best = train_fixed_width(problem, FEW, time_limit=limit, starts=[sampled], relaxation=relaxation, random_state=seed)
     yield "best of size", best.network, lap()
     yield "exact", column_generation(problem, relaxation=relaxation, time_limit=case["exact_seconds"]), lap()
 

@@ -103,7 +103,7 @@ def quantized(case: dict[str, Any]) -> dict[str, Any]:
             (("linear", 10),), head, learning_rate=0.01, n_epochs=20, random_state=case["seed"]
         )
     model.fit(X, y)
-    chain = model.quantize(X, n_neurons=case["neurons"], random_state=case["seed"])
+    chain = model.distill(X, n_neurons=case["neurons"], random_state=case["seed"])
     outputs = chain.predict(X_test)
     predicted = outputs.argmax(axis=1)
     return {

@@ -16,7 +16,7 @@ from qsdp.baselines.backprop._units import normalised
 from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.exceptions import InvalidInputError
 from qsdp.problem import TrainingProblem
-from qsdp.sampling import allot
+from qsdp.sampling import allocate
 
 __all__ = ["FloatTraining", "NetworkTraining", "evaluated", "fixed_second_layer", "free_second_layer", "neuron_values"]
 
@@ -53,7 +53,7 @@ def fixed_second_layer(m: int, n_outputs: int | None, *, signed: bool) -> FloatA
     count = n_outputs or 1
     if m < count:
         raise InvalidInputError(f"n_neurons must be at least {count}, the number of outputs; got {m}")
-    sizes = np.array(allot(m, [1.0] * count))
+    sizes = np.array(allocate(m, [1.0] * count))
     signs = np.where(np.arange(m) % 2, -1.0, 1.0) if signed else np.ones(m)
     weights = np.zeros((m, count))
     weights[np.arange(m), np.repeat(np.arange(count), sizes)] = signs * np.repeat(m / sizes, sizes)

@@ -192,7 +192,7 @@ class ReLUNetworkRegressor(_ReLU, BaselineRegressor):
     ----------
     float_network_ : ReLUNetwork
     layers_ : tuple of TrainedLayer
-        The same as a chain of two affine layers: `quantize` matches it layer by layer by SDP, `qsdp.quantize` as a
+        The same as a chain of two affine layers: `distill` matches it layer by layer by SDP, `qsdp.distill` as a
         whole.
     history_ : History
         The objective, summed over samples, and the score after every epoch.

@@ -243,7 +243,7 @@ class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
     thetas_ : list of ndarray of shape (n_in + 1, n_out)
         Weights over bias, a matrix a layer.
     layers_ : list of TrainedLayer
-        The network for `qsdp.quantize`, layer by layer.
+        The network for `qsdp.distill`, layer by layer.
     history_ : History
         With ``extra["clipped"]``, the share of steps whose gradient was clipped.
     classes_ : ndarray

@@ -12,7 +12,7 @@ from qsdp.bench.uci.method import Folds, Method
 from qsdp.certificates import Certificate
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
 from qsdp.networks.weights import FLOAT_BITS
-from qsdp.relaxation import largest_beta
+from qsdp.relaxation import beta_max
 from qsdp.relaxation.path import geometric
 
 __all__ = ["CONVEX"]
@@ -33,7 +33,7 @@ class WideClassifierCV(QuantizedNetworkClassifierCV):
 
     def _fit(self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any]) -> None:
         problem = self._problem(self._inputs(X), target)
-        self.betas = geometric(largest_beta(problem), _FRACTION, _N_BETAS)
+        self.betas = geometric(beta_max(problem), _FRACTION, _N_BETAS)
         super()._fit(X, target, y)
 
 
@@ -45,7 +45,7 @@ def _selected(n_neurons: int, *, evaluate: str = "network", **options: Any) -> A
             n_neurons,
             cv=folds,
             evaluate=evaluate,
-            allotment="proportional",
+            allocation="proportional",
             tol=_TOL,
             random_state=seed,
             **options,
@@ -55,7 +55,7 @@ def _selected(n_neurons: int, *, evaluate: str = "network", **options: Any) -> A
 
 
 def _fixed(folds: Folds, seed: int) -> QuantizedNetworkClassifier:
-    return QuantizedNetworkClassifier(2500, beta=_PAPER_BETA, allotment="proportional", tol=_TOL, random_state=seed)
+    return QuantizedNetworkClassifier(2500, beta=_PAPER_BETA, allocation="proportional", tol=_TOL, random_state=seed)
 
 
 class RelaxationClassifierCV(WideClassifierCV):
@@ -67,7 +67,7 @@ class RelaxationClassifierCV(WideClassifierCV):
 
 
 def _relaxation(folds: Folds, seed: int) -> RelaxationClassifierCV:
-    return RelaxationClassifierCV(250, cv=folds, allotment="proportional", tol=_TOL, random_state=seed)
+    return RelaxationClassifierCV(250, cv=folds, allocation="proportional", tol=_TOL, random_state=seed)
 
 
 def _network_bits(model: QuantizedNetworkClassifier) -> int:

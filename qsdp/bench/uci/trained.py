@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from qsdp._utils.validation import FloatArray
 from qsdp.bench.uci.method import Folds, Method
 from qsdp.certificates import Certificate, certify
-from qsdp.distillation import quantize
+from qsdp.distillation import distill
 from qsdp.estimators.classes import choose_classes
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.networks.weights import FLOAT_BITS
@@ -122,7 +122,7 @@ class MatchedBackprop(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.best_params_: dict[str, Any] = search.best_params_
         self.classes_ = search.classes_
         model = search.best_estimator_.model_
-        matched = quantize(model, X, _NEURONS, refine="polish", random_state=self.random_state)
+        matched = distill(model, X, _NEURONS, refine="polish", random_state=self.random_state)
         self.network_: BilinearNetwork | PolynomialNetwork = matched.network
         return self
 

@@ -21,7 +21,7 @@ class Settings:
     ----------
     tol : float
         The solver's own accuracy (relative certified gap for solvers of this package).
-    form : {"two-block", "literal"}
+    form : {"two-block", "full"}
     max_iter : int or None
     time_limit : float or None
         Seconds.

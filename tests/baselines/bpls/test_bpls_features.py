@@ -419,7 +419,7 @@ def test_a15_linear_network_is_a_quadratic_form() -> None:
     form = model.to_quadratic_form()
     assert isinstance(form, qsdp.QuadraticForm)
     np.testing.assert_allclose(form.predict(TRAIN), linear_targets(TRAIN), atol=1e-10)
-    match = qsdp.quantize(model, TRAIN, 50, random_state=0)
+    match = qsdp.distill(model, TRAIN, 50, random_state=0)
     assert match.certificate.lower_bound <= match.certificate.objective
 
 
@@ -443,7 +443,7 @@ def test_a15_network_is_matched_by_quantized_weights() -> None:
     model = BPLSClassifier((6,), random_state=0).fit(X, CODES)
     agreements = []
     for size in (30, (3000, 30_000)):
-        chain = model.quantize(X, size, random_state=0)
+        chain = model.distill(X, size, random_state=0)
         assert len(chain.matches) == 2
         for match in chain.matches:
             assert set(np.unique(match.network.U)) <= {-1, 1}

@@ -312,7 +312,7 @@ def test_a16_a_trained_neuron_is_a_quadratic_form_and_is_quantized() -> None:
     model = Logistic(learning_rate=0.02, random_state=0).fit(iris, labels)
     form = model.to_quadratic_form()
     np.testing.assert_allclose(form.predict(iris), model.decision_function(iris), rtol=1e-11, atol=1e-11)
-    match = qsdp.quantize(model, iris, n_neurons=20_000, beta=1e-3, random_state=0)
+    match = qsdp.distill(model, iris, n_neurons=20_000, beta=1e-3, random_state=0)
     assert match.relative_error < 0.1
     assert match.certificate.lower_bound <= match.certificate.objective
     predicted = model.classes_[match.predict(iris).argmax(axis=1)]
@@ -326,7 +326,7 @@ def test_a16_a_network_is_quantized_layer_by_layer() -> None:
     for layer in model.layers_:
         H = layer.predict(H)
     np.testing.assert_allclose(H, model.decision_function(X), rtol=1e-11, atol=1e-12)
-    chain = model.quantize(X, n_neurons=20_000, beta=1e-4, random_state=0)
+    chain = model.distill(X, n_neurons=20_000, beta=1e-4, random_state=0)
     agreement = np.mean(chain.predict(X).argmax(axis=1) == model.decision_function(X).argmax(axis=1))
     assert agreement > 0.9
     with pytest.raises(AttributeError) as refused:

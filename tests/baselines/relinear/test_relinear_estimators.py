@@ -412,7 +412,7 @@ def test_7_one_layer_is_handed_over_as_a_quadratic_form() -> None:
     model = small(Regressor, hidden=(), n_epochs=200).fit(X, TARGET)
     form = model.to_quadratic_form()
     np.testing.assert_allclose(form.predict(X)[:, 0], model.predict(X), rtol=1e-10, atol=1e-12)
-    match = qsdp.quantize(model, X, 4000, random_state=0)
+    match = qsdp.distill(model, X, 4000, random_state=0)
     assert match.relaxed_error < 0.05
     assert match.certificate.lower_bound <= match.certificate.objective
 
@@ -423,7 +423,7 @@ def test_7_a_chain_is_quantized_layer_by_layer(family: str) -> None:
     data = StandardScaler().fit_transform(data)
     model = Classifier((4,), family=family, n_epochs=60, random_state=0).fit(data, labels)
     assert not hasattr(model, "to_quadratic_form")
-    chain = model.quantize(data, 2000, random_state=0)
+    chain = model.distill(data, 2000, random_state=0)
     assert len(chain.matches) == 2
     agreement = np.mean(chain.predict(data).argmax(axis=1) == model._outputs(data).argmax(axis=1))
     assert agreement > 0.85

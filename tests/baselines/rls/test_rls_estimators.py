@@ -254,7 +254,7 @@ def test_layers_compute_what_the_estimator_does(estimator, options):
 @both
 def test_quantize(estimator):
     model = estimator(4, n_epochs=30, batch_size=32, random_state=0).fit(X, TARGETS[estimator])
-    chain = model.quantize(X, 2000, random_state=0)
+    chain = model.distill(X, 2000, random_state=0)
     assert len(chain.matches) == 2
     assert all(match.certificate.lower_bound <= match.certificate.objective for match in chain.matches)
     assert chain.predict(X).shape == model._outputs(X).shape
@@ -339,7 +339,7 @@ def test_bad_data(estimator):
     with pytest.raises(NotFittedError):
         estimator().predict(X)
     with pytest.raises(NotFittedError):
-        estimator().quantize(X)
+        estimator().distill(X)
     with pytest.raises(ValueError, match="3 features"):
         estimator(3, n_epochs=1).fit(X, y).predict(X[:, :3])
 
@@ -361,7 +361,7 @@ import numpy as np
 from qsdp.baselines import rls
 from qsdp.exceptions import QSDPError
 X = np.eye(4)
-rls.RLSNetworkRegressor(3, n_epochs=2).fit(X, X[:, 0]).quantize(X, 10)
+rls.RLSNetworkRegressor(3, n_epochs=2).fit(X, X[:, 0]).distill(X, 10)
 for call in (lambda: rls.RLSNetworkRegressor(3, backend='torch').fit(X, X[:, 0]), lambda: rls.RLS):
     try:
         call()

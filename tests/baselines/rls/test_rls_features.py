@@ -206,7 +206,7 @@ def test_b16_row_12_trained_weights_go_to_quantization():
     model = rls.RLSNetworkClassifier(3, n_epochs=50, batch_size=24, random_state=0).fit(X, labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", QSDPWarning)
-        chain = model.quantize(X, 500, random_state=0)
-    assert all(isinstance(match, qsdp.distillation.QuantizedMatch) for match in chain.matches)
-    match = qsdp.quantize(model.layers_[0].form, X, 500, random_state=0)
+        chain = model.distill(X, 500, random_state=0)
+    assert all(isinstance(match, qsdp.distillation.DistillationResult) for match in chain.matches)
+    match = qsdp.distill(model.layers_[0].form, X, 500, random_state=0)
     assert match.certificate.lower_bound <= match.certificate.objective

@@ -53,7 +53,7 @@ def follow(
     newton: Newton,
     fit: Fit,
     state: State,
-    capacity: float,
+    dual_radius: float,
     incumbent: Incumbent,
     candidate: Callable[[FloatArray], FloatArray],
 ) -> str:
@@ -66,7 +66,7 @@ def follow(
         With a multiplier for which all ``Diag(z) +- F' nu`` are positive definite.
     state : State
         With diagonals of A + B equal to r.
-    capacity : float
+    dual_radius : float
         c, positive.
     incumbent : Incumbent
     candidate : callable
@@ -80,7 +80,7 @@ def follow(
         if reason is not None:
             return reason
         try:
-            mu = _advance(newton, fit, state, capacity)
+            mu = _advance(newton, fit, state, dual_radius)
         except LinAlgError:
             return "stalled"
         # The gap stands still at first where the optimum is near zero, and in the end mu where rounding rules.
@@ -91,7 +91,7 @@ def follow(
         iteration += 1
 
 
-def _advance(newton: Newton, fit: Fit, state: State, capacity: float) -> float:
+def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> float:
     r"""Make one step; return :math:`\mu` before it.
 
     Raises
@@ -107,7 +107,7 @@ def _advance(newton: Newton, fit: Fit, state: State, capacity: float) -> float:
     n_pairs = values.size + fit.n_pairs
     mu = (float(np.vdot(values, values)) + fit.products()) / n_pairs
     off = np.diagonal(Y[:, 0] + Y[:, 1], axis1=1, axis2=2) - state.r[:, None]
-    excess = z.sum(axis=1) - capacity
+    excess = z.sum(axis=1) - dual_radius
 
     def direction(R: FloatArray, aim: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the scaled steps of Y and of the dual matrices, stacked, and those of z and r."""

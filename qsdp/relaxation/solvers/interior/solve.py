@@ -20,12 +20,12 @@ from qsdp.relaxation.solvers.interior.method import State, follow
 from qsdp.relaxation.solvers.interior.newton import Newton
 from qsdp.relaxation.solvers.interior.setting import Setting, Shared
 from qsdp.relaxation.solvers.interior.start import Start, cold_start, warm_start, zero_dual
-from qsdp.relaxation.support import expanded, given_part, reached, restricted
+from qsdp.relaxation.support import expanded, reached, restrict_start, restricted
 
 __all__ = ["solve_interior"]
 
-#: What stands for no capacity, as a share of what the dual vector of the zero point takes: with none there is no path.
-_LEAST_CAPACITY = 1e-9
+#: Radius in place of zero, as a share of what the dual vector of the zero point takes: with zero there is no path.
+_LEAST_DUAL_RADIUS = 1e-9
 
 
 def solve_interior(
@@ -62,7 +62,7 @@ def solve_interior(
         raw = solve_outputs(
             small,
             limits.after(time.perf_counter() - began),
-            lambda k, part, own: _solve_part(shared, k, part, own, given_part(start, instance, kept, k)),
+            lambda k, part, own: _solve_part(shared, k, part, own, restrict_start(start, instance, kept, k)),
         )
     return raw if np.all(kept) else expanded(raw, kept)
 
@@ -87,22 +87,22 @@ def _follow(part: Instance, setting: Setting, incumbent: Incumbent, given: RawSo
     nu = zero_dual(part.loss, targets)
     M = newton.adjoint(nu)
     largest = part.size * float(np.abs(np.linalg.eigvalsh(M)).max())
-    if largest <= part.capacity:
+    if largest <= part.dual_radius:
         # The zero point is optimal, and its own dual vector proves it.
         incumbent.offer_dual(setting.candidate(nu), np.ones((part.n_blocks, part.size)))
         return incumbent.stop(0) or "stalled"
-    capacity = part.capacity or _LEAST_CAPACITY * largest
-    if not (capacity > 0.0 and np.isfinite(largest)):
+    dual_radius = part.dual_radius or _LEAST_DUAL_RADIUS * largest
+    if not (dual_radius > 0.0 and np.isfinite(largest)):
         return "stalled"
-    start = cold_start(part.loss, targets, newton, nu, M, capacity, float(incumbent.objectives.sum()))
+    start = cold_start(part.loss, targets, newton, nu, M, dual_radius, float(incumbent.objectives.sum()))
     if given is not None and (warm := _warm(part, setting, incumbent, start, given)) is not None:
         fit = fit_of(part.loss, targets, warm.nu)
         fit.centre(newton.forward(warm.Y[:, 0] - warm.Y[:, 1]), _mean_product(newton, warm))
-        reason = follow(newton, fit, State(warm.Y, warm.r, warm.z), capacity, incumbent, setting.candidate)
+        reason = follow(newton, fit, State(warm.Y, warm.r, warm.z), dual_radius, incumbent, setting.candidate)
         if reason != "stalled":
             return reason
     fit = fit_of(part.loss, targets, start.nu)
-    return follow(newton, fit, State(start.Y, start.r, start.z), capacity, incumbent, setting.candidate)
+    return follow(newton, fit, State(start.Y, start.r, start.z), dual_radius, incumbent, setting.candidate)
 
 
 def _warm(part: Instance, setting: Setting, incumbent: Incumbent, cold: Start, given: RawSolution) -> Start | None:

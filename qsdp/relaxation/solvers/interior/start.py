@@ -17,8 +17,8 @@ from qsdp.relaxation.solvers.interior.newton import Newton
 
 __all__ = ["Start", "cold_start", "warm_start", "zero_dual"]
 
-#: Of the way from zero to the dual vector at the zero point; where the capacity is the smaller share w of what that
-#: vector takes, w to this power of it. Only the squared loss does better with weights that add up to the capacity.
+#: Of the way from zero to the dual vector at the zero point; where the dual radius is the smaller share w of what that
+#: vector takes, w to this power of it. Only the squared loss does better with weights that add up to the dual radius.
 _SHARE, _POWER = {"squared": 0.8}, {"squared": 1.0}
 
 #: The largest r in multiples of what explains the targets along the dual matrix.
@@ -33,13 +33,13 @@ _FAR, _LEAST_SHARE, _LARGEST_SHARE = 0.5, 1e-2, 0.3
 
 @dataclass(frozen=True)
 class Start:
-    """A start: nu (C, n), Y (C, 2, N, N), r (C,), z (C, N), and the capacity of the path, see `cold_start`."""
+    """A start: nu (C, n), Y (C, 2, N, N), r (C,), z (C, N), and the dual radius of the path, see `cold_start`."""
 
     nu: FloatArray
     Y: FloatArray
     r: FloatArray
     z: FloatArray
-    capacity: float
+    dual_radius: float
 
 
 def zero_dual(loss: Loss, targets: FloatArray) -> FloatArray:
@@ -49,7 +49,7 @@ def zero_dual(loss: Loss, targets: FloatArray) -> FloatArray:
 
 
 def cold_start(
-    loss: Loss, targets: FloatArray, newton: Newton, nu: FloatArray, M: FloatArray, capacity: float, value: float
+    loss: Loss, targets: FloatArray, newton: Newton, nu: FloatArray, M: FloatArray, dual_radius: float, value: float
 ) -> Start:
     """Return the start from the zero point.
 
@@ -61,25 +61,25 @@ def cold_start(
     newton : Newton
     M : ndarray of shape (C, N, N)
         Of nu; not zero.
-    capacity : float
+    dual_radius : float
         c, positive.
     value : float
         The loss at zero.
     """
     n_blocks, size = M.shape[:2]
     largest = float(np.abs(np.linalg.eigvalsh(M)).max())
-    ratio = min(1.0, capacity / (size * largest))
+    ratio = min(1.0, dual_radius / (size * largest))
     share = _SHARE.get(loss.name, 0.5) * ratio ** _POWER.get(loss.name, 0.5)
-    weight = max(share / _SHARE.get(loss.name, 0.5) * largest, capacity / size)
+    weight = max(share / _SHARE.get(loss.name, 0.5) * largest, dual_radius / size)
     explained = float(np.linalg.norm(targets)) / max(float(np.linalg.norm(newton.forward(M))), 1e-300) * largest
     rows = np.linalg.norm(M, axis=2)
     # Along M only its largest rows explain anything; where others are far smaller, they may need a much larger r.
     even = float(rows.max()) < _EVEN * float(rows.min())
-    r = min(0.25 * value / capacity / n_blocks, _REACH.get(loss.name, 10.0) * explained if even else np.inf)
+    r = min(0.25 * value / dual_radius / n_blocks, _REACH.get(loss.name, 10.0) * explained if even else np.inf)
     Y = np.zeros((n_blocks, 2, size, size))
     diagonal = np.arange(size)
     Y[..., diagonal, diagonal] = 0.5 * r
-    return Start(share * nu, Y, np.full(n_blocks, r), np.full((n_blocks, size), weight), capacity)
+    return Start(share * nu, Y, np.full(n_blocks, r), np.full((n_blocks, size), weight), dual_radius)
 
 
 def warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: FloatArray, gap: float) -> Start | None:
@@ -98,7 +98,7 @@ def warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: Fl
     r = np.diagonal(Y[:, 0] + Y[:, 1], axis1=1, axis2=2).max(axis=1)
     if gap > _FAR or not np.all(r > 0.0):
         return None
-    size, capacity = z.shape[1], cold.capacity
+    size, dual_radius = z.shape[1], cold.dual_radius
     weights = np.maximum(z, 0.0)
     weights += 1e-6 * weights.mean(axis=1, keepdims=True)
     weights[~np.any(weights > 0.0, axis=1)] = 1.0
@@ -106,9 +106,9 @@ def warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: Fl
     M = newton.adjoint(nu)
     scaled = np.abs(np.linalg.eigvalsh(M * roots[:, :, None] * roots[:, None, :])).max(axis=1)
     needed = scaled * weights.sum(axis=1)
-    share = min(1.0, capacity / float(needed.max()))
+    share = min(1.0, dual_radius / float(needed.max()))
     weights *= share * scaled[:, None]
-    weights += (capacity - weights.sum(axis=1, keepdims=True)) / size
+    weights += (dual_radius - weights.sum(axis=1, keepdims=True)) / size
     # Off the boundary by more the less the pair is a solution.
     mixed = min(_LARGEST_SHARE, max(_LEAST_SHARE, gap))
     kept = 1.0 - mixed
@@ -116,9 +116,9 @@ def warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: Fl
     diagonal = np.arange(size)
     even[..., diagonal, diagonal] = 0.5 * r[:, None, None]
     return Start(
-        kept * share * nu + mixed * min(1.0, capacity / float(cold.z.sum(axis=1).max())) * cold.nu,
+        kept * share * nu + mixed * min(1.0, dual_radius / float(cold.z.sum(axis=1).max())) * cold.nu,
         kept * Y + mixed * even,
         r,
-        kept * weights + mixed * capacity / size,
-        capacity,
+        kept * weights + mixed * dual_radius / size,
+        dual_radius,
     )

@@ -96,7 +96,7 @@ class _Iteration:
         return self._stuck or self.since_proof >= _STEPS or self._promise < self._due
 
     def prove(self) -> None:
-        """Offer the point, and renew the columns."""
+        """PricingResult the point, and renew the columns."""
         gap_before, promise = self._gap, self._promise
         directions = offer(self._incumbent, self._evaluation, self.point, self._tol)
         gap, value = self._gap, self.point.value

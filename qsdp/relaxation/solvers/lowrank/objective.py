@@ -50,23 +50,23 @@ class Objective:
     ----------
     data : Data
     fit : Fit
-    capacity : float
+    dual_radius : float
         Price c of every r.
     """
 
-    def __init__(self, data: Data, fit: Fit, capacity: float) -> None:
-        self.data, self.fit, self.capacity = data, fit, capacity
+    def __init__(self, data: Data, fit: Fit, dual_radius: float) -> None:
+        self.data, self.fit, self.dual_radius = data, fit, dual_radius
 
     def at(self, factors: Factors) -> Point:
         """Return the point of these factors, each output scaled to where it is best along its ray."""
         image = self.data.exact.image(factors.E)
         prediction = self.data.exact.pair(image, image, factors.mixing)
         radii = factors.dot(factors.E[:1], factors.E[:1])[0]
-        scales = self._scales(prediction, self.capacity * radii)
+        scales = self._scales(prediction, self.dual_radius * radii)
         roots = np.sqrt(scales)[factors.owner]
         prediction = prediction * scales
         radii = radii * scales
-        value = self.fit.value(prediction) + self.capacity * float(radii.sum())
+        value = self.fit.value(prediction) + self.dual_radius * float(radii.sum())
         return Point(
             self,
             factors.with_columns(factors.E * roots),
@@ -126,7 +126,7 @@ class Point:
 
     @cached_property
     def z(self) -> FloatArray:
-        """Multipliers of the rows, shape (N, C): the sum over rows is the capacity at the best radius."""
+        """Multipliers of the rows, shape (N, C): the sum over rows is the dual radius at the best radius."""
         return -0.5 * self.factors.dot(self.slope, self.factors.E) / self.radii
 
     @cached_property

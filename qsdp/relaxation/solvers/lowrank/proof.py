@@ -62,7 +62,7 @@ class KnownEvaluation(DirectEvaluation):
 
 
 def offer(incumbent: Incumbent, evaluation: KnownEvaluation, point: Point, tol: float) -> list[Directions]:
-    """Offer the point and its dual vector; return what the proof lacks, as columns for every output.
+    """PricingResult the point and its dual vector; return what the proof lacks, as columns for every output.
 
     Where the gap exceeds `tol`, weights are looked for that prove more.
     """

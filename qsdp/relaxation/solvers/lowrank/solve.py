@@ -18,7 +18,7 @@ from qsdp.relaxation.solvers.lowrank.fit import Fit
 from qsdp.relaxation.solvers.lowrank.method import follow
 from qsdp.relaxation.solvers.lowrank.objective import Data, Objective
 from qsdp.relaxation.solvers.lowrank.proof import KnownEvaluation
-from qsdp.relaxation.support import expanded, given_part, reached, restricted
+from qsdp.relaxation.support import expanded, reached, restrict_start, restricted
 
 __all__ = ["solve_low_rank"]
 
@@ -64,7 +64,7 @@ def solve_low_rank(
         return zero_solution(instance, "interrupted")
 
     def solve(k: int, part: Instance, own: Limits) -> RawSolution:
-        return _solve_part(known, chosen, part, own, given_part(start, instance, kept, k))
+        return _solve_part(known, chosen, part, own, restrict_start(start, instance, kept, k))
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         raw = solve_outputs(small, limits.after(time.perf_counter() - began), solve)
@@ -127,4 +127,4 @@ def _begun(
 
 def _objective(data: Data, instance: Instance) -> Objective:
     target: FloatArray = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-    return Objective(data, Fit(instance.loss, target), instance.capacity)
+    return Objective(data, Fit(instance.loss, target), instance.dual_radius)

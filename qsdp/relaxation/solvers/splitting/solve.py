@@ -207,11 +207,11 @@ class _Iteration:
         own = self._active
         M = instance.adjoints(nu)
         z = np.abs(M[own]).sum(axis=(0, 2))
-        z *= instance.capacity / (float(z.sum()) or 1.0)
+        z *= instance.dual_radius / (float(z.sum()) or 1.0)
         radii = np.array([_radius(matrix) for matrix in M])
         ray = self._evaluation.point(M)
         radius = np.array([radii.sum()]) if instance.loss.coupled else radii
-        costs = instance.capacity * radius
+        costs = instance.dual_radius * radius
         scales = ray.best(costs)
         if not self._squared:
             trials = 4.0 ** np.arange(-20, 8)
@@ -223,7 +223,7 @@ class _Iteration:
         along = float((ray.values(scales) + scales * costs)[0 if instance.loss.coupled else own].sum())
         if not along < at_zero:
             # The gradient leads nowhere. No objective is above that of zero: a tenth of what that allows is a guess.
-            r = 0.1 * at_zero / ((instance.capacity or 1.0) * len(own))
+            r = 0.1 * at_zero / ((instance.dual_radius or 1.0) * len(own))
         # Half the second derivative for the squared loss; for others one that balances gradient and predictions.
         return z, r, 2.0 if self._squared else 0.25
 
@@ -235,7 +235,7 @@ class _Iteration:
         r = 2.0 * float(np.diagonal(start.V, axis1=1, axis2=2).mean())
         if start.nu is not None and start.z is not None:
             nu = np.reshape(start.nu, self._target.shape)
-            weights = start.z * (self._instance.capacity / np.maximum(start.z.sum(axis=1, keepdims=True), 1e-300))
+            weights = start.z * (self._instance.dual_radius / np.maximum(start.z.sum(axis=1, keepdims=True), 1e-300))
             M = np.stack([self._data.adjoint(column) for column in nu.T])
             diagonal = np.stack([np.diag(row) for row in weights])
             self._UA, self._UB = M - diagonal, -M - diagonal
@@ -268,7 +268,7 @@ class _Iteration:
         T, predictions = self._step.solve(A0 - B0, q, own)
         S = A0 + B0
         diagonals = np.diagonal(S, axis1=1, axis2=2)
-        r = (diagonals @ squares - 2.0 * self._instance.capacity) / float(squares @ squares)
+        r = (diagonals @ squares - 2.0 * self._instance.dual_radius) / float(squares @ squares)
         self._z[own] = 0.5 * (diagonals - r[:, None] * squares) * squares
         index = np.arange(len(squares))
         S[:, index, index] = r[:, None] * squares
@@ -325,7 +325,7 @@ class _Iteration:
     # -- what the iterates prove ---------------------------------------------------------------------
 
     def offer(self, incumbent: Incumbent) -> None:
-        """Offer the point in the cones, and the dual vectors of the step through the data."""
+        """PricingResult the point in the cones, and the dual vectors of the step through the data."""
         incumbent.offer_point(self.A / self._outer, self.B / self._outer)
         shape = self._instance.target.shape
         if not self._squared:
