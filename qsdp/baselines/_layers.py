@@ -20,7 +20,7 @@ from qsdp._utils.validation import (
     check_random_state,
     own,
 )
-from qsdp.distillation import DistillationResult
+from qsdp.distillation import DistillationResult, distill
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 

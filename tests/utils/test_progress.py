@@ -103,7 +103,9 @@ LONG = {
     "column generation": (lambda **show: qsdp.column_generation(PROBLEM, **show), ["exact"], "gap"),
     "column generation, outputs": (lambda **show: qsdp.column_generation(VECTOR, **show), ["exact"], "gap"),
     "fixed width": (
-        lambda **show: train_fixed_width(PROBLEM, 3, restarts=2, random_state=0, **show), ["solve", "search"], "12 of 12",
+        lambda **show: train_fixed_width(PROBLEM, 3, restarts=2, random_state=0, **show),
+        ["solve", "search"],
+        "12 of 12",
     ),
     "enumeration": (
         lambda **show: train_fixed_width(qsdp.TrainingProblem(X[:, :2], Y, beta=0.5), 1, method="enumerate", **show),
