@@ -115,10 +115,7 @@ def cold_factors(M: FloatArray, rng: np.random.Generator, sweeps: int = 20) -> F
         top = roots[:, None] * vectors[:, ::-1][:, :count] * np.sqrt(np.maximum(values[::-1][:count], 0.0))
         bottom = roots[:, None] * vectors[:, :count] * np.sqrt(np.maximum(-values[:count], 0.0))
         E = np.hstack([top, bottom])
-        noise = rng.standard_normal(E.shape)
-        # On the column's side: the sign that an eigenvector happens to have then is that of the column, no more.
-        noise *= np.where(np.sum(noise * E, axis=0) < 0.0, -1.0, 1.0)
-        E += 0.1 * (np.abs(E).mean() or 1.0) * noise
+        E += 0.1 * (np.abs(E).mean() or 1.0) * rng.standard_normal(E.shape)
         signs = np.repeat([1.0, -1.0], count)
         E = _unit_rows(E)
         for _ in range(sweeps):
