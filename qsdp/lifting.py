@@ -165,15 +165,14 @@ class QuadraticMap:
         bounds: FloatArray = a * squares + b * np.sqrt(squares / z[d]) + c / z[d]
         return bounds
 
-    def mean_size(self) -> float:
-        r"""Return the root mean square of the Frobenius norms of :math:`\mathcal{X}_i`."""
+    def mean_size(self, weights: FloatArray | None = None) -> float:
+        r"""Return the (weighted) root mean square of the Frobenius norms of :math:`\mathcal{X}_i`."""
         largest = max(abs(value) for value in self.coefficients)
         # Divided first: squares of the coefficients of huge data would overflow.
         a, b, c = (value / largest for value in self.coefficients)
         squares = np.einsum("ij,ij->i", self.X, self.X)
-        if not self.lifted:
-            return largest * float(np.sqrt(np.mean(squares**2)))
-        return largest * float(np.sqrt(np.mean((a * squares) ** 2 + 0.5 * b * b * squares + c * c)))
+        norms = (a * squares) ** 2 + 0.5 * b * b * squares + c * c if self.lifted else squares**2
+        return largest * float(np.sqrt(np.average(norms, weights=weights)))
 
     def in_units(self, row: float) -> QuadraticMap:
         """Return the same map written for the data divided by `row`."""
@@ -191,19 +190,21 @@ class QuadraticMap:
         """Return the map for the data times `ratio`, as for another number of levels."""
         return replace(self, X=self.X * ratio)
 
-    def gram(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def gram(self, targets: FloatArray, weights: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         r"""Return the Gram matrix of the rows in the symmetric-vector basis, and their products with targets.
 
         Parameters
         ----------
         targets : ndarray of shape (n, C)
+        weights : ndarray of shape (n,), optional
+            Sample weights; None is one for each.
 
         Returns
         -------
         G : ndarray of shape (p, p)
-            :math:`F^T F` for the rows :math:`F_i`, the upper triangle of :math:`\mathcal{X}_i`, p = N(N+1)/2.
+            :math:`F^T W F` for the rows :math:`F_i`, the upper triangle of :math:`\mathcal{X}_i`, p = N(N+1)/2.
         h : ndarray of shape (p, C)
-            :math:`F^T Y`.
+            :math:`F^T W Y`.
         """
         first, second = np.triu_indices(self.size)
         G, h = np.zeros((len(first), len(first))), np.zeros((len(first), targets.shape[1]))
@@ -211,8 +212,12 @@ class QuadraticMap:
         for start in range(0, self.n_rows, step):
             rows = slice(start, start + step)
             F = self._rows(rows, first, second)
+            Y = targets[rows]
+            if weights is not None:
+                roots = np.sqrt(weights[rows])[:, None]
+                F, Y = roots * F, roots * Y
             G += F.T @ F
-            h += F.T @ targets[rows]
+            h += F.T @ Y
         return G, h
 
     def _rows(self, rows: slice, first: np.ndarray, second: np.ndarray) -> FloatArray:

@@ -24,7 +24,7 @@ from qsdp._utils.validation import (
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import QuadraticMap
-from qsdp.losses import Loss, get_loss
+from qsdp.losses import DataFit, Loss, get_loss
 
 __all__ = ["REGULARIZATIONS", "TrainingProblem"]
 
@@ -55,7 +55,7 @@ class TrainingProblem(ReadOnlyArrays):
     .. math::
 
         \min_{m,\; u_j, v_j,\; \alpha_j}\;
-        \sum_{i=1}^n \ell\Big(\sum_{j=1}^m \alpha_j\, u_j^T \mathcal{X}_i v_j,\, y_i\Big)
+        \sum_{i=1}^n w_i\, \ell\Big(\sum_{j=1}^m \alpha_j\, u_j^T \mathcal{X}_i v_j,\, y_i\Big)
         + \beta D \sum_{j=1}^m \|\alpha_j\|_1
 
     For the bilinear activation :math:`\mathcal{X} = x x^T` and the entries of :math:`u_j, v_j` are levels
@@ -79,6 +79,9 @@ class TrainingProblem(ReadOnlyArrays):
         None is the bilinear activation; otherwise :math:`\sigma(t) = a t^2 + b t + c`.
     levels : int, default=2
         M + 1, the number of values of a first-layer weight, 2 .. 128; 2 is binary.
+    sample_weight : array-like of shape (n,), optional
+        Weights :math:`w_i` >= 0 of the samples, finite and not all zero; None is one for each. A weight k is the same
+        as k equal rows. Rows of weight zero are left out: `X`, `y` and `n_samples` do not have them.
 
     Attributes
     ----------
@@ -118,6 +121,7 @@ class TrainingProblem(ReadOnlyArrays):
         loss: str | Loss = "squared",
         activation: str | Sequence[float] | PolynomialActivation | None = None,
         levels: int = 2,
+        sample_weight: Any = None,
     ) -> None:
         self.activation = get_activation(activation)
         self.levels = check_levels(levels)
@@ -125,11 +129,17 @@ class TrainingProblem(ReadOnlyArrays):
         self.beta: float = check_real("beta", beta)
         data = check_matrix("X", X)
         target = self.loss.encode_target(check_targets("y", y, length=data.shape[0]))
+        weights = check_sample_weight(sample_weight, data.shape[0])
+        if weights is not None and not np.all(weights > 0.0):
+            kept = weights > 0.0
+            data, target, weights = data[kept], target[kept], weights[kept]
         _check_magnitude("X", data, "rescale its columns, for instance with StandardScaler")
         _check_magnitude("y", target, "rescale it")
         self.loss.check_target(target)
         self.X: FloatArray = own(data)
         self.y: FloatArray = own(target)
+        #: Positive weights of the samples, or None where all are one.
+        self.sample_weight: FloatArray | None = None if weights is None or np.all(weights == 1.0) else own(weights)
 
     @property
     def n_samples(self) -> int:
@@ -170,9 +180,10 @@ class TrainingProblem(ReadOnlyArrays):
         outputs = f"n_outputs={self.n_outputs}, " if self.vector else ""
         activation = f", activation={self.activation.coefficients}" if self.activation else ""
         levels = f", levels={self.levels}" if self.levels > 2 else ""
+        weighted = ", weighted" if self.sample_weight is not None else ""
         return (
             f"TrainingProblem(n_samples={self.n_samples}, n_features={self.n_features}, {outputs}"
-            f"beta={self.beta:g}, loss={self.loss!r}{activation}{levels})"
+            f"beta={self.beta:g}, loss={self.loss!r}{activation}{levels}{weighted})"
         )
 
     def _repr_html_(self) -> str:
@@ -186,6 +197,7 @@ class TrainingProblem(ReadOnlyArrays):
             == (other.beta, other.loss, other.activation, other.levels)
             and np.array_equal(self.X, other.X)
             and np.array_equal(self.y, other.y)
+            and _equal_weights(self.sample_weight, other.sample_weight)
         )
 
     __hash__ = None  # type: ignore[assignment]  # compares arrays by value
@@ -207,9 +219,15 @@ class TrainingProblem(ReadOnlyArrays):
     def _replaced(self, **attributes: Any) -> TrainingProblem:
         other = TrainingProblem.__new__(TrainingProblem)
         vars(other).update(vars(self))
-        vars(other).pop("map", None)
+        for cached in ("map", "data_fit"):
+            vars(other).pop(cached, None)
         vars(other).update(attributes)
         return other
+
+    @cached_property
+    def data_fit(self) -> DataFit:
+        """Return the loss with targets and sample weights: the first term of the objective."""
+        return DataFit(self.loss, self.y, self.sample_weight)
 
     # -- the data as a linear map of quadratic forms -------------------------------------------------
 
@@ -238,7 +256,7 @@ class TrainingProblem(ReadOnlyArrays):
         prediction = network.predict(self.X)
         if prediction.shape != self.y.shape:
             raise InvalidInputError(f"network must have outputs of shape {self.y.shape}; got {prediction.shape}")
-        return self.loss.value(prediction, self.y) + self.penalty(network)
+        return self.data_fit.value(prediction) + self.penalty(network)
 
     def penalty(self, network: SecondLayer) -> float:
         r"""Return the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1` of `network`."""
@@ -263,7 +281,7 @@ class TrainingProblem(ReadOnlyArrays):
             raise InvalidInputError(f"Z and rho must be {self.n_outputs}, one for each output")
         columns = [2.0 * self.forward(self._check_block(block)) for block in blocks]
         prediction = np.stack(columns, axis=1) if self.vector else columns[0]
-        return self.loss.value(prediction, self.y) + weight * sum(check_real("rho", r) for r in rhos)
+        return self.data_fit.value(prediction) + weight * sum(check_real("rho", r) for r in rhos)
 
     def _check_block(self, Z: Any) -> FloatArray:
         block = check_matrix("Z", Z, n_columns=self.size)
@@ -282,6 +300,26 @@ def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> Qua
     if activation is None:
         return QuadraticMap(X)
     return QuadraticMap(X, activation.coefficients, activation.lifted)
+
+
+def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray | None:
+    """Return sample weights (n,): finite, >= 0 and not all zero; None stays."""
+    if sample_weight is None:
+        return None
+    weights = check_targets("sample_weight", sample_weight, length=n_samples)
+    if weights.ndim != 1:
+        raise InvalidInputError(f"sample_weight must have shape ({n_samples},); got {weights.shape}")
+    if np.any(weights < 0.0):
+        raise InvalidInputError(f"sample_weight must be >= 0; found {weights[weights < 0.0][0]:g}")
+    if not np.any(weights > 0.0):
+        raise InvalidInputError("sample_weight must have a positive entry; all are zero")
+    positive = weights[weights > 0.0]
+    _check_magnitude("sample_weight", positive, "divide it by its mean and adapt beta")
+    return weights
+
+
+def _equal_weights(one: FloatArray | None, other: FloatArray | None) -> bool:
+    return one is other or (one is not None and other is not None and np.array_equal(one, other))
 
 
 def check_levels(levels: Any) -> int:

@@ -38,7 +38,7 @@ def polynomial_result(
     """Train a network of polynomial neurons on the objective (12)."""
     d, M = problem.n_features, problem.levels - 1
     # The dual_radius of an instance is half its weight.
-    master = Master(Instance(problem.weight_map, problem.loss, problem.y, 2.0 * problem.beta * (d * M)))
+    master = Master(Instance(problem.weight_map, problem.data_fit, 2.0 * problem.beta * (d * M)))
     oracle = PolynomialOracle(d, problem.levels, problem.lifted)
 
     def pricing(master: Master, gap: float) -> PricingResult:

@@ -1,24 +1,30 @@
-"""Convex losses: value, subgradient, Fenchel conjugate, proximal operator and CVXPY form of each.
+"""Convex losses, each with its whole mathematics in one class, and their weighted sums over a data set.
 
-Every loss is a SUM over samples, never a mean.
+Every objective is a SUM over samples, never a mean.
 """
 
 from __future__ import annotations
 
 from qsdp._utils.validation import check_choice
-from qsdp.losses._base import Loss
+from qsdp.losses._base import Curvature, Linearization, Loss
 from qsdp.losses._cross_entropy import CrossEntropy
-from qsdp.losses._scalar import Absolute, Hinge, Huber, Logistic, Squared, SquaredHinge
+from qsdp.losses._data_fit import DataFit
+from qsdp.losses._logistic import Logistic
+from qsdp.losses._piecewise import Absolute, Hinge, Huber, PiecewiseQuadratic, Squared, SquaredHinge
 
 __all__ = [
     "LOSSES",
     "SCALAR_LOSSES",
     "Absolute",
     "CrossEntropy",
+    "Curvature",
+    "DataFit",
     "Hinge",
     "Huber",
+    "Linearization",
     "Logistic",
     "Loss",
+    "PiecewiseQuadratic",
     "Squared",
     "SquaredHinge",
     "get_loss",

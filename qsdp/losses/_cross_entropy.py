@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import logsumexp, softmax, xlogy
+from scipy.special import logsumexp, rel_entr, softmax, xlogy
 
-from qsdp._utils.validation import FloatArray, check_real
+from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses._base import Loss
-
-if TYPE_CHECKING:
-    import cvxpy as cp
+from qsdp.losses._base import LEAST_CURVATURE, Curvature, Linearization, Loss
+from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, UNIT, entropies, secant_slope, shrinkage
 
 __all__ = ["CrossEntropy"]
 
@@ -35,35 +33,36 @@ class CrossEntropy(Loss):
     bounded_dual: ClassVar[bool] = True
     cones: ClassVar[frozenset[str]] = frozenset({"exponential"})
     coupled: ClassVar[bool] = True
+    probabilistic: ClassVar[bool] = True
 
     @property
     def lipschitz(self) -> float:
         """Two, the largest 1-norm of a gradient: the constant of a sample in the infinity norm."""
         return 2.0
 
-    def value(self, prediction: FloatArray, target: FloatArray) -> float:
-        """Return ``sum_i log(sum_k exp t_ik) - t_i . y_i``."""
-        return float(np.sum(logsumexp(prediction, axis=1) - np.sum(prediction * target, axis=1)))
+    def values(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
+        """Return ``log(sum_k exp t_ik) - t_i . y_i``, shape (n,)."""
+        values: FloatArray = logsumexp(prediction, axis=1) - np.sum(prediction * target, axis=1)
+        return values
 
     def gradient(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
         """Return ``softmax(t) - y``."""
         gradient: FloatArray = softmax(prediction, axis=1) - target
         return gradient
 
-    def conjugate(self, dual: FloatArray, target: FloatArray) -> float:
-        """Return the negative entropy of ``p = u + y``; rows may miss the sum one by rounding only."""
+    def conjugates(self, dual: FloatArray, target: FloatArray) -> FloatArray:
+        """Return the negative entropy of ``p = u + y``, shape (n,); rows may miss the sum one by rounding only."""
         p = dual + target
         rounding = 8.0 * p.shape[1] * np.finfo(np.float64).eps
-        if not (np.all(p >= -rounding) and np.all(np.abs(p.sum(axis=1) - 1.0) <= rounding)):
-            return math.inf
+        inside = np.all(p >= -rounding, axis=1) & (np.abs(p.sum(axis=1) - 1.0) <= rounding)
         p = np.maximum(p, 0.0)
-        return float(np.sum(xlogy(p, p)))
+        return np.where(inside, np.sum(xlogy(p, p), axis=1), math.inf)
 
     def project_dual(self, dual: FloatArray, target: FloatArray) -> FloatArray:
         """Move ``u + y`` to the nearest point of the simplex, row by row."""
         return _project_simplex(dual + target) - target
 
-    def prox(self, point: FloatArray, target: FloatArray, step: float) -> FloatArray:
+    def prox(self, point: FloatArray, target: FloatArray, step: float | FloatArray) -> FloatArray:
         r"""Solve :math:`t + \mathrm{step}\,(\mathrm{softmax}(t) - y) = \mathrm{point}`, row by row.
 
         Notes
@@ -78,7 +77,7 @@ class CrossEntropy(Loss):
 
         q = point + step * target
         # omega(x) <= step for every entry and equality for the largest alone: the root is below.
-        shift = step + math.log(step) - q.max(axis=1, keepdims=True)
+        shift = step + np.log(np.asarray(step)) - q.max(axis=1, keepdims=True)
         omega = wrightomega(q + shift)
         for _ in range(_NEWTON_STEPS):
             excess = omega.sum(axis=1, keepdims=True) - step
@@ -89,17 +88,77 @@ class CrossEntropy(Loss):
         solution: FloatArray = q - omega * (step / omega.sum(axis=1, keepdims=True))
         return solution
 
-    def expression(self, prediction: cp.Expression, target: FloatArray) -> cp.Expression:
+    def expression(self, prediction: Any, target: FloatArray, weight: float | FloatArray = 1.0) -> Any:
         """Return the sum of CVXPY's ``log_sum_exp`` atoms less the outputs of the true classes."""
         import cvxpy as cp
 
-        return cp.sum(cp.log_sum_exp(prediction, axis=1)) - cp.sum(cp.multiply(prediction, target))
+        values = cp.log_sum_exp(prediction, axis=1) - cp.sum(cp.multiply(prediction, target), axis=1)
+        return cp.sum(values if np.isscalar(weight) else cp.multiply(np.ravel(weight), values))
 
     def rescaled(self, scale: float) -> tuple[Loss, float]:
         """Return ``(self, 1.0)`` for ``scale = 1``; other scales are refused, labels are never scaled."""
-        if check_real("scale", scale, strict=True) != 1.0:
-            raise InvalidInputError(f"scale must be 1 for the {self.name} loss; got {scale!r}")
+        self._check_unit_scale(scale)
         return self, 1.0
+
+    def curvature(self, prediction: FloatArray, target: FloatArray) -> Curvature:
+        r"""Return :math:`\mathrm{Diag}(p) - p p^T` with the probabilities p."""
+        p: FloatArray = softmax(prediction, axis=1)
+        return Curvature(p, p)
+
+    def curvature_share(self, reach: float) -> float:
+        """Return `shrinkage` of the range of a step: outputs can move apart by twice its reach."""
+        return shrinkage(2.0 * reach)
+
+    def linearize(self, prediction: FloatArray, multiplier: FloatArray, target: FloatArray) -> Linearization:
+        """Return the relation up to a constant for each sample: its compliance is that of a multinomial, 1 / p."""
+        p = softmax(prediction, axis=1)
+        own = target - multiplier
+        inside = np.maximum(own, 0.0)
+        inside /= inside.sum(axis=1, keepdims=True)
+        distance = float(rel_entr(inside, np.maximum(p, LEAST_CURVATURE)).sum())
+        return Linearization(target - p, secant_slope(own, p), distance)
+
+    def admissible(self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
+        """Return a multiplier whose entry of a sample's class is minus the sum of the others, up to rounding.
+
+        The entries of the other classes are at most 0 and add up to minus the weight at most.
+        """
+        w = np.ones((len(target), 1)) if weight is None else weight
+        inside = -w * self.project_dual(-multiplier / w, target)
+        others = np.where(target == 1.0, 0.0, np.minimum(inside, 0.0))
+        # Rounding may have left the sum of the other probabilities above one; the sign of this is right.
+        own = np.array([math.fsum([float(one), *row]) for one, row in zip(w[:, 0], others, strict=True)])
+        excess = w[:, 0] - np.minimum(own, 0.0)
+        others *= np.where(own < 0.0, (1.0 - 2.0**-50) * w[:, 0] / excess, 1.0)[:, None]
+        return np.where(target == 1.0, -np.array([math.fsum(row) for row in others])[:, None], others)
+
+    def guarded_values(
+        self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
+    ) -> tuple[FloatArray, int, float] | None:
+        """Return the entropies of p, the entry of each sample's class being read as minus the sum of the others."""
+        w = np.ones((len(target), 1)) if weight is None else weight
+        own = target == 1.0
+        p = np.where(own, 0.0, -multiplier)
+        # Rounded once and the sign is right: these are correctly rounded sums.
+        p_own = np.array([math.fsum([float(one), *(-row)]) for one, row in zip(w[:, 0], p, strict=True)])
+        if not (np.all(p >= 0.0) and np.all(p_own >= 0.0)):
+            return None
+        p = np.where(own, p_own[:, None], p)
+        # The derivative of p log p is log p + 1, times a rounding of p.
+        if weight is None:
+            return entropies(p), LOGARITHM_ROUNDINGS, 4.0 * UNIT * len(p)
+        slack = 4.0 * UNIT * (1 + p.shape[1]) * float(w.sum())
+        return w * entropies(np.minimum(p / w, 1.0)), LOGARITHM_ROUNDINGS + 1, slack
+
+    def row_defects(self, multiplier: FloatArray) -> FloatArray:
+        r"""Return by how much entries of :math:`\nu`, and of any rounded multiple, can differ from the vector meant.
+
+        The entry of a sample's class is meant to be minus the sum of the others, so that p = u + y sums to one
+        exactly. The defect is given for the multiple 1; it shrinks with smaller ones.
+        """
+        sums = np.array([abs(math.fsum(row)) for row in multiplier])
+        defects: FloatArray = 1.01 * (sums + 2.0 * UNIT * np.abs(multiplier).sum(axis=1))
+        return defects
 
     def encode_target(self, target: FloatArray) -> FloatArray:
         """Return one-hot rows from class numbers 0 .. C - 1 of shape (n,); one-hot rows stay."""

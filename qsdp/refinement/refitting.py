@@ -108,11 +108,11 @@ def refit(
 
 def _instance(problem: TrainingProblem) -> Instance:
     """Return the instance for weights of true levels, with a price for every weight."""
-    instance = Instance(problem.weight_map, problem.loss, problem.y, problem.regularization_weight())
+    instance = Instance(problem.weight_map, problem.data_fit, problem.regularization_weight())
     if problem.beta == 0.0:
         slope = -problem.loss.gradient(np.zeros_like(problem.y), problem.y)
         largest = max(float(np.abs(M).sum()) for M in instance.adjoints(slope))
-        instance = Instance(instance.map, instance.loss, instance.target, _LEAST_PRICE * (largest or 1.0))
+        instance = replace(instance, penalty=_LEAST_PRICE * (largest or 1.0))
     return instance
 
 

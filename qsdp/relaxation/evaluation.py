@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -207,7 +207,7 @@ def _squared_dual(linear: FloatArray, curved: FloatArray, squares: FloatArray, n
 
 
 def _part(instance: Instance, target: FloatArray) -> Instance:
-    return Instance(instance.map, instance.loss, target, instance.weight)
+    return replace(instance, fit=replace(instance.fit, target=target))
 
 
 def _columns(array: FloatArray) -> list[FloatArray]:

@@ -140,7 +140,7 @@ def formulate(instance: Instance, *, form: str) -> Formulation:
         fits.append(output == 2 * instance.map.expression(Z))
         diagonals.append(diagonal)
         cones += cone
-    objective = instance.loss.expression(yhat, instance.target) + instance.weight * cp.sum(rho)
+    objective = instance.fit.expression(yhat) + instance.penalty * cp.sum(rho)
     program = cp.Problem(cp.Minimize(objective), [*fits, *diagonals, *cones])
     return Formulation(program, variables, fits, diagonals, form == "full")
 

@@ -12,7 +12,7 @@ import scipy.linalg
 
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap, power_of_two
-from qsdp.losses import Loss
+from qsdp.losses import DataFit, Loss
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.reductions import Reductions, gram_of
 
@@ -67,27 +67,36 @@ class Units:
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    r"""Minimise :math:`\ell(2 \mathcal{A}(Z_k)_k, y) + w \sum_k \rho_k` over the relaxation's cone.
+    r"""Minimise :math:`L(2 \mathcal{A}(Z_k)_k) + w \sum_k \rho_k` over the relaxation's cone.
 
     Attributes
     ----------
     map : LinearMap
         :math:`\mathcal{A}`, shared by all outputs.
-    loss : Loss
-    target : ndarray of shape (n,) or (n, C)
-    weight : float
-        w, the price of each rho: :math:`2 \beta D` (tight) or :math:`\beta D` (as printed).
+    fit : DataFit
+        L: the loss with its targets, (n,) or (n, C), and sample weights.
+    penalty : float
+        w, the factor of each rho: :math:`2 \beta D` (tight) or :math:`\beta D` (as printed).
     """
 
     map: LinearMap
-    loss: Loss
-    target: FloatArray
-    weight: float
+    fit: DataFit
+    penalty: float
 
     @classmethod
     def of(cls, problem: TrainingProblem, regularization: str = "tight") -> Instance:
         """Return the instance of a training problem, in its own units."""
-        return cls(problem.map, problem.loss, problem.y, problem.regularization_weight(regularization))
+        return cls(problem.map, problem.data_fit, problem.regularization_weight(regularization))
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of one sample."""
+        return self.fit.loss
+
+    @property
+    def target(self) -> FloatArray:
+        """The targets, of shape (n,) or (n, C)."""
+        return self.fit.target
 
     @property
     def n_blocks(self) -> int:
@@ -102,7 +111,7 @@ class Instance:
     @property
     def dual_radius(self) -> float:
         r"""What :math:`\max_{u,v} u^T M_\nu v` of a feasible dual vector may reach: :math:`\beta D` if tight."""
-        return 0.5 * self.weight
+        return 0.5 * self.penalty
 
     def predictions(self, blocks: FloatArray) -> FloatArray:
         """Return predictions in the shape of the target for matrices Z of shape (C, N, N)."""
@@ -116,7 +125,7 @@ class Instance:
 
     def objective(self, blocks: FloatArray, rhos: FloatArray) -> float:
         """Return the objective of matrices of shape (C, N, N) and numbers rho of shape (C,)."""
-        return self.loss.value(self.predictions(blocks), self.target) + self.weight * float(rhos.sum())
+        return self.fit.value(self.predictions(blocks)) + self.penalty * float(rhos.sum())
 
     def normalised(self) -> tuple[Instance, Units]:
         r"""Return the instance in units in which its numbers are near one, and those units.
@@ -125,15 +134,19 @@ class Instance:
         -----
         The units are powers of two, so changing to them and back rounds nothing: near the root mean square
         of y for losses of real targets; for the map near its mean size, or less where the regulariser
-        :math:`w \rho` would vanish beside the loss.
+        :math:`w \rho` would vanish beside the loss. Means are those of the weighted samples, so that a weight k is
+        the same as k equal rows; weights whose mean is far from one are divided by it.
         """
         assert isinstance(self.map, QuadraticMap)
         labels = self.loss.labels or self.loss.coupled
-        prediction = 1.0 if labels else power_of_two(_root_mean_square(self.target))
-        loss, value = self.loss.rescaled(prediction)
-        row = power_of_two(math.sqrt(self.map.X.shape[1]) * _root_mean_square(self.map.X))
+        prediction = 1.0 if labels else power_of_two(self.fit.root_mean_square())
+        fit, value = self.fit.rescaled(prediction)
+        if fit.weights is not None and not _LEAST_MEAN <= (mean := float(np.mean(fit.weights))) <= 1.0 / _LEAST_MEAN:
+            unit = power_of_two(mean)
+            fit, value = replace(fit, weights=fit.weights / unit), value * unit
+        row = power_of_two(math.sqrt(self.map.X.shape[1]) * _root_mean_square(self.map.X, self.fit.weights))
         in_rows = self.map.in_units(row)
-        size = power_of_two(in_rows.mean_size())
+        size = power_of_two(in_rows.mean_size(self.fit.weights))
         weight = _product(self.dual_radius, prediction / size / value)
         # A regulariser far below the loss would be lost in a solver's absolute tolerance: dividing the map
         # by less raises it to one.
@@ -142,11 +155,14 @@ class Instance:
         units = Units(weight=prediction / size, prediction=prediction, value=value)
         normal = Instance(
             in_rows.scaled(1.0 / size),
-            loss,
-            self.target / prediction,
-            _product(self.weight, units.weight / units.value),
+            fit,
+            _product(self.penalty, units.weight / units.value),
         )
         return normal, units
+
+
+#: Means of sample weights between this and its inverse are no matter to any solver.
+_LEAST_MEAN = 2.0**-10
 
 
 class GramReduction:
@@ -170,7 +186,7 @@ class GramReduction:
         assert isinstance(normal.map, QuadraticMap)
         data = normal.map
         self._data = data
-        gram, products = gram_of(data, targets, reductions)
+        gram, products = gram_of(data, targets, normal.fit.weights, reductions)
         # A symmetric matrix counts every off-diagonal entry twice.
         first, second = np.triu_indices(data.size)
         counts = np.where(first == second, 1.0, 2.0)
@@ -186,7 +202,7 @@ class GramReduction:
     @staticmethod
     def pays(problem: TrainingProblem) -> bool:
         """Whether the loss is squared and n exceeds p."""
-        return problem.loss.name == "squared" and problem.n_samples > problem.size * (problem.size + 1) // 2
+        return problem.loss.quadratic and problem.n_samples > problem.size * (problem.size + 1) // 2
 
     def reduced(self, normal: Instance, units: Units, k: int) -> Instance:
         """Return the reduced form of output k's normalised instance, in its units."""
@@ -194,7 +210,7 @@ class GramReduction:
         # Outputs share the data and differ in a power of two on the map.
         factor = np.abs(normal.map.coefficients).max() / np.abs(self._data.coefficients).max()
         rows = _Rows(self._data.size, factor * self._rows, self._inverse / factor)
-        return replace(normal, map=rows, target=self._targets[:, k] / units.prediction)
+        return replace(normal, map=rows, fit=DataFit(normal.loss, self._targets[:, k] / units.prediction))
 
     def lift_dual(self, nu: FloatArray, reduced: Instance, normal: Instance) -> FloatArray:
         r"""Return the dual vector of the full instance that has the same matrix :math:`M_\nu`.
@@ -203,7 +219,8 @@ class GramReduction:
         """
         assert isinstance(reduced.map, _Rows)
         s = reduced.map.preimage(nu - 2.0 * reduced.target)
-        return 2.0 * normal.target + normal.map.forward(s)
+        multiplier = 2.0 * normal.target + normal.map.forward(s)
+        return multiplier if normal.fit.weights is None else normal.fit.weights * multiplier
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,11 +268,11 @@ class _Rows:
         return S
 
 
-def _root_mean_square(array: FloatArray) -> float:
-    largest = float(np.abs(array).max())
+def _root_mean_square(X: FloatArray, weights: FloatArray | None) -> float:
+    largest = float(np.abs(X).max())
     if largest == 0.0:
         return 0.0
-    return largest * float(np.sqrt(np.mean((array / largest) ** 2)))
+    return largest * float(np.sqrt(np.mean(np.average((X / largest) ** 2, axis=0, weights=weights))))
 
 
 def _product(beta: float, factor: float) -> float:

@@ -35,8 +35,8 @@ def solve_outputs(
     if instance.target.ndim == 1 or instance.loss.coupled:
         return solve(0, instance, limits)
     start = time.perf_counter()
-    parts = [replace(instance, target=np.ascontiguousarray(column)) for column in instance.target.T]
-    at_zero = [part.loss.value(np.zeros_like(part.target), part.target) for part in parts]
+    parts = [replace(instance, fit=fit) for fit in instance.fit.columns()]
+    at_zero = [part.fit.value_at_zero for part in parts]
     solutions: list[RawSolution] = []
     #: The last report of every output, as far as there is one.
     reports: dict[int, Progress] = {}

@@ -149,8 +149,8 @@ def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRela
     instance, units = _instance(problem).normalised()
     binary = _binary(problem)
     program = _build(instance, binary)
-    zero_gradient = instance.loss.gradient(np.zeros_like(instance.target), instance.target)
-    at_zero = instance.loss.value(np.zeros_like(instance.target), instance.target)
+    zero_gradient = instance.fit.gradient(np.zeros_like(instance.target))
+    at_zero = instance.fit.value(np.zeros_like(instance.target))
     if _bound(instance, binary, [-zero_gradient], [])[0] >= (1.0 - ZERO_GAP) * at_zero:
         solver, status = "none", "not needed"
     else:
@@ -158,8 +158,8 @@ def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRela
     values = {name: variable.value for name, variable in program.var_dict.items()}
     (Z1, rho1), (Z2, rho2) = (_repair(values[name], instance.size, binary) for name in ("Z1", "Z2"))
     prediction = instance.map.forward(Z1 - Z2)
-    objective = instance.loss.value(prediction, instance.target) + instance.weight * (rho1 + rho2)
-    gradient = instance.loss.gradient(prediction, instance.target)
+    objective = instance.fit.value(prediction) + instance.penalty * (rho1 + rho2)
+    gradient = instance.fit.gradient(prediction)
     shifts = [shift for shift in _multipliers(program, binary) if np.all(np.isfinite(shift))]
     bound, nu = _bound(instance, binary, [program.constraints[0].dual_value, -gradient], shifts)
     return PolynomialRelaxation(
@@ -202,7 +202,7 @@ def _check_scalar(problem: TrainingProblem) -> None:
 
 def _instance(problem: TrainingProblem) -> Instance:
     weight = problem.beta * (problem.n_features * (problem.levels - 1))
-    return Instance(problem.map, problem.loss, problem.y, weight)
+    return Instance(problem.map, problem.data_fit, weight)
 
 
 def _binary(problem: TrainingProblem) -> npt.NDArray[np.bool_]:
@@ -217,7 +217,7 @@ def _build(instance: Instance, binary: npt.NDArray[np.bool_]) -> cp.Problem:
     Z1, Z2 = (cp.Variable((N, N), PSD=True, name=name) for name in ("Z1", "Z2"))
     rho1, rho2 = cp.Variable(name="rho1"), cp.Variable(name="rho2")
     yhat = cp.Variable(instance.target.shape, name="yhat")
-    objective = instance.loss.expression(yhat, instance.target) + instance.weight * (rho1 + rho2)
+    objective = instance.fit.expression(yhat) + instance.penalty * (rho1 + rho2)
     constraints = [yhat == instance.map.expression(Z1 - Z2)]
     for Z, rho in ((Z1, rho1), (Z2, rho2)):
         constraints += [cp.diag(Z)[binary] == rho] if binary.any() else []
@@ -269,10 +269,10 @@ def _bound(
         assert isinstance(instance.map, QuadraticMap)
         slack = rounding * float(np.abs(nu) @ instance.map.row_bounds(np.ones(instance.size)))
         tau = max(_largest(sign * M, binary, shifts, slack) for sign in (1.0, -1.0))
-        limit = instance.weight / tau if tau > 0.0 else np.inf
+        limit = instance.penalty / tau if tau > 0.0 else np.inf
         for scale in {min(1.0, limit), min(limit, 1.0) * 0.999}:
             value = -instance.loss.conjugate(-scale * nu, instance.target)
-            at_zero = instance.loss.value(np.zeros_like(nu), instance.target)
+            at_zero = instance.fit.value(np.zeros_like(nu))
             value -= _EPS * instance.target.size * (abs(value) + at_zero)
             if value > best:
                 best, proof = value, scale * nu

@@ -16,6 +16,7 @@ __all__ = ["Reductions", "gram_of"]
 class _Known:
     data: QuadraticMap
     targets: FloatArray
+    weights: FloatArray | None
     gram: FloatArray
     products: FloatArray
 
@@ -32,27 +33,42 @@ class Reductions:
         self._known: _Known | None = None
 
     @classmethod
-    def of(cls, data: QuadraticMap, targets: FloatArray, gram: FloatArray, products: FloatArray) -> Reductions:
+    def of(
+        cls,
+        data: QuadraticMap,
+        targets: FloatArray,
+        gram: FloatArray,
+        products: FloatArray,
+        weights: FloatArray | None = None,
+    ) -> Reductions:
         """Return reductions that know the Gram matrix and the products of these data and targets already."""
         reductions = cls()
-        reductions._known = _Known(data, targets, gram, products)
+        reductions._known = _Known(data, targets, weights, gram, products)
         return reductions
 
-    def gram(self, data: QuadraticMap, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``data.gram(targets)``, computed or scaled; the arrays are the caller's own."""
+    def gram(
+        self, data: QuadraticMap, targets: FloatArray, weights: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return ``data.gram(targets, weights)``, computed or scaled; the arrays are the caller's own."""
         known = self._known
-        if known is not None:
+        if known is not None and _same(weights, known.weights):
             factor, unit = _map_ratio(data, known.data), _ratio(targets, known.targets)
             if factor is not None and unit is not None:
                 return factor**2 * known.gram, (factor * unit) * known.products
-        gram, products = data.gram(targets)
-        self._known = _Known(data, targets, gram.copy(), products.copy())
+        gram, products = data.gram(targets, weights)
+        self._known = _Known(data, targets, weights, gram.copy(), products.copy())
         return gram, products
 
 
-def gram_of(data: QuadraticMap, targets: FloatArray, reductions: Reductions | None) -> tuple[FloatArray, FloatArray]:
-    """Return ``data.gram(targets)``, from the reductions where there are any: a single solve keeps nothing."""
-    return data.gram(targets) if reductions is None else reductions.gram(data, targets)
+def gram_of(
+    data: QuadraticMap, targets: FloatArray, weights: FloatArray | None, reductions: Reductions | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return ``data.gram(targets, weights)``, from the reductions if given: a single solve keeps nothing."""
+    return data.gram(targets, weights) if reductions is None else reductions.gram(data, targets, weights)
+
+
+def _same(one: FloatArray | None, other: FloatArray | None) -> bool:
+    return one is other or (one is not None and other is not None and np.array_equal(one, other))
 
 
 def _map_ratio(data: QuadraticMap, known: QuadraticMap) -> float | None:

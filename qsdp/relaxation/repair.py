@@ -47,7 +47,7 @@ def repair(
         Z_even[k], V_even[k], rho[k] = _repair_block(Z[k], 0.5 * (V[k] + W[k]))
     if not stretch:
         return Z_even, V_even, rho
-    scale = _best_stretch(instance, instance.predictions(Z_even), instance.weight * float(rho.sum()))
+    scale = _best_stretch(instance, instance.predictions(Z_even), instance.penalty * float(rho.sum()))
     return scale * Z_even, scale * V_even, scale * rho
 
 
@@ -77,10 +77,10 @@ def _best_stretch(instance: Instance, prediction: FloatArray, cost: float) -> fl
     r"""Return the s >= 0 that minimises :math:`\ell(s \hat y, y) + s\,\mathrm{cost}`, by bisection."""
 
     def slope(s: float) -> float:
-        return float(np.vdot(instance.loss.gradient(s * prediction, instance.target), prediction)) + cost
+        return float(np.vdot(instance.fit.gradient(s * prediction), prediction)) + cost
 
     def objective(s: float) -> float:
-        return instance.loss.value(s * prediction, instance.target) + s * cost
+        return instance.fit.value(s * prediction) + s * cost
 
     low, high = 0.0, 1.0
     while slope(high) < 0.0 and high < _LARGEST_STRETCH:

@@ -202,14 +202,14 @@ def finish(
     instance, units = Instance.of(problem, regularization).normalised()
     Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified)
     prediction = instance.predictions(Z)
-    objective = instance.loss.value(prediction, instance.target) + instance.weight * float(rho.sum())
+    objective = instance.fit.value(prediction) + instance.penalty * float(rho.sum())
     nothing = np.zeros_like(prediction)
-    if stretch and not objective <= (at_zero := instance.loss.value(nothing, instance.target)):
+    if stretch and not objective <= (at_zero := instance.fit.value(nothing)):
         # Rounding misled a solver whose data are of sizes too far apart.
         Z, V, rho, prediction, objective = np.zeros_like(Z), np.zeros_like(V), np.zeros_like(rho), nothing, at_zero
     dual = instance_bound(instance, [raw.nu], [raw.z], exhaustive=False) if certified else None
     if dual is None or relative(objective - dual.value, objective) > tol:
-        minus_gradient = -instance.loss.gradient(prediction, instance.target)
+        minus_gradient = -instance.fit.gradient(prediction)
         dual = instance_bound(instance, [raw.nu, minus_gradient], [raw.z])
     usable = raw.Z is not None and bool(np.any(rho > 0.0))
     blocks = (units.weight * Z, units.weight * V, units.weight * rho)

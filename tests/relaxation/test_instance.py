@@ -136,8 +136,8 @@ def test_normalised_numbers_are_finite_at_the_limits(
         problem = TrainingProblem(X * scale, y * target_scale, beta=beta, levels=levels, activation=activation)
         normal, units = Instance.of(problem).normalised()
         assert all(math.isfinite(unit) and unit > 0 for unit in dataclasses.astuple(units)), units
-        assert math.isfinite(normal.weight)
-        assert normal.weight >= 0
+        assert math.isfinite(normal.penalty)
+        assert normal.penalty >= 0
         assert np.all(np.isfinite(normal.map.coefficients))
         assert 1e-6 < np.abs(normal.map.X).max() < 1e6
         if not problem.lifted:
@@ -178,7 +178,7 @@ def test_units_absorb_powers_of_two(k: int, activation: Any) -> None:
     np.testing.assert_array_equal(scaled.map.X, normal.map.X)
     np.testing.assert_array_equal(scaled.target, normal.target)
     assert scaled.map.coefficients == normal.map.coefficients
-    assert scaled.weight == normal.weight
+    assert scaled.weight == normal.penalty
     assert scaled.loss == normal.loss
     assert scaled_units.weight == units.weight * weight
     assert scaled_units.prediction == units.prediction * 2.0**-k
@@ -192,7 +192,7 @@ def test_normalising_zero_data(loss: Loss, activation: Any) -> None:
     problem = TrainingProblem(np.zeros((2, 3)), y, beta=0.0, loss=loss, activation=activation)
     normal, _ = Instance.of(problem).normalised()
     assert not normal.map.X.any()
-    assert normal.weight == 0.0
+    assert normal.penalty == 0.0
     if not loss.labels:
         normal, _ = Instance.of(TrainingProblem(np.eye(2), np.zeros(2), beta=1.0, loss=loss)).normalised()
         assert not normal.target.any()

@@ -69,7 +69,7 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
             for k in range(outputs)
         ]
     )
-    gram, products = gram_in_basis(problem.map, q)
+    gram, products = gram_in_basis(problem.map, q, None)
     own = np.arange(outputs)
     size = np.abs(expected).max() + np.abs(q).max()
     for step in (

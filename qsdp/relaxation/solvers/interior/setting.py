@@ -44,7 +44,7 @@ class Shared:
         targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
         self._factor: FactorCoordinates | None = None
         if instance.loss.name == "squared" and takes_factor(data.n_rows, data.size):
-            gram, products = gram_of(data, targets, reductions)
+            gram, products = gram_of(data, targets, instance.fit.weights, reductions)
             factors = symmetric_basis(data.size)[2]
             # The Gram matrix counts entries of the upper triangle; off-diagonal ones stand in two places.
             counts = np.where(factors == 1.0, 1.0, 2.0) / factors

@@ -109,7 +109,7 @@ def _begun(
     data, rows = known[0], chosen[0]
     if rows is not None:
         share = len(rows) / instance.map.n_rows
-        instance = replace(instance, map=data.map, target=instance.target[rows], weight=share * instance.weight)
+        instance = replace(instance, map=data.map, fit=instance.fit.rows(rows), penalty=share * instance.penalty)
     evaluation = KnownEvaluation(instance, data)
     zero = np.zeros_like(instance.target)
     slope = evaluation.nu(-instance.loss.gradient(zero, instance.target))

@@ -223,10 +223,10 @@ def adjoint(data: QuadraticMap, nu: FloatArray) -> FloatArray:
 
 
 def gram_in_basis(
-    data: QuadraticMap, targets: FloatArray, reductions: Reductions | None = None
+    data: QuadraticMap, targets: FloatArray, weights: FloatArray | None, reductions: Reductions | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Return the Gram matrix and the products with targets in the basis of `symmetric_basis`."""
-    gram, products = gram_of(data, targets, reductions)
+    gram, products = gram_of(data, targets, weights, reductions)
     _, _, factors = symmetric_basis(data.size)
     gram *= factors
     gram *= factors[:, None]

@@ -166,7 +166,7 @@ def _ways(instance: Instance, step: str, reductions: Reductions | None) -> tuple
     if step == "iterative":
         return IterativeStep(data), DirectEvaluation(instance)
     targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-    gram, products = gram_in_basis(data, targets, reductions)
+    gram, products = gram_in_basis(data, targets, instance.fit.weights, reductions)
     if instance.loss.name != "squared":
         return GramStep(data, gram), DirectEvaluation(instance)
     return GramStep(data, gram, products), GramEvaluation(instance, gram, products)

@@ -1,0 +1,223 @@
+"""The loss of a data set: targets and sample weights in one place."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.validation import FloatArray
+from qsdp.losses._base import Curvature, Linearization, Loss
+from qsdp.losses._piecewise import PiecewiseQuadratic
+
+__all__ = ["DataFit"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class DataFit:
+    r"""The weighted loss :math:`\sum_i w_i \ell(t_i, y_i)` of predictions t, as solvers and certificates see it.
+
+    Multipliers :math:`\nu` and duals u belong to the sum, not to a sample of weight one: :math:`\nu_i = -w_i \ell'`.
+
+    Attributes
+    ----------
+    loss : Loss
+    target : ndarray of shape (n,) or (n, C)
+    weights : ndarray of shape (n,) or None
+        Positive; None is one for all.
+    """
+
+    loss: Loss
+    target: FloatArray
+    weights: FloatArray | None = None
+
+    @cached_property
+    def factors(self) -> FloatArray | None:
+        """Weights that broadcast with the target, or None."""
+        if self.weights is None or self.target.ndim == 1:
+            return self.weights
+        return self.weights[:, None]
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether the data enter by their Gram matrix only."""
+        return self.loss.quadratic
+
+    @property
+    def separable(self) -> bool:
+        """Whether there are several outputs that do not interact."""
+        return self.target.ndim == 2 and not self.loss.coupled
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights, n where there are none."""
+        return float(len(self.target)) if self.weights is None else float(self.weights.sum())
+
+    @cached_property
+    def value_at_zero(self) -> float:
+        """Value of the zero network."""
+        return self.value(np.zeros_like(self.target))
+
+    # -- parts ------------------------------------------------------------------------------------------------
+
+    def output(self, k: int) -> DataFit:
+        """Return the fit of output k of a separable one."""
+        return replace(self, target=np.ascontiguousarray(self.target[:, k]))
+
+    def columns(self) -> list[DataFit]:
+        """Return the fits of outputs that do not interact: one for each, or this one alone."""
+        return [self.output(k) for k in range(self.target.shape[1])] if self.separable else [self]
+
+    def rows(self, chosen: Any) -> DataFit:
+        """Return the fit of some samples."""
+        return replace(self, target=self.target[chosen], weights=None if self.weights is None else self.weights[chosen])
+
+    # -- values -------------------------------------------------------------------------------------------------
+
+    def value(self, prediction: FloatArray) -> float:
+        r"""Return :math:`\sum_i w_i \ell(t_i, y_i)`."""
+        if self.weights is None:
+            return self.loss.value(prediction, self.target)
+        return float(np.sum(self._weighted(self.loss.values(prediction, self.target))))
+
+    def values(self, prediction: FloatArray) -> FloatArray:
+        """Return the weighted loss of every entry (of every sample, where outputs are coupled)."""
+        return self._weighted(self.loss.values(prediction, self.target))
+
+    def gradient(self, prediction: FloatArray) -> FloatArray:
+        """Return the gradient in the predictions."""
+        gradient = self.loss.gradient(prediction, self.target)
+        return gradient if self.factors is None else self.factors * gradient
+
+    def dual_value(self, nu: FloatArray) -> float:
+        r"""Return :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)`, minus infinity outside the domain.
+
+        With weights, a multiplier counts as inside where the division alone has moved it out.
+        """
+        if self.factors is None:
+            return -self.loss.conjugate(-nu, self.target)
+        unit = -nu / self.factors
+        inside = self.loss.project_dual(unit, self.target)
+        if not np.all(np.abs(inside - unit) <= 4.0 * _EPS * np.abs(unit)):
+            return -math.inf
+        return -float(np.sum(self._weighted(self.loss.conjugates(inside, self.target))))
+
+    def guarded_dual_value(self, nu: FloatArray) -> float:
+        """Return `dual_value` less an allowance for rounding, relative to the numbers that it is made of."""
+        value = self.dual_value(nu)
+        return value - _EPS * self.target.size * (abs(value) + self.value_at_zero)
+
+    def verified_dual_value(self, nu: FloatArray) -> float:
+        r"""Return a lower bound of :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)` for these very floats, proven.
+
+        Minus infinity outside the domain, which is tested exactly. Sums are those of `math.fsum`, which rounds once.
+        """
+        guarded = self.loss.guarded_values(nu, self.target, self.factors)
+        # Numbers that no data have would overflow.
+        if guarded is None or not np.abs(guarded[0]).sum() < 1e300:
+            return -math.inf
+        terms, roundings, slack = guarded
+        total = math.fsum(terms.ravel())
+        error = 1.01 * roundings * 0.5 * _EPS * math.fsum(np.abs(terms).ravel()) + slack + terms.size * 2.0**-980
+        # One rounding of the sum and one of the difference.
+        return total - error - 2.0 * _EPS * (abs(total) + error)
+
+    # -- multipliers ----------------------------------------------------------------------------------------------
+
+    def project(self, nu: FloatArray) -> FloatArray:
+        r"""Return the multiplier nearest to `nu` for which `dual_value` is finite (nearest entry by entry)."""
+        if self.factors is None:
+            return -self.loss.project_dual(-nu, self.target)
+        projected: FloatArray = -self.factors * self.loss.project_dual(-nu / self.factors, self.target)
+        return projected
+
+    def admissible(self, nu: FloatArray) -> FloatArray:
+        """Return a multiplier near `nu` that `verified_dual_value` accepts, up to row sums of coupled losses."""
+        # No minus zeros: equal proofs are equal bytes.
+        return self.loss.admissible(np.asarray(nu, dtype=np.float64), self.target, self.factors) + 0.0
+
+    def row_defects(self, nu: FloatArray) -> FloatArray:
+        """Return by how much entries of `nu` may miss the vector meant, of shape (n,)."""
+        return self.loss.row_defects(nu)
+
+    # -- minimisation -----------------------------------------------------------------------------------------------
+
+    def prox(self, point: FloatArray, step: float) -> FloatArray:
+        r"""Return :math:`\arg\min_t s \sum_i w_i \ell(t_i, y_i) + \|t - p\|^2 / 2`."""
+        return self.loss.prox(point, self.target, step if self.factors is None else step * self.factors)
+
+    def curvature(self, prediction: FloatArray) -> Curvature:
+        """Return the second derivative, where it jumps that of one side."""
+        curvature = self.loss.curvature(prediction, self.target)
+        if self.factors is None:
+            return curvature
+        coupling = None if curvature.coupling is None else np.sqrt(self.factors) * curvature.coupling
+        return Curvature(self.factors * curvature.diagonal, coupling)
+
+    def linearize(self, prediction: FloatArray, nu: FloatArray) -> Linearization:
+        """Return the relation of predictions and multipliers, linearised."""
+        w = self.factors
+        if w is None:
+            return self.loss.linearize(prediction, nu, self.target)
+        unit = self.loss.linearize(prediction, nu / w, self.target)
+        return Linearization(w * unit.multiplier, unit.compliance / w, unit.distance * float(np.mean(w)))
+
+    def slacks(self) -> list[tuple[FloatArray, FloatArray]]:
+        """Return signs and costs of the slacks of a piecewise quadratic loss, see `PiecewiseQuadratic.slacks`."""
+        assert isinstance(self.loss, PiecewiseQuadratic)
+        pairs = self.loss.slacks(self.target)
+        return pairs if self.factors is None else [(signs, self.factors * costs) for signs, costs in pairs]
+
+    def compliance(self) -> FloatArray:
+        r"""Return :math:`c / w_i` of a piecewise quadratic loss, in the shape of the target."""
+        assert isinstance(self.loss, PiecewiseQuadratic)
+        flat = np.full_like(self.target, self.loss.inverse_curvature)
+        return flat if self.factors is None else flat / self.factors
+
+    def typical_curvature(self, prediction: FloatArray, step: float) -> FloatArray:
+        """Return the curvature that a step of that size meets."""
+        curvature = self.loss.typical_curvature(prediction, self.target, step)
+        return curvature if self.factors is None else self.factors * curvature
+
+    def curvature_floor(self, prediction: FloatArray, reach: float) -> FloatArray:
+        """Return a lower bound of the curvature within `reach`, see `Loss.curvature_floor`."""
+        floor = self.loss.curvature_floor(prediction, self.target, reach)
+        return floor if self.factors is None else self.factors * floor
+
+    def expression(self, prediction: Any) -> Any:
+        """Return `value` as a convex CVXPY expression."""
+        return self.loss.expression(prediction, self.target, 1.0 if self.factors is None else self._full_weights())
+
+    # -- units ------------------------------------------------------------------------------------------------------
+
+    def rescaled(self, scale: float) -> tuple[DataFit, float]:
+        """Return the fit of predictions and targets divided by `scale`, and the value of one of its units."""
+        loss, factor = self.loss.rescaled(scale)
+        return replace(self, loss=loss, target=self.target / scale), factor
+
+    def root_mean_square(self) -> float:
+        """Return the weighted root mean square of the targets."""
+        largest = float(np.abs(self.target).max())
+        if largest == 0.0:
+            return 0.0
+        squares = (self.target / largest) ** 2
+        return largest * math.sqrt(float(np.mean(squares if self.factors is None else self._shares() * squares)))
+
+    def _shares(self) -> FloatArray:
+        assert self.factors is not None
+        shares: FloatArray = self.factors / np.mean(self.factors)
+        return shares
+
+    def _full_weights(self) -> FloatArray:
+        assert self.factors is not None
+        return self.factors if self.loss.coupled else np.array(np.broadcast_to(self.factors, self.target.shape))
+
+    def _weighted(self, values: FloatArray) -> FloatArray:
+        if self.weights is None:
+            return values
+        return values * (self.weights if values.ndim == 1 else self.weights[:, None])

@@ -1,0 +1,121 @@
+"""The logistic loss of labels -1 and +1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit, rel_entr, wrightomega, xlog1py, xlogy
+
+from qsdp._utils.validation import FloatArray
+from qsdp.losses._base import LEAST_CURVATURE, Curvature, Linearization, Loss
+from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, UNIT, both_entropies, secant_slope, shrinkage
+
+__all__ = ["Logistic"]
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """Logistic loss ``log(1 + exp(-m))``; conjugate ``p log p + (1 - p) log(1 - p)`` for ``0 <= p <= 1``."""
+
+    name: ClassVar[str] = "logistic"
+    labels: ClassVar[bool] = True
+    probabilistic: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
+    bounded_dual: ClassVar[bool] = True
+    cones: ClassVar[frozenset[str]] = frozenset({"exponential"})
+
+    @property
+    def lipschitz(self) -> float:
+        """One, approached as the margin tends to minus infinity."""
+        return 1.0
+
+    def values(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
+        """Return ``log(1 + exp(-m))``."""
+        return np.logaddexp(0.0, -target * prediction)
+
+    def gradient(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
+        """Return ``-y / (1 + exp(m))``."""
+        gradient: FloatArray = -target * expit(-target * prediction)
+        return gradient
+
+    def conjugates(self, dual: FloatArray, target: FloatArray) -> FloatArray:
+        """Return the negative entropy of ``p``; exactly 0 at ``p = 0`` and ``p = 1``."""
+        p = -target * dual
+        inside = (p >= 0.0) & (p <= 1.0)
+        p = np.where(inside, p, 0.0)
+        # log1p keeps the second term where 1 - p rounds to 1: it is 3 % of the sum at p = 1e-17.
+        return np.where(inside, xlogy(p, p) + xlog1py(1.0 - p, -p), math.inf)
+
+    def project_dual(self, dual: FloatArray, target: FloatArray) -> FloatArray:
+        """Clip ``p = -y u`` to ``[0, 1]``."""
+        return -target * np.clip(-target * dual, 0.0, 1.0)
+
+    def prox(self, point: FloatArray, target: FloatArray, step: float | FloatArray) -> FloatArray:
+        """Solve ``m = q + step s(-m)``, where ``q = y point`` and ``s`` is the sigmoid, by Newton's method.
+
+        Notes
+        -----
+        As ``s(m) = 1 - s(-m)``, a negative root for ``q`` is minus a positive root for ``-(q + step)``,
+        so ``q >= -step / 2`` and ``m >= 0`` may be assumed. There ``exp(-m) / 2 <= s(-m) <= exp(-m)``;
+        the lower bound in place of ``s(-m)`` gives Wright's omega function as a start, at most
+        ``log 2`` below the root. On ``m >= 0`` the function ``F(m) = m - q - step s(-m)`` is increasing
+        and concave with ``|F''| <= F'``, hence Newton's method climbs to the root without overshooting,
+        and its error falls as ``e <- e^2 / 2``: log 2, 0.24, 0.03, 4e-4, 9e-8, 4e-15, 7e-30.
+        """
+        q = target * point
+        reflected = q < -0.5 * step
+        q = np.where(reflected, -(q + step), q)
+        # Rounding must not take m below 0, where F is convex and Newton's method could overshoot.
+        m = np.maximum(q + wrightomega(np.log(0.5 * np.asarray(step)) - q), 0.0)
+        for _ in range(6):
+            pull = step * expit(-m)
+            m = np.maximum(m - (m - q - pull) / (1.0 + pull * expit(m)), 0.0)
+        solution: FloatArray = target * np.where(reflected, -m, m)
+        return solution
+
+    def expression(self, prediction: Any, target: FloatArray, weight: float | FloatArray = 1.0) -> Any:
+        """Return the sum of CVXPY's ``logistic`` atoms."""
+        import cvxpy as cp
+
+        values = cp.logistic(-cp.multiply(target, prediction))
+        return cp.sum(values if np.isscalar(weight) else cp.multiply(weight, values))
+
+    def rescaled(self, scale: float) -> tuple[Loss, float]:
+        """Return ``(self, 1.0)`` for ``scale = 1``; other scales are refused, labels are never scaled."""
+        self._check_unit_scale(scale)
+        return self, 1.0
+
+    def curvature(self, prediction: FloatArray, target: FloatArray) -> Curvature:
+        """Return ``s(t) s(-t)`` with the sigmoid s."""
+        return Curvature(expit(prediction) * expit(-prediction))
+
+    def linearize(self, prediction: FloatArray, multiplier: FloatArray, target: FloatArray) -> Linearization:
+        """Return the relation with the slopes of secants where the multiplier's entropy is farther than the tangent."""
+        p, q = expit(-target * prediction), expit(target * prediction)
+        own = target * multiplier
+        inside = np.clip(own, 0.0, 1.0)
+        distance = sum(
+            float(rel_entr(mine, np.maximum(theirs, LEAST_CURVATURE)).sum())
+            for mine, theirs in ((inside, p), (1.0 - inside, q))
+        )
+        return Linearization(target * p, secant_slope(own, p) + secant_slope(1.0 - own, q), distance)
+
+    def curvature_share(self, reach: float) -> float:
+        """Return `shrinkage` of the range of a step."""
+        return shrinkage(reach)
+
+    def guarded_values(
+        self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
+    ) -> tuple[FloatArray, int, float] | None:
+        """Return the entropies of ``p = y nu / w`` and ``1 - p``."""
+        own = target * multiplier
+        if not (np.all(own >= 0.0) and np.all(own <= (1.0 if weight is None else weight))):
+            return None
+        if weight is None:
+            return both_entropies(own), LOGARITHM_ROUNDINGS, 0.0
+        # The entropy's slope is at most 40 in floats, times a rounding of p.
+        slack = 40.0 * UNIT * float(np.sum(np.broadcast_to(weight, own.shape)))
+        return weight * both_entropies(np.minimum(own / weight, 1.0)), LOGARITHM_ROUNDINGS + 1, slack
