@@ -265,9 +265,7 @@ class Loss(abc.ABC):
 
     def _check_unit_scale(self, scale: float) -> None:
         if check_real("scale", scale, strict=True) != 1.0:
-            raise InvalidInputError(
-                f"scale must be 1 for the {self.name} loss, whose targets are classes; got {scale!r}"
-            )
+            raise InvalidInputError(f"scale must be 1 for the {self.name} loss; got {scale!r}")
 
 
 #: Curvatures below count as that: the loss no longer depends on such a prediction.

@@ -178,7 +178,7 @@ def test_units_absorb_powers_of_two(k: int, activation: Any) -> None:
     np.testing.assert_array_equal(scaled.map.X, normal.map.X)
     np.testing.assert_array_equal(scaled.target, normal.target)
     assert scaled.map.coefficients == normal.map.coefficients
-    assert scaled.weight == normal.penalty
+    assert scaled.penalty == normal.penalty
     assert scaled.loss == normal.loss
     assert scaled_units.weight == units.weight * weight
     assert scaled_units.prediction == units.prediction * 2.0**-k
