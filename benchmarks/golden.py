@@ -100,10 +100,17 @@ def report(recorded, found):
         ] += 1
         if not off <= allowed:
             wrong += 1
-            print(f"DIFFERS  {name}: off by {off:.1e}, {allowed:.0e} allowed ({why})\n  was {old}\n  now {now}")
+            print(f"DIFFERS  {name}: off by {off:.1e}, {allowed:.0e} allowed ({why})")
+            print(f"  was {short(old)}\n  now {short(now)}")
     print(f"{len(recorded)} entries: " + ", ".join(f"{count} {how}" for how, count in counts.items()), end="; ")
     print(f"{wrong} differ by more than they may" if wrong else "all as recorded, to their tolerances")
     return wrong > 0
+
+
+def short(value):
+    """Return the beginning of a value."""
+    text = str(value)
+    return text if len(text) <= 160 else f"{text[:157]}..."
 
 
 def difference(old, now):

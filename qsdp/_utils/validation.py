@@ -163,7 +163,7 @@ def _first_line(error: Exception) -> str:
 
 def warn(message: str) -> None:
     """Issue a `QSDPWarning` that points at the first line outside this package."""
-    package = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
     level, frame = 2, sys._getframe(1)
     while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(package):
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
