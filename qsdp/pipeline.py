@@ -241,7 +241,7 @@ def solve_and_sample(
     >>> result.resample(2000, random_state=1).network.n_neurons
     2000
     >>> optimal = qsdp.solve_and_sample(X, y, beta=0.1, refine="exact", random_state=0)
-    >>> optimal.certificate.kind, optimal.certificate.relative_gap <= 1e-6
+    >>> optimal.certificate.bound_type, optimal.certificate.relative_gap <= 1e-6
     ('exact', True)
     """
     check_sampling(n_neurons, shaping, refine, allocation, time_limit)

@@ -94,7 +94,7 @@ def column_generation(
     >>> import qsdp
     >>> X, y = qsdp.datasets.make_planted(n=60, d=6, n_neurons=3, random_state=0)
     >>> result = qsdp.column_generation(qsdp.TrainingProblem(X, y, beta=0.1))
-    >>> result.status, result.certificate.kind, result.relative_gap <= 1e-6
+    >>> result.status, result.certificate.bound_type, result.relative_gap <= 1e-6
     ('optimal', 'exact', True)
     """
     clock = Clock(time_limit)
