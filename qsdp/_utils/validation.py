@@ -19,6 +19,7 @@ from sklearn.utils import check_array
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 
 FloatArray = npt.NDArray[np.float64]
+RandomState = int | np.random.Generator | np.random.RandomState | None
 
 _SHOWN = 60
 
@@ -163,7 +164,7 @@ def _first_line(error: Exception) -> str:
 
 def warn(message: str) -> None:
     """Issue a `QSDPWarning` that points at the first line outside this package."""
-    package = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
     level, frame = 2, sys._getframe(1)
     while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(package):
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
