@@ -78,6 +78,11 @@ class Certificate(Gap):
         z = np.stack([shift[1 : 1 + N] + shift[1 + N :] for shift in shifts])
         return z if self.proof.problem.vector else z[0]
 
+    @property
+    def proven_optimal(self) -> bool:
+        """Whether an exact bound proves the network globally optimal, to a relative gap of at most 1e-4."""
+        return self.bound_type == "exact" and self.relative_gap <= _OPTIMAL
+
     def save(self, path: str | os.PathLike[str], *, include_data: bool = True) -> None:
         """Write certificate and proof to a file that ``qsdp-check`` verifies with NumPy alone.
 
@@ -98,7 +103,7 @@ class Certificate(Gap):
         write_proof(path, self.proof, claims, include_data=check_flag("include_data", include_data))
 
     def __str__(self) -> str:
-        if self.bound_type == "exact" and self.relative_gap <= _OPTIMAL:
+        if self.proven_optimal:
             return (
                 f"objective {self.objective:.6g}, globally optimal to relative gap {self.relative_gap:.2g} "
                 f"(lower bound {self.lower_bound:.10g})"

@@ -294,6 +294,8 @@ def test_what_is_called_optimal() -> None:
     )
     assert str(Certificate(3.0, 4.0, "exact")) == ("objective 4, global optimum >= 3 (exact bound), gap 1 (25 %)")
     assert "optimal to" not in str(Certificate(4.0, 4.0, "sdp"))
+    for lower_bound, bound_type, proven in [(4.0, "exact", True), (3.999, "exact", False), (4.0, "sdp", False)]:
+        assert Certificate(lower_bound, 4.0, bound_type).proven_optimal is proven
 
 
 class _Stopped(BilinearOracle):
