@@ -198,6 +198,11 @@ class TrainingProblem(ReadOnlyArrays):
         """Return the same problem for another beta; the arrays are shared."""
         return self._replaced(beta=check_real("beta", beta))
 
+    def take(self, rows: Any) -> TrainingProblem:
+        """Return the problem of some of the samples, given by their numbers."""
+        X, y = self.X[rows], self.y[rows]
+        return TrainingProblem(X, y, beta=self.beta, loss=self.loss, activation=self.activation, levels=self.levels)
+
     def output(self, k: int) -> TrainingProblem:
         """Return the scalar problem of output `k` of a vector problem; the data are shared."""
         if not self.vector or not 0 <= k < self.n_outputs:
@@ -284,9 +289,9 @@ def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> Qua
     return QuadraticMap(X, activation.coefficients, activation.lifted)
 
 
-def check_levels(levels: Any) -> int:
+def check_levels(levels: Any, name: str = "levels") -> int:
     """Return a number of levels, an integer from 2 to 128."""
-    return check_integer("levels", levels, minimum=2, maximum=_MAX_LEVELS)
+    return check_integer(name, levels, minimum=2, maximum=_MAX_LEVELS)
 
 
 def _check_magnitude(name: str, array: FloatArray, remedy: str) -> None:
