@@ -17,12 +17,11 @@ from qsdp._utils.validation import check_choice, check_real, warn
 from qsdp.certificates import BOUND_TYPES, Certificate
 from qsdp.certificates import certify as certify_network
 from qsdp.certificates.verification import verified_bound
-from qsdp.cli._options import Force, ModelFile
+from qsdp.cli._options import TIME_LIMIT, Force, ModelFile
 from qsdp.cli._reports import certificate_figures, network_fact, print_facts, print_figures
 from qsdp.cli._streams import destination, stage
 from qsdp.column_generation import column_generation
 from qsdp.networks import BilinearNetwork
-from qsdp.pipeline import TIME_LIMIT
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
 from qsdp.tabular import load_model, read_table
