@@ -17,7 +17,7 @@ import qsdp
 from qsdp._utils.options import Options, documented, option
 from qsdp._utils.validation import check_integer
 from qsdp.cli import app
-from qsdp.cli._options import _FLAGS
+from qsdp.cli._options import ARGUMENTS
 from qsdp.estimators import CrossValidationOptions, EstimatorOptions
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.options import TrainingOptions
@@ -97,7 +97,7 @@ def test_flags_of_the_command_line_agree(command: str) -> None:
     parameters, hints = inspect.signature(function).parameters, typing.get_type_hints(function, include_extras=True)
     found = set()
     for name, declared in TrainingOptions.declared().items():
-        parameter = _FLAGS.get(name, name).removeprefix("--")
+        parameter = ARGUMENTS.get(name, name)
         if parameter not in parameters:
             continue
         found.add(name)

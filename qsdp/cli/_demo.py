@@ -67,16 +67,7 @@ def demo(
     tasks = {info.name: info.task for info in list_datasets()}
     check_choice("--dataset", dataset, tasks)
     sigma = parse_activation(activation)
-    options = training_options(
-        n_neurons=neurons,
-        beta=beta,
-        loss=loss,
-        activation=sigma,
-        levels=levels,
-        allocation=allocation,
-        random_state=seed,
-        jobs=jobs,
-    )
+    options = training_options({**locals(), "activation": sigma})
     if tasks[dataset] == "regression":
         check_loss_of_numbers(loss, f"the target of {dataset}")
     with stage(f"Loading {dataset}"):

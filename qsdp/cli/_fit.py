@@ -85,20 +85,7 @@ def fit(
     improves single bits, and exact goes on to a network that is proven globally optimal, if time allows.
     """
     sigma = parse_activation(activation)
-    options = training_options(
-        n_neurons=neurons,
-        beta=beta,
-        loss=loss,
-        activation=sigma,
-        levels=levels,
-        solver=solver,
-        shaping=shaping,
-        refine=refine,
-        allocation=allocation,
-        time_limit=time_limit,
-        random_state=seed,
-        jobs=jobs,
-    )
+    options = training_options({**locals(), "activation": sigma})
     if not 0.0 <= test_size < 1.0:
         raise InvalidInputError(f"--test-size must be at least 0 and below 1; got {test_size:g}")
     check_choice("--task", task, TASKS)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from qsdp._utils.validation import check_choice, check_integer
+from qsdp._utils.validation import check_choice, check_integer, check_real
 from qsdp.activations import ACTIVATIONS, PolynomialActivation
 from qsdp.estimators import EstimatorOptions
 from qsdp.exceptions import InvalidInputError
@@ -16,8 +17,8 @@ from qsdp.options import TrainingOptions
 
 BILINEAR = "bilinear"
 
-#: Flags that are not called as the option of training is.
-_FLAGS = {"n_neurons": "--neurons", "n_jobs": "--jobs", "random_state": "--seed"}
+#: Arguments of commands that are not called as the option of training is.
+ARGUMENTS = {"n_neurons": "neurons", "n_jobs": "jobs", "random_state": "seed"}
 
 
 def _flag(name: str, **settings: Any) -> Any:
@@ -51,15 +52,18 @@ NEURONS, BETA = EstimatorOptions.n_neurons, 1.0
 LOSS, TIME_LIMIT = str(TrainingOptions.loss), float(TrainingOptions.time_limit or 60.0)
 
 
-def training_options(*, jobs: int, **values: Any) -> TrainingOptions:
-    """Return the options of a training run; errors name the flags."""
-    check_integer("--jobs", jobs, minimum=1)
-    declared = TrainingOptions.declared()
-    for name, value in values.items():
-        declared[name].check(_FLAGS.get(name, f"--{name.replace('_', '-')}"), value)
-    if values.get("refine") == "exact" and values["beta"] == 0.0:
-        raise InvalidInputError("--beta of --refine exact must be a finite number > 0; got 0")
-    return TrainingOptions(n_jobs=jobs, **values)
+def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:
+    """Return the options of training among the arguments of a command; errors name the flags."""
+    check_integer("--jobs", arguments["jobs"], minimum=1)
+    values = {}
+    for name, declared in TrainingOptions.declared().items():
+        argument = ARGUMENTS.get(name, name)
+        if argument in arguments:
+            values[name] = arguments[argument]
+            declared.check(f"--{argument.replace('_', '-')}", values[name])
+    if values.get("refine") == "exact":
+        check_real("--beta of --refine exact", values["beta"], strict=True)
+    return TrainingOptions(**values)
 
 
 def check_loss_of_numbers(loss: str, what: str) -> None:
