@@ -44,7 +44,7 @@ import numpy as np
 Array = np.ndarray
 Leaf = tuple[Array, Array | None]  # signs; shift, or None
 
-MAGIC = b"qsdp certificate 1\n"
+MAGIC = b"qsdp certificate 2\n"
 EPS = 2.0**-52
 TOLERANCE = 1e-9
 LOSSES = ("squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", "cross_entropy")
@@ -71,7 +71,7 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
     with open(path, "rb") as stream:
         contents = stream.read()
     if not contents.startswith(MAGIC):
-        raise OSError(f"{path} is no certificate of qsdp, version 1")
+        raise OSError(f"{path} is no certificate of qsdp, version 2")
     line, body = contents[len(MAGIC) : len(MAGIC) + 65], contents[len(MAGIC) + 65 :]
     need(line == hashlib.sha256(body).hexdigest().encode() + b"\n", "the contents do not match their digest")
     with np.load(io.BytesIO(body), allow_pickle=False) as archive:
@@ -289,8 +289,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         f, digest = read(options.file, options.data)
-        kind, arithmetic, shifted = str(f["kind"]), str(f["arithmetic"]), f["shifted"]
-        need(kind in ("sdp", "exact") and arithmetic in ("float", "verified"), "it claims an unknown kind of bound")
+        bound_type, arithmetic, shifted = str(f["bound_type"]), str(f["arithmetic"]), f["shifted"]
+        need(bound_type in ("sdp", "exact") and arithmetic in ("float", "verified"), "it claims an unknown bound type")
         with np.errstate(all="ignore"):
             objective, bound, price, capacity = check(f)
     except OSError as error:
@@ -309,7 +309,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"network      {len(f['alpha'])} neurons, objective {objective:.12g}")
     print(f"proof        {np.sum(shifted)} leaves by eigenvalues, {np.sum(~shifted)} enumerated: a price of at most")
     print(f"             {price:.12g}, beta D = {capacity:.12g}")
-    print(f"lower bound  {bound:.12g} ({kind}; claimed {float(f['lower_bound']):.12g}, {arithmetic})")
+    print(f"lower bound  {bound:.12g} ({bound_type}; claimed {float(f['lower_bound']):.12g}, {arithmetic})")
     print(f"gap          {objective - bound:.4g}, relative {relative:.4g}")
     print(
         f"yes: every such network, of any width, has an objective of at least {bound:.12g}, to a relative {TOLERANCE:g}"

@@ -26,7 +26,7 @@ train_fixed_width = qsdp.train_fixed_width
 distill = qsdp.distill
 FULL_FORM = "full"
 ALLOCATION = "allocation"
-BOUND_TYPE = "kind"
+BOUND_TYPE = "bound_type"
 
 # -- entries -----------------------------------------------------------------------------------------------------------
 

@@ -123,7 +123,7 @@ print(f"objective of the network:         {optimum.objective:.6f}")
 
 # %%
 file = tempfile.mkdtemp() + "/diabetes.cert"
-verified = qsdp.certify(optimum.network, problem, relaxation, kind="exact", arithmetic="verified")
+verified = qsdp.certify(optimum.network, problem, relaxation, bound_type="exact", arithmetic="verified")
 verified.save(file)
 code = qsdp_check.main([file])
 

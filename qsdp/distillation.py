@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from qsdp._html import match_html
-from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_real, check_targets, own
+from qsdp._utils.options import documented
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_matrix, check_targets, own
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.certificates import Certificate
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork, QuadraticForm
-from qsdp.pipeline import TIME_LIMIT, QSDPResult, RandomState, solve_and_sample
-from qsdp.problem import check_levels, quadratic_map
+from qsdp.options import TrainingOptions
+from qsdp.pipeline import QSDPResult, run_pipeline
+from qsdp.problem import quadratic_map
 from qsdp.relaxation import spectral_bound
 
 __all__ = ["DenseLayer", "DistillationResult", "distill"]
@@ -146,25 +148,26 @@ class DistillationResult:
         return match_html(self)
 
 
+@documented(TrainingOptions)
 def distill(
     model: Any,
     X: Any,
     n_neurons: int = 1000,
     *,
     beta: float | None = None,
-    levels: int = 2,
+    levels: int = TrainingOptions.levels,
     activation: str | Sequence[float] | PolynomialActivation | None = "auto",
     outputs: Sequence[int] | None = None,
     match: str = "model",
-    solver: str = "auto",
-    shaping: str = "krivine",
-    refine: str = "none",
-    tol: float = 1e-6,
+    solver: str = TrainingOptions.solver,
+    shaping: str = TrainingOptions.shaping,
+    refine: str = TrainingOptions.refine,
+    tol: float = TrainingOptions.tol,
     allocation: str = "proportional",
-    time_limit: float | None = TIME_LIMIT,
-    n_jobs: int | None = None,
+    time_limit: float | None = TrainingOptions.time_limit,
+    n_jobs: int | None = TrainingOptions.n_jobs,
     random_state: RandomState = None,
-    verbose: bool = False,
+    verbose: bool = TrainingOptions.verbose,
 ) -> DistillationResult:
     r"""Match a trained model's outputs on data by a quantized network, with a certificate.
 
@@ -184,10 +187,12 @@ def distill(
         classifier, else ``predict(X)``.
     X : array-like of shape (n, d)
         Data on which outputs are to agree; no targets are needed.
-    n_neurons : int, default=1000
+    n_neurons
+        See `TrainingOptions`.
     beta : float, optional
         Regularisation; by default a thousandth of the value from which on the zero network is optimal.
-    levels : int, default=2
+    levels
+        See `TrainingOptions`.
     activation : "auto", None, str, (a, b, c) or PolynomialActivation, default="auto"
         "auto" is bilinear for a model :math:`x^T S x` and (1, 2, 1), whose lift is :math:`(x, 1)(x, 1)^T`, for
         one with a linear or constant part.
@@ -195,10 +200,8 @@ def distill(
         Neurons of a layer or outputs of a model to match, in this order; all by default.
     match : {"model", "polynomial"}, default="model"
         For a `DenseLayer`: match its own outputs, or those of `DenseLayer.to_quadratic_form`.
-    solver, shaping, refine, tol, time_limit, n_jobs, random_state, verbose
-        See `solve_and_sample`.
-    allocation : {"proportional", "equal"}, default="proportional"
-        How neurons are divided among outputs.
+    solver, shaping, refine, tol, allocation, time_limit, n_jobs, random_state, verbose
+        See `TrainingOptions`.
 
     Returns
     -------
@@ -219,33 +222,23 @@ def distill(
     >>> match.certificate.lower_bound <= match.certificate.objective
     True
     """
+    automatic = isinstance(activation, str) and activation == "auto"
+    given = {
+        **locals(),
+        "beta": TrainingOptions.beta if beta is None else beta,
+        "activation": None if automatic else activation,
+    }
+    options = TrainingOptions.of(given)
     check_choice("match", match, ["model", "polynomial"])
     X = check_matrix("X", X)
     target, has_affine_part = _targets(model, X, match)
     if outputs is not None:
         target = _selected(target, outputs)
-    if isinstance(activation, str) and activation == "auto":
-        activation = _AFFINE_SQUARE if has_affine_part else None
-    activation, levels = get_activation(activation), check_levels(levels)
-    beta = _default_beta(X, target, activation, levels) if beta is None else check_real("beta", beta)
-    result = solve_and_sample(
-        X,
-        target,
-        n_neurons=n_neurons,
-        beta=beta,
-        activation=activation,
-        levels=levels,
-        solver=solver,
-        shaping=shaping,
-        refine=refine,
-        tol=tol,
-        allocation=allocation,
-        time_limit=time_limit,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        verbose=verbose,
-    )
-    return _match(result)
+    if automatic:
+        options = replace(options, activation=_AFFINE_SQUARE if has_affine_part else None)
+    if beta is None:
+        options = replace(options, beta=_default_beta(X, target, options))
+    return _match(run_pipeline(X, target, options))
 
 
 def _match(result: QSDPResult) -> DistillationResult:
@@ -287,11 +280,11 @@ def _selected(target: FloatArray, outputs: Sequence[int]) -> FloatArray:
     return np.ascontiguousarray(target[:, chosen])
 
 
-def _default_beta(X: FloatArray, target: FloatArray, activation: PolynomialActivation | None, levels: Any) -> float:
+def _default_beta(X: FloatArray, target: FloatArray, options: TrainingOptions) -> float:
     """Return a share of (an upper bound on) the largest useful beta, averaged over outputs."""
     columns = target.T if target.ndim == 2 else target[None, :]
-    M = levels - 1
-    data = quadratic_map(M * X, activation)
+    M = options.levels - 1
+    data = quadratic_map(M * X, get_activation(options.activation))
     bounds = [spectral_bound(data.adjoint(2.0 * column), np.ones(data.size)) for column in columns]
     dimension = X.shape[1] * M + data.lifted
     return float(_BETA_SHARE * np.mean(bounds) * data.size / dimension)

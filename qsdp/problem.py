@@ -210,6 +210,11 @@ class TrainingProblem(ReadOnlyArrays):
         """Return the same problem for another beta; the arrays are shared."""
         return self._replaced(beta=check_real("beta", beta))
 
+    def take(self, rows: Any) -> TrainingProblem:
+        """Return the problem of some of the samples, given by their numbers."""
+        X, y = self.X[rows], self.y[rows]
+        return TrainingProblem(X, y, beta=self.beta, loss=self.loss, activation=self.activation, levels=self.levels)
+
     def output(self, k: int) -> TrainingProblem:
         """Return the scalar problem of output `k` of a vector problem; the data are shared."""
         if not self.vector or not 0 <= k < self.n_outputs:
@@ -322,9 +327,9 @@ def _equal_weights(one: FloatArray | None, other: FloatArray | None) -> bool:
     return one is other or (one is not None and other is not None and np.array_equal(one, other))
 
 
-def check_levels(levels: Any) -> int:
+def check_levels(levels: Any, name: str = "levels") -> int:
     """Return a number of levels, an integer from 2 to 128."""
-    return check_integer("levels", levels, minimum=2, maximum=_MAX_LEVELS)
+    return check_integer(name, levels, minimum=2, maximum=_MAX_LEVELS)
 
 
 def _check_magnitude(name: str, array: FloatArray, remedy: str) -> None:

@@ -54,7 +54,7 @@ def test_exact_networks_are_proven_and_say_so(options: dict[str, Any]) -> None:
     result = run("exact", **options)
     assert result.exact is not None
     assert result.exact.status == "optimal"
-    assert result.certificate.kind == "exact"
+    assert result.certificate.bound_type == "exact"
     assert result.certificate.relative_gap <= 1e-6
     assert "globally optimal to relative gap" in repr(result)
     # The exact bound beats the relaxation's, or both are the optimum.
@@ -116,7 +116,7 @@ def test_bad_input_is_refused_before_any_work(
 def test_estimators_refine() -> None:
     plain = QuantizedNetworkRegressor(50, random_state=0).fit(X, Y)
     exact = QuantizedNetworkRegressor(50, refine="exact", random_state=0).fit(X, Y)
-    assert exact.certificate_.kind == "exact"
+    assert exact.certificate_.bound_type == "exact"
     assert exact.certificate_.relative_gap <= 1e-6
     assert exact.score(X, Y) > plain.score(X, Y)
     polished = QuantizedNetworkClassifier(50, refine="polish", loss="cross_entropy", random_state=0).fit(X, CLASSES)

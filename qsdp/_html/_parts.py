@@ -52,9 +52,9 @@ def gap_rows(gap: Gap, whose: str, bound: str = "of every network") -> Rows:
 
 
 def certificate_rows(certificate: Certificate) -> Rows:
-    """Return objective, bound, gap and the kind of bound."""
+    """Return objective, bound, gap and the type of bound."""
     rows = gap_rows(certificate, "of this network")
-    return [*rows, ("kind of bound", f"{certificate.kind}, {certificate.arithmetic} arithmetic")]
+    return [*rows, ("bound type", f"{certificate.bound_type}, {certificate.arithmetic} arithmetic")]
 
 
 def gap_picture(gap: Gap) -> str:

@@ -1,5 +1,12 @@
 """Certificates: objective and lower bound of a network, with the proof of the bound."""
 
-from qsdp.certificates.certificate import KINDS, Certificate, certificate_of, certify, check_fits, load_certificate
+from qsdp.certificates.certificate import (
+    BOUND_TYPES,
+    Certificate,
+    certificate_of,
+    certify,
+    check_fits,
+    load_certificate,
+)
 
-__all__ = ["KINDS", "Certificate", "certificate_of", "certify", "check_fits", "load_certificate"]
+__all__ = ["BOUND_TYPES", "Certificate", "certificate_of", "certify", "check_fits", "load_certificate"]

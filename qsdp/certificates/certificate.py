@@ -28,7 +28,7 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits", "load_certificate"]
 
-KINDS = ("sdp", "exact")
+BOUND_TYPES = ("sdp", "exact")
 ARITHMETICS = ("float", "verified")
 
 #: Relative difference below which an exact bound is preferred to another one.
@@ -48,7 +48,7 @@ class Certificate(Gap):
         No network, of any width and with any weights, has a smaller objective.
     objective : float
         Objective (24) of the certified network.
-    kind : {"sdp", "exact"}
+    bound_type : {"sdp", "exact"}
         Whether the price of the dual vector was bounded by the semidefinite relaxation or computed exactly.
     arithmetic : {"float", "verified"}
         "verified": the bound holds whatever the rounding of the computer, see `qsdp.certificates.verification`.
@@ -58,7 +58,7 @@ class Certificate(Gap):
 
     lower_bound: float
     objective: float
-    kind: str = "sdp"
+    bound_type: str = "sdp"
     arithmetic: str = "float"
     proof: Proof | None = field(default=None, compare=False, repr=False)
 
@@ -78,6 +78,11 @@ class Certificate(Gap):
         z = np.stack([shift[1 : 1 + N] + shift[1 + N :] for shift in shifts])
         return z if self.proof.problem.vector else z[0]
 
+    @property
+    def proven_optimal(self) -> bool:
+        """Whether an exact bound proves the network globally optimal, to a relative gap of at most 1e-4."""
+        return self.bound_type == "exact" and self.relative_gap <= _OPTIMAL
+
     def save(self, path: str | os.PathLike[str], *, include_data: bool = True) -> None:
         """Write certificate and proof to a file that ``qsdp-check`` verifies with NumPy alone.
 
@@ -94,18 +99,18 @@ class Certificate(Gap):
         """
         if self.proof is None:
             raise InvalidInputError("a certificate without proof cannot be saved")
-        claims = {name: getattr(self, name) for name in ("kind", "arithmetic", "lower_bound", "objective")}
+        claims = {name: getattr(self, name) for name in ("bound_type", "arithmetic", "lower_bound", "objective")}
         write_proof(path, self.proof, claims, include_data=check_flag("include_data", include_data))
 
     def __str__(self) -> str:
-        if self.kind == "exact" and self.relative_gap <= _OPTIMAL:
+        if self.proven_optimal:
             return (
                 f"objective {self.objective:.6g}, globally optimal to relative gap {self.relative_gap:.2g} "
                 f"(lower bound {self.lower_bound:.10g})"
             )
         return (
             f"objective {self.objective:.6g}, global optimum >= {self.lower_bound:.6g} "
-            f"({self.kind} bound), gap {self.gap:.3g} ({100 * self.relative_gap:.3g} %)"
+            f"({self.bound_type} bound), gap {self.gap:.3g} ({100 * self.relative_gap:.3g} %)"
         )
 
     def _repr_html_(self) -> str:
@@ -131,7 +136,7 @@ def certificate_of(
     network: BilinearNetwork,
     nu: FloatArray,
     trees: Sequence[PriceTree],
-    kind: str,
+    bound_type: str,
     prices: Sequence[float | None] | None = None,
 ) -> Certificate:
     r"""Return the certificate that a dual vector and bounds of its price prove, recomputed from the data.
@@ -150,7 +155,7 @@ def certificate_of(
         Any dual vector; moved into the domain of the conjugate.
     trees : sequence of PriceTree
         One for each output, for the matrices of `nu` as given.
-    kind : {"sdp", "exact"}
+    bound_type : {"sdp", "exact"}
         What the bound is to be called.
     prices : sequence of float or None, optional
         The bounds of the trees where an oracle has just computed them for the same matrices; those that are None are
@@ -162,7 +167,7 @@ def certificate_of(
         In ordinary floating point, less an allowance for its rounding. Its proof holds the scaled `nu` and trees.
     """
     check_fits(network, problem)
-    check_choice("kind", kind, KINDS)
+    check_choice("bound_type", bound_type, BOUND_TYPES)
     check_proof(problem, nu, trees)
     inside = -problem.loss.project_dual(-np.asarray(nu, dtype=np.float64), problem.y)
     known = [None] * len(trees) if prices is None else prices
@@ -179,7 +184,7 @@ def certificate_of(
         # What is proven may exceed an optimal objective by the rounding of that; less is proven as well.
         lower_bound=min(value, objective),
         objective=objective,
-        kind=kind,
+        bound_type=bound_type,
         proof=Proof(
             problem,
             network,
@@ -209,7 +214,7 @@ def certify(
     problem: TrainingProblem,
     relaxation: Relaxation | None = None,
     *,
-    kind: str = "sdp",
+    bound_type: str = "sdp",
     arithmetic: str = "float",
     time_limit: float | None = None,
     verbose: bool = False,
@@ -224,7 +229,7 @@ def certify(
     problem : TrainingProblem
     relaxation : Relaxation, optional
         A solved relaxation of the same problem; its lower bound holds for every network. Solved here if not given.
-    kind : {"sdp", "exact"}, default="sdp"
+    bound_type : {"sdp", "exact"}, default="sdp"
         "sdp" takes the relaxation's bound. "exact" computes :math:`\max_{u,v} |u^T M_\nu v|` exactly, for the
         relaxation's dual vector and for minus the gradient of the loss at the network's own predictions, which
         proves an optimal network optimal if the loss is smooth; the best bound of all is kept. At the kinks of the
@@ -234,7 +239,7 @@ def certify(
         "verified" guards the bound against all rounding, see `qsdp.certificates.verification`.
     time_limit : float, optional
         Seconds, > 0, for the exact prices together; their recomputation comes on top. A price that is not
-        finished still has a valid bound, but the certificate's kind is then "sdp".
+        finished still has a valid bound, but the `bound_type` of the certificate is then "sdp".
     verbose : bool, default=False
         Show a bar, of the exact prices that are known, on the standard error or in the notebook.
 
@@ -248,12 +253,12 @@ def certify(
     >>> import numpy as np, qsdp
     >>> X = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]])
     >>> problem = qsdp.TrainingProblem(X, [2.0, 0.1, 1.0], beta=0.1)
-    >>> certificate = qsdp.certify(qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [0.2]), problem, kind="exact")
+    >>> certificate = qsdp.certify(qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [0.2]), problem, bound_type="exact")
     >>> certificate.lower_bound <= certificate.objective
     True
     """
     check_fits(network, problem)
-    check_choice("kind", kind, KINDS)
+    check_choice("bound_type", bound_type, BOUND_TYPES)
     check_choice("arithmetic", arithmetic, ARITHMETICS)
     if time_limit is not None:
         check_real("time_limit", time_limit, strict=True)
@@ -261,14 +266,14 @@ def certify(
         if relaxation is None:
             relaxation = solve_relaxation(problem, verbose=verbose)
         with stages.stage("certify") as line:
-            return _certified(network, problem, relaxation, kind, arithmetic, time_limit, line)
+            return _certified(network, problem, relaxation, bound_type, arithmetic, time_limit, line)
 
 
 def _certified(
     network: BilinearNetwork,
     problem: TrainingProblem,
     relaxation: Relaxation,
-    kind: str,
+    bound_type: str,
     arithmetic: str,
     time_limit: float | None,
     line: Line,
@@ -278,10 +283,10 @@ def _certified(
     if relaxation.problem != problem:
         raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
     certificate = _of_relaxation(network, relaxation)
-    if kind == "exact":
+    if bound_type == "exact":
         for priced in _exact(network, relaxation, time_limit, line):
             # An exact bound may fall short of the relaxation's by its own allowance for rounding.
-            preferred = priced.kind == "exact" and certificate.kind != "exact"
+            preferred = priced.bound_type == "exact" and certificate.bound_type != "exact"
             share = 1.0 - _TIE if preferred else 1.0
             if priced.lower_bound >= share * certificate.lower_bound:
                 certificate = priced

@@ -1,6 +1,6 @@
 """Files of certificates, simple enough to be checked by a stranger's program.
 
-Line 1 is ``qsdp certificate 1``, line 2 the SHA-256 of everything after it in hexadecimal digits; an
+Line 1 is ``qsdp certificate 2``, line 2 the SHA-256 of everything after it in hexadecimal digits; an
 uncompressed ``.npz`` archive without pickles follows, so that NumPy alone reads it. Equal certificates are equal
 bytes. Its arrays, with N the side of the matrices, T outputs, L leaves in all trees:
 
@@ -20,7 +20,7 @@ bytes. Its arrays, with N the side of the matrices, T outputs, L leaves in all t
 ``signs``             the signs of all leaves, one after the other, int8
 ``shifted``           (L,), whether a leaf has a shift, of 1 + N + (N - length) numbers
 ``shifts``            those numbers, one leaf after the other
-``kind``              "sdp" or "exact"
+``bound_type``        "sdp" or "exact"
 ``arithmetic``        "float" or "verified"
 ``lower_bound``       number claimed
 ``objective``         number claimed
@@ -50,7 +50,7 @@ from qsdp.problem import TrainingProblem
 
 __all__ = ["data_digest", "read_proof", "write_proof"]
 
-MAGIC = b"qsdp certificate 1\n"
+MAGIC = b"qsdp certificate 2\n"
 _DIGEST_LINE = 65
 #: Every file of the archive has this date: equal contents are equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -71,7 +71,7 @@ def data_digest(X: FloatArray, y: FloatArray) -> str:
 
 
 def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, include_data: bool) -> None:
-    """Write a proof and the claims kind, arithmetic, lower_bound and objective; whole or not at all."""
+    """Write a proof and the claims bound_type, arithmetic, lower_bound and objective; whole or not at all."""
     problem, network = proof.problem, proof.network
     if LOSSES.get(problem.loss.name) is not type(problem.loss):
         raise InvalidInputError(f"a certificate of the loss {problem.loss!r} cannot be stored: nobody could check it")
@@ -145,10 +145,10 @@ def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | Non
         raise StorageError("it is damaged: its contents do not match their digest")
     with np.load(io.BytesIO(body), allow_pickle=False) as archive:
         arrays = dict(archive)
-    claims = {name: str(arrays[name]) for name in ("kind", "arithmetic")}
+    claims = {name: str(arrays[name]) for name in ("bound_type", "arithmetic")}
     numbers = {name: float(arrays[name]) for name in ("lower_bound", "objective")}
-    if claims["kind"] not in {"sdp", "exact"} or claims["arithmetic"] not in {"float", "verified"}:
-        raise StorageError(f"it claims an unknown kind of bound, {claims['kind']!r}, {claims['arithmetic']!r}")
+    if claims["bound_type"] not in {"sdp", "exact"} or claims["arithmetic"] not in {"float", "verified"}:
+        raise StorageError(f"it claims an unknown bound type, {claims['bound_type']!r}, {claims['arithmetic']!r}")
     if not np.all(np.isfinite(list(numbers.values()))):
         raise StorageError("it claims numbers that are not finite")
     stored = _problem(arrays, problem)

@@ -14,15 +14,14 @@ import typer
 
 from qsdp._utils.files import write_whole
 from qsdp._utils.validation import check_choice, check_real, warn
-from qsdp.certificates import KINDS, Certificate
+from qsdp.certificates import BOUND_TYPES, Certificate
 from qsdp.certificates import certify as certify_network
 from qsdp.certificates.verification import verified_bound
-from qsdp.cli._options import Force, ModelFile
+from qsdp.cli._options import TIME_LIMIT, Force, ModelFile
 from qsdp.cli._reports import certificate_figures, network_fact, print_facts, print_figures
 from qsdp.cli._streams import destination, stage
 from qsdp.column_generation import column_generation
 from qsdp.networks import BilinearNetwork
-from qsdp.pipeline import TIME_LIMIT
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
 from qsdp.tabular import load_model, read_table
@@ -30,7 +29,7 @@ from qsdp.tabular import load_model, read_table
 #: Relative gap that is not worth a search for a better dual vector, or a warning.
 _CLOSED = 1e-6
 
-_KIND_NOTES = {
+_BOUND_TYPE_NOTES = {
     "sdp": "prices of neurons bounded by the semidefinite relaxation",
     "exact": "prices of neurons computed exactly",
 }
@@ -47,9 +46,9 @@ def certify(
         Path | None,
         typer.Option(metavar="CERT", help="Where to write the certificate; MODEL.cert here by default."),
     ] = None,
-    kind: Annotated[str, typer.Option(help=f"Of the bound: {' | '.join(KINDS)}.")] = "sdp",
+    bound_type: Annotated[str, typer.Option(help=f"Of the bound: {' | '.join(BOUND_TYPES)}.")] = "sdp",
     verified: Annotated[bool, typer.Option("--verified", help="Guard the bound against all rounding.")] = False,
-    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="For --kind exact.")] = TIME_LIMIT,
+    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="For --bound-type exact.")] = TIME_LIMIT,
     no_data: Annotated[
         bool, typer.Option("--no-data", help="Put the encoded rows into CERT.npz instead of the certificate.")
     ] = False,
@@ -57,11 +56,11 @@ def certify(
 ) -> None:
     """Write a certificate of a model, which `qsdp-check` verifies with NumPy alone.
 
-    Objective and lower bound are computed from the data anew; nothing that the model claims is used. --kind sdp
-    solves the relaxation; --kind exact also computes prices exactly and searches for the best bound in the time
+    Objective and lower bound are computed from the data anew; nothing that the model claims is used. --bound-type sdp
+    solves the relaxation; --bound-type exact also computes prices exactly and searches for the best bound in the time
     given, which proves a model of `qsdp fit --refine exact` optimal.
     """
-    check_choice("--kind", kind, KINDS)
+    check_choice("--bound-type", bound_type, BOUND_TYPES)
     check_real("--time-limit", time_limit, strict=True)
     inputs = [model_file, file]
     path = destination(output or Path(f"{model_file.stem}.cert"), force=force, inputs=inputs)
@@ -70,13 +69,13 @@ def certify(
         model = load_model(model_file)
         problem = model.problem(read_table(file))
     with stage(f"Proving a bound with {problem.n_features} inputs") as shown:
-        certificate = _certificate(model.network, problem, kind, time_limit, shown)
+        certificate = _certificate(model.network, problem, bound_type, time_limit, shown)
         if verified:
             certificate = _guarded(certificate)
         if certificate.lower_bound < (1.0 - _CLOSED) * model.lower_bound:
-            advice = "--kind exact" if kind == "sdp" else "a larger --time-limit"
+            advice = "--bound-type exact" if bound_type == "sdp" else "a larger --time-limit"
             warn(f"the lower bound {model.lower_bound:.6g} of the model was not reached; {advice} may help")
-        elif certificate.kind != kind:
+        elif certificate.bound_type != bound_type:
             warn("no bound by exact prices was proven; a larger --time-limit may help")
         if rows is not None:
             _save_rows(problem, rows)
@@ -93,22 +92,28 @@ def certify(
     print_figures(
         [
             *certificate_figures(certificate, model.target),
-            ("kind", certificate.kind, _KIND_NOTES[certificate.kind]),
+            ("bound type", certificate.bound_type, _BOUND_TYPE_NOTES[certificate.bound_type]),
             ("arithmetic", certificate.arithmetic, _ARITHMETIC_NOTES[certificate.arithmetic]),
         ]
     )
 
 
 def _certificate(
-    network: BilinearNetwork, problem: TrainingProblem, kind: str, time_limit: float, verbose: bool
+    network: BilinearNetwork, problem: TrainingProblem, bound_type: str, time_limit: float, verbose: bool
 ) -> Certificate:
     relaxation = solve_relaxation(problem, verbose=verbose)
-    if kind == "sdp":
+    if bound_type == "sdp":
         return certify_network(network, problem, relaxation)
     deadline = time.monotonic() + time_limit
-    certificate = certify_network(network, problem, relaxation, kind="exact", time_limit=time_limit, verbose=verbose)
+    certificate = certify_network(
+        network, problem, relaxation, bound_type="exact", time_limit=time_limit, verbose=verbose
+    )
     left = deadline - time.monotonic()
-    if problem.beta == 0.0 or left <= 0.0 or (certificate.kind == "exact" and certificate.relative_gap <= _CLOSED):
+    if (
+        problem.beta == 0.0
+        or left <= 0.0
+        or (certificate.bound_type == "exact" and certificate.relative_gap <= _CLOSED)
+    ):
         return certificate
     # The gradient of a loss with kinks proves nothing, nor does that of a network that is not optimal.
     found = column_generation(

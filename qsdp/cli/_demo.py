@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,17 +11,23 @@ import typer
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.activations import ACTIVATIONS, PolynomialActivation
 from qsdp.cli._options import (
+    BILINEAR,
+    JOBS,
+    LOSS,
+    SEED,
     ActivationName,
-    Allotment,
+    Allocation,
+    Beta,
     Jobs,
     Levels,
     LossName,
+    Neurons,
     Seed,
     activation_name,
     check_loss_of_numbers,
     check_neurons,
-    check_training_options,
     parse_activation,
+    training_options,
 )
 from qsdp.cli._reports import (
     certificate_figures,
@@ -34,8 +41,8 @@ from qsdp.cli._reports import (
 from qsdp.cli._streams import stage
 from qsdp.datasets import list_datasets, load_dataset
 from qsdp.losses import get_loss
-from qsdp.pipeline import solve_and_sample
-from qsdp.relaxation.backends import check_solver
+from qsdp.options import TrainingOptions
+from qsdp.pipeline import run_pipeline
 from qsdp.tabular import Target, encode_classes, network_inputs
 
 _Rows = tuple[FloatArray, Any]
@@ -43,14 +50,14 @@ _Rows = tuple[FloatArray, Any]
 
 def demo(
     dataset: Annotated[str, typer.Option(help="A set of `qsdp datasets`.")] = ("breast-cancer-wisconsin"),
-    neurons: Annotated[int, typer.Option(help="Neurons to sample.")] = 2500,
-    beta: Annotated[float, typer.Option(help="Regularisation, >= 0.")] = 10.0,
-    loss: LossName = "squared",
-    levels: Levels = 2,
-    activation: ActivationName = "bilinear",
-    allocation: Allotment = "equal",
-    seed: Seed = 0,
-    jobs: Jobs = 1,
+    neurons: Neurons = 2500,
+    beta: Beta = 10.0,
+    loss: LossName = LOSS,
+    levels: Levels = TrainingOptions.levels,
+    activation: ActivationName = BILINEAR,
+    allocation: Allocation = TrainingOptions.allocation,
+    seed: Seed = SEED,
+    jobs: Jobs = JOBS,
 ) -> None:
     """Train a network on a bundled data set and show how far from optimal it can be, at most.
 
@@ -59,32 +66,18 @@ def demo(
     """
     tasks = {info.name: info.task for info in list_datasets()}
     check_choice("--dataset", dataset, tasks)
-    check_training_options(
-        neurons=neurons, beta=beta, seed=seed, loss=loss, levels=levels, allocation=allocation, jobs=jobs
-    )
     sigma = parse_activation(activation)
+    options = training_options({**locals(), "activation": sigma})
     if tasks[dataset] == "regression":
         check_loss_of_numbers(loss, f"the target of {dataset}")
-    check_solver("auto", get_loss(loss))
     with stage(f"Loading {dataset}"):
         train, test, target = _standardised_split(dataset, seed)
         n_columns = train[0].shape[1]
         (X_train, y_train), (X_test, y_test) = ((network_inputs(X, sigma), y) for X, y in (train, test))
         check_neurons(neurons, target.n_outputs(get_loss(loss)))
     with stage(f"Training with {X_train.shape[1]} inputs") as shown:
-        result = solve_and_sample(
-            X_train,
-            y_train if target.classes is None else encode_classes(y_train, len(target.classes), get_loss(loss)),
-            neurons,
-            beta,
-            loss,
-            activation=sigma,
-            levels=levels,
-            allocation=allocation,
-            n_jobs=jobs,
-            random_state=seed,
-            verbose=shown,
-        )
+        coded = encode_classes(y_train, len(target.classes), get_loss(loss)) if target.classes else y_train
+        result = run_pipeline(X_train, coded, replace(options, verbose=shown))
     with stage("Scoring"):
         scores = [
             ("training rows", target.score(result.predict(X_train), y_train)),

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
-from qsdp._utils.validation import check_choice, check_real
+from qsdp._utils.validation import check_choice
 from qsdp.cli._options import (
+    BETA,
+    BILINEAR,
+    JOBS,
+    LOSS,
+    NEURONS,
+    SEED,
+    TIME_LIMIT,
     ActivationName,
-    Allotment,
+    Allocation,
+    Beta,
     Force,
     Jobs,
     Levels,
     LossName,
+    Neurons,
+    Refinement,
     Seed,
+    Shaping,
+    Solver,
+    TimeLimit,
     check_loss_of_numbers,
     check_neurons,
-    check_training_options,
     parse_activation,
+    training_options,
 )
 from qsdp.cli._reports import (
     certificate_figures,
@@ -36,9 +49,8 @@ from qsdp.cli._reports import (
 from qsdp.cli._streams import destination, stage
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
-from qsdp.pipeline import REFINEMENTS, TIME_LIMIT, QSDPResult, solve_and_sample
-from qsdp.relaxation.backends import check_solver
-from qsdp.shaping import SHAPINGS
+from qsdp.options import TrainingOptions
+from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.tabular import TASKS, CategoricalColumn, NumericColumn, TabularModel, Training, prepare, read_table
 
 
@@ -47,19 +59,19 @@ def fit(
     target: Annotated[str, typer.Option(help="Column to predict.")],
     task: Annotated[str, typer.Option(help=f"{' | '.join(TASKS)}.")] = "auto",
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat it for more.")] = None,
-    neurons: Annotated[int, typer.Option(help="Neurons to sample; `qsdp resample` changes it later.")] = 1000,
-    beta: Annotated[float, typer.Option(help="Regularisation, >= 0; larger is simpler.")] = 1.0,
-    loss: LossName = "squared",
-    levels: Levels = 2,
-    activation: ActivationName = "bilinear",
-    allocation: Allotment = "equal",
-    solver: Annotated[str, typer.Option(help="auto | scs | clarabel | mosek | cvxopt.")] = "auto",
-    shaping: Annotated[str, typer.Option(help=f"{' | '.join(SHAPINGS)}.")] = "krivine",
-    refine: Annotated[str, typer.Option(help=f"The network: {' | '.join(REFINEMENTS)} (proven optimal).")] = "none",
-    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="For --refine polish and exact.")] = TIME_LIMIT,
+    neurons: Neurons = NEURONS,
+    beta: Beta = BETA,
+    loss: LossName = LOSS,
+    levels: Levels = TrainingOptions.levels,
+    activation: ActivationName = BILINEAR,
+    allocation: Allocation = TrainingOptions.allocation,
+    solver: Solver = TrainingOptions.solver,
+    shaping: Shaping = TrainingOptions.shaping,
+    refine: Refinement = TrainingOptions.refine,
+    time_limit: TimeLimit = TIME_LIMIT,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out for testing, 0 to < 1.")] = 0.2,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
+    seed: Seed = SEED,
+    jobs: Jobs = JOBS,
     output: Annotated[
         Path | None,
         typer.Option(metavar="MODEL.qsdp", help="Where to save the model; FILE.qsdp here by default."),
@@ -72,19 +84,11 @@ def fit(
     be predicted. --refine refit chooses the weights of the sampled neurons anew and drops most of them, polish
     improves single bits, and exact goes on to a network that is proven globally optimal, if time allows.
     """
-    check_training_options(
-        neurons=neurons, beta=beta, seed=seed, loss=loss, levels=levels, allocation=allocation, jobs=jobs
-    )
     sigma = parse_activation(activation)
+    options = training_options({**locals(), "activation": sigma})
     if not 0.0 <= test_size < 1.0:
         raise InvalidInputError(f"--test-size must be at least 0 and below 1; got {test_size:g}")
     check_choice("--task", task, TASKS)
-    check_choice("--shaping", shaping, SHAPINGS)
-    check_choice("--refine", refine, REFINEMENTS)
-    check_real("--time-limit", time_limit, strict=True)
-    if refine == "exact":
-        check_real("--beta of --refine exact", beta, strict=True)
-    check_solver(solver, get_loss(loss))
     if task == "regression":
         check_loss_of_numbers(loss, f"target {target!r}")
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
@@ -100,25 +104,8 @@ def fit(
             seed=seed,
         )
         check_neurons(neurons, training.target.n_outputs(get_loss(loss)))
-    rng = np.random.default_rng(seed)
     with stage(f"Training with {training.X.shape[1]} inputs") as shown:
-        result = solve_and_sample(
-            training.X,
-            training.y,
-            neurons,
-            beta,
-            loss,
-            activation=sigma,
-            levels=levels,
-            solver=solver,
-            shaping=shaping,
-            refine=refine,
-            allocation=allocation,
-            time_limit=time_limit,
-            n_jobs=jobs,
-            random_state=rng,
-            verbose=shown,
-        )
+        result = run_pipeline(training.X, training.y, replace(options, verbose=shown))
     with stage("Scoring and saving"):
         model = training.model(result, allocation)
         scores = _held_out_scores(model, training)

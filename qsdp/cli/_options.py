@@ -2,42 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from qsdp._utils.validation import check_choice, check_integer, check_real
 from qsdp.activations import ACTIVATIONS, PolynomialActivation
+from qsdp.estimators import EstimatorOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, get_loss
-from qsdp.problem import check_levels
-from qsdp.sampling import ALLOCATIONS
+from qsdp.options import TrainingOptions
 
-_BILINEAR = "bilinear"
+BILINEAR = "bilinear"
 
-Seed = Annotated[int, typer.Option(help="Of the held-out rows and the sampled neurons.")]
+#: Arguments of commands that are not called as the option of training is.
+ARGUMENTS = {"n_neurons": "neurons", "n_jobs": "jobs", "random_state": "seed"}
+
+
+def _flag(name: str, **settings: Any) -> Any:
+    """Return the flag of an option of training, with its words."""
+    return typer.Option(help=TrainingOptions.declared()[name].summary, **settings)
+
+
+Neurons = Annotated[int, _flag("n_neurons")]
+Beta = Annotated[float, _flag("beta")]
+LossName = Annotated[str, _flag("loss")]
+Levels = Annotated[int, _flag("levels")]
+ActivationName = Annotated[
+    str, typer.Option(help=f"{' | '.join([BILINEAR, *ACTIVATIONS])} | a,b,c for a t^2 + b t + c.")
+]
+Allocation = Annotated[str, _flag("allocation")]
+Solver = Annotated[str, _flag("solver")]
+Shaping = Annotated[str, _flag("shaping")]
+Refinement = Annotated[str, _flag("refine")]
+TimeLimit = Annotated[float, _flag("time_limit", metavar="SECONDS")]
+Seed = Annotated[int, _flag("random_state")]
+Jobs = Annotated[int, _flag("n_jobs")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `qsdp fit` saved.")]
-LossName = Annotated[str, typer.Option(help=f"{' | '.join(LOSSES)}.")]
-Levels = Annotated[int, typer.Option(help="Values of a first-layer weight, 2 (binary) to 128.")]
-ActivationName = Annotated[
-    str, typer.Option(help=f"{' | '.join([_BILINEAR, *ACTIVATIONS])} | a,b,c for a t^2 + b t + c.")
-]
-Allotment = Annotated[str, typer.Option(help=f"Of neurons among outputs: {' | '.join(ALLOCATIONS)}.")]
-Jobs = Annotated[int, typer.Option(help="Processes that solve for several outputs.")]
+
+#: The same rows are held out and the same neurons drawn every time, unless --seed says otherwise.
+SEED = 0
+JOBS = 1
+#: Sizes as of estimators; the regularisation is one for the standardised columns that the commands train on.
+NEURONS, BETA = EstimatorOptions.n_neurons, 1.0
+#: Defaults of the narrower types of flags.
+LOSS, TIME_LIMIT = str(TrainingOptions.loss), float(TrainingOptions.time_limit or 60.0)
 
 
-def check_training_options(
-    *, neurons: int, beta: float, seed: int, loss: str, levels: int, allocation: str, jobs: int
-) -> None:
-    check_integer("--neurons", neurons, minimum=1)
-    check_real("--beta", beta)
-    check_integer("--seed", seed, minimum=0)
-    check_choice("--loss", loss, LOSSES)
-    check_levels(levels)
-    check_choice("--allocation", allocation, ALLOCATIONS)
-    check_integer("--jobs", jobs, minimum=1)
+def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:
+    """Return the options of training among the arguments of a command; errors name the flags."""
+    check_integer("--jobs", arguments["jobs"], minimum=1)
+    values = {}
+    for name, declared in TrainingOptions.declared().items():
+        argument = ARGUMENTS.get(name, name)
+        if argument in arguments:
+            values[name] = arguments[argument]
+            declared.check(f"--{argument.replace('_', '-')}", values[name])
+    if values.get("refine") == "exact":
+        check_real("--beta of --refine exact", values["beta"], strict=True)
+    return TrainingOptions(**values)
 
 
 def check_loss_of_numbers(loss: str, what: str) -> None:
@@ -59,10 +85,10 @@ def check_neurons(neurons: int, n_outputs: int) -> None:
 
 def parse_activation(text: str) -> PolynomialActivation | None:
     """Return the activation of a name or of three numbers "a,b,c", None if bilinear."""
-    if text == _BILINEAR:
+    if text == BILINEAR:
         return None
     if "," not in text:
-        return ACTIVATIONS[check_choice("--activation", text, [_BILINEAR, *ACTIVATIONS])]
+        return ACTIVATIONS[check_choice("--activation", text, [BILINEAR, *ACTIVATIONS])]
     try:
         a, b, c = map(float, text.split(","))
     except ValueError:
@@ -73,6 +99,6 @@ def parse_activation(text: str) -> PolynomialActivation | None:
 def activation_name(activation: PolynomialActivation | None) -> str:
     """Return the name of an activation, or its numbers as `parse_activation` takes them."""
     if activation is None:
-        return _BILINEAR
+        return BILINEAR
     polynomial = "polynomial " + ",".join(f"{value:g}" for value in activation.coefficients)
     return next((name for name, preset in ACTIVATIONS.items() if preset == activation), polynomial)

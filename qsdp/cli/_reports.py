@@ -55,8 +55,7 @@ def certificate_figures(certificate: Certificate, target: Target) -> list[Figure
 
 
 def _proven(certificate: Certificate) -> str:
-    """Say "globally optimal" only where the certificate itself does."""
-    if "globally optimal" in str(certificate):
+    if certificate.proven_optimal:
         return f"of the objective: globally optimal to relative gap {certificate.relative_gap:.2g}"
     return "of the objective"
 

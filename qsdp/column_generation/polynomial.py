@@ -75,7 +75,7 @@ def polynomial_result(
     certificate = Certificate(
         lower_bound=min(bound, objective),
         objective=objective,
-        kind="exact" if outcome.proven and outcome.proven.offer.exact else "sdp",
+        bound_type="exact" if outcome.proven and outcome.proven.offer.exact else "sdp",
     )
     return ColumnGenerationResult(network, certificate, problem, outcome.status, history, clock.seconds)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.progress import Line, shown_stages
-from qsdp._utils.validation import check_choice, check_flag, check_random_state, check_real
+from qsdp._utils.validation import RandomState, check_choice, check_flag, check_random_state, check_real
 from qsdp.certificates import certificate_of, check_fits
 from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap
 from qsdp.column_generation.loop import Clock, Round
@@ -28,8 +28,6 @@ NEURONS = ("bilinear", "polynomial")
 
 #: Share of the time for a relaxation that was not given.
 _SHARE = 0.25
-
-RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
 def column_generation(
@@ -94,7 +92,7 @@ def column_generation(
     >>> import qsdp
     >>> X, y = qsdp.datasets.make_planted(n=60, d=6, n_neurons=3, random_state=0)
     >>> result = qsdp.column_generation(qsdp.TrainingProblem(X, y, beta=0.1))
-    >>> result.status, result.certificate.kind, result.relative_gap <= 1e-6
+    >>> result.status, result.certificate.bound_type, result.relative_gap <= 1e-6
     ('optimal', 'exact', True)
     """
     clock = Clock(time_limit)

@@ -2,8 +2,11 @@
 
 from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
 from qsdp.estimators.network import QuantizedNetworkClassifier, QuantizedNetworkRegressor, warn_of_scales
+from qsdp.estimators.options import CrossValidationOptions, EstimatorOptions
 
 __all__ = [
+    "CrossValidationOptions",
+    "EstimatorOptions",
     "QuantizedNetworkClassifier",
     "QuantizedNetworkClassifierCV",
     "QuantizedNetworkRegressor",

@@ -1,9 +1,9 @@
-"""scikit-learn estimators over the pipeline."""
+"""scikit-learn estimators over the pipeline, and what those with cross-validation share with them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._html import PanelBelowDiagram, result_html
-from qsdp._utils.validation import FloatArray, check_flag, check_targets, warn
+from qsdp._utils.options import documented
+from qsdp._utils.validation import FloatArray, RandomState, check_targets, warn
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.estimators.classes import PROBABILISTIC, choose_classes, class_probabilities, class_scores, encode_classes
+from qsdp.estimators.options import EstimatorOptions
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
-from qsdp.pipeline import TIME_LIMIT, QSDPResult, RandomState, solve_and_sample
+from qsdp.pipeline import QSDPResult, run_pipeline
 
 __all__ = ["QuantizedNetworkClassifier", "QuantizedNetworkRegressor"]
 
@@ -34,40 +36,36 @@ class _QuantizedNetwork(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
     result_: QSDPResult
     n_features_in_: int
 
+    _options_class: ClassVar[type[EstimatorOptions]] = EstimatorOptions
+
     def __init__(
         self,
-        n_neurons: int = 1000,
+        n_neurons: int = EstimatorOptions.n_neurons,
         *,
-        beta: float = 0.1,
-        loss: str | Loss = "squared",
-        activation: str | Sequence[float] | PolynomialActivation | None = None,
-        levels: int = 2,
-        constant_column: bool = True,
-        solver: str = "auto",
-        shaping: str = "krivine",
-        refine: str = "none",
-        allocation: str = "equal",
-        time_limit: float | None = TIME_LIMIT,
-        tol: float = 1e-6,
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-        verbose: bool = False,
+        beta: float = EstimatorOptions.beta,
+        loss: str | Loss = EstimatorOptions.loss,
+        activation: str | Sequence[float] | PolynomialActivation | None = EstimatorOptions.activation,
+        levels: int = EstimatorOptions.levels,
+        constant_column: bool = EstimatorOptions.constant_column,
+        solver: str = EstimatorOptions.solver,
+        shaping: str = EstimatorOptions.shaping,
+        refine: str = EstimatorOptions.refine,
+        tol: float = EstimatorOptions.tol,
+        allocation: str = EstimatorOptions.allocation,
+        time_limit: float | None = EstimatorOptions.time_limit,
+        n_jobs: int | None = EstimatorOptions.n_jobs,
+        random_state: RandomState = EstimatorOptions.random_state,
+        verbose: bool = EstimatorOptions.verbose,
     ) -> None:
-        self.n_neurons = n_neurons
-        self.beta = beta
-        self.loss = loss
-        self.activation = activation
-        self.levels = levels
-        self.constant_column = constant_column
-        self.solver = solver
-        self.shaping = shaping
-        self.refine = refine
-        self.allocation = allocation
-        self.time_limit = time_limit
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        self._keep(locals())
+
+    def _keep(self, arguments: dict[str, Any]) -> None:
+        """Store the arguments of a constructor as they are, as scikit-learn wants it."""
+        self.__dict__.update({name: value for name, value in arguments.items() if name != "self"})
+
+    def _options(self) -> EstimatorOptions:
+        """Return the parameters, checked."""
+        return self._options_class.of(self.get_params(deep=False))
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[FloatArray, npt.NDArray[Any]]:
         try:
@@ -78,29 +76,17 @@ class _QuantizedNetwork(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
             raise InvalidInputError(f"X or y is not valid: {error}") from None
         return data, target
 
-    def _fit(self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any]) -> None:
+    def _fit(
+        self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any], options: EstimatorOptions
+    ) -> _QuantizedNetwork:
         """Fit to coded targets, those of y."""
-        check_flag("constant_column", self.constant_column)
         warn_of_scales(X)
-        self.result_ = solve_and_sample(
-            self._inputs(X),
-            target,
-            n_neurons=self.n_neurons,
-            beta=self.beta,
-            loss=self.loss,
-            activation=self.activation,
-            levels=self.levels,
-            solver=self.solver,
-            shaping=self.shaping,
-            refine=self.refine,
-            allocation=self.allocation,
-            time_limit=self.time_limit,
-            tol=self.tol,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            verbose=self.verbose,
-        )
+        self.result_ = self._train(X, target, y, options)
         self._expose()
+        return self
+
+    def _train(self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any], options: Any) -> QSDPResult:
+        return run_pipeline(self._inputs(X), target, options)
 
     def _expose(self) -> None:
         self.network_ = self.result_.network
@@ -109,7 +95,9 @@ class _QuantizedNetwork(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
     def _panel(self) -> str:
         return result_html(self.result_) if hasattr(self, "result_") else ""
 
-    def resample(self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None) -> Any:
+    def resample(
+        self, n_neurons: int, random_state: RandomState = EstimatorOptions.random_state, *, levels: int | None = None
+    ) -> Any:
         """Replace the fitted network by one of another size or number of levels, without another solve.
 
         Parameters
@@ -148,6 +136,7 @@ class _QuantizedNetwork(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
         return append_constant(X) if self.constant_column and not lifted else X
 
 
+@documented(EstimatorOptions)
 class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ignore[misc]
     r"""Regression by a network with quantized first-layer weights and a certified gap to the global optimum.
 
@@ -156,36 +145,9 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
 
     Parameters
     ----------
-    n_neurons : int, default=1000
-        m. The solve does not depend on it; sampling noise falls as :math:`1/\sqrt m`.
-    beta : float, default=0.1
-        Regularisation, >= 0, of :math:`\beta D \sum_j \|\alpha_j\|_1` beside a loss summed over samples.
-    loss : {"squared", "absolute", "huber"} or Loss, default="squared"
-    activation : None, str, (a, b, c) or PolynomialActivation, default=None
-        None is bilinear; see `qsdp.solve_and_sample`.
-    levels : int, default=2
-        Values of a first-layer weight; 2 is binary.
-    constant_column : bool, default=True
-        Append a column of ones; without it a bilinear network is even, :math:`f(-x) = f(x)`. Not appended for
-        activations with a linear or constant part, which need none.
-    solver : str, default="auto"
-        See `qsdp.solve_relaxation`.
-    shaping : {"krivine", "adaptive", "sdp"}, default="krivine"
-        See `qsdp.shape_covariance`.
-    refine : {"none", "refit", "polish", "exact"}, default="none"
-        What follows the sampling, up to a proven global optimum; see `qsdp.solve_and_sample`.
-    allocation : {"equal", "proportional"}, default="equal"
-        How neurons are divided among several outputs; see `qsdp.sample_network`.
-    time_limit : float or None, default=60.0
-        Seconds that a refinement may take.
-    tol : float, default=1e-6
-        Accuracy of the solver.
-    n_jobs : int, optional
-        Processes for the relaxations of several outputs, threads for sampling, polish and prediction.
-    random_state : int, Generator, RandomState or None
-        Seed of the sampling.
-    verbose : bool, default=False
-        Show a progress bar for every stage of the fit; see `qsdp.solve_and_sample`.
+    n_neurons, beta, loss, activation, levels, constant_column, solver, shaping, refine, tol, allocation, time_limit,
+    n_jobs, random_state, verbose
+        See `EstimatorOptions`.
 
     Attributes
     ----------
@@ -227,12 +189,12 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
 
     def fit(self, X: Any, y: Any) -> QuantizedNetworkRegressor:
         """Fit the network to data (n, d) and targets (n,) or (n, C)."""
+        options = self._options()
         loss = get_loss(self.loss)
         if loss.labels or loss.coupled:
             raise InvalidInputError(f"loss must be one of real targets for a regressor; got {self.loss!r}")
         X, y = self._validated(X, y, y_numeric=True, multi_output=True)
-        self._fit(X, check_targets("y", y, length=len(X)), y)
-        return self
+        return self._fit(X, check_targets("y", y, length=len(X)), y, options)
 
     def predict(self, X: Any) -> FloatArray:
         """Return predictions of shape (n,) or (n, C)."""
@@ -248,6 +210,7 @@ def _gives_probabilities(estimator: _QuantizedNetwork) -> bool:
     return True
 
 
+@documented(EstimatorOptions)
 class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: ignore[misc]
     r"""Classification by a network with quantized first-layer weights and a certified gap.
 
@@ -259,37 +222,9 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     Parameters
     ----------
-    n_neurons : int, default=1000
-        m. The solve does not depend on it; sampling noise falls as :math:`1/\sqrt m`.
-    beta : float, default=0.1
-        Regularisation, >= 0, of :math:`\beta D \sum_j \|\alpha_j\|_1` beside a loss summed over samples.
-    loss : str or Loss, default="squared"
-        "squared" as in the paper; "logistic" and "cross_entropy" give probabilities.
-    activation : None, str, (a, b, c) or PolynomialActivation, default=None
-        None is bilinear; see `qsdp.solve_and_sample`.
-    levels : int, default=2
-        Values of a first-layer weight; 2 is binary.
-    constant_column : bool, default=True
-        Append a column of ones; without it a bilinear network is even, :math:`f(-x) = f(x)`. Not appended for
-        activations with a linear or constant part, which need none.
-    solver : str, default="auto"
-        See `qsdp.solve_relaxation`.
-    shaping : {"krivine", "adaptive", "sdp"}, default="krivine"
-        See `qsdp.shape_covariance`.
-    refine : {"none", "refit", "polish", "exact"}, default="none"
-        What follows the sampling, up to a proven global optimum; see `qsdp.solve_and_sample`.
-    allocation : {"equal", "proportional"}, default="equal"
-        How neurons are divided among several outputs; see `qsdp.sample_network`.
-    time_limit : float or None, default=60.0
-        Seconds that a refinement may take.
-    tol : float, default=1e-6
-        Accuracy of the solver.
-    n_jobs : int, optional
-        Processes for the relaxations of several outputs, threads for sampling, polish and prediction.
-    random_state : int, Generator, RandomState or None
-        Seed of the sampling.
-    verbose : bool, default=False
-        Show a progress bar for every stage of the fit; see `qsdp.solve_and_sample`.
+    n_neurons, beta, loss, activation, levels, constant_column, solver, shaping, refine, tol, allocation, time_limit,
+    n_jobs, random_state, verbose
+        See `EstimatorOptions`.
 
     Attributes
     ----------
@@ -321,7 +256,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     def fit(self, X: Any, y: Any) -> QuantizedNetworkClassifier:
         """Fit the network to data (n, d) and labels (n,), of any kind and of two classes or more."""
-        loss = get_loss(self.loss)
+        options = self._options()
         X, y = self._validated(X, y)
         try:
             check_classification_targets(y)
@@ -333,8 +268,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
             raise InvalidInputError(
                 f"Classifier can't train when only one class is present; y holds only {self.classes_.tolist()[0]!r}."
             )
-        self._fit(X, encode_classes(codes, n_classes, loss), y)
-        return self
+        return self._fit(X, encode_classes(codes, n_classes, get_loss(self.loss)), y, options)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores: (n,) for two classes, positive ones meaning ``classes_[1]``; (n, C) for more."""

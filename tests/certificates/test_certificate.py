@@ -85,7 +85,7 @@ def test_the_bound_holds_for_every_network(
     assert certificate.gap == certificate.objective - certificate.lower_bound
     assert certificate.relative_gap == pytest.approx(certificate.gap / certificate.objective, rel=1e-15)
     assert 0.0 <= certificate.relative_gap <= 1.0
-    assert certificate.kind == "sdp"
+    assert certificate.bound_type == "sdp"
 
 
 def test_the_printed_relaxation_gives_a_weaker_valid_bound(solved: dict[str, Relaxation]) -> None:
@@ -205,10 +205,10 @@ def test_certificates_are_immutable_values() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(certificate, field, 3.0)
     assert certificate == Certificate(3.0, 4.0)
-    assert certificate != Certificate(3.0, 4.0, kind="exact")
+    assert certificate != Certificate(3.0, 4.0, bound_type="exact")
 
 
-# -- kinds, arithmetic and proofs --------------------------------------------------------------------
+# -- bound types, arithmetic and proofs --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", SCALAR_LOSSES)
@@ -218,8 +218,8 @@ def test_exact_bounds_hold_and_are_no_worse(loss: str, arithmetic: str, solved: 
     optimum = global_optimum(problem)
     network = optimal_network(problem, optimum)
     weak = certify(network, problem, solved[loss], arithmetic=arithmetic)
-    strong = certify(network, problem, solved[loss], kind="exact", arithmetic=arithmetic)
-    assert (weak.kind, strong.kind) == ("sdp", "exact")
+    strong = certify(network, problem, solved[loss], bound_type="exact", arithmetic=arithmetic)
+    assert (weak.bound_type, strong.bound_type) == ("sdp", "exact")
     assert weak.arithmetic == strong.arithmetic == arithmetic
     assert weak.lower_bound * (1 - 1e-9) <= strong.lower_bound <= optimum.upper
     assert weak.lower_bound == pytest.approx(solved[loss].lower_bound, rel=1e-9)
@@ -236,8 +236,8 @@ def test_exact_bounds_of_vector_outputs(loss: str) -> None:
     optimum = global_optimum(problem)
     network = optimal_network(problem, optimum)
     for arithmetic in ("float", "verified"):
-        certificate = certify(network, problem, kind="exact", arithmetic=arithmetic)
-        assert certificate.kind == "exact"
+        certificate = certify(network, problem, bound_type="exact", arithmetic=arithmetic)
+        assert certificate.bound_type == "exact"
         assert certificate.lower_bound <= optimum.upper
         assert certificate.relative_gap < 1e-4
 
@@ -271,7 +271,7 @@ def test_the_proof_of_a_relaxation_is_its_dual_point(solved: dict[str, Relaxatio
         assert np.array_equal(certificate.z, relaxation.dual.z)
         assert certificate.proof is not None
         assert certificate.proof.network is NETWORK
-    assert certify(NETWORK, make("squared"), solved["squared"], kind="exact").z is None
+    assert certify(NETWORK, make("squared"), solved["squared"], bound_type="exact").z is None
     assert Certificate(1.0, 2.0).nu is None
     assert Certificate(1.0, 2.0).z is None
 
@@ -294,6 +294,8 @@ def test_what_is_called_optimal() -> None:
     )
     assert str(Certificate(3.0, 4.0, "exact")) == ("objective 4, global optimum >= 3 (exact bound), gap 1 (25 %)")
     assert "optimal to" not in str(Certificate(4.0, 4.0, "sdp"))
+    for lower_bound, bound_type, proven in [(4.0, "exact", True), (3.999, "exact", False), (4.0, "sdp", False)]:
+        assert Certificate(lower_bound, 4.0, bound_type).proven_optimal is proven
 
 
 class _Stopped(BilinearOracle):
@@ -317,22 +319,22 @@ def test_unfinished_prices_are_not_called_exact(
     monkeypatch.setattr("qsdp.certificates.certificate.BilinearOracle", _Stopped)
     problem = make("squared")
     network = true_optimum(problem)
-    certificate = certify(network, problem, solved["squared"], kind="exact")
-    assert certificate.kind == "sdp"
+    certificate = certify(network, problem, solved["squared"], bound_type="exact")
+    assert certificate.bound_type == "sdp"
     assert solved["squared"].lower_bound <= certificate.lower_bound <= certificate.objective
 
 
 def test_no_time_at_all_leaves_the_relaxation(solved: dict[str, Relaxation], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(100))
     monkeypatch.setattr("qsdp.certificates.certificate.time.monotonic", lambda: float(next(clock)))
-    certificate = certify(NETWORK, make("squared"), solved["squared"], kind="exact", time_limit=0.5)
+    certificate = certify(NETWORK, make("squared"), solved["squared"], bound_type="exact", time_limit=0.5)
     assert certificate == certify(NETWORK, make("squared"), solved["squared"])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "optimal"}, "kind must be one of 'exact', 'sdp'"),
+        ({"bound_type": "optimal"}, "bound_type must be one of 'exact', 'sdp'"),
         ({"arithmetic": "double"}, "arithmetic must be one of 'float', 'verified'"),
         ({"time_limit": 0}, "time_limit must be a finite number > 0; got 0"),
         ({"time_limit": -1.0}, "time_limit must be a finite number > 0"),
@@ -354,20 +356,20 @@ def test_polynomial_networks_are_converted_first() -> None:
 def test_proofs_that_do_not_fit() -> None:
     problem = make("squared")
     tree = PriceTree(np.arange(3), (Leaf(np.zeros(0, dtype=np.int8), None),))
-    for nu, trees, kind, message in [
+    for nu, trees, bound_type, message in [
         (np.zeros(3), [tree], "sdp", "nu must be finite and have the shape of y"),
         (np.full(15, np.nan), [tree], "sdp", "nu must be finite"),
         (np.zeros(15), [tree, tree], "sdp", "trees must be 1"),
-        (np.zeros(15), [tree], "good", "kind must be one of"),
+        (np.zeros(15), [tree], "good", "bound_type must be one of"),
         (np.zeros(15), [PriceTree(np.arange(4), tree.leaves)], "sdp", "order of a tree"),
     ]:
         with pytest.raises(InvalidInputError, match=message):
-            certificate_of(problem, NETWORK, nu, trees, kind)
+            certificate_of(problem, NETWORK, nu, trees, bound_type)
 
 
 @pytest.mark.filterwarnings("ignore:solver")
 def test_the_bound_of_zero_needs_no_proof() -> None:
     problem = TrainingProblem(P.X, P.y, beta=0.0)
-    certificate = certify(NETWORK, problem, solve_relaxation(problem), arithmetic="verified", kind="exact")
+    certificate = certify(NETWORK, problem, solve_relaxation(problem), arithmetic="verified", bound_type="exact")
     assert certificate.lower_bound == 0.0
     assert not np.any(certificate.nu)

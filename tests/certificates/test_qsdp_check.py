@@ -79,15 +79,17 @@ CASES: list[tuple[Any, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("loss", "options"), CASES, ids=str)
 @pytest.mark.parametrize("arithmetic", ["float", "verified"])
-def test_certificates_of_all_kinds(
+def test_certificates_of_all_bound_types(
     loss: Any, options: dict[str, Any], arithmetic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     problem = problem_of(1, loss, **options)
     relaxation = qsdp.solve_relaxation(problem)
-    for kind in ("sdp", "exact"):
-        certificate = certify(random_network(problem), problem, relaxation, kind=kind, arithmetic=arithmetic)
-        assert (certificate.kind, certificate.arithmetic) == (kind, arithmetic)
-        path = tmp_path / kind
+    for bound_type in ("sdp", "exact"):
+        certificate = certify(
+            random_network(problem), problem, relaxation, bound_type=bound_type, arithmetic=arithmetic
+        )
+        assert (certificate.bound_type, certificate.arithmetic) == (bound_type, arithmetic)
+        path = tmp_path / bound_type
         certificate.save(path)
         assert load_certificate(path) == certificate
         code, line = answer(path, capsys)
@@ -97,16 +99,16 @@ def test_certificates_of_all_kinds(
 @pytest.mark.parametrize("loss", ["squared", "absolute", "logistic", "cross_entropy"])
 def test_vector_outputs(loss: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = random_vector_problem(2, 3, 9, 3, loss, beta=0.2, activation="relu")
-    for kind in ("sdp", "exact"):
-        certify(random_network(problem), problem, kind=kind).save(tmp_path / kind)
-        assert answer(tmp_path / kind, capsys)[0] == 0
+    for bound_type in ("sdp", "exact"):
+        certify(random_network(problem), problem, bound_type=bound_type).save(tmp_path / bound_type)
+        assert answer(tmp_path / bound_type, capsys)[0] == 0
 
 
 @pytest.mark.parametrize("loss", SCALAR)
 def test_optima_are_confirmed(loss: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = problem_of(3, loss)
     network = optimal_network(problem, global_optimum(problem))
-    certificate = certify(network, problem, kind="exact")
+    certificate = certify(network, problem, bound_type="exact")
     certificate.save(tmp_path / "c")
     assert qsdp_check.main([str(tmp_path / "c")]) == 0
     out = capsys.readouterr().out
@@ -148,7 +150,7 @@ def test_zero_problems(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         network = qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [0.0])
         with pytest.warns(qsdp.QSDPWarning) if number < 2 else pytest.MonkeyPatch.context():
             relaxation = qsdp.solve_relaxation(problem)
-        certify(network, problem, relaxation, kind="exact").save(tmp_path / str(number))
+        certify(network, problem, relaxation, bound_type="exact").save(tmp_path / str(number))
         assert answer(tmp_path / str(number), capsys)[0] == 0
 
 
@@ -156,15 +158,15 @@ def test_zero_problems(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_data_of_any_magnitude(scale: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = problem_of(5, "squared")
     problem = qsdp.TrainingProblem(scale * base.X, base.y, beta=0.1 * scale**2)
-    certify(random_network(base), base, kind="exact").save(tmp_path / "c")
+    certify(random_network(base), base, bound_type="exact").save(tmp_path / "c")
     network = qsdp.BilinearNetwork([[1, 1, 1]], [[1, 1, -1]], [1e-2 / scale**2])
-    certify(network, problem, kind="exact", arithmetic="verified").save(tmp_path / "c")
+    certify(network, problem, bound_type="exact", arithmetic="verified").save(tmp_path / "c")
     assert answer(tmp_path / "c", capsys)[0] == 0
 
 
 def test_it_runs_with_numpy_alone(tmp_path: Path) -> None:
     problem = problem_of(1, "squared")
-    certify(random_network(problem), problem, kind="exact").save(tmp_path / "c")
+    certify(random_network(problem), problem, bound_type="exact").save(tmp_path / "c")
     program = (
         "import sys; sys.path += sys.argv[1:3]; import qsdp_check; code = qsdp_check.main([sys.argv[3]]); "
         "names = {name.split('.')[0] for name in sys.modules} - set(sys.stdlib_module_names); "
@@ -204,7 +206,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Enough regularisation for a bound near the objective, of which the tolerance is a share.
     problem = qsdp.TrainingProblem(data.X, data.y, beta=3.0, levels=3, activation="relu")
     network = random_network(problem, m=3)
-    nu = certify(network, problem, kind="exact").nu
+    nu = certify(network, problem, bound_type="exact").nu
     path = tmp_path_factory.mktemp("certificate") / "c"
     certificate_of(problem, network, nu, [mixed_tree(problem.adjoint(nu))], "exact").save(path)
     return path
@@ -305,8 +307,8 @@ def no_activation(f: dict[str, Any]) -> None:
     f["activation"] = np.zeros(0)
 
 
-def unknown_kind(f: dict[str, Any]) -> None:
-    f["kind"] = np.array("perfect")
+def unknown_bound_type(f: dict[str, Any]) -> None:
+    f["bound_type"] = np.array("perfect")
 
 
 def missing(f: dict[str, Any]) -> None:
@@ -324,7 +326,7 @@ def scalar_data(f: dict[str, Any]) -> None:
 TAMPERED: list[Callable[[dict[str, Any]], None]] = [
     raised, lowered, other_dual, larger_dual, flipped, no_level, no_sign, dropped, doubled, reversed_signs, bad_order,
     larger_shift, cut_shift, infinite_shift, nan_dual, nan_bound, nan_objective, other_beta, other_target, other_loss,
-    unknown_loss, fewer_levels, no_activation, unknown_kind, missing, pickled, scalar_data,
+    unknown_loss, fewer_levels, no_activation, unknown_bound_type, missing, pickled, scalar_data,
 ]  # fmt: skip
 
 
@@ -404,7 +406,7 @@ def test_targets_that_are_no_labels(targets: list[float], tmp_path: Path, capsys
 def test_no_bit_can_be_flipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = qsdp.TrainingProblem([[1.0], [2.0]], [1.0, 3.0], beta=0.1)
     path = tmp_path / "c"
-    certify(qsdp.BilinearNetwork([[1]], [[1]], [0.5]), problem, kind="exact").save(path)
+    certify(qsdp.BilinearNetwork([[1]], [[1]], [0.5]), problem, bound_type="exact").save(path)
     whole = path.read_bytes()
     # All bits of the two lines and a seventh of the others, of every byte some.
     for bit in [*range(8 * 100), *range(800, 8 * len(whole), 7)]:
@@ -455,7 +457,7 @@ def test_the_data_can_be_given_apart(
     loss: str, include: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     problem = problem_of(1, loss)
-    certificate = certify(random_network(problem), problem, kind="exact")
+    certificate = certify(random_network(problem), problem, bound_type="exact")
     path, data, other = tmp_path / "c", tmp_path / "data.npz", tmp_path / "other.npz"
     certificate.save(path, include_data=include)
     y = np.argmax(problem.y, axis=1) if loss == "cross_entropy" else problem.y

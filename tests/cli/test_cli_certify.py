@@ -115,13 +115,13 @@ def test_certify_a_sampled_model(
     text, model = result.stdout, load_model(trained / "label.qsdp")
     assert figure(text, "saved") == "label.cert"
     assert figure(text, "check") == "qsdp-check label.cert"
-    assert figure(text, "kind").startswith("sdp ")
+    assert figure(text, "bound type").startswith("sdp ")
     assert figure(text, "arithmetic").startswith("verified " if options else "float ")
     assert number(text, "objective") == pytest.approx(model.objective, rel=1e-5)
     assert number(text, "lower bound") == pytest.approx(model.lower_bound, rel=1e-5)
     assert "globally optimal" not in text
     certificate = load_certificate("label.cert", model.problem(read_table(trained / "messy.csv")))
-    assert (certificate.kind, certificate.arithmetic) == ("sdp", "verified" if options else "float")
+    assert (certificate.bound_type, certificate.arithmetic) == ("sdp", "verified" if options else "float")
     assert certificate.objective == pytest.approx(model.objective, rel=1e-12)
     assert check(capsys, "label.cert")[0] == 0
     assert "exists" in refused("certify", trained / "label.qsdp", trained / "messy.csv")
@@ -135,10 +135,10 @@ def test_exact_models_are_proven_optimal(
 ) -> None:
     """Also where the loss has kinks, at which its gradient proves nothing."""
     path = optimal / f"{loss}.qsdp"
-    result = run("certify", path, optimal / "messy.csv", "--kind", "exact", "--output", "proof", *options)
+    result = run("certify", path, optimal / "messy.csv", "--bound-type", "exact", "--output", "proof", *options)
     assert (result.exit_code, result.stderr) == (0, "")
     assert "globally optimal to relative gap" in figure(result.stdout, "relative gap")
-    assert figure(result.stdout, "kind").startswith("exact ")
+    assert figure(result.stdout, "bound type").startswith("exact ")
     model = load_model(path)
     certificate = load_certificate("proof")
     assert certificate.relative_gap <= 1e-6
@@ -154,10 +154,10 @@ def test_a_sampled_model_gets_the_bound_of_the_optimum(
 ) -> None:
     model, best = load_model(trained / "label.qsdp"), load_model(optimal / "squared.qsdp")
     assert best.objective is not None
-    result = run("certify", trained / "label.qsdp", trained / "messy.csv", "--kind", "exact")
+    result = run("certify", trained / "label.qsdp", trained / "messy.csv", "--bound-type", "exact")
     assert (result.exit_code, result.stderr) == (0, "")
     certificate = load_certificate("label.cert")
-    assert certificate.kind == "exact"
+    assert certificate.bound_type == "exact"
     assert model.lower_bound < certificate.lower_bound <= best.objective * (1.0 + 1e-9)
     assert certificate.lower_bound == pytest.approx(best.objective, rel=1e-5)
     assert "globally optimal" not in result.stdout
@@ -180,15 +180,15 @@ def test_several_outputs_levels_and_a_lifted_activation(
 def test_less_than_was_asked_for(optimal: Path, trained: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sampled, data = [trained / "label.qsdp", trained / "messy.csv"], optimal / "messy.csv"
     bound = f"the lower bound {load_model(optimal / 'squared.qsdp').lower_bound:.6g} of the model was not reached"
-    no_time = ["--kind", "exact", "--time-limit", "1e-9", "--force"]
+    no_time = ["--bound-type", "exact", "--time-limit", "1e-9", "--force"]
     for arguments, warning in (
         ([*sampled, *no_time], "no bound by exact prices was proven; a larger --time-limit may help"),
         ([optimal / "squared.qsdp", data, *no_time], f"{bound}; a larger --time-limit may help"),
-        ([optimal / "squared.qsdp", data, "--force"], f"{bound}; --kind exact may help"),
+        ([optimal / "squared.qsdp", data, "--force"], f"{bound}; --bound-type exact may help"),
     ):
         result = run("certify", *arguments, "--output", "some.cert")
         assert (result.exit_code, result.stderr) == (0, f"Warning: {warning}\n")
-        assert figure(result.stdout, "kind").startswith("sdp ")
+        assert figure(result.stdout, "bound type").startswith("sdp ")
         assert "globally optimal" not in result.stdout
         assert check(capsys, "some.cert")[0] == 0
 
@@ -217,7 +217,7 @@ def test_without_data(trained: Path, here: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--kind", "exakt"], "--kind must be one of 'exact', 'sdp'; got 'exakt'; did you mean 'exact'?"),
+        (["--bound-type", "exakt"], "--bound-type must be one of 'exact', 'sdp'; got 'exakt'; did you mean 'exact'?"),
         (["--time-limit", "0"], "--time-limit must be a finite number > 0; got 0"),
         (["--time-limit", "nan"], "--time-limit must be a finite number > 0"),
         (["--time-limit", "soon"], "--time-limit"),
@@ -239,7 +239,7 @@ def test_files_that_are_refused(trained: Path, here: Path) -> None:
     (here / "sparse.csv").write_text("a\n1\n")
     (here / "bad.qsdp").write_bytes(model.read_bytes()[:200])
     before = sorted(path.name for path in here.iterdir())
-    for options in ([], ["--no-data"], ["--kind", "exact"]):
+    for options in ([], ["--no-data"], ["--bound-type", "exact"]):
         assert "not the file this model was trained on" in refused("certify", model, "other.csv", *options)
         assert "has no column 'label'" in refused("certify", model, "sparse.csv", *options)
         assert "'none.csv': No such file" in refused("certify", model, "none.csv", *options)

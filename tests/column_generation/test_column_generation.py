@@ -58,7 +58,7 @@ def check_valid(result: ColumnGenerationResult, problem: TrainingProblem, optimu
     assert proof is not None
     assert proof.problem is problem
     assert proof.network is network
-    again = certificate_of(problem, network, proof.nu, proof.trees, certificate.kind)
+    again = certificate_of(problem, network, proof.nu, proof.trees, certificate.bound_type)
     assert again.lower_bound >= certificate.lower_bound * (1 - 1e-9) - 1e-12 * at_zero(problem)
     if optimum is not None:
         assert result.lower_bound <= optimum.upper
@@ -80,7 +80,7 @@ def check_history(result: ColumnGenerationResult) -> None:
 def check_optimal(result: ColumnGenerationResult, problem: TrainingProblem, optimum: Optimum | None = None) -> None:
     check_valid(result, problem, optimum)
     assert result.status == "optimal"
-    assert result.certificate.kind == "exact"
+    assert result.certificate.bound_type == "exact"
     assert result.certificate.arithmetic == "float"
     assert result.relative_gap <= 1.1e-8 + 1e-13 * at_zero(problem) / (result.objective or 1.0)
     bounds = [one.lower_bound for one in result.history]
@@ -239,7 +239,7 @@ def test_data_of_heavy_tails(loss: str) -> None:
         problem = TrainingProblem(X, y, beta=0.05, loss=loss)
         result = column_generation(problem)
         check_valid(result, problem)
-        assert (result.status, result.certificate.kind) == ("optimal", "exact")
+        assert (result.status, result.certificate.bound_type) == ("optimal", "exact")
         assert result.relative_gap <= 1e-6
 
 
@@ -249,7 +249,7 @@ def test_weights_that_cost_next_to_nothing(loss: str) -> None:
         problem = random_problem(seed + 1, 3, n, loss, beta=1e-7)
         result = column_generation(problem)
         check_valid(result, problem)
-        assert (result.status, result.certificate.kind) == ("optimal", "exact")
+        assert (result.status, result.certificate.bound_type) == ("optimal", "exact")
         assert result.relative_gap <= 1e-6
 
 
@@ -264,7 +264,7 @@ def test_the_known_optimum_of_breast_cancer(uci_available: None) -> None:
     result = column_generation(problem)
     check_valid(result, problem)
     assert result.status == "optimal"
-    assert result.certificate.kind == "exact"
+    assert result.certificate.bound_type == "exact"
     assert result.relative_gap <= 1e-6
     assert result.objective == pytest.approx(138.83095, abs=2e-4)
     assert result.lower_bound == pytest.approx(138.83095, abs=2e-4)
@@ -277,7 +277,7 @@ def test_twenty_columns() -> None:
     problem = TrainingProblem(X, y, beta=1.0)
     result = column_generation(problem)
     check_valid(result, problem)
-    assert (result.status, result.certificate.kind) == ("optimal", "exact")
+    assert (result.status, result.certificate.bound_type) == ("optimal", "exact")
     assert result.relative_gap <= 1e-6
     assert result.network.n_neurons <= 60
     # A relaxation proves less, and no network of many neurons is better.
@@ -292,7 +292,7 @@ def test_thirty_columns() -> None:
     problem = TrainingProblem(X, y, beta=10.0)
     result = column_generation(problem)
     check_valid(result, problem)
-    assert (result.status, result.certificate.kind) == ("optimal", "exact")
+    assert (result.status, result.certificate.bound_type) == ("optimal", "exact")
     assert result.relative_gap <= 1e-6
 
 
@@ -396,7 +396,7 @@ def test_time_that_is_over(problem: TrainingProblem, monkeypatch: pytest.MonkeyP
         assert result.rounds == (problem.n_outputs if separable else 1)
         if cheap == 0:
             # Nothing but the relaxation proves anything.
-            assert result.certificate.kind == "sdp"
+            assert result.certificate.bound_type == "sdp"
             assert result.lower_bound >= solve_relaxation(problem).lower_bound * (1 - 1e-6)
 
 
@@ -446,7 +446,7 @@ def test_interrupts_before_any_round(monkeypatch: pytest.MonkeyPatch) -> None:
     check_valid(result, problem)
     assert result.status == "interrupted"
     assert result.history == []
-    assert result.certificate.kind == "sdp"
+    assert result.certificate.bound_type == "sdp"
     assert result.lower_bound == 0.0
     assert result.objective == at_zero(problem)
 
@@ -473,7 +473,7 @@ def test_nothing_found_and_nothing_proven_is_stalled(monkeypatch: pytest.MonkeyP
     result = solve(problem)
     check_valid(result, problem)
     assert result.status == "stalled"
-    assert result.certificate.kind == "sdp"
+    assert result.certificate.bound_type == "sdp"
     assert result.lower_bound == 0.0
     assert not np.any(result.network.alpha)
     # With a relaxation its bound remains.
@@ -500,7 +500,7 @@ def test_bounds_that_are_not_exact_are_not_called_so(monkeypatch: pytest.MonkeyP
     result = solve(problem)
     check_valid(result, problem, optimum)
     assert result.status == "stalled"
-    assert result.certificate.kind == "sdp"
+    assert result.certificate.bound_type == "sdp"
     assert 0.0 < result.lower_bound < 0.99 * optimum.lower
     # The network is optimal all the same.
     assert result.objective == pytest.approx(optimum.upper, rel=1e-6)
@@ -669,7 +669,7 @@ def check_polynomial(
     check_history(result)
     if proven:
         assert result.status == "optimal"
-        assert certificate.kind == "exact"
+        assert certificate.bound_type == "exact"
         assert result.relative_gap <= 1.1e-8
         assert result.objective == pytest.approx(optimum.upper, rel=1e-7, abs=1e-9 * at_zero(problem))
         assert network.n_neurons <= max(1, problem.n_samples)
@@ -735,6 +735,6 @@ def test_polynomial_prices_that_are_not_exact(monkeypatch: pytest.MonkeyPatch) -
     optimum = polynomial_optimum(problem)
     result = solve(problem, neurons="polynomial")
     check_polynomial(result, problem, optimum, proven=False)
-    assert (result.status, result.certificate.kind) == ("stalled", "sdp")
+    assert (result.status, result.certificate.bound_type) == ("stalled", "sdp")
     assert result.lower_bound < 0.99 * optimum.lower
     assert result.objective == pytest.approx(optimum.upper, rel=1e-6)

@@ -31,6 +31,7 @@ from qsdp import (
 from qsdp.datasets import load_bundled
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError
 from qsdp.lifting import QuadraticMap, append_constant
+from qsdp.relaxation.path import path_with
 
 Classifier, Regressor = QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
 PLAIN = {Classifier: QuantizedNetworkClassifier, Regressor: QuantizedNetworkRegressor}
@@ -330,7 +331,7 @@ def test_what_cannot_be_shared_between_folds_is_shared_within(rows_of_grams: lis
 
 def test_shared_gram_matrices_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     shared = quick(Regressor).fit(X, REAL)
-    monkeypatch.setattr(qsdp.estimators, "_MEMORY", 0)
+    monkeypatch.setattr("qsdp.relaxation.folds._MEMORY", 0)
     alone = quick(Regressor).fit(X, REAL)
     np.testing.assert_allclose(shared.scores_, alone.scores_, rtol=1e-9)
     assert np.all(shared.path_.relative_gap <= 1e-6)
@@ -371,7 +372,7 @@ def test_bad_parameters(
     def explode(*_: Any, **__: Any) -> None:
         raise AssertionError("work started")
 
-    monkeypatch.setattr(qsdp.estimators, "path_with", explode)
+    monkeypatch.setattr("qsdp.relaxation.folds.path_with", explode)
     model = quick(estimator, **options)
     with pytest.raises(error, match=words):
         model.fit(X, target(estimator))
@@ -385,8 +386,7 @@ def test_training_parts_without_a_class() -> None:
 
 
 def test_an_interrupt_ends_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = qsdp.estimators.cross_validated.path_with
-    monkeypatch.setattr(qsdp.estimators, "path_with", lambda *a, **k: (original(*a, **k)[0][:2], "interrupted"))
+    monkeypatch.setattr("qsdp.relaxation.folds.path_with", lambda *a, **k: (path_with(*a, **k)[0][:2], "interrupted"))
     model = quick(Regressor)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, REAL)

@@ -115,7 +115,7 @@ LONG = {
     "refit": (lambda **show: qsdp.refit(RESULT.network, PROBLEM, **show), ["refit"], "gap"),
     "refit, shared": (lambda **show: qsdp.refit(RESULT.network, PROBLEM, second_layer="shared", **show), ["refit"], ""),
     "certificate": (
-        lambda **show: qsdp.certify(RESULT.network, PROBLEM, kind="exact", **show),
+        lambda **show: qsdp.certify(RESULT.network, PROBLEM, bound_type="exact", **show),
         ["solve", "certify"], "2 of 2 prices",
     ),
     "MaxCut": (lambda **show: qsdp.maxcut_bound(X @ X.T, **show), ["bound"], "gradient"),

@@ -145,7 +145,7 @@ def tested(seed: int) -> Result:
         "bounds": [{"bound": label, "value": bound, "best": best} for label, bound, best in pairs],
         "gaps": gaps,
         "statuses": statuses,
-        "kind": result.certificate.kind,
+        "kind": result.certificate.bound_type,
         "seconds": time.process_time() - start,
     }
 
@@ -187,11 +187,11 @@ def relaxed(
         if one.status != "failed":
             sampled = qsdp.sample_network(qsdp.shape_covariance(one, method=method), 100, rng)
             objectives[f"sampled, {method}"] = problem.objective(sampled)
-    for kind in ("sdp", "exact"):
+    for bound_type in ("sdp", "exact"):
         for arithmetic in ("float", "verified"):
-            certificate = qsdp.certify(polished, problem, loose, kind=kind, arithmetic=arithmetic)
-            bounds[f"certify, {kind}, {arithmetic}"] = certificate.lower_bound
-    bounds["certify, own network"] = qsdp.certify(best, problem, relaxation, kind="exact").lower_bound
+            certificate = qsdp.certify(polished, problem, loose, bound_type=bound_type, arithmetic=arithmetic)
+            bounds[f"certify, {bound_type}, {arithmetic}"] = certificate.lower_bound
+    bounds["certify, own network"] = qsdp.certify(best, problem, relaxation, bound_type="exact").lower_bound
 
 
 def polynomial(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from qsdp.bench.uci.method import Folds, Method
 from qsdp.certificates import Certificate
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
 from qsdp.networks.weights import FLOAT_BITS
+from qsdp.pipeline import QSDPResult
 from qsdp.relaxation import beta_max
 from qsdp.relaxation.path import geometric
 
@@ -31,10 +33,9 @@ _POLISH_SECONDS = 60.0
 class WideClassifierCV(QuantizedNetworkClassifierCV):
     """Of a beta chosen on a path that goes on to smaller ones than by default."""
 
-    def _fit(self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any]) -> None:
-        problem = self._problem(self._inputs(X), target)
-        self.betas = geometric(beta_max(problem), _FRACTION, _N_BETAS)
-        super()._fit(X, target, y)
+    def _train(self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any], options: Any) -> QSDPResult:
+        largest = beta_max(options.problem(self._inputs(X), target))
+        return super()._train(X, target, y, replace(options, betas=geometric(largest, _FRACTION, _N_BETAS)))
 
 
 def _selected(n_neurons: int, *, evaluate: str = "network", **options: Any) -> Any:

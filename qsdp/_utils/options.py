@@ -1,0 +1,116 @@
+"""Options that are declared once, with default, check and words, and appear in many signatures and docstrings."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+from qsdp._utils.validation import check_choice
+
+__all__ = ["Option", "Options", "choice", "documented", "option", "redefined"]
+
+T = TypeVar("T")
+Chosen = TypeVar("Chosen", bound="Options")
+Check = Callable[[str, Any], object]
+
+
+@dataclass(frozen=True)
+class Option:
+    """What documentation and checks know of an option besides its name and default.
+
+    Attributes
+    ----------
+    annotation : str
+        The type, as numpydoc has it.
+    description : str
+        Lines of a docstring.
+    check : callable
+        Of the name under which a value was given, and the value; raises one clear error.
+    summary : str
+        The description in a few words, for the command line.
+    """
+
+    annotation: str
+    description: str
+    check: Check
+    summary: str
+
+
+def option(
+    default: T,
+    annotation: str,
+    description: str,
+    check: Check = lambda name, value: None,
+    summary: str = "",
+) -> T:
+    """Declare an option as a field of a class of `Options`."""
+    declared: T = field(default=default, metadata={"option": Option(annotation, description, check, summary)})
+    return declared
+
+
+def choice(default: str, allowed: Iterable[str], description: str, summary: str = "") -> str:
+    """Declare an option that is one of some names, which are added to the summary."""
+    names = list(allowed)
+    listing = "{" + ", ".join(f'"{name}"' for name in names) + "}"
+
+    def check(name: str, value: Any) -> None:
+        check_choice(name, value, names)
+
+    return option(default, listing, description, check, f"{summary}{' | '.join(names)}.")
+
+
+def redefined(options: type[Options], name: str, default: Any, **changes: Any) -> Any:
+    """Declare an option of another class again, with another default and some other attributes."""
+    return field(default=default, metadata={"option": replace(options.declared()[name], **changes)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options that are declared by `option`; checked where an object is made."""
+
+    def __post_init__(self) -> None:
+        for name, declared in self.declared().items():
+            declared.check(name, getattr(self, name))
+
+    @classmethod
+    def declared(cls) -> dict[str, Option]:
+        """Return what is known of every option, by name."""
+        return {each.name: each.metadata["option"] for each in fields(cls)}
+
+    @classmethod
+    def of(cls: type[Chosen], values: Mapping[str, Any]) -> Chosen:
+        """Return the options that are among `values`, such as ``locals()``; the rest of those is left alone."""
+        return cls(**{name: values[name] for name in cls.declared() if name in values})
+
+
+def documented(options: type[Options]) -> Callable[[T], T]:
+    """Spell out what a docstring leaves to the class of `options`.
+
+    Entries of one or many parameters with nothing but the line "See `TrainingOptions`.", or whatever the class is
+    called, become one for each: its type, its default in the signature that is documented, and its description. The
+    source stays readable on its own, and ``help()``, Sphinx and notebooks show everything.
+    """
+    entry = re.compile(rf"^(\w+(?:,\s+\w+)*)\n +See `{options.__name__}`\.$", re.MULTILINE)
+
+    def fill(face: T) -> T:
+        parameters = inspect.signature(face).parameters  # type: ignore[arg-type]
+
+        def paragraphs(match: re.Match[str]) -> str:
+            return "\n".join(_paragraph(options, name, parameters[name]) for name in re.split(r",\s+", match[1]))
+
+        if face.__doc__:  # none under `python -OO`
+            face.__doc__ = entry.sub(paragraphs, inspect.cleandoc(face.__doc__))
+        return face
+
+    return fill
+
+
+def _paragraph(options: type[Options], name: str, parameter: inspect.Parameter) -> str:
+    declared, default = options.declared()[name], parameter.default
+    header = f"{name} : {declared.annotation}"
+    if default is not inspect.Parameter.empty:
+        header += f', default="{default}"' if isinstance(default, str) else f", default={default!r}"
+    return "\n    ".join([header, *inspect.cleandoc(declared.description).split("\n")])

@@ -1,0 +1,85 @@
+"""The parameters of estimators: options of training, and a few of their own."""
+
+# ruff: noqa: RUF009 -- `option` returns a field, of which every class has its own
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from qsdp._utils.options import choice, option, redefined
+from qsdp._utils.validation import RandomState, check_flag
+from qsdp.losses import Loss
+from qsdp.options import TrainingOptions
+from qsdp.relaxation.path import check_betas
+
+__all__ = ["CrossValidationOptions", "EstimatorOptions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatorOptions(TrainingOptions):
+    """Options of estimators without cross-validation."""
+
+    n_neurons: int = redefined(TrainingOptions, "n_neurons", 1000)
+    loss: str | Loss = redefined(
+        TrainingOptions,
+        "loss",
+        TrainingOptions.loss,
+        description="""
+        "squared" as in the paper, "absolute" or "huber" for regression and classification; "hinge", "squared_hinge",
+        "logistic" and "cross_entropy" for classification, of which the last two give probabilities; or a loss object.
+        """,
+    )
+    constant_column: bool = option(
+        True,
+        "bool",
+        """
+        Append a column of ones; without it a bilinear network is even, :math:`f(-x) = f(x)`. Not appended for
+        activations with a linear or constant part, which need none.
+        """,
+        check_flag,
+    )
+    # As scikit-learn has it: without a seed every fit is another.
+    random_state: RandomState = redefined(TrainingOptions, "random_state", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossValidationOptions(EstimatorOptions):
+    """Options of cross-validated estimators; `beta` is theirs to choose."""
+
+    betas: Any = option(
+        20,
+        "int or array-like of shape (K,)",
+        """
+        Positive and distinct; or the number of those of a geometric grid from the smallest beta for which zero is
+        optimal, `qsdp.beta_max`, to a thousandth of it.
+        """,
+        lambda name, value: check_betas(value),
+    )
+    cv: Any = option(
+        5,
+        "int, splitter or iterable",
+        """
+        Number of folds, which are not shuffled and for a classifier stratified; a splitter of scikit-learn; or pairs of
+        training and held-out rows. Every training part of a classifier must hold all classes.
+        """,
+    )
+    scoring: Any = option(
+        None,
+        "str, callable or None",
+        "See scikit-learn; None is the accuracy of a classifier, the coefficient of determination of a regressor.",
+    )
+    evaluate: str = choice(
+        "relaxation",
+        ["relaxation", "network"],
+        """
+        What is scored on the rows held out: the predictions of the relaxation, which are cheap and do not depend on a
+        sample, or those of a network made as the final one, refinement included.
+        """,
+    )
+    n_jobs: int | None = redefined(
+        TrainingOptions,
+        "n_jobs",
+        None,
+        description="Processes, one for a fold at a time; for the final network as without cross-validation.",
+    )

@@ -1,0 +1,180 @@
+"""The options of training: default, check and words of each, once for pipeline, estimators, distillation and CLI."""
+# ruff: noqa: RUF009 -- `option` returns a field, of which every class has its own
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.options import Options, choice, option
+from qsdp._utils.validation import (
+    RandomState,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_jobs,
+    check_random_state,
+    check_real,
+)
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.exceptions import InvalidInputError
+from qsdp.losses import LOSSES, Loss, get_loss
+from qsdp.problem import TrainingProblem, check_levels
+from qsdp.relaxation.backends import BACKENDS, check_solver
+from qsdp.sampling import ALLOCATIONS, MAX_NEURONS
+from qsdp.shaping import SHAPINGS
+
+__all__ = ["REFINEMENTS", "TrainingOptions"]
+
+REFINEMENTS = ("none", "refit", "polish", "exact")
+
+
+def _check_loss(name: str, value: Any) -> None:
+    if not isinstance(value, Loss):
+        check_choice(name, value, LOSSES)
+
+
+def _check_time_limit(name: str, value: Any) -> None:
+    if value is not None:
+        check_real(name, value, strict=True)
+
+
+def _check_random_state(name: str, value: Any) -> None:
+    if isinstance(value, Integral):
+        check_integer(name, value, minimum=0)
+    elif not isinstance(value, np.random.RandomState):  # from which a Generator is made only once: it draws numbers
+        check_random_state(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(Options):
+    """Options of a training run, from the problem to the refined network.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        An option is not allowed; the message names it, its value and what is allowed.
+    SolverError
+        The solver is not installed, or does not take the loss.
+    """
+
+    n_neurons: int = option(
+        250,
+        "int",
+        r"""
+        m, the number of sampled neurons. The solve does not depend on it, see `QSDPResult.resample`; sampling noise
+        falls as :math:`1/\sqrt m`.
+        """,
+        lambda name, value: check_integer(name, value, minimum=1, maximum=MAX_NEURONS),
+        "Neurons to sample; `qsdp resample` changes it later.",
+    )
+    beta: float = option(
+        0.1,
+        "float",
+        r"Regularisation, >= 0, of :math:`\beta D \sum_j \|\alpha_j\|_1` beside a loss summed over samples.",
+        check_real,
+        "Regularisation, >= 0; larger is simpler.",
+    )
+    loss: str | Loss = option(
+        "squared",
+        "str or Loss",
+        ", ".join(f'"{name}"' for name in LOSSES) + ", or a loss object.",
+        _check_loss,
+        f"{' | '.join(LOSSES)}.",
+    )
+    activation: str | Sequence[float] | PolynomialActivation | None = option(
+        None,
+        "None, str, (a, b, c) or PolynomialActivation",
+        r"""
+        None is the bilinear network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`; a polynomial gives a network that
+        ``network.to_polynomial()`` turns into a standard one with that activation, exactly.
+        """,
+        lambda name, value: get_activation(value),
+    )
+    levels: int = option(
+        2,
+        "int",
+        "M + 1 values -M, -M + 2, ..., M of a first-layer weight, 2 to 128; 2 is binary.",
+        lambda name, value: check_levels(value, name),
+        "Values of a first-layer weight, 2 (binary) to 128.",
+    )
+    solver: str = option(
+        "auto",
+        "str",
+        "See `qsdp.solve_relaxation`.",
+        lambda name, value: check_choice(name, value, ["auto", *BACKENDS]),
+        f"{' | '.join(['auto', *BACKENDS])}.",
+    )
+    shaping: str = choice("krivine", SHAPINGS, "See `qsdp.shape_covariance`.")
+    refine: str = choice(
+        "none",
+        REFINEMENTS,
+        """
+        "refit" chooses the second layer anew, which leaves n neurons an output at most (`qsdp.refit`). "polish"
+        improves single bits at equal storage (`qsdp.polish`). "exact" goes on to a network of any width that is
+        proven globally optimal, as far as the time limit allows (`qsdp.column_generation`).
+        """,
+        "What follows the sampling: ",
+    )
+    tol: float = option(
+        1e-6,
+        "float",
+        "Accuracy of the solver; see `qsdp.solve_relaxation`.",
+        lambda name, value: check_real(name, value, strict=True),
+    )
+    allocation: str = choice(
+        "equal",
+        ALLOCATIONS,
+        "How neurons are divided among several outputs; see `qsdp.sample_network`.",
+        "Of neurons among outputs: ",
+    )
+    time_limit: float | None = option(
+        60.0,
+        "float or None",
+        'Seconds, > 0, that a refinement by "polish" or "exact" may take.',
+        _check_time_limit,
+        "For --refine polish and exact.",
+    )
+    n_jobs: int | None = option(
+        None,
+        "int or None",
+        """
+        Processes for the relaxations of several outputs, threads for sampling, polish and an estimator's predictions;
+        see `qsdp.solve_relaxation`, `qsdp.sample_network` and `qsdp.polish`. None of the results depends on it, unless
+        a time limit ends the polish.
+        """,
+        lambda name, value: check_jobs(value),
+        "Processes that solve for several outputs.",
+    )
+    random_state: RandomState = option(
+        0,
+        "int, Generator, RandomState or None",
+        "Seed of the sampling and the polish, None draws a new one; the rest is deterministic.",
+        _check_random_state,
+        "Of the held-out rows and the sampled neurons.",
+    )
+    verbose: bool = option(
+        False,
+        "bool",
+        "Show a progress bar for every stage on the standard error, or in notebooks, where it needs ``ipywidgets``.",
+        check_flag,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_solver(self.solver, get_loss(self.loss))
+        if self.refine == "exact" and self.beta == 0.0:
+            raise InvalidInputError("beta must be > 0 for refine='exact', which prices neurons against beta D; got 0")
+
+    def problem(self, X: Any, y: Any) -> TrainingProblem:
+        """Return the problem of data and targets, which has no more outputs than there are to be neurons."""
+        problem = TrainingProblem(X, y, beta=self.beta, loss=self.loss, activation=self.activation, levels=self.levels)
+        if self.n_neurons < problem.n_outputs:
+            raise InvalidInputError(
+                f"n_neurons must be at least {problem.n_outputs}, the number of outputs; got {self.n_neurons}"
+            )
+        return problem

@@ -1,0 +1,146 @@
+"""Regularisation paths of the folds of a cross-validation, which share what they can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.progress import NO_LINE, Line
+from qsdp._utils.validation import FloatArray, check_real
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation.backends import Settings, check_solver
+from qsdp.relaxation.instance import GramReduction, Instance
+from qsdp.relaxation.path import FRACTION, RelaxationPath, beta_max, check_betas, geometric, path_with, warn_of_gaps
+from qsdp.relaxation.reductions import Reductions
+
+__all__ = ["PathPlan", "Split", "plan_paths"]
+
+#: Training rows and held-out rows.
+Split = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
+
+#: Bytes that the Gram matrices of all folds may take together.
+_MEMORY = 2**30
+
+
+@dataclass(frozen=True, eq=False)
+class PathPlan:
+    """A path that is not solved yet; it may be solved in another process.
+
+    Attributes
+    ----------
+    problem : TrainingProblem
+        Its own beta does not matter.
+    betas : ndarray of shape (K,)
+    solver : str
+    tol : float
+    """
+
+    problem: TrainingProblem
+    betas: FloatArray
+    solver: str
+    tol: float
+    _reductions: Reductions | None = field(default=None, repr=False)
+
+    def solve(self, n_jobs: int | None = None, line: Line = NO_LINE, *, quiet: bool = False) -> RelaxationPath:
+        """Return the relaxations for all betas; an interrupt from the keyboard gives none.
+
+        Parameters
+        ----------
+        n_jobs : int, optional
+            Processes; see `solve_relaxation`.
+        line : Line, optional
+            Where to show how many betas are solved.
+        quiet : bool, default=False
+            Do not warn of certified gaps that are larger than was asked for.
+        """
+        settings = Settings(self.tol, "two-block", None, None, reductions=self._reductions)
+        path, stopped = path_with(
+            self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, line=line
+        )
+        if stopped is not None:
+            # Without limits and callback only the keyboard ends a path.
+            raise KeyboardInterrupt
+        if not quiet:
+            warn_of_gaps(path)
+        return path
+
+
+def plan_paths(
+    problem: TrainingProblem, splits: Sequence[Split], betas: Any = 20, *, solver: str = "auto", tol: float = 1e-6
+) -> tuple[PathPlan, list[PathPlan]]:
+    """Plan the path of all data and those of the training parts of all folds, for the same betas.
+
+    For a squared loss of many samples, whose held-out parts divide the data, the Gram matrices of all paths take one
+    pass over the data.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        That of all data.
+    splits : sequence of (training rows, held-out rows)
+    betas : int or array-like of shape (K,), default=20
+        As of `relaxation_path`, whose grid is that of all data.
+    solver, tol
+        See `relaxation_path`.
+
+    Returns
+    -------
+    PathPlan
+        That of all data.
+    list of PathPlan
+        One for every split.
+    """
+    chosen = check_betas(betas)
+    check_solver(solver, problem.loss)
+    check_real("tol", tol, strict=True)
+    grid = geometric(beta_max(problem), FRACTION, chosen) if isinstance(chosen, int) else chosen
+    known_of_folds, known = _shared_reductions(problem, splits)
+    folds = [
+        PathPlan(problem.take(train), grid, solver, tol, reductions)
+        for (train, _), reductions in zip(splits, known_of_folds, strict=True)
+    ]
+    return PathPlan(problem, grid, solver, tol, known), folds
+
+
+def _shared_reductions(
+    problem: TrainingProblem, splits: Sequence[Split]
+) -> tuple[list[Reductions | None], Reductions | None]:
+    """Return the Gram matrices of all training parts and of all data, where one pass over the data gives them.
+
+    That of a training part is the sum of those of the other held-out parts: sums of what is positive semidefinite, in
+    which nothing cancels.
+    """
+    nothing: list[Reductions | None] = [None] * len(splits)
+    p = problem.size * (problem.size + 1) // 2
+    smallest = min(len(train) for train, _ in splits)
+    pays = problem.loss.name == "squared" and smallest > p and 8 * p * p * (2 * len(splits) + 1) <= _MEMORY
+    if not (pays and GramReduction.pays(problem) and _divide(splits, problem.n_samples)):
+        return nothing, None
+    instance = Instance.of(problem).normalised()[0]
+    targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
+
+    def part(rows: npt.NDArray[np.intp]) -> Any:
+        return replace(instance.map, X=instance.map.X[rows])  # type: ignore[attr-defined,type-var]
+
+    blocks = [part(test).gram(targets[test]) for _, test in splits]
+
+    def total(left_out: int | None) -> tuple[FloatArray, FloatArray]:
+        kept = [block for k, block in enumerate(blocks) if k != left_out]
+        return np.sum([gram for gram, _ in kept], axis=0), np.sum([products for _, products in kept], axis=0)
+
+    known: list[Reductions | None] = [
+        Reductions.of(part(train), targets[train], *total(k)) for k, (train, _) in enumerate(splits)
+    ]
+    return known, Reductions.of(part(np.arange(problem.n_samples)), targets, *total(None))
+
+
+def _divide(splits: Sequence[Split], n: int) -> bool:
+    """Return whether every row is held out once and trains otherwise."""
+    held_out = np.sort(np.concatenate([test for _, test in splits]))
+    return np.array_equal(held_out, np.arange(n)) and all(
+        np.array_equal(np.sort(np.concatenate([train, test])), np.arange(n)) for train, test in splits
+    )
