@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from qsdp._html import match_html
-from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_real, check_targets, own
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_matrix, check_real, check_targets, own
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.certificates import Certificate
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork, QuadraticForm
-from qsdp.pipeline import TIME_LIMIT, QSDPResult, RandomState, solve_and_sample
+from qsdp.pipeline import TIME_LIMIT, QSDPResult, solve_and_sample
 from qsdp.problem import check_levels, quadratic_map
 from qsdp.relaxation import spectral_bound
 

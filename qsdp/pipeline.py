@@ -14,6 +14,7 @@ from qsdp._html import result_html
 from qsdp._utils.progress import shown_stages
 from qsdp._utils.validation import (
     FloatArray,
+    RandomState,
     check_choice,
     check_flag,
     check_integer,
@@ -42,8 +43,6 @@ TIME_LIMIT = 60.0
 
 #: Relative gap of refine="exact".
 _EXACT = 1e-6
-
-RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

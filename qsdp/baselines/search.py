@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from qsdp._html import PanelBelowDiagram, search_html
 from qsdp._utils.progress import shown_stages
-from qsdp._utils.validation import check_flag, check_integer, check_jobs, check_random_state, check_real
+from qsdp._utils.validation import RandomState, check_flag, check_integer, check_jobs, check_random_state, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
-from qsdp.pipeline import RandomState
 
 __all__ = ["ValidationSearch", "search_on_validation"]
 

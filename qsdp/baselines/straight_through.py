@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import Callback, History
@@ -19,7 +19,6 @@ from qsdp.estimators import warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
-from qsdp.pipeline import RandomState
 from qsdp.problem import TrainingProblem
 
 __all__ = ["StraightThroughClassifier", "StraightThroughRegressor", "straight_through"]

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
@@ -40,8 +41,6 @@ __all__ = [
     "scaled_tree",
     "tree_bound",
 ]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 #: Share of the mean shift below which one no longer tells the size of its row: what tells a shift from none.
 _LEAST_SHIFT = 1e-9
@@ -204,7 +203,7 @@ def tree_bound(M: FloatArray, tree: PriceTree) -> float:
 def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
     size = float(np.abs(M).sum())
     if leaf.shift is None:
-        return enumerated(M, order, leaf) + 6 * len(M) * _EPS * size
+        return enumerated(M, order, leaf) + 6 * len(M) * EPS * size
     z, A = leaf.shift, np.diag(leaf.shift) - leaf_matrix(M, order, leaf)
     w = np.sqrt(np.maximum(z, _LEAST_SHIFT * float(np.abs(z).mean())))
     w[w == 0.0] = 1.0
@@ -212,7 +211,7 @@ def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float
     if missing > _LEAST_SHIFT * float(np.abs(z).sum()):
         # Shifts that do not suffice tell nothing of the sizes of rows.
         missing = min(missing, _missing(A, np.ones(len(z))))
-    return float(z.sum()) + missing + 4 * len(M) * _EPS * size
+    return float(z.sum()) + missing + 4 * len(M) * EPS * size
 
 
 def _missing(A: FloatArray, w: FloatArray) -> float:
@@ -222,7 +221,7 @@ def _missing(A: FloatArray, w: FloatArray) -> float:
     """
     spectrum = scipy.linalg.eigvalsh(A / np.outer(w, w), check_finite=False)
     # Backward stable: the error is a modest multiple of the unit roundoff times the norm.
-    allowance = 10 * len(A) * _EPS * float(np.abs(spectrum).max())
+    allowance = 10 * len(A) * EPS * float(np.abs(spectrum).max())
     return max(0.0, allowance - float(spectrum[0])) * float(w @ w)
 
 

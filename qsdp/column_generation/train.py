@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.progress import Line, shown_stages
-from qsdp._utils.validation import check_choice, check_flag, check_random_state, check_real
+from qsdp._utils.validation import RandomState, check_choice, check_flag, check_random_state, check_real
 from qsdp.certificates import certificate_of, check_fits
 from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap
 from qsdp.column_generation.loop import Clock, Round
@@ -28,8 +28,6 @@ NEURONS = ("bilinear", "polynomial")
 
 #: Share of the time for a relaxation that was not given.
 _SHARE = 0.25
-
-RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
 def column_generation(

@@ -17,6 +17,7 @@ from sklearn.model_selection import check_cv
 from qsdp._utils.progress import NO_LINE, CountedParallel, Line, shown_stages
 from qsdp._utils.validation import (
     FloatArray,
+    RandomState,
     check_choice,
     check_flag,
     check_jobs,
@@ -27,7 +28,7 @@ from qsdp.activations import PolynomialActivation
 from qsdp.estimators.network import QuantizedNetworkClassifier, QuantizedNetworkRegressor, warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss, get_loss
-from qsdp.pipeline import TIME_LIMIT, RandomState, check_sampling, check_size, sample_from
+from qsdp.pipeline import TIME_LIMIT, check_sampling, check_size, sample_from
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, RelaxationPath, beta_max
 from qsdp.relaxation.backends import Settings, check_solver

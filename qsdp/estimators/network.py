@@ -14,13 +14,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._html import PanelBelowDiagram, result_html
-from qsdp._utils.validation import FloatArray, check_flag, check_targets, warn
+from qsdp._utils.validation import FloatArray, RandomState, check_flag, check_targets, warn
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.estimators.classes import PROBABILISTIC, choose_classes, class_probabilities, class_scores, encode_classes
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
-from qsdp.pipeline import TIME_LIMIT, QSDPResult, RandomState, solve_and_sample
+from qsdp.pipeline import TIME_LIMIT, QSDPResult, solve_and_sample
 
 __all__ = ["QuantizedNetworkClassifier", "QuantizedNetworkRegressor"]
 

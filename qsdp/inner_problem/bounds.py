@@ -20,6 +20,7 @@ from qsdp._html import inner_bound_html
 from qsdp._utils.progress import Line, shown_stages
 from qsdp._utils.validation import (
     FloatArray,
+    RandomState,
     ReadOnlyArrays,
     check_flag,
     check_integer,
@@ -40,10 +41,6 @@ from qsdp.inner_problem.search import Found, search
 from qsdp.inner_problem.signs import Signs, round_to_signs
 
 __all__ = ["InnerBound", "grothendieck_bound", "maxcut_bound"]
-
-RandomState = int | np.random.Generator | np.random.RandomState | None
-
-_EPS = float(np.finfo(np.float64).eps)
 
 #: Share of the magnitudes of a matrix that may be antisymmetric for it to be treated as symmetric.
 _ANTISYMMETRIC = 1e-13

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.form import Form, Matrix, is_sparse
 
 __all__ = ["Certifier"]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 #: Rows' weights in a shift: at least this share of the mean, so that rows of small entries need not be accurate.
 _SHARE = 0.1
@@ -49,7 +48,7 @@ class Certifier:
     def __init__(self, form: Form) -> None:
         self.form = form
         self.sums = form.row_sums()
-        self.z = _up(self.sums * (1.0 + (form.size + 2) * _EPS))
+        self.z = _up(self.sums * (1.0 + (form.size + 2) * EPS))
         #: Multiplications of a proof, in units of those of products.
         self.work = form.size**3 / 3.0 * (2.0 if form.paired else 1.0)
         if form.bipartite:
@@ -159,5 +158,5 @@ def _factorises(A: FloatArray) -> bool:
 def _allowance(diagonal: FloatArray, differences: FloatArray) -> FloatArray:
     """Return what the rounding of a factorisation and of the diagonal, differences of such sizes, can hide."""
     roots = np.sqrt(diagonal)
-    hidden: FloatArray = (len(roots) + 10) * _EPS * roots * float(roots.sum()) + 2.0 * _EPS * differences
+    hidden: FloatArray = (len(roots) + 10) * EPS * roots * float(roots.sum()) + 2.0 * EPS * differences
     return hidden

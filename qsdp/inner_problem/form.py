@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, check_matrix, check_numbers
 from qsdp.exceptions import InvalidInputError
 
@@ -20,8 +21,6 @@ __all__ = ["Form", "is_sparse", "paired_form", "read_matrix", "rectangular_form"
 
 #: Share of nonzero entries up to which sparse products are faster.
 _SPARSE = 0.12
-
-_EPS = float(np.finfo(np.float64).eps)
 
 #: A dense array or a csr_array; the latter's stubs cannot say what its products with arrays are.
 Matrix = Any
@@ -151,7 +150,7 @@ def symmetric_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArr
         np.fill_diagonal(half, 0.0)
     sums = np.asarray(abs(half).sum(axis=1)).ravel()
     support = np.flatnonzero(sums)
-    return Form(_stored(_sub(half, support, support))), support, diagonal, _EPS * sums
+    return Form(_stored(_sub(half, support, support))), support, diagonal, EPS * sums
 
 
 def paired_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArray]:
@@ -163,7 +162,7 @@ def paired_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArray]
     rest = 0.5 * np.asarray(abs(matrix - half).sum(axis=1)).ravel()
     sums = np.asarray(abs(half).sum(axis=1)).ravel()
     support = np.flatnonzero(sums)
-    return Form(_stored(_sub(half, support, support)), paired=True), support, rest + _EPS * (rest + sums)
+    return Form(_stored(_sub(half, support, support)), paired=True), support, rest + EPS * (rest + sums)
 
 
 def rectangular_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.special import logsumexp, softmax, xlogy
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, check_real
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses._base import Loss
@@ -53,7 +54,7 @@ class CrossEntropy(Loss):
     def conjugate(self, dual: FloatArray, target: FloatArray) -> float:
         """Return the negative entropy of ``p = u + y``; rows may miss the sum one by rounding only."""
         p = dual + target
-        rounding = 8.0 * p.shape[1] * np.finfo(np.float64).eps
+        rounding = 8.0 * p.shape[1] * EPS
         if not (np.all(p >= -rounding) and np.all(np.abs(p.sum(axis=1) - 1.0) <= rounding)):
             return math.inf
         p = np.maximum(p, 0.0)

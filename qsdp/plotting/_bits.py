@@ -11,9 +11,8 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray, check_integer, check_random_state
+from qsdp._utils.validation import FloatArray, RandomState, check_integer, check_random_state
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.pipeline import RandomState
 from qsdp.plotting._canvas import (
     COLOURS,
     GREY,

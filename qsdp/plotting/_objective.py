@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_random_state
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state
 from qsdp.exceptions import InvalidTypeError
-from qsdp.pipeline import REFINEMENTS, QSDPResult, RandomState
+from qsdp.pipeline import REFINEMENTS, QSDPResult
 from qsdp.plotting._canvas import (
     COLOURS,
     GREY,

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.sign_vectors import IntArray, attained, sign_table, signs_of
 
 __all__ = ["Enumeration"]
 
 ShortArray = npt.NDArray[np.int16]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 #: Partial vectors (the inner axis) and completions (the outer one) of a block: the fastest measured, 128 KiB each.
 _WIDTH, _DEPTH = 2**11, 32
@@ -140,7 +139,7 @@ class _Pass:
         self.offsets = [edge - edges[stage] for edge in edges[stage:]]
         rows = owner.rows[edges[stage] :]
         N = rows.shape[1]
-        self.allowance = 4.0 * _EPS * (len(rows) + 2) * float(np.abs(rows).sum() + np.abs(start).sum())
+        self.allowance = 4.0 * EPS * (len(rows) + 2) * float(np.abs(rows).sum() + np.abs(start).sum())
         # No norm of a partial vector exceeds the maximum, which this bounds; 16-bit sums wrap, so that only
         # the final ones, between 0 and 2^16, and the entries of the tables must be in range.
         spread = min(float(np.abs(rows).sum()), float(np.linalg.norm(rows, 2)) * (len(rows) * N) ** 0.5)

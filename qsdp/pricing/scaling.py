@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, check_matrix
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Scaled", "form_rounding", "rounding"]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +76,9 @@ class Scaled:
 def rounding(M: FloatArray) -> float:
     r"""Return a bound on the rounding error of :math:`\|Mu\|_1` in double precision, for all u at once."""
     # N products a row and N rows: gamma_2N times the sum of magnitudes, and a factor two to spare.
-    return 2.0 * _EPS * (len(M) + 2) * float(np.abs(M).sum())
+    return 2.0 * EPS * (len(M) + 2) * float(np.abs(M).sum())
 
 
 def form_rounding(K: FloatArray, levels: int) -> float:
     """Return a bound on the rounding error of q' K q in double precision, for all q and orders of summation."""
-    return 4.0 * _EPS * (len(K) + 8) * float(np.abs(K).sum()) * (levels - 1.0) ** 2
+    return 4.0 * EPS * (len(K) + 8) * float(np.abs(K).sum()) * (levels - 1.0) ** 2

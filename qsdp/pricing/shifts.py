@@ -18,12 +18,11 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dposv, dpotrf, dpotri
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import InnerBound
 
 __all__ = ["bordered", "leaf_matrix", "root_shift", "shift_bound", "tighten"]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 #: Relative gap to which the semidefinite program of a root is solved.
 _ROOT_TOL = 1e-4
@@ -62,7 +61,7 @@ def shift_bound(B: FloatArray, z: FloatArray) -> float:
     A = np.diag(z) - B
     trace = float(np.abs(A.diagonal()).sum()) + float(np.abs(B).max())
     # A Cholesky factorisation in floats that ends proves A >= -gamma tr(A).
-    proven = (len(A) + 10) * _EPS * trace
+    proven = (len(A) + 10) * EPS * trace
     lift = 4.0 * proven
     A[np.diag_indices(len(A))] += lift
     if dpotrf(A, lower=True)[1] == 0:
@@ -70,8 +69,8 @@ def shift_bound(B: FloatArray, z: FloatArray) -> float:
     else:
         A[np.diag_indices(len(A))] -= lift
         spectrum = scipy.linalg.eigvalsh(A, check_finite=False)
-        missing = max(0.0, -float(spectrum[0])) + 10.0 * len(A) * _EPS * float(np.abs(spectrum).max())
-    return float(z.sum()) + (len(z) * missing + 2.0 * _EPS * len(z) * float(np.abs(z).sum()))
+        missing = max(0.0, -float(spectrum[0])) + 10.0 * len(A) * EPS * float(np.abs(spectrum).max())
+    return float(z.sum()) + (len(z) * missing + 2.0 * EPS * len(z) * float(np.abs(z).sum()))
 
 
 def root_shift(bound: Callable[..., InnerBound], M: FloatArray) -> FloatArray:

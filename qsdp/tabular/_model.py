@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, RandomState
 from qsdp.activations import PolynomialActivation
 from qsdp.estimators.classes import PROBABILISTIC, class_probabilities
 from qsdp.exceptions import InvalidInputError, QSDPWarning
@@ -17,7 +17,6 @@ from qsdp.lifting import append_constant
 from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork, network_archive
 from qsdp.networks.storage import write_archive
-from qsdp.pipeline import RandomState
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.sampling import sample_network
 from qsdp.tabular._encoding import TabularEncoder

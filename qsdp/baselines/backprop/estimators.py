@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer
 from qsdp.activations import PolynomialActivation
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import Callback, History
@@ -18,7 +18,6 @@ from qsdp.baselines.backprop._training import FloatTraining
 from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
-from qsdp.pipeline import RandomState
 from qsdp.problem import TrainingProblem
 
 __all__ = ["BackpropClassifier", "BackpropRegressor"]

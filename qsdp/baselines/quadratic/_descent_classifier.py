@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_flag, check_integer, check_real
 from qsdp.baselines._estimator import BaselineClassifier
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._layers import TrainedLayer
@@ -20,7 +20,6 @@ from qsdp.baselines.quadratic.starting import check_init, starting_parameters
 from qsdp.estimators.classes import class_probabilities
 from qsdp.exceptions import InvalidTypeError
 from qsdp.losses import get_loss
-from qsdp.pipeline import RandomState
 
 __all__ = ["DescentClassifier", "Hidden", "codes_of", "sign_code"]
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qsdp._utils.validation import check_integer
+from qsdp._utils.validation import RandomState, check_integer
 from qsdp.baselines._history import Callback
 from qsdp.baselines.quadratic._descent_classifier import DescentClassifier, Hidden
 from qsdp.baselines.quadratic.activations import check_activation
 from qsdp.baselines.quadratic.families import get_family
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.pipeline import RandomState
 
 __all__ = ["QuadraticLogisticRegression", "QuadraticNetworkClassifier"]
 

@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.base import clone
 
 from qsdp._html import starts_html, statistics_html
-from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_flag, check_integer
 from qsdp.baselines._history import History
 from qsdp.baselines.quadratic._descent_classifier import DescentClassifier, codes_of, sign_code
 from qsdp.estimators.classes import choose_classes
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.pipeline import RandomState
 
 __all__ = ["MultiStart", "StartStatistics"]
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, RandomState
 from qsdp.baselines._estimator import Baseline
 from qsdp.baselines._history import Callback, History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines._torch import require_torch
-from qsdp.pipeline import RandomState
 
 if TYPE_CHECKING:
     from qsdp.baselines.relinear.networks import QuadraticNetwork

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import check_choice, check_integer, check_random_state
+from qsdp._utils.validation import RandomState, check_choice, check_integer, check_random_state
 from qsdp.exceptions import InvalidInputError
-from qsdp.pipeline import RandomState
 
 __all__ = ["PRIME", "DimensionBounds", "FamilyDimension", "dimension_bounds", "family_dimension", "modular_rank"]
 

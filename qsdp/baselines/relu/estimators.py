@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray, check_flag, check_integer
+from qsdp._utils.validation import FloatArray, RandomState, check_flag, check_integer
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import Callback, History
 from qsdp.baselines._layers import TrainedLayer
@@ -19,7 +19,6 @@ from qsdp.baselines.backprop._training import evaluated
 from qsdp.baselines.backprop._units import normalised
 from qsdp.baselines.relu.networks import QuantizedReLUNetwork, ReLUNetwork
 from qsdp.losses import Loss
-from qsdp.pipeline import RandomState
 from qsdp.problem import TrainingProblem
 
 __all__ = ["ReLUNetworkClassifier", "ReLUNetworkRegressor"]
