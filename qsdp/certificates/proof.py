@@ -27,7 +27,7 @@ from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
-from qsdp.pricing import Leaf, PriceTree
+from qsdp.pricing import BoundTree, Leaf
 from qsdp.problem import TrainingProblem
 
 __all__ = [
@@ -62,17 +62,17 @@ class Proof:
     network : BilinearNetwork
     nu : ndarray of shape (n,) or (n, C)
         Dual vector, scaled so that the price of every output is at most :math:`\beta D`.
-    trees : tuple of PriceTree
+    trees : tuple of BoundTree
         One an output: what bounds the price of :math:`M_\nu`.
     """
 
     problem: TrainingProblem
     network: BilinearNetwork
     nu: FloatArray
-    trees: tuple[PriceTree, ...]
+    trees: tuple[BoundTree, ...]
 
 
-def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[PriceTree]) -> None:
+def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> None:
     """Raise `InvalidInputError` unless dual vector and trees have the shapes of the problem."""
     if np.shape(nu) != problem.y.shape or not np.all(np.isfinite(nu)):
         raise InvalidInputError(f"nu must be finite and have the shape of y, {problem.y.shape}; got {np.shape(nu)}")
@@ -80,19 +80,19 @@ def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[PriceT
         raise InvalidInputError(f"trees must be {problem.n_outputs}, one for each output; got {len(trees)}")
 
 
-def root_tree(z: FloatArray) -> PriceTree:
+def root_tree(z: FloatArray) -> BoundTree:
     """Return the tree of one leaf for weights `z`: ``Diag(z) +- M`` positive semidefinite, as a relaxation has them."""
     shift = read_only(np.concatenate([[0.0], 0.5 * z, 0.5 * z]))
-    return PriceTree(np.arange(len(z)), (Leaf(np.zeros(0, dtype=np.int8), shift),))
+    return BoundTree(np.arange(len(z)), (Leaf(np.zeros(0, dtype=np.int8), shift),))
 
 
-def scaled_tree(tree: PriceTree, scale: float) -> PriceTree:
+def scaled_tree(tree: BoundTree, scale: float) -> BoundTree:
     """Return the tree of `scale` times the matrix, for ``scale >= 0``: shifts scale with it."""
     leaves = tuple(leaf if leaf.shift is None else replace(leaf, shift=scale * leaf.shift) for leaf in tree.leaves)
     return replace(tree, leaves=leaves)
 
 
-def check_tree(tree: PriceTree, size: int) -> None:
+def check_tree(tree: BoundTree, size: int) -> None:
     r"""Raise `InvalidInputError` unless the tree's leaves cover every u with :math:`u_{o_0} = +1` and fit together.
 
     Notes
@@ -189,7 +189,7 @@ def _sign_columns(k: int) -> FloatArray:
     return np.where(bits, -1.0, 1.0)
 
 
-def tree_bound(M: FloatArray, tree: PriceTree) -> float:
+def tree_bound(M: FloatArray, tree: BoundTree) -> float:
     r"""Return the upper bound of :math:`\max |u^T M v|` that the tree proves, in ordinary floating point.
 
     Every leaf adds an allowance for the rounding of its eigenvalues or sums; the tree's own form is checked.

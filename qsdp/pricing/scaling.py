@@ -75,7 +75,7 @@ class Scaled:
 
 def rounding(M: FloatArray) -> float:
     r"""Return a bound on the rounding error of :math:`\|Mu\|_1` in double precision, for all u at once."""
-    # N products a row and N rows: gamma_2N times the sum of magnitudes, and a factor two to spare.
+    # N products per row and N rows: gamma_2N times the sum of magnitudes, and a safety factor of two.
     return 2.0 * EPS * (len(M) + 2) * float(np.abs(M).sum())
 
 
