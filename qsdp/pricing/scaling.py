@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, divided_by_power, exponent_of
 from qsdp._utils.validation import FloatArray, check_matrix
 from qsdp.exceptions import InvalidInputError
 
@@ -43,10 +43,8 @@ class Scaled:
         array = check_matrix("M", M, n_columns=size)
         if len(array) != size:
             raise InvalidInputError(f"M must have shape {(size, size)}; got {array.shape}")
-        exponent = math.frexp(float(np.abs(array).max()))[1]
-        # In two steps: the power itself may not be representable where the quotients are.
-        half = exponent // 2
-        array = np.ldexp(np.ldexp(array, -half), half - exponent)
+        exponent = exponent_of(float(np.abs(array).max()))
+        array = divided_by_power(array, exponent)
         array = 0.5 * (array + array.T)
         support = np.flatnonzero(np.abs(array).max(axis=0))
         return cls(np.ascontiguousarray(array[np.ix_(support, support)]), support, size, exponent)
