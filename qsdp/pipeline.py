@@ -13,7 +13,12 @@ import numpy as np
 from qsdp._html import result_html
 from qsdp._utils.options import documented
 from qsdp._utils.progress import shown_stages
-from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_random_state
+from qsdp._utils.validation import (
+    FloatArray,
+    RandomState,
+    check_choice,
+    check_random_state,
+)
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate, certify
 from qsdp.column_generation import ColumnGenerationResult, column_generation

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils.parallel import count_jobs, in_threads
-from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_random_state, read_only
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.shaping import SignCovariance
@@ -30,7 +30,7 @@ ALLOCATIONS = ("equal", "proportional")
 def sample_network(
     covariance: SignCovariance | Sequence[SignCovariance],
     n_neurons: int = 250,
-    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    random_state: RandomState = 0,
     *,
     allocation: str = "equal",
     n_jobs: int | None = None,

@@ -19,6 +19,8 @@ from sklearn.utils import check_array
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 
 FloatArray = npt.NDArray[np.float64]
+
+#: What `check_random_state` takes.
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
 _SHOWN = 60

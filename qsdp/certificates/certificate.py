@@ -20,7 +20,7 @@ from qsdp.certificates.proof import Proof, check_proof, check_tree, output_colum
 from qsdp.certificates.verification import verified_scales
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
-from qsdp.pricing import BilinearOracle, PriceTree
+from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.bounds import best_scale, dual_value, price_roundings
@@ -135,7 +135,7 @@ def certificate_of(
     problem: TrainingProblem,
     network: BilinearNetwork,
     nu: FloatArray,
-    trees: Sequence[PriceTree],
+    trees: Sequence[BoundTree],
     bound_type: str,
     prices: Sequence[float | None] | None = None,
 ) -> Certificate:
@@ -153,7 +153,7 @@ def certificate_of(
         Its objective is recomputed.
     nu : ndarray of shape (n,) or (n, C)
         Any dual vector; moved into the domain of the conjugate.
-    trees : sequence of PriceTree
+    trees : sequence of BoundTree
         One for each output, for the matrices of `nu` as given.
     bound_type : {"sdp", "exact"}
         What the bound is to be called.
@@ -194,7 +194,7 @@ def certificate_of(
     )
 
 
-def _price(problem: TrainingProblem, nu: FloatArray, tree: PriceTree, known: float | None) -> float:
+def _price(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: float | None) -> float:
     r"""Return an upper bound of the price of :math:`M_\nu` as it is computed."""
     check_tree(tree, problem.size)
     return tree_bound(problem.adjoint(nu), tree) if known is None else known

@@ -45,7 +45,7 @@ from qsdp.certificates.proof import Proof, check_proof, check_tree
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, Huber, Loss, get_loss
 from qsdp.networks import BilinearNetwork
-from qsdp.pricing import Leaf, PriceTree
+from qsdp.pricing import BoundTree, Leaf
 from qsdp.problem import TrainingProblem
 
 __all__ = ["data_digest", "read_proof", "write_proof"]
@@ -183,7 +183,7 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
     return stored
 
 
-def _trees(arrays: dict[str, npt.NDArray[Any]], size: int) -> tuple[PriceTree, ...]:
+def _trees(arrays: dict[str, npt.NDArray[Any]], size: int) -> tuple[BoundTree, ...]:
     lengths, shifted = arrays["lengths"], arrays["shifted"]
     signs = np.split(arrays["signs"], np.cumsum(lengths)[:-1])
     sizes = np.where(shifted, 1 + 2 * size - lengths, 0)
@@ -198,6 +198,6 @@ def _trees(arrays: dict[str, npt.NDArray[Any]], size: int) -> tuple[PriceTree, .
     if len(arrays["shifts"]) != sizes.sum():
         raise StorageError("its shifts do not fit together")
     return tuple(
-        PriceTree(read_only(order.astype(np.intp)), tuple(leaves[end - count : end]))
+        BoundTree(read_only(order.astype(np.intp)), tuple(leaves[end - count : end]))
         for order, count, end in zip(arrays["order"], arrays["leaves"], ends, strict=True)
     )

@@ -23,10 +23,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
-from qsdp.pricing import Leaf, PriceTree
+from qsdp.pricing import BoundTree, Leaf
 from qsdp.problem import TrainingProblem
 
 __all__ = [
@@ -40,8 +41,6 @@ __all__ = [
     "scaled_tree",
     "tree_bound",
 ]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 #: Share of the mean shift below which one no longer tells the size of its row: what tells a shift from none.
 _LEAST_SHIFT = 1e-9
@@ -63,17 +62,17 @@ class Proof:
     network : BilinearNetwork
     nu : ndarray of shape (n,) or (n, C)
         Dual vector, scaled so that the price of every output is at most :math:`\beta D`.
-    trees : tuple of PriceTree
+    trees : tuple of BoundTree
         One an output: what bounds the price of :math:`M_\nu`.
     """
 
     problem: TrainingProblem
     network: BilinearNetwork
     nu: FloatArray
-    trees: tuple[PriceTree, ...]
+    trees: tuple[BoundTree, ...]
 
 
-def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[PriceTree]) -> None:
+def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> None:
     """Raise `InvalidInputError` unless dual vector and trees have the shapes of the problem."""
     if np.shape(nu) != problem.y.shape or not np.all(np.isfinite(nu)):
         raise InvalidInputError(f"nu must be finite and have the shape of y, {problem.y.shape}; got {np.shape(nu)}")
@@ -81,19 +80,19 @@ def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[PriceT
         raise InvalidInputError(f"trees must be {problem.n_outputs}, one for each output; got {len(trees)}")
 
 
-def root_tree(z: FloatArray) -> PriceTree:
+def root_tree(z: FloatArray) -> BoundTree:
     """Return the tree of one leaf for weights `z`: ``Diag(z) +- M`` positive semidefinite, as a relaxation has them."""
     shift = read_only(np.concatenate([[0.0], 0.5 * z, 0.5 * z]))
-    return PriceTree(np.arange(len(z)), (Leaf(np.zeros(0, dtype=np.int8), shift),))
+    return BoundTree(np.arange(len(z)), (Leaf(np.zeros(0, dtype=np.int8), shift),))
 
 
-def scaled_tree(tree: PriceTree, scale: float) -> PriceTree:
+def scaled_tree(tree: BoundTree, scale: float) -> BoundTree:
     """Return the tree of `scale` times the matrix, for ``scale >= 0``: shifts scale with it."""
     leaves = tuple(leaf if leaf.shift is None else replace(leaf, shift=scale * leaf.shift) for leaf in tree.leaves)
     return replace(tree, leaves=leaves)
 
 
-def check_tree(tree: PriceTree, size: int) -> None:
+def check_tree(tree: BoundTree, size: int) -> None:
     r"""Raise `InvalidInputError` unless the tree's leaves cover every u with :math:`u_{o_0} = +1` and fit together.
 
     Notes
@@ -190,7 +189,7 @@ def _sign_columns(k: int) -> FloatArray:
     return np.where(bits, -1.0, 1.0)
 
 
-def tree_bound(M: FloatArray, tree: PriceTree) -> float:
+def tree_bound(M: FloatArray, tree: BoundTree) -> float:
     r"""Return the upper bound of :math:`\max |u^T M v|` that the tree proves, in ordinary floating point.
 
     Every leaf adds an allowance for the rounding of its eigenvalues or sums; the tree's own form is checked.
@@ -204,7 +203,7 @@ def tree_bound(M: FloatArray, tree: PriceTree) -> float:
 def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
     size = float(np.abs(M).sum())
     if leaf.shift is None:
-        return enumerated(M, order, leaf) + 6 * len(M) * _EPS * size
+        return enumerated(M, order, leaf) + 6 * len(M) * EPS * size
     z, A = leaf.shift, np.diag(leaf.shift) - leaf_matrix(M, order, leaf)
     w = np.sqrt(np.maximum(z, _LEAST_SHIFT * float(np.abs(z).mean())))
     w[w == 0.0] = 1.0
@@ -212,7 +211,7 @@ def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float
     if missing > _LEAST_SHIFT * float(np.abs(z).sum()):
         # Shifts that do not suffice tell nothing of the sizes of rows.
         missing = min(missing, _missing(A, np.ones(len(z))))
-    return float(z.sum()) + missing + 4 * len(M) * _EPS * size
+    return float(z.sum()) + missing + 4 * len(M) * EPS * size
 
 
 def _missing(A: FloatArray, w: FloatArray) -> float:
@@ -222,7 +221,7 @@ def _missing(A: FloatArray, w: FloatArray) -> float:
     """
     spectrum = scipy.linalg.eigvalsh(A / np.outer(w, w), check_finite=False)
     # Backward stable: the error is a modest multiple of the unit roundoff times the norm.
-    allowance = 10 * len(A) * _EPS * float(np.abs(spectrum).max())
+    allowance = 10 * len(A) * EPS * float(np.abs(spectrum).max())
     return max(0.0, allowance - float(spectrum[0])) * float(w @ w)
 
 

@@ -21,7 +21,7 @@ import scipy.linalg
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.negative_conjugate import admissible, bound_of_loss, row_defects
 from qsdp.certificates.proof import check_proof, check_tree, enumerated, leaf_matrix, output_columns
-from qsdp.pricing import Leaf, PriceTree
+from qsdp.pricing import BoundTree, Leaf
 from qsdp.problem import TrainingProblem
 
 __all__ = ["gamma", "semidefinite_shift", "verified_bound", "verified_scales"]
@@ -47,7 +47,7 @@ def gamma(k: int) -> float:
     return _MARGIN * k * _UNIT
 
 
-def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[PriceTree]) -> float:
+def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> float:
     r"""Return a lower bound of :math:`p_b^*` that no rounding can make wrong; at least 0.
 
     Parameters
@@ -56,7 +56,7 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Pri
         Its data are taken as exact.
     nu : ndarray of shape (n,) or (n, C)
         Dual vector; moved into the domain of the conjugate, and down until its price is below :math:`\beta D`.
-    trees : sequence of PriceTree
+    trees : sequence of BoundTree
         One an output: what bounds the price of :math:`M_\nu`, proven again.
 
     Notes
@@ -74,7 +74,7 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Pri
 
 
 def verified_scales(
-    problem: TrainingProblem, nu: FloatArray, trees: Sequence[PriceTree]
+    problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]
 ) -> tuple[float, FloatArray, FloatArray]:
     """Return the bound, the admissible version of `nu` and the scales of shape (C,) that prove it."""
     check_proof(problem, nu, trees)
@@ -102,7 +102,7 @@ def _best(problem: TrainingProblem, nu: FloatArray, scale: float) -> tuple[float
     return (value, scale) if value > 0.0 else (0.0, 0.0)
 
 
-def _relative_prices(problem: TrainingProblem, nu: FloatArray, trees: Sequence[PriceTree]) -> list[float]:
+def _relative_prices(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> list[float]:
     r"""Return upper bounds of :math:`\tau_k / (\beta D)`; also for any multiple, rounded, of the dual vector."""
     data = problem.map
     unit_x = _exponent(problem.X)

@@ -15,7 +15,7 @@ from qsdp.column_generation.loop import Clock, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.polynomial_atoms import ATOMS, NEIGHBOURS, STARTS, accuracy_of, atoms_of
 from qsdp.networks import BilinearNetwork
-from qsdp.pricing import BilinearOracle, Price, PriceTree
+from qsdp.pricing import BilinearOracle, BoundTree, OracleResult
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation
 from qsdp.relaxation.bounds import instance_bound
@@ -50,7 +50,7 @@ class Part:
     atoms: Atoms
     weights: FloatArray
     nu: FloatArray
-    trees: tuple[PriceTree, ...]
+    trees: tuple[BoundTree, ...]
     prices: tuple[float | None, ...]
     exact: bool
     status: str
@@ -157,13 +157,15 @@ class _BilinearPricing:
             return self._prove(matrices, dual_radius, [price.value for price in found])
         return PricingResult(atoms_of(found, self.problem.size), max(price.value for price in found))
 
-    def _promising(self, master: Master, found: Sequence[Price], gap: float) -> bool:
+    def _promising(self, master: Master, found: Sequence[OracleResult], gap: float) -> bool:
         """Whether a proof that nothing is worth more than was found would close much of the gap."""
         bound = master.bound(max(price.value for price in found))
         promised = relative(master.objective - bound, master.objective)
         return not self.clock.over and promised <= max(_PROMISE * gap, self.tol)
 
-    def _search(self, master: Master, matrices: list[FloatArray], dual_radius: float, n_starts: int) -> list[Price]:
+    def _search(
+        self, master: Master, matrices: list[FloatArray], dual_radius: float, n_starts: int
+    ) -> list[OracleResult]:
         n_atoms = max(20, ATOMS // len(matrices))
         return [
             self.oracle.search(

@@ -13,7 +13,7 @@ from qsdp._utils.gap import relative
 from qsdp.column_generation.master import Atoms, Master, Multiple
 
 if TYPE_CHECKING:
-    from qsdp.pricing import PriceTree
+    from qsdp.pricing import BoundTree
 
 __all__ = ["Clock", "Outcome", "PricingResult", "Proven", "Round", "generate"]
 
@@ -66,7 +66,7 @@ class PricingResult:
         No atom is worth more; infinite where that was not proven.
     uppers : tuple of float
         The same for each output.
-    trees : tuple of PriceTree
+    trees : tuple of BoundTree
         What proves `uppers`, one an output; empty where nothing does or needs to.
     exact : bool
         Whether `upper` is the largest value up to rounding.
@@ -76,7 +76,7 @@ class PricingResult:
     value: float
     upper: float = np.inf
     uppers: tuple[float, ...] = ()
-    trees: tuple[PriceTree, ...] = ()
+    trees: tuple[BoundTree, ...] = ()
     exact: bool = False
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution, solve_restricted, sparsify
 from qsdp.relaxation.bounds import best_scale, best_step, dual_value, entry_rounding, entry_size
@@ -30,8 +31,6 @@ _NEGLIGIBLE = 1e-9
 
 #: Relative difference of objectives at which a reduction has lost part of the data.
 _LOST = 1e-8
-
-_EPS = float(np.finfo(np.float64).eps)
 
 #: Accuracy beyond which a solution is none.
 _COARSEST = 0.05
@@ -278,7 +277,7 @@ class Master:
         entries = float(np.abs(data.adjoint(own)).sum())
         # A tree's shifts need at most this side times half the sum of entries to bound a matrix that differs.
         price = (data.size + 1) * entries + 2.0 * entry_rounding(data, own)
-        return _Residual(nu, price, 4.0 * _EPS * entry_size(data, own))
+        return _Residual(nu, price, 4.0 * EPS * entry_size(data, own))
 
     def bound(self, price: float) -> float:
         """Return the lower bound that `nu` proves if no atom is worth more than `price`."""

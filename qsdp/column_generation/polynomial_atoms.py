@@ -8,7 +8,7 @@ import numpy as np
 
 from qsdp.column_generation.loop import Outcome
 from qsdp.column_generation.master import Atoms
-from qsdp.pricing import Price
+from qsdp.pricing import OracleResult
 
 __all__ = ["ATOMS", "NEIGHBOURS", "STARTS", "accuracy_of", "atoms_of"]
 
@@ -27,7 +27,7 @@ def accuracy_of(outcome: Outcome) -> float:
     return 1e-12 if outcome.gap <= _CLOSED else min(1e-6, 0.01 * outcome.gap)
 
 
-def atoms_of(prices: Sequence[Price], size: int) -> Atoms:
+def atoms_of(prices: Sequence[OracleResult], size: int) -> Atoms:
     """Return the atoms of the vectors that were found."""
     empty = np.zeros((0, size), dtype=np.int8)
     atoms = Atoms.of(empty, empty)

@@ -16,7 +16,11 @@ from sklearn.model_selection import check_cv
 
 from qsdp._utils.options import documented
 from qsdp._utils.progress import CountedParallel, shown_stages
-from qsdp._utils.validation import FloatArray, RandomState, check_random_state
+from qsdp._utils.validation import (
+    FloatArray,
+    RandomState,
+    check_random_state,
+)
 from qsdp.activations import PolynomialActivation
 from qsdp.estimators.network import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.estimators.options import CrossValidationOptions, EstimatorOptions

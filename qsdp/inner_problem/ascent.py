@@ -14,25 +14,6 @@ from qsdp.inner_problem.form import Form
 
 __all__ = ["Ascent"]
 
-#: Most products a step; a step ends early once the residual has fallen to this share, or to the relative
-#: gradient to this power, which is what makes the last steps superlinear.
-_PRODUCTS, _SHARE, _POWER = 100, 0.2, 0.25
-
-#: Smallest weight of a row, relative to the norm of the matrix's row.
-_WEIGHT = 0.3
-
-#: No weight is smaller, so that quotients by them are finite; the largest entry of the matrix is about one.
-_TINY = 1e-200
-
-#: Below this relative gradient, columns whose weight is below a share of the largest are dropped.
-_NEAR, _COLUMN = 3e-2, 1e-3
-
-#: Changes of the value below this, relative to it, are rounding.
-_NOISE = 1e-14
-
-#: Length of what is added to a row by new columns, at most or about.
-_LENGTH = 0.1
-
 
 class Ascent:
     r"""A factor Y and the steps that improve it.
@@ -43,7 +24,18 @@ class Ascent:
     Y : ndarray of shape (N, p)
         Start, of any row lengths.
     split : int
-        Columns of Y that meet the matrix with the positive sign.
+        Columns of Y that multiply the matrix with the positive sign.
+    products : int, default=100
+        Largest number of products per step.
+    share, power : float, default=0.2, 0.25
+        A step ends early once the residual has fallen to this share, or to this power of the relative gradient,
+        which makes the last steps superlinear.
+    least_weight : float, default=0.3
+        Smallest weight of a row, relative to the norm of the matrix's row.
+    near, least_column : float, default=3e-2, 1e-3
+        Below this relative gradient, columns whose weight is below this share of the largest are dropped.
+    added_length : float, default=0.1
+        Length, about or at most, that new columns add to a row.
 
     Attributes
     ----------
@@ -56,7 +48,7 @@ class Ascent:
     gradient : float
         Norm of the gradient relative to the multipliers, in the metric of the weights.
     multiplications : float
-        Work done so far.
+        Multiplications done so far.
 
     Notes
     -----
@@ -73,9 +65,25 @@ class Ascent:
     weights: FloatArray
     gradient: float
 
-    def __init__(self, form: Form, Y: FloatArray, split: int) -> None:
+    def __init__(
+        self,
+        form: Form,
+        Y: FloatArray,
+        split: int,
+        *,
+        products: int = 100,
+        share: float = 0.2,
+        power: float = 0.25,
+        least_weight: float = 0.3,
+        near: float = 3e-2,
+        least_column: float = 1e-3,
+        added_length: float = 0.1,
+    ) -> None:
         self.form, self.shrinking = form, True
-        self.least = np.maximum(_WEIGHT * form.row_norms(), _TINY)
+        self.products, self.share, self.power = products, share, power
+        self.near, self.least_column, self.added_length = near, least_column, added_length
+        # The largest entry of the matrix is about one; quotients by the weights must be finite.
+        self.least = np.maximum(least_weight * form.row_norms(), 1e-200)
         self.multiplications = 0.0
         self.radius = 0.0
         self._move(_unit(Y), split)
@@ -87,11 +95,11 @@ class Ascent:
         return float(self.z.sum())
 
     def step(self, interrupted: Callable[[], bool]) -> bool:
-        """Take a step; return whether any progress is to be expected of another.
+        """Take a step; return whether another one may make progress.
 
-        `interrupted` is polled between products; the step then ends with what it has.
+        `interrupted` is polled between products; the step then ends early.
         """
-        if self.shrinking and self.gradient < _NEAR:
+        if self.shrinking and self.gradient < self.near:
             self._shrink()
         step = self._newton_step(interrupted)
         gain = 2.0 * step.predicted()
@@ -100,7 +108,8 @@ class Ascent:
         before = (self.Y, self.split, self.G, self.z, self.weights, self.gradient)
         value, gradient = self.value, self.gradient
         self._move(_unit(self.Y + step.direction), self.split)
-        noise = _NOISE * float(np.abs(before[3]).sum())
+        # Smaller changes of the value are rounding.
+        noise = 1e-14 * float(np.abs(before[3]).sum())
         ratio = (self.value - value + noise) / (gain + noise)
         if ratio < 0.25:
             self.radius = 0.25 * step.length
@@ -113,9 +122,9 @@ class Ascent:
         return True
 
     def enlarge(self, columns: int, random: np.random.Generator) -> None:
-        """Leave a point that is stationary but no optimum; no column is dropped any more.
+        """Leave a point that is stationary but no optimum; from then on no column is dropped.
 
-        Added are a column along which the value grows and, up to that many columns for each sign, random ones.
+        One column is added along which the value grows, and random ones up to `columns` for each sign.
         """
         self.shrinking = False
         signs = (1.0, -1.0) if self.form.paired else (1.0,)
@@ -124,9 +133,9 @@ class Ascent:
         for sign, part in ((1.0, self.Y[:, : self.split]), (-1.0, self.Y[:, self.split :])):
             added = [part]
             if sign == growing:
-                added.append(_LENGTH / float(np.abs(vector).max()) * vector[:, None])
+                added.append(self.added_length / float(np.abs(vector).max()) * vector[:, None])
             if sign in signs and (missing := columns - sum(block.shape[1] for block in added)) > 0:
-                added.append(_LENGTH / np.sqrt(missing) * random.standard_normal((len(part), missing)))
+                added.append(self.added_length / np.sqrt(missing) * random.standard_normal((len(part), missing)))
             parts.append(np.hstack(added))
         self._move(_unit(np.hstack(parts)), parts[0].shape[1])
         self.radius = 0.5 * float(np.sqrt(self.weights.sum()))
@@ -147,7 +156,7 @@ class Ascent:
         parts = [self.Y[:, : self.split], self.Y[:, self.split :]]
         spectra = [np.linalg.eigh(part.T @ (self.weights[:, None] * part)) for part in parts]
         largest = max(float(values[-1]) for values, _ in spectra if len(values))
-        kept = [vectors[:, values > _COLUMN * largest] for values, vectors in spectra]
+        kept = [vectors[:, values > self.least_column * largest] for values, vectors in spectra]
         count = sum(vectors.shape[1] for vectors in kept)
         if count <= 0.9 * self.Y.shape[1]:
             turned = [part @ vectors for part, vectors in zip(parts, kept, strict=True)]
@@ -168,8 +177,8 @@ class Ascent:
             hessian,
             lambda residual: inverse * residual,
             radius=self.radius,
-            accuracy=min(_SHARE, self.gradient**_POWER),
-            most=_PRODUCTS,
+            accuracy=min(self.share, self.gradient**self.power),
+            most=self.products,
             expired=interrupted,
         )
 

@@ -5,24 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.form import Form, Matrix, is_sparse
 
 __all__ = ["Certifier"]
-
-_EPS = float(np.finfo(np.float64).eps)
-
-#: Rows' weights in a shift: at least this share of the mean, so that rows of small entries need not be accurate.
-_SHARE = 0.1
-
-#: Share of the room that may be used: the rest is for rounding.
-_MOST = 0.9
-
-#: Factor by which the search for a shift that can be proven grows.
-_GROW = 2.0
-
-#: A sum of that many such steps exceeds every dominating diagonal.
-_ATTEMPTS = 120
 
 
 class Certifier:
@@ -49,7 +36,7 @@ class Certifier:
     def __init__(self, form: Form) -> None:
         self.form = form
         self.sums = form.row_sums()
-        self.z = _up(self.sums * (1.0 + (form.size + 2) * _EPS))
+        self.z = _up(self.sums * (1.0 + (form.size + 2) * EPS))
         #: Multiplications of a proof, in units of those of products.
         self.work = form.size**3 / 3.0 * (2.0 if form.paired else 1.0)
         if form.bipartite:
@@ -61,52 +48,53 @@ class Certifier:
         """The sum of z."""
         return float(self.z.sum())
 
-    def reach(self, z: FloatArray, weights: FloatArray, room: float, guess: float) -> bool:
-        """Return whether z, raised in the ratios of `weights` by `guess` or at most by `room` in sum, is proven."""
-        weights = _floored(weights)
-        room *= _MOST
-        sums = [guess, room] if guess < room else [room]
-        return any(self._prove(z + amount / float(weights.sum()) * weights) for amount in sums)
+    def prove_within(self, z: FloatArray, weights: FloatArray, budget: float, guess: float) -> bool:
+        """Return whether z, raised in the ratios of `weights` by `guess` or at most by `budget` in sum, is proven."""
+        # A tenth is left for rounding.
+        budget *= 0.9
+        raises = [guess, budget] if guess < budget else [budget]
+        return any(self._prove(_raised(z, weights, amount)) for amount in raises)
 
     def search(self, z: FloatArray, weights: FloatArray, guess: float) -> None:
         """Raise z in the ratios of `weights`, from `guess` in sum upwards, until it is proven or not the best."""
-        weights = _floored(weights)
-        for _ in range(_ATTEMPTS):
-            if float(z.sum()) + guess >= self.bound:
+        # So many doublings lead from the smallest guess beyond every dominating diagonal.
+        for _ in range(120):
+            if float(z.sum()) + guess >= self.bound or self._prove(_raised(z, weights, guess)):
                 return
-            if self._prove(z + guess / float(weights.sum()) * weights):
-                return
-            guess *= _GROW
+            guess *= 2.0
 
     def _prove(self, z: FloatArray) -> bool:
-        """Take in z if it is proven; return whether it was."""
+        """Keep z if it is proven and the best; return whether it was proven."""
         if self.form.bipartite:
-            spare = _bipartite_rounding(z, self.form.matrix)
+            allowance = _bipartite_rounding(z, self.form.matrix)
         else:
-            spare = _rounding(z, self.form.matrix)
-            if self.form.paired and spare is not None:
+            allowance = _rounding(z, self.form.matrix)
+            if self.form.paired and allowance is not None:
                 other = _rounding(z, -self.form.matrix)
-                spare = None if other is None else np.maximum(spare, other)
-        if spare is None:
+                allowance = None if other is None else np.maximum(allowance, other)
+        if allowance is None:
             return False
-        proven = _up(z + spare)
+        proven = _up(z + allowance)
         if float(proven.sum()) < self.bound:
             self.z = proven
         return True
 
 
-def _floored(weights: FloatArray) -> FloatArray:
-    return np.maximum(weights, 0.0) + _SHARE * float(weights.mean())
+def _raised(z: FloatArray, weights: FloatArray, amount: float) -> FloatArray:
+    """Return z raised by `amount` in sum, in the ratios of the weights, of which none is far below the mean."""
+    # A tenth of the mean is added: rows of small entries need not be accurate.
+    floored = np.maximum(weights, 0.0) + 0.1 * float(weights.mean())
+    return z + amount / float(floored.sum()) * floored
 
 
 def _up(z: FloatArray) -> FloatArray:
-    """Return what exceeds the exact result of the last operation on z."""
+    """Return a bound on the exact result of the operation that was rounded to z."""
     raised: FloatArray = np.nextafter(z, np.inf)
     return raised
 
 
 def _rounding(z: FloatArray, matrix: Matrix) -> FloatArray | None:
-    """Return d such that Diag(z + d) - matrix is positive semidefinite for sure, or None."""
+    """Return d for which Diag(z + d) - matrix is proven positive semidefinite, or None."""
     dense = matrix.toarray() if is_sparse(matrix) else matrix
     own = dense.diagonal()
     diagonal = z - own
@@ -120,7 +108,7 @@ def _rounding(z: FloatArray, matrix: Matrix) -> FloatArray | None:
 
 
 def _bipartite_rounding(z: FloatArray, block: FloatArray) -> FloatArray | None:
-    """Return the same for the matrix with that upper right block.
+    """Return d as `_rounding`, for the matrix with that upper right block.
 
     Cholesky's factorisation eliminates the longer side first, whose part of the matrix is diagonal.
     """
@@ -157,7 +145,7 @@ def _factorises(A: FloatArray) -> bool:
 
 
 def _allowance(diagonal: FloatArray, differences: FloatArray) -> FloatArray:
-    """Return what the rounding of a factorisation and of the diagonal, differences of such sizes, can hide."""
+    """Return a bound on the rounding of a factorisation and of its diagonal, of differences of such sizes."""
     roots = np.sqrt(diagonal)
-    hidden: FloatArray = (len(roots) + 10) * _EPS * roots * float(roots.sum()) + 2.0 * _EPS * differences
+    hidden: FloatArray = (len(roots) + 10) * EPS * roots * float(roots.sum()) + 2.0 * EPS * differences
     return hidden

@@ -1,11 +1,10 @@
-r"""The matrix of the inner problem in moderate units: its products with factors, and what must be semidefinite.
+r"""The matrix of the inner problem in moderate units: its products with factors.
 
 The problem is :math:`\max \mathrm{tr}(B K)` over positive semidefinite K of unit diagonal, :math:`K = Y Y^T`.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from qsdp._utils.numeric import EPS, divided_by_power, exponent_of
 from qsdp._utils.validation import FloatArray, check_matrix, check_numbers
 from qsdp.exceptions import InvalidInputError
 
@@ -20,8 +20,6 @@ __all__ = ["Form", "is_sparse", "paired_form", "read_matrix", "rectangular_form"
 
 #: Share of nonzero entries up to which sparse products are faster.
 _SPARSE = 0.12
-
-_EPS = float(np.finfo(np.float64).eps)
 
 #: A dense array or a csr_array; the latter's stubs cannot say what its products with arrays are.
 Matrix = Any
@@ -76,9 +74,7 @@ class Form:
 
     def row_sums(self) -> FloatArray:
         """Return the sums of magnitudes of the rows of B, which dominate it on the diagonal."""
-        magnitudes = abs(self.matrix)
-        rows, columns = (np.asarray(magnitudes.sum(axis=axis)).ravel() for axis in (1, 0))
-        return np.concatenate([rows, columns]) if self.bipartite else rows
+        return np.concatenate([_magnitude_sums(self.matrix, axis) for axis in ((1, 0) if self.bipartite else (1,))])
 
     def row_norms(self) -> FloatArray:
         """Return the Euclidean norms of the rows of B, without underflow of small ones."""
@@ -122,25 +118,19 @@ def read_matrix(M: Any, *, square: bool) -> Matrix:
 
 def scaled(matrix: Matrix) -> tuple[Matrix, int]:
     """Return the matrix divided by a power of two, magnitudes within 1, and its exponent."""
-    exponent = math.frexp(float(abs(matrix).max()))[1]
-
-    def divide(values: FloatArray) -> FloatArray:
-        # In two steps: the power itself may not be representable where the quotients are.
-        half = exponent // 2
-        quotients: FloatArray = np.ldexp(np.ldexp(values, -half), half - exponent)
-        return quotients
-
-    if is_sparse(matrix):
-        quotient = scipy.sparse.csr_array((divide(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
-        quotient.eliminate_zeros()
-        return quotient, exponent
-    return divide(matrix), exponent
+    exponent = exponent_of(float(abs(matrix).max()))
+    if not is_sparse(matrix):
+        return divided_by_power(matrix, exponent), exponent
+    values = divided_by_power(matrix.data, exponent)
+    quotient = scipy.sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+    quotient.eliminate_zeros()
+    return quotient, exponent
 
 
 def symmetric_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArray, FloatArray]:
     """Return the form of x' M x off the diagonal, its rows among those of M, the diagonal, and an allowance.
 
-    The allowance, one entry for each row of M, dominates what rounding took from the symmetric part.
+    The allowance, one entry for each row of M, dominates the rounding error of the symmetric part.
     """
     diagonal = np.asarray(matrix.diagonal(), dtype=np.float64).copy()
     half = 0.5 * (matrix + matrix.T)
@@ -149,9 +139,8 @@ def symmetric_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArr
         half.eliminate_zeros()
     else:
         np.fill_diagonal(half, 0.0)
-    sums = np.asarray(abs(half).sum(axis=1)).ravel()
-    support = np.flatnonzero(sums)
-    return Form(_stored(_sub(half, support, support))), support, diagonal, _EPS * sums
+    form, support, sums = _supported(half)
+    return form, support, diagonal, EPS * sums
 
 
 def paired_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArray]:
@@ -160,21 +149,30 @@ def paired_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArray]
     The allowance has an entry for each row of S: half the sums of magnitudes of the antisymmetric part.
     """
     half = 0.5 * (matrix + matrix.T)
-    rest = 0.5 * np.asarray(abs(matrix - half).sum(axis=1)).ravel()
-    sums = np.asarray(abs(half).sum(axis=1)).ravel()
-    support = np.flatnonzero(sums)
-    return Form(_stored(_sub(half, support, support)), paired=True), support, rest + _EPS * (rest + sums)
+    rest = 0.5 * _magnitude_sums(matrix - half, 1)
+    form, support, sums = _supported(half, paired=True)
+    return form, support, rest + EPS * (rest + sums)
 
 
 def rectangular_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp]]:
     """Return the form of ``[[0, M/2], [M'/2, 0]]`` and its rows among the rows and columns of M."""
-    magnitudes = abs(matrix)
-    rows, columns = (np.flatnonzero(np.asarray(magnitudes.sum(axis=axis)).ravel()) for axis in (1, 0))
+    rows, columns = (np.flatnonzero(_magnitude_sums(matrix, axis)) for axis in (1, 0))
     block = _stored(0.5 * _sub(matrix, rows, columns))
     support = np.concatenate([rows, matrix.shape[0] + columns])
     if is_sparse(block):
         return Form(scipy.sparse.csr_array(scipy.sparse.block_array([[None, block], [block.T, None]]))), support
     return Form(block, bipartite=True), support
+
+
+def _supported(half: Matrix, *, paired: bool = False) -> tuple[Form, npt.NDArray[np.intp], FloatArray]:
+    """Return the form of the nonzero rows of a symmetric matrix, those rows, and the sums of magnitudes of all."""
+    sums = _magnitude_sums(half, 1)
+    support = np.flatnonzero(sums)
+    return Form(_stored(_sub(half, support, support)), paired), support, sums
+
+
+def _magnitude_sums(matrix: Matrix, axis: int) -> FloatArray:
+    return np.asarray(abs(matrix).sum(axis=axis)).ravel()
 
 
 def _sub(matrix: Matrix, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> Matrix:

@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from qsdp._utils.progress import Line
+from qsdp._utils.progress import NO_LINE, Line
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.ascent import Ascent
 from qsdp.inner_problem.certificate import Certifier
 from qsdp.inner_problem.form import Form
 
-__all__ = ["Found", "search"]
-
-#: A proof is tried where the gradient, which is one to ten times the gap, promises it; where it only may succeed,
-#: after steps of that share of the work of a proof.
-_PROMISED, _POSSIBLE, _WORK = 1.5, 10.0, 0.5
-
-#: Where the search ends early, shifts are tried from this share of the gradient on, and never less than rounding.
-_PESSIMISTIC, _NOISE = 0.25, 1e-12
-
-#: A stationary point without a proof, at this share of the tolerance, is left along a new column, so many times.
-_STATIONARY, _ESCAPES = 1e-3, 20
-
-#: Steps without a rise by that share of the tolerance, after which columns are added if there were few.
-_PATIENCE, _RISE = 15, 0.1
+__all__ = ["BoundSearch", "DualPair"]
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """A factor with its value, a dominating diagonal, and how the search ended."""
+class DualPair:
+    """A factor with its value, a dominating diagonal, and the status of the search that found them."""
 
     Y: FloatArray
     split: int
@@ -42,82 +29,101 @@ class Found:
     status: str
 
 
-def search(
-    form: Form,
-    rank: int | None,
-    room: float,
-    tol: float,
-    max_iter: int,
-    time_limit: float | None,
-    random: np.random.Generator,
-    line: Line,
-) -> Found:
-    """Maximise, until value and bound differ by `tol` relative to the bound plus `room` or its part in the form.
+@dataclass(frozen=True, eq=False)
+class BoundSearch:
+    """Maximises a form until value and bound differ by `tol` relative to the bound, with or without `offset`.
 
     Parameters
     ----------
     form : Form
         Of at least two rows.
-    rank : int or None
-        Columns at the start, for each sign of a paired form.
-    room : float
-        What the whole problem's bound is above the form's, in its units; of any sign.
-    tol, max_iter, time_limit : see `qsdp.maxcut_bound`
+    offset : float
+        Difference between the bounds of the whole problem and of the form, in its units; of any sign.
+    tol, rank, max_iter, time_limit
+        As for `qsdp.maxcut_bound`; `rank` is for each sign of a paired form.
     random : Generator
     line : Line
         Shown the gradient, which is one to ten times the gap that a proof would leave.
+    likely, possible, work : float
+        A proof is attempted where the gradient is at most `likely` times the gap allowed; and where it is at most
+        `possible` times, after steps of `work` times the operations of a proof.
+    stationary, escapes : float, int
+        A point whose gradient is below this share of the tolerance, but without a proof, is left along a new
+        column, so many times.
+    patience, rise : int, float
+        Steps without a rise by that share of the tolerance, after which columns are added if there were few.
     """
-    N = form.size
-    # Of that many columns no landscape has a spurious optimum; most have none of half as many, which are faster.
-    safe = min(N, math.isqrt(2 * N) + 2)
-    usual = min(N, math.isqrt(2 * N) // 2 + 2)
-    columns = usual if rank is None else min(N, rank)
-    deadline = math.inf if time_limit is None else time.monotonic() + time_limit
 
-    def late() -> bool:
-        return time.monotonic() > deadline
+    form: Form
+    offset: float
+    tol: float
+    rank: int | None
+    max_iter: int
+    time_limit: float | None
+    random: np.random.Generator = field(repr=False)
+    line: Line = NO_LINE
+    likely: float = 1.5
+    possible: float = 10.0
+    work: float = 0.5
+    stationary: float = 1e-3
+    escapes: int = 20
+    patience: int = 15
+    rise: float = 0.1
 
-    start = random.standard_normal((N, columns * (2 if form.paired else 1)))
-    certifier = Certifier(form)
-    ascent = Ascent(form, start, columns)
-    best = (ascent.value, ascent.Y, ascent.split)
-    iterations, status, escapes, tried, risen = 0, "inaccurate", 0, 0.0, (ascent.value, 0)
+    def run(self) -> DualPair:
+        """Return the best factor and the best bound."""
+        form, tol, N = self.form, self.tol, self.form.size
+        # No landscape of so many columns has a spurious optimum; most of half as many have none either, and are faster.
+        safe = min(N, math.isqrt(2 * N) + 2)
+        usual = min(N, math.isqrt(2 * N) // 2 + 2)
+        columns = usual if self.rank is None else min(N, self.rank)
+        deadline = math.inf if self.time_limit is None else time.monotonic() + self.time_limit
 
-    def allowed() -> float:
-        # Of what the bound may exceed the value by, the part that does not depend on the bound's own error.
-        return tol * max(abs(ascent.value + room), abs(ascent.value))
+        def late() -> bool:
+            return time.monotonic() > deadline
 
-    try:
-        while iterations < max_iter:
-            moving = ascent.step(late)
-            iterations += 1
-            line.falling(ascent.gradient, f"step {iterations}, gradient {ascent.gradient:.1e}")
-            if ascent.value >= best[0]:
-                best = (ascent.value, ascent.Y, ascent.split)
-            if late():
-                status = "time limit"
-                break
-            if ascent.value > risen[0] + _RISE * allowed():
-                risen = (ascent.value, iterations)
-            # Of too few columns, the landscape has saddles that are as good as flat.
-            wandering = columns < usual and escapes == 0 and iterations - risen[1] >= _PATIENCE
-            stationary = not moving or wandering or ascent.gradient < _STATIONARY * tol
-            spare = allowed() - (best[0] - ascent.value)
+        def allowed() -> float:
+            # The part of the gap allowed that does not depend on the error of the bound itself.
+            return tol * max(abs(ascent.value + self.offset), abs(ascent.value))
+
+        start = self.random.standard_normal((N, columns * (2 if form.paired else 1)))
+        certifier = Certifier(form)
+        ascent = Ascent(form, start, columns)
+        best = (ascent.value, ascent.Y, ascent.split)
+        iterations, status, escapes, proof_work, risen = 0, "inaccurate", 0, 0.0, (ascent.value, 0)
+        try:
+            while iterations < self.max_iter:
+                moving = ascent.step(late)
+                iterations += 1
+                self.line.falling(ascent.gradient, f"step {iterations}, gradient {ascent.gradient:.1e}")
+                if ascent.value >= best[0]:
+                    best = (ascent.value, ascent.Y, ascent.split)
+                if late():
+                    status = "time limit"
+                    break
+                if ascent.value > risen[0] + self.rise * allowed():
+                    risen = (ascent.value, iterations)
+                # With too few columns, the landscape has saddles that are nearly flat.
+                wandering = columns < usual and escapes == 0 and iterations - risen[1] >= self.patience
+                stationary = not moving or wandering or ascent.gradient < self.stationary * tol
+                budget = allowed() - (best[0] - ascent.value)
+                excess = ascent.gradient * float(ascent.weights.sum())
+                worked = ascent.multiplications - proof_work >= self.work * certifier.work
+                if stationary or excess < self.likely * budget or (worked and excess < self.possible * budget):
+                    if budget > 0.0 and certifier.prove_within(ascent.z, ascent.weights, budget, excess):
+                        status = "optimal"
+                        break
+                    proof_work = ascent.multiplications
+                if stationary:
+                    if escapes == self.escapes:
+                        break
+                    escapes += 1
+                    ascent.enlarge(safe, self.random)
+        except KeyboardInterrupt:
+            status = "interrupted"
+        if status != "optimal":
             excess = ascent.gradient * float(ascent.weights.sum())
-            worked = ascent.multiplications - tried >= _WORK * certifier.work
-            if stationary or excess < _PROMISED * spare or (worked and excess < _POSSIBLE * spare):
-                if spare > 0.0 and certifier.reach(ascent.z, ascent.weights, spare, excess):
-                    status = "optimal"
-                    break
-                tried = ascent.multiplications
-            if stationary:
-                if escapes == _ESCAPES:
-                    break
-                escapes += 1
-                ascent.enlarge(safe, random)
-    except KeyboardInterrupt:
-        status = "interrupted"
-    if status != "optimal":
-        excess = ascent.gradient * float(ascent.weights.sum())
-        certifier.search(ascent.z, ascent.weights, max(_PESSIMISTIC * excess, allowed(), _NOISE * abs(ascent.value)))
-    return Found(best[1], best[2], best[0], certifier.z, iterations, status)
+            # The gap is a quarter of the gradient at least, as a rule, and never less than rounding.
+            guess = max(0.25 * excess, allowed(), 1e-12 * abs(ascent.value))
+            certifier.search(ascent.z, ascent.weights, guess)
+        return DualPair(best[1], best[2], best[0], certifier.z, iterations, status)

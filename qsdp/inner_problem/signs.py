@@ -8,16 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.form import Matrix, is_sparse
 
 __all__ = ["Signs", "round_to_signs"]
-
-#: A flip must gain this share of the magnitudes of the matrix, so that rounding makes no cycles.
-_GAIN = 1e-13
-
-#: Entries of the table of candidates that are improved together.
-_CHUNK = 2**22
 
 
 class Signs(NamedTuple):
@@ -46,12 +41,11 @@ def round_to_signs(B: Matrix, Y: FloatArray, n: int, random: np.random.Generator
     random : Generator
     """
     best = Signs(np.ones(len(Y), dtype=np.int8), -np.inf)
-    step = max(1, _CHUNK // len(Y))
-    # Y is known up to a rotation only, which differs between processors; with its polar factor it is the symmetric
+    # Y is unique up to a rotation only, which differs between processors; with its polar factor it is the symmetric
     # root of Y Y'.
     polar, _ = scipy.linalg.polar(Y)
-    for begin in range(0, n, step):
-        normals = random.standard_normal((min(step, n - begin), len(Y))) @ polar
+    for part in blocks(n, len(Y)):
+        normals = random.standard_normal((part.stop - part.start, len(Y))) @ polar
         X = np.where(normals @ Y.T < 0.0, -1.0, 1.0)
         products = _flip(B, X)
         values = np.einsum("ij,ij->i", X, products)
@@ -63,13 +57,14 @@ def round_to_signs(B: Matrix, Y: FloatArray, n: int, random: np.random.Generator
 
 
 def _flip(B: Any, X: FloatArray) -> FloatArray:
-    """Improve the rows of X in place, by the best flip at a time, until none gains; return X B."""
+    """Improve the rows of X in place, one best flip at a time, until none gains; return X B."""
     products: FloatArray = np.ascontiguousarray((B @ X.T).T)
     diagonal = B.diagonal()
-    least = _GAIN * float(abs(B).sum())
+    # A flip must gain more than rounding, or flips could cycle.
+    least = 1e-13 * float(abs(B).sum())
     active = np.arange(len(X))
     while len(active):
-        # Half of half of what a flip gains.
+        # A quarter of the gain of each flip.
         gains = diagonal - X[active] * products[active]
         flips = np.argmax(gains, axis=1)
         better = gains[np.arange(len(active)), flips] > least

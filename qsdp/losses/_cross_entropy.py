@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import logsumexp, rel_entr, softmax, xlogy
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses._base import LEAST_CURVATURE, Curvature, Linearization, Loss
@@ -53,7 +54,7 @@ class CrossEntropy(Loss):
     def conjugates(self, dual: FloatArray, target: FloatArray) -> FloatArray:
         """Return the negative entropy of ``p = u + y``, shape (n,); rows may miss the sum one by rounding only."""
         p = dual + target
-        rounding = 8.0 * p.shape[1] * np.finfo(np.float64).eps
+        rounding = 8.0 * p.shape[1] * EPS
         inside = np.all(p >= -rounding, axis=1) & (np.abs(p.sum(axis=1) - 1.0) <= rounding)
         p = np.maximum(p, 0.0)
         return np.where(inside, np.sum(xlogy(p, p), axis=1), math.inf)

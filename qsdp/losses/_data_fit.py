@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.losses._base import Curvature, Linearization, Loss
 from qsdp.losses._piecewise import PiecewiseQuadratic
 
 __all__ = ["DataFit"]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +102,14 @@ class DataFit:
             return -self.loss.conjugate(-nu, self.target)
         unit = -nu / self.factors
         inside = self.loss.project_dual(unit, self.target)
-        if not np.all(np.abs(inside - unit) <= 4.0 * _EPS * np.abs(unit)):
+        if not np.all(np.abs(inside - unit) <= 4.0 * EPS * np.abs(unit)):
             return -math.inf
         return -float(np.sum(self._weighted(self.loss.conjugates(inside, self.target))))
 
     def guarded_dual_value(self, nu: FloatArray) -> float:
         """Return `dual_value` less an allowance for rounding, relative to the numbers that it is made of."""
         value = self.dual_value(nu)
-        return value - _EPS * self.target.size * (abs(value) + self.value_at_zero)
+        return value - EPS * self.target.size * (abs(value) + self.value_at_zero)
 
     def verified_dual_value(self, nu: FloatArray) -> float:
         r"""Return a lower bound of :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)` for these very floats, proven.
@@ -123,9 +122,9 @@ class DataFit:
             return -math.inf
         terms, roundings, slack = guarded
         total = math.fsum(terms.ravel())
-        error = 1.01 * roundings * 0.5 * _EPS * math.fsum(np.abs(terms).ravel()) + slack + terms.size * 2.0**-980
+        error = 1.01 * roundings * 0.5 * EPS * math.fsum(np.abs(terms).ravel()) + slack + terms.size * 2.0**-980
         # One rounding of the sum and one of the difference.
-        return total - error - 2.0 * _EPS * (abs(total) + error)
+        return total - error - 2.0 * EPS * (abs(total) + error)
 
     # -- multipliers ----------------------------------------------------------------------------------------------
 

@@ -1,12 +1,12 @@
 r"""Oracles for the pricing problem of column generation.
 
-The neuron that lowers the training objective fastest maximises :math:`|u^T M v|` (bilinear) or
+The neuron that lowers the training objective fastest maximises the pricing value :math:`|u^T M v|` (bilinear) or
 :math:`|q^T K q|` (polynomial activation) over sign or level vectors, for the matrix of a dual vector. `search`
 finds good neurons in milliseconds; `prove` finds the best one, with an upper bound that anyone can check.
 """
 
-from qsdp.pricing.bilinear import BilinearOracle, tree_upper
+from qsdp.pricing.bilinear import BilinearOracle
 from qsdp.pricing.polynomial import PolynomialOracle
-from qsdp.pricing.result import Leaf, Price, PriceTree
+from qsdp.pricing.result import BoundTree, Leaf, OracleResult
 
-__all__ = ["BilinearOracle", "Leaf", "PolynomialOracle", "Price", "PriceTree", "tree_upper"]
+__all__ = ["BilinearOracle", "BoundTree", "Leaf", "OracleResult", "PolynomialOracle"]

@@ -1,18 +1,17 @@
-"""The tree of a proof of the bilinear price."""
+"""The tree of a proof of the largest bilinear pricing value."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
-from qsdp.pricing.arguments import Stop
-from qsdp.pricing.branching import CHUNK, Node, TreeSearch
-from qsdp.pricing.enumeration import Enumeration
+from qsdp.pricing.branching import Node, Stop, TreeSearch
+from qsdp.pricing.enumeration import Enumeration, fits
 from qsdp.pricing.pool import PairPool
-from qsdp.pricing.result import Leaf, PriceTree, SignArray
 from qsdp.pricing.scaling import Scaled, rounding
-from qsdp.pricing.shifts import bordered, leaf_matrix, root_shift, shift_bound, tighten
+from qsdp.pricing.shifts import leaf_matrix, root_shift
 from qsdp.pricing.sign_vectors import IntArray, signs_of, tail_order
 
 __all__ = ["BilinearTree"]
@@ -20,14 +19,12 @@ __all__ = ["BilinearTree"]
 #: Coordinates up to which enumeration is faster than any bound.
 _SMALL = 22
 
-#: Seconds in which one column of one vector is screened, what follows included.
+#: Seconds in which one column of one vector is screened and evaluated, as measured.
 _SCREENED = 0.4e-9
-
-_NONE: SignArray = np.empty(0, dtype=np.int8)
 
 
 class BilinearTree(TreeSearch):
-    """Bounds the price over vectors u with given first signs.
+    """Bounds the pricing value over vectors u with given first signs.
 
     Parameters
     ----------
@@ -40,77 +37,48 @@ class BilinearTree(TreeSearch):
     """
 
     def __init__(self, scaled: Scaled, pool: PairPool, limit: int, stop: Stop) -> None:
-        N = len(scaled.M)
-        super().__init__(pool, stop, N, node_seconds=3e-3 * max(1.0, N / 33.0) ** 2.5)
-        self.scaled, self.limit, self.M = scaled, limit, scaled.M
-        self.order = tail_order(self.M)
+        self.M, N = scaled.M, len(scaled.M)
+        super().__init__(
+            scaled,
+            pool,
+            stop,
+            order=tail_order(self.M),
+            root=np.empty(0, dtype=np.int8),
+            signs=(1,),
+            branches=2,
+            node_seconds=3e-3 * max(1.0, N / 33.0) ** 2.5,
+            rounding=rounding(self.M),
+        )
+        self.limit = limit
         self.enumerations: dict[int, Enumeration] = {}
-        # Of fixed signs' sums and of enumerated prices; that of eigenvalues is in every shift's bound.
-        self.margin = rounding(self.M)
-        # Logarithms of the times of enumerations relative to the worst; a guess that counts like one.
+        # Sum of the logarithms of the times of enumerations relative to the worst, with a prior of weight one.
         self.logs, self.weight = -1.0, 1.0
 
-    def prove(self, seed: FloatArray | None) -> tuple[float, bool]:
-        """Return an upper bound on the maximum, and whether it is exact; `seed` is a shift of the root."""
-        whole = Node(_NONE, np.empty(0), np.inf)
-        if self.size == 0 or (self.size <= min(_SMALL, self.limit) and self.enumerate(whole)):
-            self.enumerated.append((_NONE, 1))
-            return self.upper(self.margin), True
-        exact = self.run([self._root(seed)])
-        return self.upper(self.margin), exact
-
-    def tree(self) -> PriceTree:
-        """Return the tree that proves the bound."""
-        leaves = [Leaf(signs, None) for signs, _ in self.enumerated] + [self._leaf(node) for node in self.bounded()]
-        return PriceTree(self.scaled.order(self.order), tuple(leaves))
-
-    def verify(self, tree: PriceTree) -> float:
-        """Return the bound that a tree proves."""
-        N = self.scaled.size
-        position = np.full(N, -1)
-        position[self.scaled.support] = np.arange(self.size)
-        inside = position[tree.order] >= 0
-        self.order = position[tree.order][inside]
-        proven, plain = 0.0, []
-        for leaf in tree.leaves:
-            k = len(leaf.signs)
-            signs = leaf.signs[inside[:k]]
-            if leaf.shift is None:
-                plain.append(Node(signs, np.empty(0), np.inf))
-                continue
-            shift = np.ldexp(leaf.shift, -self.scaled.exponent)
-            kept = np.concatenate([[True], position >= 0, inside[k:]])
-            # Zero rows need no shift; a positive one of theirs only makes the bound larger.
-            spare = float(np.abs(shift[~kept]).sum())
-            proven = max(proven, shift_bound(self._matrix(signs), shift[kept]) + self.margin + spare)
-        # Vectors below what the other leaves prove need not be told apart.
-        self.pool.best = max(self.pool.best, proven)
-        for node in plain:
-            if self.size:
-                self.enumerate(node)
-        return max(proven, self.pool.best + self.margin if plain else 0.0)
+    def enumerate_root(self) -> bool:
+        """Show all vectors to the pool if that is faster than any bound; return whether that was done."""
+        small = self.size <= min(_SMALL, self.limit)
+        return self.size == 0 or (small and self.enumerate(Node(self.root, np.empty(0), np.inf)))
 
     def enumeration_seconds(self, node: Node) -> float:
-        """Return the time, which depends on how far apart prices are: learned from what was enumerated."""
+        """Return the time, which depends on how close values lie: learned from earlier enumerations."""
         free = self.size - len(node.signs)
-        if free > self.limit:
+        if free > self.limit or not fits(self.size, free):
             return np.inf
         ratio = np.exp(self.logs / self.weight)
         return float(2e-3 + ratio * _at_worst(free)) if free > 1 else 0.0
 
     def enumerate(self, node: Node) -> bool:
-        """Take in all completions; return whether that was finished."""
+        """Show all completions to the pool; return whether that was finished."""
         k, free = len(node.signs), self.size - len(node.signs)
         if k not in self.enumerations:
             self.enumerations[k] = Enumeration(self.M[self.order[k:]], self.stop)
-        inverse = np.argsort(self.order)
         fixed = node.signs.astype(np.float64)
 
         def accept(codes: IntArray) -> None:
-            for begin in range(0, len(codes), CHUNK):
-                rest = signs_of(codes[begin : begin + CHUNK], free)
+            for part in blocks(len(codes), self.size):
+                rest = signs_of(codes[part], free)
                 U = np.hstack([np.broadcast_to(fixed, (len(rest), k)), rest])
-                self.pool.add(U[:, inverse])
+                self.pool.add(U[:, self.inverse])
 
         enumeration = self.enumerations[k]
         before = enumeration.work
@@ -130,48 +98,35 @@ class BilinearTree(TreeSearch):
         extra = k - len(node.signs)
         prefix = np.concatenate([node.signs, np.ones(extra, dtype=np.int8)])
         K = leaf_matrix(self.M[self.order[k + 1 :]])
-        start = node.shift[1 + np.r_[:N, N + extra + 1 : 2 * N - len(node.signs)]]
         # The parent's shift, its newly fixed coordinates added to the first entry, is one of the children's.
         first = node.shift[0] + node.shift[1 + N : 2 + N + extra].sum()
+        kept = np.concatenate([[first], node.shift[1 : 1 + N], node.shift[2 + N + extra :]])
         children = []
         for sign in (1, -1):
             signs = np.append(prefix, np.int8(sign))
             c = signs.astype(np.float64) @ self.M[self.order[: k + 1]]
-            B = bordered(c, K)
-            shift = tighten(K, c, start, self.pool.target)
-            bound = shift_bound(B, shift) + self.margin
-            if bound > node.bound:
-                kept = np.concatenate([[first], start])
-                bound, shift = min((bound, 0, shift), (shift_bound(B, kept) + self.margin, 1, kept))[::2]
-            children.append(Node(signs, shift, bound))
+            children.append(self.child(node, signs, K, c, 0.0, kept))
         return children
 
-    def _root(self, seed: FloatArray | None) -> Node:
-        K = leaf_matrix(self.M[self.order])
+    def root_node(self, seed: FloatArray | None, sign: int) -> Node:
+        """Return the node of all vectors; `seed` is a shift known from elsewhere."""
         rows = np.abs(self.M).sum(axis=1)
         shifts = [0.5 * np.concatenate([[0.0], z, z[self.order]]) for z in (rows, seed) if z is not None]
         if not self.stop():
             z = root_shift(grothendieck_bound, self.M)
             shifts.append(np.concatenate([[0.0], z[self.size :], z[: self.size][self.order]]))
-        B = bordered(np.zeros(self.size), K)
-        bounds = [shift_bound(B, shift) + self.margin for shift in shifts]
-        best = int(np.argmin(bounds))
-        return Node(_NONE, shifts[best], bounds[best])
+        return self.first_node(leaf_matrix(self.M[self.order]), np.zeros(self.size), 0.0, sign, shifts)
 
-    def _leaf(self, node: Node) -> Leaf:
-        """Return the node as a leaf in all coordinates and the given matrix's units."""
-        n, N, k = self.size, self.scaled.size, len(node.signs)
-        shift = np.zeros(1 + N + N - k)
-        shift[0] = node.shift[0]
-        shift[1 + self.scaled.support] = node.shift[1 : 1 + n]
-        shift[1 + N : 1 + N + n - k] = node.shift[1 + n :]
-        return Leaf(node.signs, np.ldexp(shift, self.scaled.exponent))
-
-    def _matrix(self, signs: SignArray) -> FloatArray:
-        k = len(signs)
-        return bordered(signs.astype(np.float64) @ self.M[self.order[:k]], leaf_matrix(self.M[self.order[k:]]))
+    def expanded(self, shift: FloatArray, k: int) -> FloatArray:
+        """Return the shift of a node with k fixed coordinates, with zeros for the zero rows of the matrix."""
+        n, N = self.size, self.scaled.size
+        full = np.zeros(1 + N + N - k)
+        full[0] = shift[0]
+        full[1 + self.scaled.support] = shift[1 : 1 + n]
+        full[1 + N : 1 + N + n - k] = shift[1 + n :]
+        return full
 
 
 def _at_worst(free: int) -> float:
-    """Return the seconds that an enumeration took where prices were least apart, at the optimum of a training."""
+    """Return the seconds that an enumeration took where values lay closest, at the optimum of a training problem."""
     return float(2.0 * 1.9 ** (free - 33.0))

@@ -3,32 +3,59 @@
 from __future__ import annotations
 
 import heapq
+import math
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
+import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray
-from qsdp.pricing.arguments import Stop
+from qsdp._utils.validation import FloatArray, check_real
 from qsdp.pricing.pool import Pool
-from qsdp.pricing.result import SignArray
+from qsdp.pricing.result import BoundTree, Leaf, SignArray
+from qsdp.pricing.scaling import Scaled
+from qsdp.pricing.shifts import bordered, shift_bound, tighten
 
-__all__ = ["CHUNK", "Node", "TreeSearch"]
+__all__ = ["Node", "Stop", "TreeSearch"]
 
-#: Vectors evaluated at once.
-CHUNK = 2**15
-
-#: Relative distance at which a bound counts as reaching the best price: rounding, not looseness.
+#: Relative distance at which a bound counts as reaching the best value: rounding, not looseness.
 _TOUCH = 1e-9
 
-#: Floats in the shifts of open nodes before the search dives instead of branching best-first.
+#: Floats in the shifts of open nodes, 80 MB, before the search dives instead of branching best-first.
 _OPEN_FLOATS = 10**7
+
+
+class Stop:
+    """Tells whether to stop, by time or at the caller's wish.
+
+    Parameters
+    ----------
+    time_limit : float, optional
+        Seconds from now.
+    interrupted : callable, optional
+    """
+
+    def __init__(self, time_limit: float | None = None, interrupted: Callable[[], bool] | None = None) -> None:
+        self.deadline = math.inf
+        if time_limit is not None:
+            self.deadline = time.monotonic() + check_real("time_limit", time_limit, strict=True)
+        self.interrupted = interrupted
+
+    def __call__(self) -> bool:
+        """Return whether to stop."""
+        return (self.interrupted is not None and bool(self.interrupted())) or self.left() < 0.0
+
+    def left(self) -> float:
+        """Return the seconds left."""
+        return self.deadline - time.monotonic()
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """Vectors that share their first entries, and what bounds their price; `sign` is that of a form K or -K."""
+    """Vectors that share their first entries, and a bound on their values; `sign` is that of a form K or -K."""
 
     signs: SignArray
     shift: FloatArray
@@ -45,16 +72,16 @@ class _Effort:
 
     def __init__(self, size: int, bound: float, node: float, branches: int) -> None:
         self.node, self.branches = node, branches
-        # A first guess that counts like ten branchings.
+        # A prior that weighs as much as ten branchings.
         self.drops, self.weight = 10.0 * bound / (2.5 * max(size, 1)), 10.0
 
     def learn(self, drop: float) -> None:
-        """Take note of how much lower than its parent's the bound of a child is."""
+        """Record how far the bound of a child is below its parent's."""
         self.drops += max(0.0, drop)
         self.weight += 1.0
 
     def seconds(self, gap: float) -> float:
-        """Return the time to close a node whose bound exceeds the best price by `gap`."""
+        """Return the time to close a node whose bound exceeds the best value by `gap`."""
         levels = gap * self.weight / self.drops if self.drops > 0.0 else np.inf
         return float(self.node * float(self.branches) ** min(levels, 100.0))
 
@@ -64,24 +91,56 @@ class TreeSearch(ABC):
 
     Parameters
     ----------
+    scaled : Scaled
+        The matrix.
     pool : Pool
-        Holds the best price, and takes in the vectors met.
+        Collects the vectors evaluated and knows the best value.
     stop : Stop
         Polled often.
-    size : int
-        Number of coordinates.
+    order : ndarray of shape (n,), intp
+        Order in which coordinates are fixed.
+    root : ndarray of shape (k,), int8
+        Values of the coordinates that are fixed from the start.
+    signs : tuple of int
+        Signs of the form that have a tree each.
     branches : int
         Number of children of a node.
     node_seconds : float
         Rough time that the bound of a node takes.
+    rounding : float
+        Bound on the rounding error of an evaluated value; that of eigenvalues is in every shift's bound.
+    positive : bool
+        Whether shifts must be nonnegative.
     """
 
-    def __init__(self, pool: Pool, stop: Stop, size: int, branches: int = 2, node_seconds: float = 3e-3) -> None:
-        self.pool, self.stop, self.size = pool, stop, size
-        self.branches, self.node_seconds = branches, node_seconds
+    def __init__(
+        self,
+        scaled: Scaled,
+        pool: Pool,
+        stop: Stop,
+        *,
+        order: npt.NDArray[np.intp],
+        root: SignArray,
+        signs: tuple[int, ...],
+        branches: int,
+        node_seconds: float,
+        rounding: float,
+        positive: bool = False,
+    ) -> None:
+        self.scaled, self.pool, self.stop, self.size = scaled, pool, stop, len(scaled.M)
+        self.order, self.inverse, self.root, self.signs = order, np.argsort(order), root, signs
+        self.branches, self.node_seconds, self.rounding, self.positive = branches, node_seconds, rounding, positive
         self.open: list[tuple[float, int, Node]] = []
         self.closed: list[Node] = []
         self.enumerated: list[tuple[SignArray, int]] = []
+
+    @abstractmethod
+    def enumerate_root(self) -> bool:
+        """Show all vectors to the pool if that is faster than any bound; return whether that was done."""
+
+    @abstractmethod
+    def root_node(self, seed: FloatArray | None, sign: int) -> Node:
+        """Return the node of all vectors; `seed` is a shift known from elsewhere."""
 
     @abstractmethod
     def children(self, node: Node) -> list[Node]:
@@ -95,6 +154,32 @@ class TreeSearch(ABC):
     def enumeration_seconds(self, node: Node) -> float:
         """Return roughly how long enumeration takes: infinite if not allowed, zero if there is no choice."""
 
+    @abstractmethod
+    def expanded(self, shift: FloatArray, k: int) -> FloatArray:
+        """Return the shift of a node with k fixed coordinates, with zeros for the zero rows of the matrix."""
+
+    def prove(self, seed: FloatArray | None) -> tuple[float, bool]:
+        """Return an upper bound on the maximum, and whether it is exact; `seed` is a shift of the root."""
+        if self.enumerate_root():
+            self.enumerated += [(self.root, sign) for sign in self.signs]
+            return self.upper(), True
+        exact = self.run([self.root_node(seed, sign) for sign in self.signs])
+        return self.upper(), exact
+
+    def trees(self) -> tuple[BoundTree, ...]:
+        """Return the tree that proves the bound, for each sign of the form."""
+        order = self.scaled.order(self.order)
+        return tuple(
+            BoundTree(
+                order,
+                (
+                    *(Leaf(signs, None) for signs, own in self.enumerated if own == sign),
+                    *(self._leaf(node) for node in self.bounded() if node.sign == sign),
+                ),
+            )
+            for sign in self.signs
+        )
+
     def run(self, roots: list[Node]) -> bool:
         """Close all nodes below `roots`; return whether that was finished."""
         ticket = count()
@@ -105,15 +190,15 @@ class TreeSearch(ABC):
         while self.open or dive:
             diving = bool(dive)
             node = dive.pop() if diving else heapq.heappop(self.open)[2]
-            if self._reached(node.bound):
+            if self._is_closed(node.bound):
                 self.closed.append(node)
                 continue
             children: list[Node] = []
             done = not self.stop()
             seconds = self.enumeration_seconds(node)
-            # What cannot be finished in time proves nothing.
-            worth = seconds < min(effort.seconds(node.bound - self.pool.target), 0.5 * self.stop.left())
-            if done and (worth or seconds == 0.0):
+            # An enumeration that cannot be finished in time proves nothing.
+            pays = seconds < min(effort.seconds(node.bound - self.pool.target), 0.5 * self.stop.left())
+            if done and (pays or seconds == 0.0):
                 done = self.enumerate(node)
                 if done:
                     self.enumerated.append((node.signs, node.sign))
@@ -125,7 +210,7 @@ class TreeSearch(ABC):
                 return False
             for child in children:
                 effort.learn(node.bound - child.bound)
-                if self._reached(child.bound):
+                if self._is_closed(child.bound):
                     self.closed.append(child)
                 elif diving or len(self.open) * len(child.shift) > _OPEN_FLOATS:
                     dive.append(child)
@@ -133,19 +218,47 @@ class TreeSearch(ABC):
                     self._push(child, ticket)
         return True
 
-    def upper(self, rounding: float) -> float:
+    def upper(self) -> float:
         """Return the bound proven: that of the nodes, and of the enumeration with its rounding."""
         found = self.pool.best
         if self.enumerated:
             found = max(found, self.pool.level())
-        return max([found + rounding, *(node.bound for node in self.bounded())])
+        return max([found + self.rounding, *(node.bound for node in self.bounded())])
 
     def bounded(self) -> list[Node]:
         """Return the nodes that were not enumerated."""
         return self.closed + [node for _, _, node in self.open]
 
+    def first_node(
+        self, K: FloatArray, c: FloatArray, constant: float, sign: int, shifts: Sequence[FloatArray]
+    ) -> Node:
+        """Return the node of all vectors with the best of some shifts."""
+        B = bordered(c, K)
+        bounds = [shift_bound(B, shift) for shift in shifts]
+        best = int(np.argmin(bounds))
+        return Node(self.root, shifts[best], constant + bounds[best] + self.rounding, sign)
+
+    def child(
+        self, parent: Node, signs: SignArray, K: FloatArray, c: FloatArray, constant: float, kept: FloatArray
+    ) -> Node:
+        """Return the node of `signs`, its shift improved from the parent's, which in the child's terms is `kept`."""
+        B, shift = bordered(c, K), np.zeros(1)
+        if len(K):
+            shift = tighten(K, c, kept[1:], self.pool.target - constant, positive=self.positive)
+        bound = constant + shift_bound(B, shift) + self.rounding
+        if bound > parent.bound:
+            other = constant + shift_bound(B, kept) + self.rounding
+            if other < bound:
+                bound, shift = other, kept
+        return Node(signs, shift, bound, parent.sign)
+
+    def _leaf(self, node: Node) -> Leaf:
+        """Return the node as a leaf in all coordinates and the given matrix's units."""
+        shift = self.expanded(node.shift, len(node.signs))
+        return Leaf(node.signs, np.ldexp(shift, self.scaled.exponent))
+
     def _push(self, node: Node, ticket: count[int]) -> None:
         heapq.heappush(self.open, (-node.bound, next(ticket), node))
 
-    def _reached(self, bound: float) -> bool:
+    def _is_closed(self, bound: float) -> bool:
         return bound <= self.pool.target + _TOUCH * self.pool.best

@@ -8,26 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.sign_vectors import IntArray, attained, sign_table, signs_of
 
-__all__ = ["Enumeration"]
+__all__ = ["Enumeration", "fits"]
 
 ShortArray = npt.NDArray[np.int16]
-
-_EPS = float(np.finfo(np.float64).eps)
-
-#: Partial vectors (the inner axis) and completions (the outer one) of a block: the fastest measured, 128 KiB each.
-_WIDTH, _DEPTH = 2**11, 32
 
 #: Coordinates of the first table and of the later ones.
 _FIRST, _STEP = 11, 5
 
-#: Shares of the coordinates below which the tail's maximum is too large to screen anything.
-_SCREENED = 0.45
-
-#: Relative looseness allowed to the maxima of tails, which makes them quick to find.
-_TAIL_SLACK = 0.01
+#: Partial vectors (the inner axis) and completions (the outer one) of a block: the fastest measured, 128 KiB each.
+_WIDTH, _DEPTH = 2**_FIRST, 2**_STEP
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +40,10 @@ class Enumeration:
         The rows :math:`M_i` in the order in which they are decided, r <= 62; scaled to moderate magnitudes.
     stop : callable, optional
         Polled often; the enumeration is given up once it returns true.
+    screened : float, default=0.45
+        Share of the coordinates below which the maximum of a tail is too large to screen anything.
+    tail_slack : float, default=0.01
+        Relative looseness allowed to the maxima of tails, which makes them quick to find.
 
     Notes
     -----
@@ -57,14 +54,21 @@ class Enumeration:
     to half a unit an entry, which the screening allows for, and what passes is for the caller to evaluate.
     """
 
-    def __init__(self, rows: FloatArray, stop: Callable[[], bool] | None = None) -> None:
-        self.rows = np.ascontiguousarray(rows)
+    def __init__(
+        self,
+        rows: FloatArray,
+        stop: Callable[[], bool] | None = None,
+        *,
+        screened: float = 0.45,
+        tail_slack: float = 0.01,
+    ) -> None:
+        self.rows, self.tail_slack = np.ascontiguousarray(rows), tail_slack
         self.cuts = _cuts(len(rows))
         #: Number of vectors screened so far, by all runs.
         self.work = 0
         self.tails = [np.inf] * (len(self.cuts) - 1) + [0.0]
         for index in range(len(self.cuts) - 2, -1, -1):
-            if self.cuts[index] < _SCREENED * len(rows):
+            if self.cuts[index] < screened * len(rows):
                 break
             tail = self._tail(index, stop)
             if tail is None:
@@ -113,7 +117,7 @@ class Enumeration:
             best[0] = max(best[0], float(np.abs(signs_of(codes, len(rows)) @ rows).sum(axis=1).max()))
 
         def level() -> float:
-            return (1.0 + _TAIL_SLACK) * best[0]
+            return (1.0 + self.tail_slack) * best[0]
 
         part = _Pass(self, index + 1, np.zeros(self.rows.shape[1]), level, accept, stop or _never)
         bits = self.cuts[index + 1] - self.cuts[index]
@@ -140,21 +144,19 @@ class _Pass:
         self.offsets = [edge - edges[stage] for edge in edges[stage:]]
         rows = owner.rows[edges[stage] :]
         N = rows.shape[1]
-        self.allowance = 4.0 * _EPS * (len(rows) + 2) * float(np.abs(rows).sum() + np.abs(start).sum())
+        self.allowance = 4.0 * EPS * (len(rows) + 2) * float(np.abs(rows).sum() + np.abs(start).sum())
         # No norm of a partial vector exceeds the maximum, which this bounds; 16-bit sums wrap, so that only
         # the final ones, between 0 and 2^16, and the entries of the tables must be in range.
         spread = min(float(np.abs(rows).sum()), float(np.linalg.norm(rows, 2)) * (len(rows) * N) ** 0.5)
         widest = float((np.abs(start) + np.abs(rows).sum(axis=0)).max())
-        margin = N * (len(self.tables) + 1.0) + 16.0
+        margin = _margin(N, len(self.tables))
         total = (np.abs(start).sum() + spread) * (1.0 + 1e-9)
         self.scale = min((2.0**17 - margin) / total, 32000.0 / widest) if total > 0.0 else 1.0
-        if margin > 2.0**16:
-            raise ValueError(f"too many columns to enumerate: {N}")
         self.buffers: list[list[_Block]] = [[] for _ in self.tables]
         self.sum, self.part = np.empty((2, _DEPTH * _WIDTH), dtype=np.int16)
 
     def run(self, codes: IntArray) -> bool:
-        """Go through all completions of `codes`, partial vectors of the first table."""
+        """Visit all completions of `codes`, partial vectors of the first table."""
         if len(self.tables) == 1:
             self.accept(codes)
             return not self.stop()
@@ -236,13 +238,24 @@ class _Pass:
         tail = self.tails[self.stage + stage]
         if tail == np.inf:
             return -1
-        room = self.level() - tail - self.allowance
+        excess = self.level() - tail - self.allowance
         # Half a unit for each table and entry, and one for its own rounding in double precision.
         error = len(self.start) * 0.5001 * (stage + 1)
-        return int(max(-1.0, min(2.0**16, np.floor(0.5 * (room * self.scale - error)))))
+        return int(max(-1.0, min(2.0**16, np.floor(0.5 * (excess * self.scale - error)))))
 
     def _rounded(self, sums: FloatArray) -> ShortArray:
         return np.ascontiguousarray(np.rint(sums * self.scale).astype(np.int16))
+
+
+def fits(columns: int, free: int) -> bool:
+    """Return whether half a unit of rounding per entry and table leaves 16-bit sums precise enough to screen."""
+    tables = len(_cuts(free))
+    return tables == 1 or _margin(columns, tables) <= 2.0**16
+
+
+def _margin(columns: int, tables: int) -> float:
+    """Return the units of the range of 16-bit sums that are set aside for the rounding of tables."""
+    return columns * (tables + 1.0) + 16.0
 
 
 def _cuts(size: int) -> list[int]:

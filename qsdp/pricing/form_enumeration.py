@@ -13,11 +13,8 @@ from qsdp.pricing.scaling import form_rounding
 
 __all__ = ["enumerate_forms", "level_rows"]
 
-#: Rows of the right table at most, and of the left one's blocks: one MiB of values.
+#: Rows of the right table at most, and of blocks of the left one: one MiB of values, which stays in the cache.
 _RIGHT, _LEFT = 2**11, 64
-
-#: Vectors of a block that are evaluated again, the best ones: ties may be many.
-_AGAIN = 2**13
 
 
 def level_rows(numbers: npt.NDArray[np.int64], size: int, levels: int) -> FloatArray:
@@ -35,6 +32,7 @@ def enumerate_forms(
     pool: Pool,
     place: Callable[[FloatArray], FloatArray],
     stop: Callable[[], bool],
+    most: int = 2**13,
 ) -> bool:
     r"""Show the pool all completions of `fixed` for which one of ``signs * q' K q`` exceeds its level.
 
@@ -53,6 +51,8 @@ def enumerate_forms(
         Brings vectors of shape (., N) into the pool's order.
     stop : callable
         Polled at every block.
+    most : int, default=2**13
+        Number of vectors of a block that the pool is shown, the best ones: ties may be many.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def enumerate_forms(
     Notes
     -----
     With q = (s, a, b) all values are one product of a table of :math:`(2 K_{ba} a, f_a, 1)` and one of
-    :math:`(b, 1, f_b)`; of a block of them only the largest magnitude is looked at, unless it may matter.
+    :math:`(b, 1, f_b)`; of a block of them only the extremes are computed, unless one exceeds the level.
     """
     k, free = len(fixed), len(K) - len(fixed)
     right = 0
@@ -93,10 +93,10 @@ def enumerate_forms(
         low = -1 in signs and float(block.min()) < -level
         if not high and not low:
             continue
-        prices = np.abs(block) if len(signs) == 2 else signs[0] * block
-        chosen = np.flatnonzero(prices > level)
-        if len(chosen) > _AGAIN:
-            chosen = chosen[np.argpartition(-prices.ravel()[chosen], _AGAIN)[:_AGAIN]]
+        magnitudes = np.abs(block) if len(signs) == 2 else signs[0] * block
+        chosen = np.flatnonzero(magnitudes > level)
+        if len(chosen) > most:
+            chosen = chosen[np.argpartition(-magnitudes.ravel()[chosen], most)[:most]]
         i, j = np.divmod(chosen, len(B))
         pool.add(place(np.hstack([np.broadcast_to(fixed, (len(i), k)), A[i], B[j]])))
     return True

@@ -9,12 +9,6 @@ from qsdp.pricing.pool import FormPool
 
 __all__ = ["ascend", "improve_forms", "random_levels"]
 
-#: Sweeps through the coordinates; most starts settle within ten.
-_SWEEPS = 60
-
-#: Local optima that are kicked, kicks of each, coordinates redrawn by one, and rounds.
-_CENTRES, _KICKS, _REDRAWN, _ROUNDS = 20, 15, 3, 6
-
 
 def random_levels(rng: np.random.Generator, count: int, free: int, size: int, levels: int) -> FloatArray:
     """Draw `count` vectors, +1 in the coordinates from `free` on."""
@@ -23,7 +17,7 @@ def random_levels(rng: np.random.Generator, count: int, free: int, size: int, le
     return Q
 
 
-def ascend(K: FloatArray, Q: FloatArray, sign: FloatArray, free: int, levels: int) -> FloatArray:
+def ascend(K: FloatArray, Q: FloatArray, sign: FloatArray, free: int, levels: int, sweeps: int = 60) -> FloatArray:
     """Return the rows to which the best change of one coordinate at a time leads; ``sign q' K q`` never falls.
 
     Parameters
@@ -34,10 +28,12 @@ def ascend(K: FloatArray, Q: FloatArray, sign: FloatArray, free: int, levels: in
     free : int
         Number of coordinates that may change, the first ones.
     levels : int
+    sweeps : int, default=60
+        Largest number of sweeps through the coordinates; most starts settle within ten.
     """
     Q, top = Q.copy(), levels - 1.0
     active = np.arange(len(Q))
-    for _ in range(_SWEEPS):
+    for _ in range(sweeps):
         if len(active) == 0:
             break
         rows, s = Q[active].T.copy(), sign[active]
@@ -70,20 +66,35 @@ def ascend(K: FloatArray, Q: FloatArray, sign: FloatArray, free: int, levels: in
     return Q
 
 
-def improve_forms(pool: FormPool, Q: FloatArray, free: int, levels: int, rng: np.random.Generator) -> None:
-    """Add to the pool the local optima of both signs reached from the rows of `Q`, and those around the best."""
+def improve_forms(
+    pool: FormPool,
+    Q: FloatArray,
+    free: int,
+    levels: int,
+    rng: np.random.Generator,
+    *,
+    n_centres: int = 20,
+    n_kicks: int = 15,
+    n_redrawn: int = 3,
+    rounds: int = 6,
+) -> None:
+    """Add to the pool the local optima of both signs reached from the rows of `Q`, and those around the best.
+
+    In each of some `rounds`, the best `n_centres` optima are kicked `n_kicks` times each: `n_redrawn` coordinates
+    are drawn anew.
+    """
     pool.add(Q)
     sign = np.repeat([1.0, -1.0], len(Q))
     Q = ascend(pool.M, np.vstack([Q, Q]), sign, free, levels)
     values = pool.add(Q)
-    for _ in range(_ROUNDS if free else 0):
+    for _ in range(rounds if free else 0):
         centres = np.argsort(-values, kind="stable")
         _, distinct = np.unique(np.round(values[centres], 12), return_index=True)
-        centres = centres[np.sort(distinct)[:_CENTRES]]
+        centres = centres[np.sort(distinct)[:n_centres]]
         least = values[centres].min()
-        kicked, s = np.repeat(Q[centres], _KICKS, axis=0), np.repeat(sign[centres], _KICKS)
-        where = rng.integers(0, free, size=(len(kicked), _REDRAWN))
-        drawn = random_levels(rng, len(kicked), _REDRAWN, _REDRAWN, levels)
+        kicked, s = np.repeat(Q[centres], n_kicks, axis=0), np.repeat(sign[centres], n_kicks)
+        where = rng.integers(0, free, size=(len(kicked), n_redrawn))
+        drawn = random_levels(rng, len(kicked), n_redrawn, n_redrawn, levels)
         np.put_along_axis(kicked, where, drawn, axis=1)
         moved = ascend(pool.M, kicked, s, free, levels)
         gained = pool.add(moved)

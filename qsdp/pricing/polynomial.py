@@ -2,28 +2,24 @@ r"""The oracle of polynomial networks: :math:`\max_q |q^T K q|` over levels."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-from qsdp._utils.validation import check_flag, check_integer, check_real
-from qsdp.pricing.arguments import Stop, check_rows, check_seed
+from qsdp._utils.validation import FloatArray, check_flag, check_integer
+from qsdp.pricing.branching import Stop
 from qsdp.pricing.form_search import improve_forms, random_levels
 from qsdp.pricing.form_tree import FormTree
+from qsdp.pricing.oracle import Oracle
 from qsdp.pricing.pool import FormPool
-from qsdp.pricing.result import Price, PriceTree
+from qsdp.pricing.result import SignArray
 from qsdp.pricing.scaling import Scaled
 
 __all__ = ["PolynomialOracle"]
 
-#: Random starts of the search that precedes a proof.
-_STARTS = 100
 
-
-class PolynomialOracle:
+class PolynomialOracle(Oracle[FormPool]):
     r"""Searches for, and proves, the largest :math:`|q^T K q|` over :math:`q \in \{-M, -M + 2, \dots, M\}^d`.
+
+    Both signs of the form are covered: enumeration evaluates them at once, branch and bound has a tree for each.
 
     Parameters
     ----------
@@ -40,8 +36,8 @@ class PolynomialOracle:
     --------
     >>> import numpy as np
     >>> from qsdp.pricing import PolynomialOracle
-    >>> price = PolynomialOracle(2, 3, False).prove(np.array([[1.0, -1.0], [-1.0, 0.0]]), threshold=5.0)
-    >>> price.value, price.exact, price.U.tolist(), price.sign.tolist()
+    >>> best = PolynomialOracle(2, 3, False).prove(np.array([[1.0, -1.0], [-1.0, 0.0]]), threshold=5.0)
+    >>> best.value, best.exact, best.U.tolist(), best.sign.tolist()
     (12.0, True, [[2, -2]], [1])
     """
 
@@ -52,122 +48,22 @@ class PolynomialOracle:
         self.enumerated = check_integer("enumerated", enumerated, minimum=0)
         self.size = self.n_features + self.lifted
 
-    def search(
-        self,
-        M: Any,
-        *,
-        threshold: float = 0.0,
-        starts: Any = None,
-        n_starts: int = 300,
-        max_atoms: int = 200,
-        rng: np.random.Generator,
-    ) -> Price:
-        """Return the best local optima found by coordinate ascent, for both signs of the form.
+    def _pool(self, scaled: Scaled, threshold: float, max_atoms: int, incumbent: float, slack: float) -> FormPool:
+        return FormPool(scaled.M, threshold, max_atoms, incumbent, slack, even=not self._fixes(scaled))
 
-        Parameters
-        ----------
-        M : ndarray of shape (N, N)
-            K, symmetric.
-        threshold : float, default=0.0
-            Only atoms of a larger price are returned.
-        starts : ndarray of shape (k, N), optional
-            Vectors q to start from.
-        n_starts : int, default=300
-            Number of random starts besides.
-        max_atoms : int, default=200
-            Largest number of atoms returned.
-        rng : numpy.random.Generator
+    def _draw(self, rng: np.random.Generator, count: int, free: int, size: int) -> FloatArray:
+        return random_levels(rng, count, free, size, self.levels)
 
-        Returns
-        -------
-        Price
-            With an infinite upper bound.
-        """
-        scaled = Scaled.of(M, self.size)
-        check_integer("n_starts", n_starts, minimum=0)
-        pool = self._pool(scaled, threshold, max_atoms)
-        Q = random_levels(rng, n_starts, self.n_features, self.size, self.levels)
-        if starts is not None:
-            given = check_rows(starts, self.size)
-            if self.lifted:
-                # q and -q are the same neuron only together with the constant.
-                given = given * given[:, -1:]
-            Q = np.vstack([given, Q])
-        if len(Q) and len(scaled.M):
-            free = len(scaled.M) - self._fixes(scaled)
-            improve_forms(pool, Q[:, scaled.support], free, self.levels, rng)
-        return self._price(scaled, pool, math.inf, False, ())
+    def _improve(self, pool: FormPool, starts: FloatArray, free: int, rng: np.random.Generator) -> None:
+        improve_forms(pool, starts, free, self.levels, rng)
 
-    def prove(
-        self,
-        M: Any,
-        *,
-        threshold: float = 0.0,
-        max_atoms: int = 200,
-        incumbent: float = 0.0,
-        slack: float = 0.0,
-        time_limit: float | None = None,
-        shift: Any = None,
-        interrupted: Callable[[], bool] | None = None,
-    ) -> Price:
-        r"""Return the largest price of both signs with an upper bound, and the trees that prove it.
+    def _tree(self, scaled: Scaled, pool: FormPool, stop: Stop) -> FormTree:
+        return FormTree(scaled, pool, self.levels, self._fixes(scaled), float(self.enumerated), stop)
 
-        Parameters
-        ----------
-        M : ndarray of shape (N, N)
-            K, symmetric.
-        threshold, max_atoms, incumbent, slack, time_limit, interrupted :
-            As for `BilinearOracle.prove`.
-        shift : ndarray of shape (N,), optional
-            A z for which ``Diag(z) + K`` and ``Diag(z) - K`` are about positive semidefinite.
-
-        Returns
-        -------
-        Price
-
-        Notes
-        -----
-        Enumeration evaluates both signs at once; beyond it every sign has its tree (see `FormTree`).
-        """
-        scaled = Scaled.of(M, self.size)
-        slack = check_real("slack", slack)
-        pool = self._pool(scaled, threshold, max_atoms, check_real("incumbent", incumbent), slack)
-        stop = Stop(time_limit, interrupted)
-        seed = check_seed(shift, scaled)
-        fixes = self._fixes(scaled)
-        if len(scaled.M):
-            rng = np.random.default_rng(0)
-            free = len(scaled.M) - fixes
-            Q = random_levels(rng, _STARTS, free, len(scaled.M), self.levels)
-            improve_forms(pool, Q, free, self.levels, rng)
-        tree = FormTree(scaled, pool, self.levels, fixes, float(self.enumerated), stop)
-        upper, exact = tree.prove(seed)
-        return self._price(scaled, pool, scaled.outside(upper), exact, tree.trees())
-
-    def _fixes(self, scaled: Scaled) -> bool:
-        """Return whether the entry fixed at +1 has any part in the form."""
-        return bool(self.lifted and len(scaled.support) and scaled.support[-1] == self.size - 1)
-
-    def _pool(
-        self, scaled: Scaled, threshold: float, max_atoms: int, incumbent: float = 0.0, slack: float = 0.0
-    ) -> FormPool:
-        inside = scaled.inside(check_real("threshold", threshold))
-        atoms = check_integer("max_atoms", max_atoms, minimum=0)
-        return FormPool(scaled.M, inside, atoms, scaled.inside(incumbent), slack, even=not self._fixes(scaled))
-
-    def _price(self, scaled: Scaled, pool: FormPool, upper: float, exact: bool, trees: tuple[PriceTree, ...]) -> Price:
+    def _atoms(self, scaled: Scaled, pool: FormPool) -> tuple[SignArray, SignArray, SignArray]:
         atoms = pool.atoms.reshape(len(pool.values), len(scaled.M))
         Q = scaled.expand(atoms, self.levels - 1)
         if self.lifted:
             Q[:, -1] = 1
         forms = np.einsum("ij,ij->i", atoms @ scaled.M, atoms)
-        return Price(
-            value=scaled.outside(pool.best),
-            upper=upper,
-            exact=exact,
-            U=Q,
-            V=Q,
-            values=np.ldexp(pool.values, scaled.exponent),
-            trees=trees,
-            sign=np.where(forms >= 0.0, 1, -1).astype(np.int8),
-        )
+        return Q, Q, np.where(forms >= 0.0, 1, -1).astype(np.int8)

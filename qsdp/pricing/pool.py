@@ -1,4 +1,4 @@
-"""The best distinct atoms met so far, and the level that others must exceed to matter."""
+"""The best distinct atoms found so far, and the level that others must exceed to matter."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.result import SignArray
 
-__all__ = ["BAND", "FormPool", "PairPool", "Pool", "signs"]
-
-#: Atoms are collected by enumeration only if their price is within this share of the best: lower ones are no
-#: use while so much better ones exist, and a lower level would screen less.
-BAND = 0.01
+__all__ = ["FormPool", "PairPool", "Pool", "signs"]
 
 
 def signs(values: FloatArray) -> FloatArray:
@@ -25,21 +21,25 @@ def signs(values: FloatArray) -> FloatArray:
 
 
 class Pool(ABC):
-    """Collects atoms, rows of small integers, by their price.
+    """Collects atoms, rows of small integers, by their pricing value.
 
     Parameters
     ----------
     M : ndarray of shape (N, N)
         Symmetric.
     threshold : float
-        Atoms of no more than this price are not kept.
+        Atoms of no larger value are not kept.
     max_atoms : int
         Number of atoms kept.
     incumbent : float
-        A price known to be attained.
+        A value known to be attained.
     slack : float
-        Relative excess over the best price that need not be found.
+        Relative excess over the best value that need not be found.
     """
+
+    #: Atoms are collected by enumeration only if their value is within this share of the best: lower ones are no
+    #: use while so much better ones exist, and a lower level would screen less.
+    band = 0.01
 
     def __init__(
         self, M: FloatArray, threshold: float, max_atoms: int, incumbent: float = 0.0, slack: float = 0.0
@@ -51,22 +51,22 @@ class Pool(ABC):
 
     @abstractmethod
     def add(self, vectors: FloatArray) -> FloatArray:
-        """Take in vectors as rows, and return their prices."""
+        """Add vectors, given as rows, and return their values."""
 
     @property
     def target(self) -> float:
-        """Price that a set of vectors must be able to exceed, or it cannot improve the best beyond the slack."""
+        """Value that a set of vectors must be able to exceed, or it cannot improve the best beyond the slack."""
         return (1.0 + self.slack) * self.best
 
     def level(self) -> float:
-        """Price that a vector must exceed to improve the best price or the collection; it never falls."""
+        """Return the value that a vector must exceed to improve the best value or the collection; it never falls."""
         if self.max_atoms == 0 or self.threshold >= self.target:
             return self.target
         least = float(self.values[-1]) if len(self.values) == self.max_atoms else 0.0
-        return min(self.target, max(self.threshold, least, (1.0 - BAND) * self.best))
+        return min(self.target, max(self.threshold, least, (1.0 - self.band) * self.best))
 
     def _chosen(self, values: FloatArray) -> npt.NDArray[np.intp]:
-        """Take note of the prices of vectors and return the positions of those to be merged."""
+        """Record the values of vectors and return the positions of those to be merged."""
         if len(values) == 0:
             return np.arange(0)
         self.best = max(self.best, float(values.max()))
@@ -83,7 +83,7 @@ class Pool(ABC):
         """Merge atoms, of which equal ones are equal rows."""
         if len(self.values):
             atoms, values = np.vstack([self.atoms, atoms]), np.concatenate([self.values, values])
-        # The same atom has one price up to rounding, by which its versions must not be told apart.
+        # Versions of one atom have values that differ by rounding: distinct are rows, not values.
         keys = np.ascontiguousarray(atoms).view(np.dtype((np.void, atoms.shape[1]))).ravel()
         _, first = np.unique(keys, return_index=True)
         best = first[np.argsort(-values[first], kind="stable")][: self.max_atoms]
@@ -91,10 +91,10 @@ class Pool(ABC):
 
 
 class PairPool(Pool):
-    r"""Collects pairs (u, sign(Mu)) by their price :math:`\|Mu\|_1`, distinct up to signs and order."""
+    r"""Collects pairs (u, sign(Mu)) by their value :math:`\|Mu\|_1`, distinct up to signs and order."""
 
     def add(self, vectors: FloatArray) -> FloatArray:
-        """Take in vectors u as rows, and return their prices."""
+        """Add vectors u, given as rows, and return their values."""
         P = vectors @ self.M
         values: FloatArray = np.abs(P).sum(axis=1)
         chosen = self._chosen(values)
@@ -112,7 +112,7 @@ class PairPool(Pool):
 
 
 class FormPool(Pool):
-    """Collects vectors q by their price, the magnitude of the form q' M q.
+    """Collects vectors q by their value, the magnitude of the form q' M q.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class FormPool(Pool):
         self.even = even
 
     def add(self, vectors: FloatArray) -> FloatArray:
-        """Take in vectors as rows, and return their prices."""
+        """Add vectors, given as rows, and return their values."""
         forms: FloatArray = np.einsum("ij,ij->i", vectors @ self.M, vectors)
         chosen = self._chosen(np.abs(forms))
         if len(chosen):

@@ -1,4 +1,4 @@
-"""What the pricing oracles return: atoms, an upper bound and the tree that proves it."""
+"""The results of the pricing oracles: atoms, an upper bound and the tree that proves it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["Leaf", "Price", "PriceTree"]
+__all__ = ["BoundTree", "Leaf", "OracleResult"]
 
 SignArray = npt.NDArray[np.int8]
 
@@ -33,8 +33,8 @@ class Leaf:
 
 
 @dataclass(frozen=True, eq=False)
-class PriceTree:
-    """Leaves that cover all vectors.
+class BoundTree:
+    """Leaves that cover all vectors, each with an upper bound on their pricing values.
 
     Attributes
     ----------
@@ -42,8 +42,8 @@ class PriceTree:
         Order in which coordinates are fixed.
     leaves : tuple of Leaf
         No leaf's signs begin another's, and every vector lies in a leaf. In a bilinear tree the sign of
-        ``order[0]`` is +1: the price of (u, v) is that of (-u, -v). In a polynomial tree every level of every
-        coordinate is covered, but the constant's of a lift is +1 only.
+        ``order[0]`` is +1: the pricing value of (u, v) is that of (-u, -v). In a polynomial tree every level of
+        every coordinate is covered, but the constant's of a lift is +1 only.
     """
 
     order: npt.NDArray[np.intp]
@@ -51,24 +51,24 @@ class PriceTree:
 
 
 @dataclass(frozen=True, eq=False)
-class Price:
+class OracleResult:
     """The outcome of a search or proof.
 
     Attributes
     ----------
     value : float
-        Largest price found; the given incumbent's, if none was larger.
+        Largest pricing value found; the given incumbent's, if none was larger.
     upper : float
         Proven upper bound on the maximum, rounding included; infinite if nothing was proven.
     exact : bool
         Whether `upper` exceeds `value` by no more than rounding and the slack asked for.
     U, V : ndarray of shape (k, N), int8
-        Distinct atoms whose price exceeds the threshold, by decreasing price, with ``u' M v > 0``; those of a
-        polynomial oracle have ``V = U``.
+        Distinct atoms whose pricing value exceeds the threshold, in decreasing order, with ``u' M v > 0``; those
+        of a polynomial oracle have ``V = U``.
     values : ndarray of shape (k,)
-        Their prices.
-    trees : tuple of PriceTree
-        What proves `upper`: one tree, or those for +K and -K of a polynomial oracle; empty if nothing does.
+        Their pricing values.
+    trees : tuple of BoundTree
+        The proof of `upper`: one tree, or those for +K and -K of a polynomial oracle; empty if nothing was proven.
     sign : ndarray of shape (k,), int8
         Sign of ``u' M v`` before it was made positive: of ``q' K q`` for polynomial oracles, else +1.
     """
@@ -79,5 +79,5 @@ class Price:
     U: SignArray
     V: SignArray
     values: FloatArray
-    trees: tuple[PriceTree, ...]
+    trees: tuple[BoundTree, ...]
     sign: SignArray

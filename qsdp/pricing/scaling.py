@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import EPS, divided_by_power, exponent_of
 from qsdp._utils.validation import FloatArray, check_matrix
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Scaled", "form_rounding", "rounding"]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +43,8 @@ class Scaled:
         array = check_matrix("M", M, n_columns=size)
         if len(array) != size:
             raise InvalidInputError(f"M must have shape {(size, size)}; got {array.shape}")
-        exponent = math.frexp(float(np.abs(array).max()))[1]
-        # In two steps: the power itself may not be representable where the quotients are.
-        half = exponent // 2
-        array = np.ldexp(np.ldexp(array, -half), half - exponent)
+        exponent = exponent_of(float(np.abs(array).max()))
+        array = divided_by_power(array, exponent)
         array = 0.5 * (array + array.T)
         support = np.flatnonzero(np.abs(array).max(axis=0))
         return cls(np.ascontiguousarray(array[np.ix_(support, support)]), support, size, exponent)
@@ -76,10 +73,10 @@ class Scaled:
 
 def rounding(M: FloatArray) -> float:
     r"""Return a bound on the rounding error of :math:`\|Mu\|_1` in double precision, for all u at once."""
-    # N products a row and N rows: gamma_2N times the sum of magnitudes, and a factor two to spare.
-    return 2.0 * _EPS * (len(M) + 2) * float(np.abs(M).sum())
+    # N products per row and N rows: gamma_2N times the sum of magnitudes, and a safety factor of two.
+    return 2.0 * EPS * (len(M) + 2) * float(np.abs(M).sum())
 
 
 def form_rounding(K: FloatArray, levels: int) -> float:
     """Return a bound on the rounding error of q' K q in double precision, for all q and orders of summation."""
-    return 4.0 * _EPS * (len(K) + 8) * float(np.abs(K).sum()) * (levels - 1.0) ** 2
+    return 4.0 * EPS * (len(K) + 8) * float(np.abs(K).sum()) * (levels - 1.0) ** 2

@@ -9,18 +9,15 @@ from qsdp.pricing.pool import PairPool, signs
 
 __all__ = ["alternate", "improve"]
 
-#: Rounds of alternation; most starts settle within ten.
-_ROUNDS = 60
 
-#: Distinct local optima around which signs are flipped, and rounds of that.
-_CENTRES, _SEARCHES = 30, 20
+def alternate(M: FloatArray, U: FloatArray, rounds: int = 60) -> FloatArray:
+    r"""Return the rows u to which ``v = sign(M u)``, ``u = sign(M v)`` leads; :math:`\|Mu\|_1` never falls.
 
-
-def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
-    """Return the rows u to which ``v = sign(M u)``, ``u = sign(M v)`` leads; the price never falls."""
+    Most starts settle within ten rounds.
+    """
     U = U.copy()
     active = np.arange(len(U))
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         moved = signs(signs(U[active] @ M) @ M)
         changed = (moved != U[active]).any(axis=1)
         active, moved = active[changed], moved[changed]
@@ -30,22 +27,25 @@ def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
     return U
 
 
-def improve(pool: PairPool, starts: FloatArray) -> None:
-    """Add to the pool the local optima reached from `starts`, and those around the best of them."""
+def improve(pool: PairPool, starts: FloatArray, *, n_centres: int = 30, rounds: int = 20) -> None:
+    """Add to the pool the local optima reached from `starts`, and those around the best of them.
+
+    In each of at most `rounds`, every sign of the best `n_centres` distinct optima is flipped.
+    """
     pool.add(starts)
     U = alternate(pool.M, starts)
     values = pool.add(U)
     N = len(pool.M)
     flips = 1.0 - 2.0 * np.eye(N)
     tried: set[bytes] = set()
-    for _ in range(_SEARCHES):
-        # Of equal prices one: most are the same atom in another version, and ties are worth little.
+    for _ in range(rounds):
+        # One per value: most ties are the same atom in another version.
         _, distinct = np.unique(np.round(values, 12), return_index=True)
-        centres = [u for u in U[distinct[::-1][:_CENTRES]] if (u * u[0]).tobytes() not in tried]
+        centres = [u for u in U[distinct[::-1][:n_centres]] if (u * u[0]).tobytes() not in tried]
         if not centres:
             return
         tried.update((u * u[0]).tobytes() for u in centres)
-        before = np.sort(values)[-min(_CENTRES, len(values)) :].min()
+        before = np.sort(values)[-min(n_centres, len(values)) :].min()
         moved = alternate(pool.M, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N))
         gained = pool.add(moved)
         better = gained > before

@@ -18,25 +18,15 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dposv, dpotrf, dpotri
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import InnerBound
 
 __all__ = ["bordered", "leaf_matrix", "root_shift", "shift_bound", "tighten"]
 
-_EPS = float(np.finfo(np.float64).eps)
-
-#: Relative gap to which the semidefinite program of a root is solved.
-_ROOT_TOL = 1e-4
-
-#: Newton steps at a node.
-_STEPS = 8
-
-#: Smallest weight of the barrier, relative to the bound and a coordinate; its share of the bound is lost.
-_BARRIER = 1e-11
-
 
 def bordered(c: FloatArray, K: FloatArray) -> FloatArray:
-    """Return ``[[0, c'/2], [c/2, K]]``; a `c` shorter than K is filled up with zeros."""
+    """Return ``[[0, c'/2], [c/2, K]]``; a `c` shorter than K is padded with zeros."""
     B = np.zeros((len(K) + 1,) * 2)
     B[1:, 1:] = K
     B[0, 1 : 1 + len(c)] = 0.5 * c
@@ -54,15 +44,15 @@ def leaf_matrix(rows: FloatArray) -> FloatArray:
 
 
 def shift_bound(B: FloatArray, z: FloatArray) -> float:
-    r"""Return :math:`\sum_j z_j`, and what is missing for ``Diag(z) - B`` to be positive semidefinite.
+    r"""Return :math:`\sum_j z_j` plus the trace of what makes ``Diag(z) - B`` positive semidefinite.
 
-    Then no :math:`x^T B x` with :math:`x_j^2 = 1` (or, where :math:`z_j \ge 0`, :math:`x_j^2 \le 1`) is larger,
+    No :math:`x^T B x` with :math:`x_j^2 = 1` (or, where :math:`z_j \ge 0`, :math:`x_j^2 \le 1`) exceeds it,
     whatever the rounding of this computation.
     """
     A = np.diag(z) - B
     trace = float(np.abs(A.diagonal()).sum()) + float(np.abs(B).max())
     # A Cholesky factorisation in floats that ends proves A >= -gamma tr(A).
-    proven = (len(A) + 10) * _EPS * trace
+    proven = (len(A) + 10) * EPS * trace
     lift = 4.0 * proven
     A[np.diag_indices(len(A))] += lift
     if dpotrf(A, lower=True)[1] == 0:
@@ -70,25 +60,34 @@ def shift_bound(B: FloatArray, z: FloatArray) -> float:
     else:
         A[np.diag_indices(len(A))] -= lift
         spectrum = scipy.linalg.eigvalsh(A, check_finite=False)
-        missing = max(0.0, -float(spectrum[0])) + 10.0 * len(A) * _EPS * float(np.abs(spectrum).max())
-    return float(z.sum()) + (len(z) * missing + 2.0 * _EPS * len(z) * float(np.abs(z).sum()))
+        missing = max(0.0, -float(spectrum[0])) + 10.0 * len(A) * EPS * float(np.abs(spectrum).max())
+    return float(z.sum()) + (len(z) * missing + 2.0 * EPS * len(z) * float(np.abs(z).sum()))
 
 
-def root_shift(bound: Callable[..., InnerBound], M: FloatArray) -> FloatArray:
+def root_shift(bound: Callable[..., InnerBound], M: FloatArray, tol: float = 1e-4) -> FloatArray:
     """Return the z of `maxcut_bound` or `grothendieck_bound`, the best shift where no sign is fixed yet.
 
     Raises
     ------
     KeyboardInterrupt
-        Which the bound keeps to itself.
+        The bound, which catches it, was interrupted.
     """
-    found = bound(M, tol=_ROOT_TOL)
+    found = bound(M, tol=tol)
     if found.status == "interrupted":
         raise KeyboardInterrupt
     return found.z
 
 
-def tighten(K: FloatArray, c: FloatArray, z: FloatArray, target: float, *, positive: bool = False) -> FloatArray:
+def tighten(
+    K: FloatArray,
+    c: FloatArray,
+    z: FloatArray,
+    target: float,
+    *,
+    positive: bool = False,
+    steps: int = 8,
+    barrier: float = 1e-11,
+) -> FloatArray:
     r"""Return a shift of `bordered` (c, K), of shape (1 + p,), improved from z by Newton steps.
 
     Minimises :math:`\sum_j z_j + \tfrac14 c^T (\mathrm{Diag}(z) - K)^{-1} c`, whose second part is the first entry
@@ -104,6 +103,10 @@ def tighten(K: FloatArray, c: FloatArray, z: FloatArray, target: float, *, posit
         Stop once the bound is below it, or will clearly not be.
     positive : bool, default=False
         Whether z must stay positive.
+    steps : int, default=8
+        Largest number of Newton steps.
+    barrier : float, default=1e-11
+        Smallest weight of the barrier, relative to the bound and per coordinate; its share of the bound is lost.
 
     Notes
     -----
@@ -118,11 +121,11 @@ def tighten(K: FloatArray, c: FloatArray, z: FloatArray, target: float, *, posit
         state = _evaluate(K, c, z, positive)
     size = abs(state.value) + float(np.abs(K).max())
     mu = 1e-3 * size / p
-    for _ in range(_STEPS):
+    for _ in range(steps):
         gap = state.value - target
         if gap <= 0.0:
             break
-        least = _BARRIER * size / p
+        least = barrier * size / p
         mu = max(least, min(mu, 0.1 * gap / p))
         inverse = dpotri(state.factor, lower=True)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T

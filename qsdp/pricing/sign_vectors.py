@@ -11,9 +11,6 @@ __all__ = ["IntArray", "attained", "sign_table", "signs_of", "tail_order"]
 
 IntArray = npt.NDArray[np.int64]
 
-#: Coordinates of a tail chosen one by one, by the smallest maximum.
-_CHOSEN = 12
-
 
 def sign_table(bits: int) -> FloatArray:
     """Return all sign vectors of length `bits` as rows; bit t of the row's number set means entry t is -1."""
@@ -28,16 +25,16 @@ def signs_of(codes: IntArray, bits: int) -> FloatArray:
     return signs
 
 
-def tail_order(M: FloatArray) -> npt.NDArray[np.intp]:
+def tail_order(M: FloatArray, n_chosen: int = 12) -> npt.NDArray[np.intp]:
     r"""Return an order of the rows in which tails have a small :math:`\max_u \|M_R^T u\|_1`.
 
-    The last rows are chosen one by one for the smallest maximum, the others by decreasing absolute sum: with
-    the large rows decided first, more partial vectors fall short.
+    The last `n_chosen` rows are chosen one by one for the smallest maximum, the others by decreasing absolute sum:
+    with the large rows decided first, more partial vectors are screened out.
     """
     rest = list(np.argsort(-np.abs(M).sum(axis=1), kind="stable"))
     tail: list[np.intp] = []
     sums = np.zeros((1, M.shape[1]))
-    while len(rest) > 1 and len(tail) < _CHOSEN:
+    while len(rest) > 1 and len(tail) < n_chosen:
         maxima = [np.abs(sums + M[i]).sum(axis=1).max() for i in rest]
         # Of ties the smallest row, which is the last one.
         tail.append(rest.pop(len(rest) - 1 - int(np.argmin(maxima[::-1]))))

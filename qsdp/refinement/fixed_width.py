@@ -13,7 +13,15 @@ from qsdp._html import fixed_width_html
 from qsdp._utils.gap import Gap
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.progress import Line, shown_stages
-from qsdp._utils.validation import check_choice, check_flag, check_integer, check_random_state, check_real, warn
+from qsdp._utils.validation import (
+    RandomState,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_random_state,
+    check_real,
+    warn,
+)
 from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
@@ -78,7 +86,7 @@ def train_fixed_width(
     starts: Iterable[BilinearNetwork] | None = None,
     relaxation: Relaxation | None = None,
     method: str = "polish",
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: RandomState = None,
     verbose: bool = False,
 ) -> FixedWidthResult:
     r"""Search the best network of exactly m neurons.

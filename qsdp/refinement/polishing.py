@@ -11,7 +11,7 @@ import numpy as np
 
 from qsdp._utils.parallel import count_jobs, few_threads, in_threads
 from qsdp._utils.progress import shown_stages
-from qsdp._utils.validation import check_flag, check_integer, check_random_state, check_real, warn
+from qsdp._utils.validation import RandomState, check_flag, check_integer, check_random_state, check_real, warn
 from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork
@@ -40,7 +40,7 @@ def polish(
     max_sweeps: int = 50,
     restarts: int = 0,
     time_limit: float | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: RandomState = None,
     callback: Callback | None = None,
     n_jobs: int | None = None,
     verbose: bool = False,

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.lifting import QuadraticMap
@@ -27,8 +28,6 @@ __all__ = [
     "price_roundings",
     "spectral_bound",
 ]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 #: What is added to the weights z, as a share of their mean; each loosens the bound by that share at most.
 _FLOORS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
@@ -152,7 +151,7 @@ def _tightest(
     else:
         choices = [raised for z in weights for raised in _raised(z)[:1]] or [np.ones(instance.size)]
     # The eigenvalues of the scaled matrix carry a modest multiple of N eps, relative to the largest.
-    factor = 1.0 + 20.0 * _EPS * instance.size
+    factor = 1.0 + 20.0 * EPS * instance.size
     pairs = [(factor * spectral_bound(M, z), z) for z in choices]
     return min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
 
@@ -165,7 +164,7 @@ def price_roundings(instance: Instance, nu: FloatArray) -> FloatArray:
     columns = nu.T if nu.ndim == 2 else nu[None, :]
     roundings = np.array([entry_rounding(instance.map, column) for column in columns])
     if instance.loss.coupled:
-        defects = np.abs(nu.sum(axis=1)) + _EPS * (len(columns) + 2) * np.abs(nu).sum(axis=1)
+        defects = np.abs(nu.sum(axis=1)) + EPS * (len(columns) + 2) * np.abs(nu).sum(axis=1)
         roundings += entry_size(instance.map, defects)
     return roundings
 
@@ -176,7 +175,7 @@ def entry_rounding(data: LinearMap, nu: FloatArray) -> float:
     Entry by entry M carries at most ``(n + 16) eps sum |nu_i| |X_i|``, and a price at most the sum of these bounds.
     """
     # Sixteen cover what any order of the products takes, and what the stand-alone checker allows for.
-    return _EPS * (data.n_rows + 16) * entry_size(data, nu)
+    return EPS * (data.n_rows + 16) * entry_size(data, nu)
 
 
 def entry_size(data: LinearMap, nu: FloatArray) -> float:
@@ -232,4 +231,4 @@ def dual_value(instance: Instance, nu: FloatArray) -> float:
     r"""Return :math:`-\ell^*(-\nu)` less an allowance for rounding."""
     value = _conjugate_value(instance, nu)
     at_zero = instance.loss.value(np.zeros_like(instance.target), instance.target)
-    return value - _EPS * instance.target.size * (abs(value) + at_zero)
+    return value - EPS * instance.target.size * (abs(value) + at_zero)

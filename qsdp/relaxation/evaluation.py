@@ -9,13 +9,12 @@ from typing import Protocol
 
 import numpy as np
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale, dual_value
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["DirectEvaluation", "Evaluation", "GramEvaluation", "Ray", "symmetric_basis", "to_matrices", "to_vectors"]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +195,7 @@ def _squared_point(squares: FloatArray, linear: FloatArray, curved: FloatArray) 
 def _squared_dual(linear: FloatArray, curved: FloatArray, squares: FloatArray, n: int) -> Ray:
     def values(scales: FloatArray) -> FloatArray:
         raw = scales * linear - scales**2 * curved
-        return raw - _EPS * n * (np.abs(raw) + squares)
+        return raw - EPS * n * (np.abs(raw) + squares)
 
     def best(largest: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):

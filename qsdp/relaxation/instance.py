@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap, power_of_two
 from qsdp.losses import DataFit, Loss
@@ -192,7 +193,7 @@ class GramReduction:
         counts = np.where(first == second, 1.0, 2.0)
         gram *= np.outer(counts, counts)
         eigenvalues, vectors = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)
-        kept = eigenvalues > eigenvalues[-1] * len(gram) * np.finfo(np.float64).eps
+        kept = eigenvalues > eigenvalues[-1] * len(gram) * EPS
         roots, vectors = np.sqrt(eigenvalues[kept]), vectors[:, kept]
         # Of all factors the triangular one has half the entries; solvers see the difference.
         rotation, self._rows = scipy.linalg.qr((vectors * roots).T, mode="economic", check_finite=False)

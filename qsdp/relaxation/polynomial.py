@@ -14,6 +14,7 @@ import scipy.linalg
 
 from qsdp._html import polynomial_relaxation_html
 from qsdp._utils.gap import Gap
+from qsdp._utils.numeric import EPS
 from qsdp._utils.progress import shown_stages
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_matrix, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -26,7 +27,6 @@ from qsdp.relaxation.solution import ZERO_GAP
 __all__ = ["PolynomialRelaxation", "build_polynomial", "solve_polynomial_relaxation"]
 
 _SOLVERS = {"scs": cp.SCS, "clarabel": cp.CLARABEL}
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -260,7 +260,7 @@ def _bound(
 ) -> tuple[float, FloatArray]:
     """Return the best bound that the candidates prove, and its dual vector."""
     best, proof = 0.0, np.zeros_like(instance.target)
-    rounding = _EPS * (instance.target.size + 10.0 * instance.size)
+    rounding = EPS * (instance.target.size + 10.0 * instance.size)
     for candidate in duals:
         if candidate is None or np.shape(candidate) != instance.target.shape or not np.all(np.isfinite(candidate)):
             continue
@@ -273,7 +273,7 @@ def _bound(
         for scale in {min(1.0, limit), min(limit, 1.0) * 0.999}:
             value = -instance.loss.conjugate(-scale * nu, instance.target)
             at_zero = instance.fit.value(np.zeros_like(nu))
-            value -= _EPS * instance.target.size * (abs(value) + at_zero)
+            value -= EPS * instance.target.size * (abs(value) + at_zero)
             if value > best:
                 best, proof = value, scale * nu
     return best, proof
@@ -288,7 +288,7 @@ def _largest(M: FloatArray, binary: npt.NDArray[np.bool_], shifts: list[FloatArr
         z = candidate if binary.all() else np.where(binary, candidate, np.maximum(candidate, 0.0))
         top = float(scipy.linalg.eigvalsh(M - np.diag(z), subset_by_index=[len(M) - 1] * 2)[0])
         # Large shifts cancel against the eigenvalue and leave their rounding behind.
-        top += slack + 20.0 * len(M) * _EPS * (float(np.abs(z).max()) + float(rows.max()))
+        top += slack + 20.0 * len(M) * EPS * (float(np.abs(z).max()) + float(rows.max()))
         # A negative top may be taken off only where the diagonal is exact.
         z = z + (top if binary.all() else max(top, 0.0))
         bounds.append(float(z.sum()))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["largest_constant", "weighted_absolute"]
@@ -67,7 +68,7 @@ def weighted_absolute(S: FloatArray, weights: FloatArray) -> tuple[FloatArray, F
     eigenvalues, vectors = scipy.linalg.eigh(S * scale, check_finite=False)
     magnitudes = np.abs(eigenvalues)
     # Raised by more than the rounding of the eigenvalues, which a tiny weight would make a large one of P +- S.
-    magnitudes += 8.0 * len(S) * np.finfo(float).eps * magnitudes.max()
+    magnitudes += 8.0 * len(S) * EPS * magnitudes.max()
     P = (vectors * magnitudes) @ vectors.T / scale
     return 0.5 * (P + P.T), eigenvalues, vectors
 

@@ -19,7 +19,7 @@ from qsdp.certificates import certificate_of
 from qsdp.certificates.verification import verified_bound
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import SCALAR_LOSSES
-from qsdp.pricing import BilinearOracle, Leaf, Price, PriceTree
+from qsdp.pricing import BilinearOracle, BoundTree, Leaf, OracleResult
 
 FUZZ = settings(max_examples=80, deadline=None, derandomize=True)
 #: Krivine's bound on Grothendieck's constant.
@@ -252,7 +252,7 @@ def test_any_dual_vector_and_tree_prove_a_bound_that_holds(seed: int, levels: in
     nu = rng.standard_normal(6) * 10.0 ** rng.uniform(-2, 2)
     N = problem.size
     for shift in (None, rng.standard_normal(1 + 2 * N) * np.abs(problem.adjoint(nu)).max()):
-        tree = PriceTree(rng.permutation(N), (Leaf(np.zeros(0, dtype=np.int8), shift),))
+        tree = BoundTree(rng.permutation(N), (Leaf(np.zeros(0, dtype=np.int8), shift),))
         certificate = certificate_of(problem, network, nu, [tree], "exact")
         assert 0.0 <= certificate.lower_bound <= optimum.upper
         assert certificate.objective == problem.objective(network)
@@ -301,11 +301,11 @@ def test_what_is_called_optimal() -> None:
 class _Stopped(BilinearOracle):
     """An oracle whose time is over at once: one leaf, with the shift of Gershgorin's discs."""
 
-    def prove(self, M: Any, **options: Any) -> Price:
+    def prove(self, M: Any, **options: Any) -> OracleResult:
         price = super().prove(M)
         sums = np.abs(M).sum(axis=1)
         leaf = Leaf(np.zeros(0, dtype=np.int8), np.concatenate([[0.0], 0.5 * sums, 0.5 * sums]))
-        tree = PriceTree(np.arange(len(M)), (leaf,))
+        tree = BoundTree(np.arange(len(M)), (leaf,))
         return dataclasses.replace(price, exact=False, trees=(tree,) if self.proves else ())
 
     proves = True
@@ -355,13 +355,13 @@ def test_polynomial_networks_are_converted_first() -> None:
 
 def test_proofs_that_do_not_fit() -> None:
     problem = make("squared")
-    tree = PriceTree(np.arange(3), (Leaf(np.zeros(0, dtype=np.int8), None),))
+    tree = BoundTree(np.arange(3), (Leaf(np.zeros(0, dtype=np.int8), None),))
     for nu, trees, bound_type, message in [
         (np.zeros(3), [tree], "sdp", "nu must be finite and have the shape of y"),
         (np.full(15, np.nan), [tree], "sdp", "nu must be finite"),
         (np.zeros(15), [tree, tree], "sdp", "trees must be 1"),
         (np.zeros(15), [tree], "good", "bound_type must be one of"),
-        (np.zeros(15), [PriceTree(np.arange(4), tree.leaves)], "sdp", "order of a tree"),
+        (np.zeros(15), [BoundTree(np.arange(4), tree.leaves)], "sdp", "order of a tree"),
     ]:
         with pytest.raises(InvalidInputError, match=message):
             certificate_of(problem, NETWORK, nu, trees, bound_type)

@@ -29,7 +29,7 @@ from qsdp.certificates import Certificate, certificate_of, certify, load_certifi
 from qsdp.certificates.files import MAGIC, data_digest
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, Huber, Squared
-from qsdp.pricing import Leaf, PriceTree
+from qsdp.pricing import BoundTree, Leaf
 
 ROOT = Path(qsdp_check.__file__).parent
 SCALAR = [loss for loss in LOSSES if loss != "cross_entropy"]
@@ -131,7 +131,7 @@ def test_trees_of_many_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert ours.shift is None or np.array_equal(ours.shift, theirs.shift)
 
 
-def mixed_tree(M: np.ndarray) -> PriceTree:
+def mixed_tree(M: np.ndarray) -> BoundTree:
     """Leaves of several lengths, every other one with the shift of Gershgorin's discs."""
     order, leaves = np.arange(len(M))[::-1].copy(), []
     for number, fixed in enumerate([(1, 1, 1), (1, 1, -1), (1, -1)]):
@@ -140,7 +140,7 @@ def mixed_tree(M: np.ndarray) -> PriceTree:
         rest = np.abs(M[:, order[k:]]) / 2
         z = np.concatenate([[c.sum()], c + rest.sum(axis=1), rest.sum(axis=0)])
         leaves.append(Leaf(np.array(fixed, dtype=np.int8), z if number % 2 else None))
-    return PriceTree(order, tuple(leaves))
+    return BoundTree(order, tuple(leaves))
 
 
 def test_zero_problems(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -349,7 +349,7 @@ def test_false_claims_with_a_right_digest(
 def test_one_half_twice_is_not_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = problem_of(6, "squared")
     halves = [Leaf(np.array(fixed, dtype=np.int8), None) for fixed in ((1, 1), (1, -1))]
-    tree = PriceTree(np.arange(3), tuple(halves))
+    tree = BoundTree(np.arange(3), tuple(halves))
     certificate_of(problem, random_network(problem), problem.y, [tree], "exact").save(tmp_path / "c")
     assert answer(tmp_path / "c", capsys)[0] == 0
     for half in (1, -1):
@@ -380,7 +380,7 @@ def test_dual_vectors_outside_their_domain(
     problem = qsdp.TrainingProblem(problem.X, problem.y, beta=1e6, loss=loss)
     network = random_network(problem)
     nu = -problem.loss.gradient(network.predict(problem.X), problem.y)
-    tree = PriceTree(np.arange(3), (Leaf(np.zeros(0, dtype=np.int8), None),))
+    tree = BoundTree(np.arange(3), (Leaf(np.zeros(0, dtype=np.int8), None),))
     certificate_of(problem, network, nu, [tree] * problem.n_outputs, "exact").save(tmp_path / "c")
     assert answer(tmp_path / "c", capsys)[0] == 0
     fields = contents_of(tmp_path / "c")

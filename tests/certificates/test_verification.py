@@ -20,7 +20,7 @@ from qsdp.certificates.proof import check_tree, enumerated, root_tree, tree_boun
 from qsdp.certificates.verification import _leaf_price, _matrix, semidefinite_shift, verified_bound, verified_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss
-from qsdp.pricing import Leaf, PriceTree
+from qsdp.pricing import BoundTree, Leaf
 
 FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
 UNIT = 2.0**-53
@@ -44,12 +44,12 @@ def dual_vector(rng: np.random.Generator, problem: TrainingProblem) -> np.ndarra
     return np.asarray(nu)
 
 
-def enumerated_tree(N: int, *signs: tuple[int, ...], order: Any = None) -> PriceTree:
+def enumerated_tree(N: int, *signs: tuple[int, ...], order: Any = None) -> BoundTree:
     order = np.arange(N) if order is None else np.asarray(order)
-    return PriceTree(order, tuple(Leaf(np.array(fixed, dtype=np.int8), None) for fixed in signs or ((),)))
+    return BoundTree(order, tuple(Leaf(np.array(fixed, dtype=np.int8), None) for fixed in signs or ((),)))
 
 
-def shift_tree(M: np.ndarray, rng: np.random.Generator) -> PriceTree:
+def shift_tree(M: np.ndarray, rng: np.random.Generator) -> BoundTree:
     """A tree of random leaves, some enumerated, some with the shifts of Gershgorin's discs."""
     N, order = len(M), rng.permutation(len(M))
     leaves, open_ones = [], [(1,)] if rng.random() < 0.8 else [()]
@@ -63,7 +63,7 @@ def shift_tree(M: np.ndarray, rng: np.random.Generator) -> PriceTree:
         rest = np.abs(M[:, order[k:]]) / 2
         z = np.concatenate([[c.sum()], c + rest.sum(axis=1), rest.sum(axis=0)])
         leaves.append(Leaf(np.array(fixed, dtype=np.int8), None if rng.random() < 0.3 else z))
-    return PriceTree(order, tuple(leaves))
+    return BoundTree(order, tuple(leaves))
 
 
 # -- logarithms and the conjugate ---------------------------------------------------------------------
@@ -288,17 +288,17 @@ def test_enumeration_beyond_one_block_finds_the_maximum() -> None:
         (enumerated_tree(3, (1, 1), (1, 1)), "cover every sign vector once"),
         (enumerated_tree(3, (1, 1), (1, 1, -1), (1, -1, 1)), "cover every sign vector once"),
         (enumerated_tree(3, (1, -1, 1), (1, -1, -1), (1, 1, 1)), "cover every sign vector once"),
-        (PriceTree(np.arange(3), ()), "cover every sign vector once"),
+        (BoundTree(np.arange(3), ()), "cover every sign vector once"),
         (enumerated_tree(3, (-1,)), "the first of them"),
         (enumerated_tree(3, (1, 0), (1, 1)), "signs -1 and"),
         (enumerated_tree(3, (1, 1, 1, 1)), "signs -1 and"),
         (enumerated_tree(3, order=[0, 1, 1]), "order of a tree must hold 0 .. 2"),
         (enumerated_tree(3, order=[0, 1]), "order of a tree must hold 0 .. 2"),
-        (PriceTree(np.arange(3), (Leaf(np.zeros(0, dtype=np.int8), np.ones(6)),)), "must be 7 finite numbers"),
-        (PriceTree(np.arange(3), (Leaf(np.zeros(0, dtype=np.int8), np.full(7, np.nan)),)), "must be 7 finite"),
+        (BoundTree(np.arange(3), (Leaf(np.zeros(0, dtype=np.int8), np.ones(6)),)), "must be 7 finite numbers"),
+        (BoundTree(np.arange(3), (Leaf(np.zeros(0, dtype=np.int8), np.full(7, np.nan)),)), "must be 7 finite"),
     ],
 )
-def test_trees_that_prove_nothing(tree: PriceTree, message: str) -> None:
+def test_trees_that_prove_nothing(tree: BoundTree, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         check_tree(tree, 3)
 
@@ -447,7 +447,7 @@ def test_shifts_that_do_not_suffice_are_paid_for(seed: int, N: int, size: float)
     verified = _leaf_price(M, np.arange(N), leaf, 0)
     assert verified >= true * (1 - 1e-14)
     # No shift is worse than its lack of definiteness, in floats relative to the sizes of rows where that is less.
-    assert true * (1 - 1e-14) <= tree_bound(M, PriceTree(np.arange(N), (leaf,))) <= verified * (1 + 1e-9)
+    assert true * (1 - 1e-14) <= tree_bound(M, BoundTree(np.arange(N), (leaf,))) <= verified * (1 + 1e-9)
 
 
 def test_the_error_of_the_matrix_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.column_generation.loop import Clock, Round
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import SCALAR_LOSSES
-from qsdp.pricing import BilinearOracle, PolynomialOracle, Price
+from qsdp.pricing import BilinearOracle, OracleResult, PolynomialOracle
 from qsdp.refinement.refitting import refit
 
 #: A RuntimeWarning of NumPy is a leak.
@@ -437,7 +437,7 @@ def test_interrupts_leave_what_is_known(problem: TrainingProblem, rounds: int) -
 
 
 def test_interrupts_before_any_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(self: BilinearOracle, *args: Any, **options: Any) -> Price:
+    def interrupt(self: BilinearOracle, *args: Any, **options: Any) -> OracleResult:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(BilinearOracle, "prove", interrupt)
@@ -462,7 +462,7 @@ def test_other_errors_of_callbacks_are_passed_on() -> None:
 class _Silent(BilinearOracle):
     """An oracle that finds nothing and proves nothing."""
 
-    def prove(self, M: Any, **options: Any) -> Price:
+    def prove(self, M: Any, **options: Any) -> OracleResult:
         price = super().prove(M, max_atoms=0)
         return dataclasses.replace(price, upper=np.inf, exact=False, trees=())
 
@@ -488,7 +488,7 @@ def test_nothing_found_and_nothing_proven_is_stalled(monkeypatch: pytest.MonkeyP
 class _Loose(BilinearOracle):
     """An oracle that proves twice the price, by the shift of all row sums."""
 
-    def prove(self, M: Any, **options: Any) -> Price:
+    def prove(self, M: Any, **options: Any) -> OracleResult:
         price = super().prove(M, **options)
         return dataclasses.replace(price, upper=2.0 * price.upper, exact=False)
 
@@ -726,7 +726,7 @@ def test_polynomial_interrupts_and_time_limits(request: pytest.FixtureRequest) -
 
 def test_polynomial_prices_that_are_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     class Loose(PolynomialOracle):
-        def prove(self, M: Any, **options: Any) -> Price:
+        def prove(self, M: Any, **options: Any) -> OracleResult:
             price = super().prove(M, **options)
             return dataclasses.replace(price, upper=2.0 * price.upper, exact=False)
 

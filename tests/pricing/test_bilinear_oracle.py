@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
-from qsdp.pricing import BilinearOracle, tree_upper
+from qsdp.pricing import BilinearOracle
 
 
 def all_signs(n: int) -> np.ndarray:
@@ -42,16 +42,16 @@ def random_matrix(rng: np.random.Generator, n: int, kind: str) -> np.ndarray:
 KINDS = ["normal", "integer", "rank one", "zero rows", "ill-scaled", "sparse", "diagonal"]
 
 
-def check_atoms(price, M: np.ndarray, threshold: float = 0.0) -> None:
-    assert price.U.dtype == price.V.dtype == np.int8
-    assert np.all(np.abs(price.U) == 1)
-    assert np.all(np.abs(price.V) == 1)
-    products = np.einsum("ki,ij,kj->k", price.U.astype(float), M, price.V.astype(float))
-    np.testing.assert_allclose(price.values, products, rtol=1e-12, atol=1e-14 * np.abs(M).sum())
-    assert np.all(price.values > threshold)
-    assert np.all(np.diff(price.values) <= 0.0)
+def check_atoms(result, M: np.ndarray, threshold: float = 0.0) -> None:
+    assert result.U.dtype == result.V.dtype == np.int8
+    assert np.all(np.abs(result.U) == 1)
+    assert np.all(np.abs(result.V) == 1)
+    products = np.einsum("ki,ij,kj->k", result.U.astype(float), M, result.V.astype(float))
+    np.testing.assert_allclose(result.values, products, rtol=1e-12, atol=1e-14 * np.abs(M).sum())
+    assert np.all(result.values > threshold)
+    assert np.all(np.diff(result.values) <= 0.0)
     seen = set()
-    for u, v in zip(price.U, price.V, strict=True):
+    for u, v in zip(result.U, result.V, strict=True):
         versions = {
             (a * s).tobytes() + (b * s).tobytes() for a, b in ((u, v), (v, u)) for s in (np.int8(1), np.int8(-1))
         }
@@ -63,13 +63,12 @@ def check_atoms(price, M: np.ndarray, threshold: float = 0.0) -> None:
 @given(n=st.integers(1, 8), kind=st.sampled_from(KINDS), seed=st.integers(0, 10**6))
 def test_proof_is_the_brute_force_maximum(n: int, kind: str, seed: int) -> None:
     M = random_matrix(np.random.default_rng(seed), n, kind)
-    price = BilinearOracle(n).prove(M)
+    result = BilinearOracle(n).prove(M)
     truth = true_maximum(M)
-    assert price.exact
-    assert price.value == pytest.approx(truth, rel=1e-13)
-    assert truth <= price.upper <= truth * (1 + 1e-9)
-    check_atoms(price, M)
-    assert tree_upper(M, price.trees[0]) == pytest.approx(price.upper, rel=1e-9)
+    assert result.exact
+    assert result.value == pytest.approx(truth, rel=1e-13)
+    assert truth <= result.upper <= truth * (1 + 1e-9)
+    check_atoms(result, M)
 
 
 @settings(max_examples=60, deadline=None)
@@ -80,13 +79,13 @@ def test_search_never_exceeds_the_proof_and_returns_atoms(n: int, kind: str, see
     oracle = BilinearOracle(n)
     proven = oracle.prove(M)
     threshold = share * proven.value
-    price = oracle.search(M, threshold=threshold, n_starts=20, max_atoms=5, rng=rng)
-    assert price.value <= proven.upper
-    assert price.upper == np.inf
-    assert not price.exact
-    assert price.trees == ()
-    assert len(price.U) <= 5
-    check_atoms(price, M, threshold)
+    result = oracle.search(M, threshold=threshold, n_starts=20, max_atoms=5, rng=rng)
+    assert result.value <= proven.upper
+    assert result.upper == np.inf
+    assert not result.exact
+    assert result.trees == ()
+    assert len(result.U) <= 5
+    check_atoms(result, M, threshold)
 
 
 class Polls:
@@ -134,15 +133,14 @@ def independent_bound(M: np.ndarray, tree) -> float:
 )
 def test_branch_and_bound_equals_enumeration(n: int, kind: str, seed: int, enumerated: int) -> None:
     M = random_matrix(np.random.default_rng(seed), n, kind)
-    price = BilinearOracle(n, enumerated=enumerated).prove(M)
+    result = BilinearOracle(n, enumerated=enumerated).prove(M)
     truth = true_maximum(M)
-    assert price.exact
-    assert price.value == pytest.approx(truth, rel=1e-13)
-    assert truth <= price.upper <= truth * (1 + 2e-9)
-    check_atoms(price, M)
-    check_cover(price.trees[0], n)
-    assert independent_bound(M, price.trees[0]) == pytest.approx(price.upper, rel=1e-8)
-    assert tree_upper(M, price.trees[0]) == pytest.approx(price.upper, rel=1e-9)
+    assert result.exact
+    assert result.value == pytest.approx(truth, rel=1e-13)
+    assert truth <= result.upper <= truth * (1 + 2e-9)
+    check_atoms(result, M)
+    check_cover(result.trees[0], n)
+    assert independent_bound(M, result.trees[0]) == pytest.approx(result.upper, rel=1e-8)
 
 
 @settings(max_examples=80, deadline=None)
@@ -158,13 +156,13 @@ def test_interrupted_proof_holds(n: int, kind: str, seed: int, polls: int, enume
     M = random_matrix(np.random.default_rng(seed), n, kind)
     shift = np.abs(M).sum(axis=1) if seeded else None
     oracle = BilinearOracle(n, enumerated=enumerated)
-    price = oracle.prove(M, interrupted=Polls(polls), shift=shift)
+    result = oracle.prove(M, interrupted=Polls(polls), shift=shift)
     truth = true_maximum(M)
-    assert price.value <= truth * (1 + 1e-13) <= price.upper * (1 + 1e-13)
-    assert price.upper <= np.abs(M).sum() * (1 + 1e-9)
-    check_cover(price.trees[0], n)
-    assert tree_upper(M, price.trees[0]) == pytest.approx(price.upper, rel=1e-9)
-    assert not price.exact or price.upper <= truth * (1 + 2e-9)
+    assert result.value <= truth * (1 + 1e-13) <= result.upper * (1 + 1e-13)
+    assert result.upper <= np.abs(M).sum() * (1 + 1e-9)
+    check_cover(result.trees[0], n)
+    assert independent_bound(M, result.trees[0]) == pytest.approx(result.upper, rel=1e-8)
+    assert not result.exact or result.upper <= truth * (1 + 2e-9)
 
 
 def test_upper_bound_falls_with_the_number_of_polls() -> None:
@@ -179,31 +177,30 @@ def test_upper_bound_falls_with_the_number_of_polls() -> None:
 def test_shift_seeds_the_root() -> None:
     M = random_matrix(np.random.default_rng(1), 10, "normal")
     z = np.full(10, np.abs(np.linalg.eigvalsh(M)).max())
-    price = BilinearOracle(10, enumerated=0).prove(M, shift=z, interrupted=Polls(0))
-    assert price.upper <= z.sum() * (1 + 1e-12)
-    assert not price.exact
+    result = BilinearOracle(10, enumerated=0).prove(M, shift=z, interrupted=Polls(0))
+    assert result.upper <= z.sum() * (1 + 1e-12)
+    assert not result.exact
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
 @pytest.mark.parametrize("enumerated", [0, 33])
 def test_scaling(scale: float, enumerated: int) -> None:
     M = random_matrix(np.random.default_rng(2), 7, "normal")
-    price = BilinearOracle(7, enumerated=enumerated).prove(scale * M)
+    result = BilinearOracle(7, enumerated=enumerated).prove(scale * M)
     truth = true_maximum(M)
-    assert price.exact
-    assert price.value == pytest.approx(scale * truth, rel=1e-12)
-    assert scale * truth <= price.upper <= scale * truth * (1 + 2e-9)
-    assert tree_upper(scale * M, price.trees[0]) == pytest.approx(price.upper, rel=1e-9)
+    assert result.exact
+    assert result.value == pytest.approx(scale * truth, rel=1e-12)
+    assert scale * truth <= result.upper <= scale * truth * (1 + 2e-9)
+    assert independent_bound(scale * M, result.trees[0]) == pytest.approx(result.upper, rel=1e-8)
     search = BilinearOracle(7).search(scale * M, rng=np.random.default_rng(0))
     assert search.value == pytest.approx(scale * truth, rel=1e-12)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_zero_matrix(n: int) -> None:
-    price = BilinearOracle(n).prove(np.zeros((n, n)))
-    assert (price.value, price.upper, price.exact, len(price.U)) == (0.0, 0.0, True, 0)
-    assert price.trees[0].leaves[0].shift is None
-    assert tree_upper(np.zeros((n, n)), price.trees[0]) == 0.0
+    result = BilinearOracle(n).prove(np.zeros((n, n)))
+    assert (result.value, result.upper, result.exact, len(result.U)) == (0.0, 0.0, True, 0)
+    assert result.trees[0].leaves[0].shift is None
     assert BilinearOracle(n).search(np.zeros((n, n)), rng=np.random.default_rng(0)).value == 0.0
 
 
@@ -215,10 +212,9 @@ def test_screening_never_loses_the_maximum(kind: str, seed: int) -> None:
     U = all_signs(13)
     U = np.hstack([np.ones((len(U), 1)), U])
     truth = float(np.abs(U @ M).sum(axis=1).max())
-    price = BilinearOracle(14).prove(M)
-    assert price.value == pytest.approx(truth, rel=1e-13)
-    assert truth <= price.upper <= truth * (1 + 1e-9)
-    assert tree_upper(M, price.trees[0]) == pytest.approx(truth, rel=1e-9)
+    result = BilinearOracle(14).prove(M)
+    assert result.value == pytest.approx(truth, rel=1e-13)
+    assert truth <= result.upper <= truth * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("kind", ["normal", "ill-scaled", "integer"])
@@ -226,19 +222,19 @@ def test_many_tables_agree_with_plain_enumeration(kind: str) -> None:
     M = random_matrix(np.random.default_rng(7), 19, kind)
     low, high = all_signs(9) @ M[:9], all_signs(10)[:512] @ M[9:]
     truth = max(float(np.abs(low + row).sum(axis=1).max()) for row in high)
-    price = BilinearOracle(19).prove(M)
-    assert price.value == pytest.approx(truth, rel=1e-13)
-    assert truth <= price.upper <= truth * (1 + 1e-9)
+    result = BilinearOracle(19).prove(M)
+    assert result.value == pytest.approx(truth, rel=1e-13)
+    assert truth <= result.upper <= truth * (1 + 1e-9)
 
 
 def test_time_limit_leaves_a_bound() -> None:
     # An hour would not do for the proof.
     M = _gaussian(60)
-    price = BilinearOracle(60).prove(M, time_limit=1e-6)
-    assert price.value < price.upper < np.inf
-    assert not price.exact
-    check_cover(price.trees[0], 60)
-    assert tree_upper(M, price.trees[0]) == pytest.approx(price.upper, rel=1e-9)
+    result = BilinearOracle(60).prove(M, time_limit=1e-6)
+    assert result.value < result.upper < np.inf
+    assert not result.exact
+    check_cover(result.trees[0], 60)
+    assert independent_bound(M, result.trees[0]) == pytest.approx(result.upper, rel=1e-8)
 
 
 def test_enumeration_of_leaves_below_a_prefix() -> None:
@@ -259,12 +255,12 @@ def test_incumbent_slack_and_threshold(n: int, seed: int, share: float, enumerat
     M = random_matrix(np.random.default_rng(seed), n, "normal")
     truth = true_maximum(M)
     oracle = BilinearOracle(n, enumerated=enumerated)
-    price = oracle.prove(M, incumbent=share * truth, threshold=share * truth, slack=0.05)
-    assert price.exact
-    assert price.value == pytest.approx(max(1.0, share) * truth, rel=1e-12)
-    assert truth <= price.upper <= price.value * 1.05 * (1 + 1e-8)
-    check_atoms(price, M, share * truth)
-    assert len(price.U) == 0 or share < 1.0
+    result = oracle.prove(M, incumbent=share * truth, threshold=share * truth, slack=0.05)
+    assert result.exact
+    assert result.value == pytest.approx(max(1.0, share) * truth, rel=1e-12)
+    assert truth <= result.upper <= result.value * 1.05 * (1 + 1e-8)
+    check_atoms(result, M, share * truth)
+    assert len(result.U) == 0 or share < 1.0
     assert len(oracle.prove(M, max_atoms=0).U) == 0
 
 
@@ -272,21 +268,21 @@ def test_atoms_near_the_maximum_are_collected() -> None:
     M = random_matrix(np.random.default_rng(5), 8, "integer")
     U = all_signs(8)
     truth = true_maximum(M)
-    price = BilinearOracle(8).prove(M, threshold=0.995 * truth, max_atoms=1000)
+    result = BilinearOracle(8).prove(M, threshold=0.995 * truth, max_atoms=1000)
     best = {tuple((u * u[0]).astype(int)) for u in U if np.abs(u @ M).sum() > 0.995 * truth}
-    found = {tuple((u * u[0]).tolist()) for u in np.vstack([price.U, price.V])}
+    found = {tuple((u * u[0]).tolist()) for u in np.vstack([result.U, result.V])}
     assert best <= found
 
 
 def test_starts_are_used_and_proofs_repeat() -> None:
     rng = np.random.default_rng(6)
     M = random_matrix(rng, 20, "normal")
-    price = BilinearOracle(20).prove(M)
-    found = BilinearOracle(20).search(M, starts=price.U[:1], n_starts=0, rng=rng)
-    assert found.value == pytest.approx(price.value, rel=1e-13)
+    result = BilinearOracle(20).prove(M)
+    found = BilinearOracle(20).search(M, starts=result.U[:1], n_starts=0, rng=rng)
+    assert found.value == pytest.approx(result.value, rel=1e-13)
     again = BilinearOracle(20).prove(M)
-    np.testing.assert_array_equal(again.U, price.U)
-    assert again.upper == price.upper
+    np.testing.assert_array_equal(again.U, result.U)
+    assert again.upper == result.upper
     assert BilinearOracle(20).search(M, n_starts=0, rng=rng).value == 0.0
 
 

@@ -41,29 +41,29 @@ def random_form(rng: np.random.Generator, n: int, kind: str) -> np.ndarray:
     return 0.5 * (A + A.T)
 
 
-def check_atoms(price, K: np.ndarray, levels: int, lifted: bool, threshold: float = 0.0) -> None:
+def check_atoms(result, K: np.ndarray, levels: int, lifted: bool, threshold: float = 0.0) -> None:
     d = len(K) - lifted
-    assert price.U.dtype == price.sign.dtype == np.int8
-    np.testing.assert_array_equal(price.U, price.V)
-    Q = price.U.astype(float)
+    assert result.U.dtype == result.sign.dtype == np.int8
+    np.testing.assert_array_equal(result.U, result.V)
+    Q = result.U.astype(float)
     assert np.all(np.abs(Q[:, :d]) <= levels - 1)
-    assert np.all((price.U[:, :d] + levels - 1) % 2 == 0)
+    assert np.all((result.U[:, :d] + levels - 1) % 2 == 0)
     assert np.all(Q[:, d:] == 1)
     tolerance = 1e-14 * np.abs(K).sum() * levels**2
-    np.testing.assert_allclose(price.values, price.sign * forms(K, Q), rtol=1e-12, atol=tolerance)
-    assert np.all(price.values > threshold)
-    assert np.all(np.diff(price.values) <= 0.0)
-    rows = {tuple(q) for q in price.U.tolist()}
-    assert len(rows) == len(price.U)
+    np.testing.assert_allclose(result.values, result.sign * forms(K, Q), rtol=1e-12, atol=tolerance)
+    assert np.all(result.values > threshold)
+    assert np.all(np.diff(result.values) <= 0.0)
+    rows = {tuple(q) for q in result.U.tolist()}
+    assert len(rows) == len(result.U)
     if not lifted:
         assert not rows & {tuple(-x for x in q) for q in rows if any(q)}
 
 
-def check_trees(price, K: np.ndarray, levels: int, lifted: bool) -> float:
+def check_trees(result, K: np.ndarray, levels: int, lifted: bool) -> float:
     """Check that the trees cover all vectors, and return the bound that they prove by definition."""
     n, top, best = len(K), levels - 1.0, 0.0
-    assert len(price.trees) == 2
-    for sign, tree in zip((1.0, -1.0), price.trees, strict=True):
+    assert len(result.trees) == 2
+    for sign, tree in zip((1.0, -1.0), result.trees, strict=True):
         order = tree.order
         assert sorted(order.tolist()) == list(range(n))
         covered = 0.0
@@ -113,16 +113,16 @@ def test_proof_is_the_brute_force_maximum(
     d: int, levels: int, lifted: bool, kind: str, seed: int, enumerated: int
 ) -> None:
     K = random_form(np.random.default_rng(seed), d + lifted, kind)
-    price = PolynomialOracle(d, levels, lifted, enumerated=enumerated).prove(K)
+    result = PolynomialOracle(d, levels, lifted, enumerated=enumerated).prove(K)
     truth = float(np.abs(forms(K, all_levels(d, levels, lifted))).max())
     rounding = 1e-12 * np.abs(K).sum() * levels**2
-    assert price.exact
-    assert price.value == pytest.approx(truth, rel=1e-12, abs=rounding)
-    assert truth <= price.upper <= truth * (1 + 1e-8) + rounding
-    check_atoms(price, K, levels, lifted)
-    assert check_trees(price, K, levels, lifted) == pytest.approx(price.upper, rel=1e-8, abs=rounding)
+    assert result.exact
+    assert result.value == pytest.approx(truth, rel=1e-12, abs=rounding)
+    assert truth <= result.upper <= truth * (1 + 1e-8) + rounding
+    check_atoms(result, K, levels, lifted)
+    assert check_trees(result, K, levels, lifted) == pytest.approx(result.upper, rel=1e-8, abs=rounding)
     search = PolynomialOracle(d, levels, lifted).search(K, n_starts=20, rng=np.random.default_rng(seed))
-    assert search.value <= price.upper
+    assert search.value <= result.upper
     assert (search.upper, search.exact, search.trees) == (np.inf, False, ())
     check_atoms(search, K, levels, lifted)
 
@@ -138,12 +138,12 @@ def test_interrupted_proof_holds(d: int, levels: int, lifted: bool, kind: str, s
         return left[0] < 0
 
     shift = np.abs(K).sum(axis=1) if seed % 2 else None
-    price = PolynomialOracle(d, levels, lifted, enumerated=enumerated).prove(K, interrupted=interrupted, shift=shift)
+    result = PolynomialOracle(d, levels, lifted, enumerated=enumerated).prove(K, interrupted=interrupted, shift=shift)
     truth = float(np.abs(forms(K, all_levels(d, levels, lifted))).max())
     rounding = 1e-12 * np.abs(K).sum() * levels**2
-    assert price.value - rounding <= truth <= price.upper
-    assert price.upper <= np.abs(K).sum() * (levels - 1) ** 2 * (1 + 1e-9) + rounding
-    assert check_trees(price, K, levels, lifted) == pytest.approx(price.upper, rel=1e-8, abs=rounding)
+    assert result.value - rounding <= truth <= result.upper
+    assert result.upper <= np.abs(K).sum() * (levels - 1) ** 2 * (1 + 1e-9) + rounding
+    assert check_trees(result, K, levels, lifted) == pytest.approx(result.upper, rel=1e-8, abs=rounding)
 
 
 @pytest.mark.parametrize("levels", [2, 3])
@@ -155,31 +155,31 @@ def test_blocks_of_the_enumeration(d: int, levels: int, lifted: bool) -> None:
     K = random_form(np.random.default_rng(d), d + lifted, "normal")
     truth = float(np.abs(forms(K, all_levels(d, levels, lifted))).max())
     for enumerated in (2**26, 300):
-        price = PolynomialOracle(d, levels, lifted, enumerated=enumerated).prove(K)
-        assert price.exact
-        assert price.value == pytest.approx(truth, rel=1e-12)
-        assert truth <= price.upper <= truth * (1 + 1e-8)
+        result = PolynomialOracle(d, levels, lifted, enumerated=enumerated).prove(K)
+        assert result.exact
+        assert result.value == pytest.approx(truth, rel=1e-12)
+        assert truth <= result.upper <= truth * (1 + 1e-8)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e290])
 @pytest.mark.parametrize("enumerated", [0, 2**26])
 def test_scaling(scale: float, enumerated: int) -> None:
     K = random_form(np.random.default_rng(1), 5, "normal")
-    price = PolynomialOracle(4, 3, True, enumerated=enumerated).prove(scale * K)
+    result = PolynomialOracle(4, 3, True, enumerated=enumerated).prove(scale * K)
     truth = scale * float(np.abs(forms(K, all_levels(4, 3, True))).max())
-    assert price.value == pytest.approx(truth, rel=1e-12)
-    assert truth <= price.upper <= truth * (1 + 1e-8)
+    assert result.value == pytest.approx(truth, rel=1e-12)
+    assert truth <= result.upper <= truth * (1 + 1e-8)
 
 
 @pytest.mark.parametrize("lifted", [False, True])
 def test_forms_without_free_entries(lifted: bool) -> None:
-    price = PolynomialOracle(3, 3, lifted).prove(np.zeros((3 + lifted, 3 + lifted)))
-    assert (price.value, price.upper, price.exact, len(price.U)) == (0.0, 0.0, True, 0)
+    result = PolynomialOracle(3, 3, lifted).prove(np.zeros((3 + lifted, 3 + lifted)))
+    assert (result.value, result.upper, result.exact, len(result.U)) == (0.0, 0.0, True, 0)
     K = np.zeros((4, 4))
     K[3, 3] = -2.0
-    price = PolynomialOracle(3, 3, True).prove(K)
-    assert (price.value, price.exact, price.sign.tolist()) == (2.0, True, [-1])
-    assert check_trees(price, K, 3, True) == pytest.approx(2.0)
+    result = PolynomialOracle(3, 3, True).prove(K)
+    assert (result.value, result.exact, result.sign.tolist()) == (2.0, True, [-1])
+    assert check_trees(result, K, 3, True) == pytest.approx(2.0)
     assert PolynomialOracle(3, 3, True).search(K, rng=np.random.default_rng(0)).value == 2.0
 
 
@@ -188,14 +188,14 @@ def test_threshold_incumbent_and_atoms() -> None:
     oracle = PolynomialOracle(6, 3, False)
     values = np.abs(forms(K, all_levels(6, 3, False)))
     truth = float(values.max())
-    price = oracle.prove(K, threshold=0.995 * truth, max_atoms=1000)
-    assert len(price.U) == len({round(float(v), 9) for v in values if v > 0.995 * truth})
-    check_atoms(price, K, 3, False, 0.995 * truth)
+    result = oracle.prove(K, threshold=0.995 * truth, max_atoms=1000)
+    assert len(result.U) == len({round(float(v), 9) for v in values if v > 0.995 * truth})
+    check_atoms(result, K, 3, False, 0.995 * truth)
     above = oracle.prove(K, incumbent=1.1 * truth, threshold=1.1 * truth)
     assert above.value == pytest.approx(1.1 * truth)
     assert above.upper == pytest.approx(1.1 * truth)
     assert len(above.U) == 0
-    found = oracle.search(K, starts=price.U[:1], n_starts=0, max_atoms=1, rng=np.random.default_rng(0))
+    found = oracle.search(K, starts=result.U[:1], n_starts=0, max_atoms=1, rng=np.random.default_rng(0))
     assert found.value == pytest.approx(truth)
 
 

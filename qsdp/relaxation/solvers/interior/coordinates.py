@@ -25,6 +25,7 @@ import scipy.linalg
 from scipy.linalg.blas import dsyrk, dtrmm
 from scipy.linalg.lapack import dpstrf
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import symmetric_basis
@@ -249,9 +250,7 @@ class FactorCoordinates:
     def __init__(self, gram: FloatArray, size: int) -> None:
         self.size = size
         scale = 1.0 / np.sqrt(np.maximum(gram.diagonal(), np.finfo(np.float64).tiny))
-        factor, pivots, rank, _ = dpstrf(
-            gram * scale * scale[:, None], lower=1, tol=len(gram) * np.finfo(np.float64).eps
-        )
+        factor, pivots, rank, _ = dpstrf(gram * scale * scale[:, None], lower=1, tol=len(gram) * EPS)
         order = pivots - 1
         self.length = int(rank)
         self._factor = np.asfortranarray(np.tril(factor)[:, :rank] / scale[order, None])

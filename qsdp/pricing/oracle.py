@@ -1,0 +1,188 @@
+"""The interface of the pricing oracles, and the steps of a search and a proof that they share."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from qsdp._utils.validation import FloatArray, check_integer, check_numbers, check_real
+from qsdp.exceptions import InvalidInputError
+from qsdp.pricing.branching import Stop, TreeSearch
+from qsdp.pricing.pool import Pool
+from qsdp.pricing.result import BoundTree, OracleResult, SignArray
+from qsdp.pricing.scaling import Scaled
+
+__all__ = ["Oracle"]
+
+AnyPool = TypeVar("AnyPool", bound=Pool)
+
+
+class Oracle(ABC, Generic[AnyPool]):
+    """Searches for, and proves, the largest pricing value of a symmetric matrix of side `size`."""
+
+    size: int
+    #: Whether the last coordinate is fixed at +1.
+    lifted: bool = False
+
+    def search(
+        self,
+        M: Any,
+        *,
+        threshold: float = 0.0,
+        starts: Any = None,
+        n_starts: int = 300,
+        max_atoms: int = 200,
+        rng: np.random.Generator,
+    ) -> OracleResult:
+        """Return the best local optima found from given and random starts.
+
+        Parameters
+        ----------
+        M : ndarray of shape (N, N)
+            Symmetric.
+        threshold : float, default=0.0
+            Only atoms of a larger pricing value are returned.
+        starts : ndarray of shape (k, N), optional
+            Vectors to start from.
+        n_starts : int, default=300
+            Number of further, random starts.
+        max_atoms : int, default=200
+            Largest number of atoms returned.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        OracleResult
+            With an infinite upper bound.
+        """
+        scaled = Scaled.of(M, self.size)
+        n_starts = check_integer("n_starts", n_starts, minimum=0)
+        pool = self._collection(scaled, threshold, max_atoms)
+        vectors = self._draw(rng, n_starts, self.size - self.lifted, self.size)
+        if starts is not None:
+            given = _checked_starts(starts, self.size)
+            # q and -q are the same neuron only together with the constant.
+            vectors = np.vstack([given * given[:, -1:] if self.lifted else given, vectors])
+        if len(vectors) and len(scaled.M):
+            self._improve(pool, vectors[:, scaled.support], len(scaled.M) - self._fixes(scaled), rng)
+        return self._result(scaled, pool, math.inf, False, ())
+
+    def prove(
+        self,
+        M: Any,
+        *,
+        threshold: float = 0.0,
+        max_atoms: int = 200,
+        incumbent: float = 0.0,
+        slack: float = 0.0,
+        n_starts: int = 100,
+        time_limit: float | None = None,
+        shift: Any = None,
+        interrupted: Callable[[], bool] | None = None,
+    ) -> OracleResult:
+        r"""Return the largest pricing value with an upper bound, and the trees that prove it.
+
+        Parameters
+        ----------
+        M : ndarray of shape (N, N)
+            Symmetric.
+        threshold : float, default=0.0
+            Only atoms of a larger pricing value are returned, and of those evaluated the best; atoms more than one
+            per cent below the largest value are not sought.
+        max_atoms : int, default=200
+            Largest number of atoms returned.
+        incumbent : float, default=0.0
+            A pricing value known to be attained: smaller ones are not examined.
+        slack : float, default=0.0
+            Relative excess over the largest value that need not be found; `upper` includes it.
+        n_starts : int, default=100
+            Number of random starts of the search that precedes the proof.
+        time_limit : float, optional
+            Seconds after which to stop with what is proven by then.
+        shift : ndarray of shape (N,), optional
+            A z for which ``Diag(z) + M`` and ``Diag(z) - M`` are about positive semidefinite, such as a
+            `DualBound`'s; the better, the better the first bound.
+        interrupted : callable, optional
+            Polled often; once true, the proof stops as at the time limit.
+
+        Returns
+        -------
+        OracleResult
+
+        Notes
+        -----
+        Few vectors are enumerated; beyond that best-first branch and bound has a diagonal shift per node (see
+        `shift_bound`).
+        """
+        scaled = Scaled.of(M, self.size)
+        slack = check_real("slack", slack)
+        pool = self._collection(scaled, threshold, max_atoms, check_real("incumbent", incumbent), slack)
+        n_starts = check_integer("n_starts", n_starts, minimum=0)
+        stop = Stop(time_limit, interrupted)
+        z = _checked_shift(shift, scaled)
+        if n_starts and len(scaled.M):
+            rng, free = np.random.default_rng(0), len(scaled.M) - self._fixes(scaled)
+            self._improve(pool, self._draw(rng, n_starts, free, len(scaled.M)), free, rng)
+        tree = self._tree(scaled, pool, stop)
+        upper, exact = tree.prove(z)
+        return self._result(scaled, pool, scaled.outside(upper), exact, tree.trees())
+
+    def _fixes(self, scaled: Scaled) -> bool:
+        """Return whether the entry fixed at +1 has any part in the matrix."""
+        return bool(self.lifted and len(scaled.support) and scaled.support[-1] == self.size - 1)
+
+    def _collection(
+        self, scaled: Scaled, threshold: float, max_atoms: int, incumbent: float = 0.0, slack: float = 0.0
+    ) -> AnyPool:
+        inside = scaled.inside(check_real("threshold", threshold))
+        max_atoms = check_integer("max_atoms", max_atoms, minimum=0)
+        return self._pool(scaled, inside, max_atoms, scaled.inside(incumbent), slack)
+
+    @abstractmethod
+    def _pool(self, scaled: Scaled, threshold: float, max_atoms: int, incumbent: float, slack: float) -> AnyPool:
+        """Return an empty pool, for values in units of the scaled matrix."""
+
+    @abstractmethod
+    def _draw(self, rng: np.random.Generator, count: int, free: int, size: int) -> FloatArray:
+        """Draw `count` vectors of `size` entries, +1 in those from `free` on."""
+
+    @abstractmethod
+    def _improve(self, pool: AnyPool, starts: FloatArray, free: int, rng: np.random.Generator) -> None:
+        """Add to the pool the local optima reached from `starts`."""
+
+    @abstractmethod
+    def _tree(self, scaled: Scaled, pool: AnyPool, stop: Stop) -> TreeSearch:
+        """Return the branch and bound of a proof."""
+
+    @abstractmethod
+    def _atoms(self, scaled: Scaled, pool: AnyPool) -> tuple[SignArray, SignArray, SignArray]:
+        """Return U, V and the signs of the atoms in the pool."""
+
+    def _result(
+        self, scaled: Scaled, pool: AnyPool, upper: float, exact: bool, trees: tuple[BoundTree, ...]
+    ) -> OracleResult:
+        U, V, sign = self._atoms(scaled, pool)
+        values = np.ldexp(pool.values, scaled.exponent)
+        return OracleResult(scaled.outside(pool.best), upper, exact, U, V, values, trees, sign)
+
+
+def _checked_starts(starts: Any, size: int) -> FloatArray:
+    given = check_numbers("starts", starts, f"(k, {size})")
+    if given.ndim != 2 or given.shape[1] != size:
+        raise InvalidInputError(f"starts must have shape (k, {size}); got {given.shape}")
+    return given
+
+
+def _checked_shift(shift: Any, scaled: Scaled) -> FloatArray | None:
+    """Return a shift in the units and coordinates of the scaled matrix."""
+    if shift is None:
+        return None
+    given = check_numbers("shift", shift, "(N,)")
+    if given.shape != (scaled.size,):
+        raise InvalidInputError(f"shift must have shape {(scaled.size,)}; got {given.shape}")
+    inside: FloatArray = np.ldexp(given[scaled.support], -scaled.exponent)
+    return inside
