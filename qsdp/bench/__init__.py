@@ -1,4 +1,4 @@
-"""Experiments: cases, their measurements kept in a file, tables and claims made from the file."""
+"""Experiments: cases, their measurements in a file, and tables and claims computed from the file."""
 
 from __future__ import annotations
 

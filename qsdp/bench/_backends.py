@@ -1,9 +1,9 @@
-"""Calls in parallel by any back end of joblib, their answers as soon as there are any."""
+"""Parallel calls with any joblib back end, whose results are yielded as they arrive."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -15,17 +15,18 @@ __all__ = ["check_backend", "in_parallel"]
 
 
 def check_backend(backend: str | None) -> None:
-    """Make a back end ready that other packages bring; refuse one that nobody knows.
+    """Register the back end of another package if need be, and raise unless joblib knows it.
 
     Raises
     ------
     InvalidInputError
-        It is no back end of joblib and was not registered, or the package that brings it is not installed.
+        The back end is not registered with joblib, or its package is not installed.
     """
-    connect = _BROUGHT.get(backend or "")
     try:
-        if connect is not None:
-            connect()
+        if backend == "dask":
+            _connect_dask()
+        elif backend == "ray":
+            importlib.import_module("ray.util.joblib").register_ray()
         with _chosen(backend):
             Parallel()
     except ImportError as error:
@@ -38,27 +39,18 @@ def check_backend(backend: str | None) -> None:
 
 
 def in_parallel(calls: Sequence[Any], n_jobs: int | None, backend: str | None) -> Iterator[Any]:
-    """Yield what calls return, in the order in which they are finished.
-
-    Parameters
-    ----------
-    calls : sequence of joblib.delayed
-    n_jobs : int or None
-    backend : str or None
-        One that `check_backend` lets pass.
-    """
+    """Yield the results of joblib's delayed calls in the order in which they finish."""
     with _chosen(backend):
-        together = Parallel(n_jobs=n_jobs)
         try:
-            one_by_one = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+            unordered = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
         except ValueError:
-            # A back end that only has answers once all of them are there.
+            # A back end that cannot return results one by one gets batches of one call per job.
             size = effective_n_jobs(n_jobs)
-            with together:
+            with Parallel(n_jobs=n_jobs) as batch:
                 for first in range(0, len(calls), size):
-                    yield from together(calls[first : first + size])
+                    yield from batch(calls[first : first + size])
             return
-    yield from one_by_one(calls)
+    yield from unordered(calls)
 
 
 def _chosen(backend: str | None) -> AbstractContextManager[Any]:
@@ -67,17 +59,9 @@ def _chosen(backend: str | None) -> AbstractContextManager[Any]:
 
 
 def _connect_dask() -> None:
-    """Find a client or make one, as joblib asks for one."""
+    """Create a client, which joblib requires, if there is none."""
     distributed = importlib.import_module("distributed")
     try:
         distributed.get_client()
     except ValueError:
         distributed.Client()
-
-
-def _register_ray() -> None:
-    importlib.import_module("ray.util.joblib").register_ray()
-
-
-#: What has to be done before joblib knows a back end.
-_BROUGHT: Mapping[str, Callable[[], None]] = {"dask": _connect_dask, "ray": _register_ray}

@@ -1,4 +1,4 @@
-"""What an experiment is: its cases, what one of them measures, and what the measurements say."""
+"""An experiment: its cases, the measurement of a case, and the tables and claims computed from measurements."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from qsdp.exceptions import InvalidInputError
 
 __all__ = ["VERDICTS", "Case", "Claim", "Experiment", "Record", "Table"]
 
-#: Parameters of one measurement, its seed included: numbers, text, lists and dictionaries that JSON can hold.
+#: Parameters of one measurement including its seed, of types that JSON has.
 Case = dict[str, Any]
 
-#: What measurements can say of a claim.
+#: Possible outcomes of a claim.
 VERDICTS = ("reproduced", "partly", "not", "not measured")
 
 
 @dataclass(frozen=True)
 class Record:
-    """One case and what it measured.
+    """A case and its measurement.
 
     Attributes
     ----------
     case : dict
     measured : dict
-        What the experiment's `run` returned.
+        Return value of the experiment's `run`.
     seconds : float
         Wall-clock seconds of `run`.
     machine : int
-        Number of the machine, in `Results.machines`.
+        Index into `Results.machines`.
     """
 
     case: Case
@@ -42,7 +42,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text: headings and rows of equal length."""
+    """Table of text with headings and rows of equal length."""
 
     title: str
     headings: Sequence[str]
@@ -57,22 +57,22 @@ class Table:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper beside what was measured.
+    """Claim of a paper and its verdict by the measurements.
 
     Attributes
     ----------
     source : str
-        Paper, and figure, table or section.
+        Paper and figure, table or section.
     statement : str
-        The claim, in words of our own.
+        The claim, in our own words.
     verdict : {"reproduced", "partly", "not", "not measured"}
-        Computed from records.
+        Computed from the records.
     figures : str
         The measurements behind the verdict.
     why : str
-        Why not, or only partly.
+        Reason of a verdict other than "reproduced".
     so_far : str
-        How many of the experiment's cases are behind the verdict, where not all are: `claims_of` says so.
+        Number of cases behind the verdict, if some are missing; set by `claims_of`.
     """
 
     source: str
@@ -89,40 +89,36 @@ class Claim:
 
     @property
     def judged(self) -> str:
-        """The verdict, with how many cases are behind it where not all are."""
+        """Verdict, with the number of cases behind it if some are missing."""
         return f"{self.verdict} ({self.so_far})" if self.so_far else self.verdict
-
-
-def _no_claims(records: Sequence[Record]) -> list[Claim]:
-    return []
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A set of cases that one function measures.
+    """Set of cases that one function measures.
 
     Parameters
     ----------
     name : str
-        That of its file of results.
+        Stem of its file of results.
     title : str
     source : str
-        What it reproduces: paper, figure or table.
+        Paper, figure or table that it reproduces.
     cases : callable
-        ``cases(quick)`` returns all cases; few and small ones if `quick`.
+        ``cases(quick)`` returns all cases, or a few small ones if `quick`.
     run : callable
-        ``run(case)`` measures one case; it is importable, so that other processes can call it.
+        ``run(case)`` measures one case; it must be importable by other processes.
     tables : callable
-        ``tables(records)`` returns tables, also of incomplete records.
+        ``tables(records)`` returns tables, also for a part of the records.
     version : int
-        Raised when measurements of before are no longer comparable; those are dropped then.
+        Increased when earlier measurements are no longer comparable; those are dropped.
     claims : callable, optional
-        ``claims(records)`` returns claims with verdicts computed from the records; without records, every claim there
-        will be as "not measured".
+        ``claims(records)`` returns claims with verdicts computed from the records; all are "not measured" without
+        records.
     plot : callable, optional
-        ``plot(records, path)`` draws a picture, or none of records that are too few for one.
+        ``plot(records, path)`` draws a figure, or nothing if there are too few records.
     extra : dict
-        Anything that belongs to the report, as text by heading.
+        Further sections of the report, text by heading.
     """
 
     name: str
@@ -132,6 +128,6 @@ class Experiment:
     run: Callable[[Case], Mapping[str, Any]]
     tables: Callable[[Sequence[Record]], Sequence[Table]]
     version: int = 1
-    claims: Callable[[Sequence[Record]], Sequence[Claim]] = _no_claims
+    claims: Callable[[Sequence[Record]], Sequence[Claim]] = lambda records: ()
     plot: Callable[[Sequence[Record], Path], None] | None = None
     extra: Mapping[str, str] = field(default_factory=dict)

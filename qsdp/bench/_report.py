@@ -1,4 +1,4 @@
-"""Tables and claims of an experiment, on the terminal and as markdown; and a page of many experiments."""
+"""Tables and claims of experiments on the terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from qsdp.bench._results import Results
 
 __all__ = ["Measured", "claims_of", "markdown_of", "markdown_table", "page_of", "print_report"]
 
-#: An experiment, also one of which nothing is measured, its results and where its picture is.
+#: An experiment, its results, which may be empty, and the path of its figure.
 Measured = tuple[Experiment, Results, str | None]
 
 
 def claims_of(experiment: Experiment, results: Results) -> list[Claim]:
-    """Return the claims of an experiment; what is said before all cases are measured, says how many are."""
+    """Return the claims of an experiment, with the number of measured cases if some are missing."""
     records = _records(experiment, results)
     total = len(experiment.cases(results.quick))
     claims = list(experiment.claims(records))
@@ -29,7 +29,7 @@ def claims_of(experiment: Experiment, results: Results) -> list[Claim]:
 
 
 def print_report(experiment: Experiment, results: Results, console: Console | None = None) -> None:
-    """Print tables, claims and footing."""
+    """Print tables, claims and footer."""
     console = console or Console()
     for table in _tables(experiment, results):
         drawn = RichTable(title=table.title, caption=table.note or None)
@@ -46,7 +46,7 @@ def print_report(experiment: Experiment, results: Results, console: Console | No
 
 
 def markdown_of(experiment: Experiment, results: Results, picture: str | None = None, level: int = 2) -> str:
-    """Return the same as markdown under a heading of a level, with a link to a picture."""
+    """Return the report as Markdown under a heading of the given level, with a link to a figure."""
     parts = [f"{'#' * level} {experiment.title}", f"*{experiment.source}.* {footing(experiment, results)}"]
     if picture is not None:
         parts.append(f"![{experiment.title}]({picture})")
@@ -63,14 +63,14 @@ def markdown_of(experiment: Experiment, results: Results, picture: str | None = 
 
 
 def page_of(chapters: Mapping[str, Sequence[Measured]], made_by: str) -> str:
-    """Return a page of experiments: every claim with its verdict, then tables and pictures of each.
+    """Return a page of experiments: every claim with its verdict, then tables and figures of each.
 
     Parameters
     ----------
     chapters : mapping of str to sequence of (Experiment, Results, str or None)
-        By title, experiments, also those of which nothing is measured, and where the picture of each is.
+        Experiments by the title of their chapter.
     made_by : str
-        What the page says of where it comes from.
+        Remark on how the page was made.
     """
     claims = {
         title: [claim for experiment, results, _ in measured for claim in claims_of(experiment, results)]
@@ -86,7 +86,7 @@ def page_of(chapters: Mapping[str, Sequence[Measured]], made_by: str) -> str:
 
 
 def verdicts_of(claims: Sequence[Claim]) -> list[str]:
-    """Return how many claims have each verdict, and how many of those are about fewer than all cases."""
+    """Return the number of claims with each verdict, and how many of them rest on a part of the cases."""
     counts = []
     for verdict in VERDICTS:
         found = [claim for claim in claims if claim.verdict == verdict]
@@ -96,13 +96,13 @@ def verdicts_of(claims: Sequence[Claim]) -> list[str]:
 
 
 def claims_table(claims: Iterable[Claim]) -> str:
-    """Return claims as a markdown table."""
+    """Return claims as a Markdown table."""
     rows = [(claim.source, claim.statement, claim.judged, claim.figures, claim.why) for claim in claims]
     return markdown_table(("source", "claim", "verdict", "measured", "why"), rows)
 
 
 def markdown_table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a markdown table; the first column is text, the others are aligned as written."""
+    """Return a Markdown table."""
     headings = list(headings)
     lines = ["| " + " | ".join(map(_cell, headings)) + " |", "|" + "---|" * len(headings)]
     lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
@@ -110,7 +110,7 @@ def markdown_table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> st
 
 
 def footing(experiment: Experiment, results: Results) -> str:
-    """Return how much was measured, and where."""
+    """Return the number of measured cases, and the machines."""
     count = len(_records(experiment, results))
     total = len(experiment.cases(results.quick))
     machines = "; ".join(
@@ -125,7 +125,7 @@ def footing(experiment: Experiment, results: Results) -> str:
 
 
 def _tables(experiment: Experiment, results: Results) -> list[Table]:
-    """Return the tables that have rows; what there is to see without a measurement is no table of this experiment."""
+    """Return the tables that have rows, none before the first measurement."""
     records = _records(experiment, results)
     return [table for table in experiment.tables(records) if table.rows] if records else []
 

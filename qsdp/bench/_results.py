@@ -1,4 +1,4 @@
-"""The file of an experiment: every case measured so far, with the machine it was measured on."""
+"""Results file of an experiment: the measured cases and the machines they were measured on."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _PACKAGES = ("qsdp", "numpy", "scipy", "scikit-learn", "cvxpy", "scs", "clarabel
 
 
 def key_of(case: Case) -> str:
-    """Return what tells cases apart."""
+    """Return the key of a case, equal for equal cases."""
     return json.dumps(case, sort_keys=True, default=_plain)
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return what measurements depend on: processor, cores, versions, date."""
+    """Return processor, cores, versions and date, on which measurements depend."""
     name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -55,7 +55,7 @@ def describe_machine() -> dict[str, Any]:
 
 @dataclass
 class Results:
-    """Records of one version of an experiment, kept in a file.
+    """Records of one version of an experiment.
 
     Attributes
     ----------
@@ -65,9 +65,9 @@ class Results:
     records : list of Record
     machines : list of dict
     outdated : int
-        Records of another version that the file has; they are not among `records`, and not stored again.
+        Number of records of another version in the file, which are dropped.
     interrupted : bool
-        Whether Ctrl-C ended the run that these come from.
+        Whether Ctrl-C ended the run.
     """
 
     experiment: str
@@ -85,7 +85,7 @@ class Results:
         Raises
         ------
         StorageError
-            It is no such file, damaged, or of a later format.
+            It is not a results file, damaged, or of a later format.
         """
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
@@ -93,13 +93,13 @@ class Results:
                 raise StorageError(f"{path} has format {stored['format']!r}; this version reads format {_FORMAT}")
             records = [Record(**record) for record in stored["records"]]
             return cls(stored["experiment"], stored["version"], stored["quick"], records, stored["machines"])
+        except StorageError:
+            raise
         except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, StorageError):
-                raise
-            raise StorageError(f"{path} is no file of results, or damaged: {error!r}") from None
+            raise StorageError(f"{path} is not a results file, or damaged: {error!r}") from None
 
     def save(self, path: Path) -> None:
-        """Write the whole file or nothing."""
+        """Write the file atomically."""
         stored = {
             "format": _FORMAT,
             "experiment": self.experiment,
@@ -114,7 +114,7 @@ class Results:
         write_whole(path, text.encode())
 
     def add_machine(self) -> int:
-        """Return the number of this machine, which is added if it is new; the date does not tell machines apart."""
+        """Return the index of this machine, which is added if it is new; dates do not distinguish machines."""
         here = describe_machine()
         for number, machine in enumerate(self.machines):
             if {**machine, "date": ""} == {**here, "date": ""}:
@@ -123,25 +123,25 @@ class Results:
         return len(self.machines) - 1
 
     def missing(self, cases: Sequence[Case]) -> list[Case]:
-        """Return the cases that have no record."""
+        """Return the cases without a record."""
         known = {key_of(record.case) for record in self.records}
         return [case for case in cases if key_of(case) not in known]
 
     def of(self, cases: Sequence[Case]) -> list[Record]:
-        """Return the records of cases, in their order."""
+        """Return the records of cases in the order of the cases."""
         known = {key_of(record.case): record for record in self.records}
         return [known[key] for key in map(key_of, cases) if key in known]
 
 
 def load_results(experiment: Experiment, path: Path, quick: bool | None = None) -> Results:
-    """Return the records of an experiment, as it is now, that a file has; none if there is no file.
+    """Return the records in a file of the current version of an experiment; none if there is no file.
 
     Parameters
     ----------
     experiment : Experiment
     path : Path
     quick : bool, optional
-        Whether those of a quick run are wanted, or of a full one; by default, those that the file has.
+        Whether records of a quick or of a full run are wanted; by default those in the file.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def load_results(experiment: Experiment, path: Path, quick: bool | None = None) 
 
 
 def _plain(value: Any) -> Any:
-    """Return NumPy's numbers and arrays as Python's."""
+    """Return NumPy scalars and arrays as Python objects."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Measures the cases that have no record yet, several at a time, and keeps each as soon as it is known."""
+"""Parallel measurement of the cases without a record, which are stored as they arrive."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ from qsdp.bench._results import Results, load_results
 
 __all__ = ["run_experiment"]
 
-#: Seconds between two writes of the file.
-_INTERVAL = 2.0
-
-#: A case, what it measured or the error it raised, and seconds.
+#: A case, its measurement or error, and seconds.
 Answer = tuple[Case, dict[str, Any] | str, float]
 
 
@@ -34,45 +31,45 @@ def run_experiment(
     verbose: bool = True,
     limit: int | None = None,
 ) -> tuple[Results, list[tuple[Case, str]]]:
-    """Measure what is missing in the file, and return all of it.
+    """Measure the cases that are missing in a file and return all results.
 
     Parameters
     ----------
     experiment : Experiment
     path : Path
-        File of results; it is written while measurements come in. Records of another version of the experiment, or
-        of a quick run where this one is not quick, are replaced.
+        Results file, written during the run. It replaces records of another version of the experiment, and those of
+        a quick run by those of a full one.
     quick : bool, default=False
     n_jobs : int, optional
-        Cases measured at a time.
+        Number of cases measured in parallel.
     backend : str, optional
-        Of joblib: "loky" (by default), "threading" or "multiprocessing"; "dask" and "ray", where they are installed; or
-        one that the caller has given a name by ``joblib.register_parallel_backend``.
+        Back end of joblib: "loky" (default), "threading", "multiprocessing", "dask" and "ray" if installed, or one
+        registered with ``joblib.register_parallel_backend``.
     verbose : bool, default=True
         Show a progress bar.
     limit : int, optional
-        Measure at most as many cases.
+        Largest number of cases to measure.
 
     Returns
     -------
     results : Results
     failures : list of (case, message)
-        Cases that raised an error; they have no record and are tried again by the next run.
+        Cases that raised an error; the next run tries them again.
 
     Raises
     ------
     InvalidInputError
-        `n_jobs` is zero, or nobody knows the back end.
+        `n_jobs` is zero, or the back end is unknown.
     StorageError
         The file is damaged, or of another experiment.
 
     Notes
     -----
-    Ctrl-C keeps the records of the cases that were finished, with a warning; `interrupted` of the results is true then.
+    After Ctrl-C the records of finished cases are kept, with a warning, and `interrupted` of the results is true.
 
-    "dask" asks the client that there is, or else makes one: of the scheduler that Dask's configuration names
-    (``DASK_SCHEDULER_ADDRESS``), or of workers on this machine. Where a back end hands over nothing before all of its
-    work is done ("multiprocessing"), it is given as many cases at a time as there are jobs, so that little is lost.
+    "dask" uses the existing client or creates one, for the scheduler in Dask's configuration
+    (``DASK_SCHEDULER_ADDRESS``) or for workers on this machine. A back end that returns all results at once
+    ("multiprocessing") is given as many cases at a time as there are jobs, so that an interrupt loses few of them.
     """
     check_jobs(n_jobs)
     check_backend(backend)
@@ -88,12 +85,12 @@ def run_experiment(
                 failures.append((case, answer))
                 continue
             results.records.append(Record(case, answer, seconds, machine))
-            if time.monotonic() - written > _INTERVAL:
+            if time.monotonic() - written > 2.0:
                 results.save(path)
                 written = time.monotonic()
     except KeyboardInterrupt:
         results.interrupted = True
-        warn(f"interrupted: {len(results.of(cases))} of {len(cases)} cases are in {path}; run again to go on")
+        warn(f"interrupted: {len(results.of(cases))} of {len(cases)} cases are in {path}; run again to continue")
     finally:
         if missing:
             results.save(path)
@@ -103,7 +100,7 @@ def run_experiment(
 def _measured(
     experiment: Experiment, cases: list[Case], n_jobs: int | None, backend: str | None, verbose: bool
 ) -> Iterator[Answer]:
-    """Yield case, measurement or error, and seconds, as they are finished."""
+    """Yield case, measurement or error, and seconds of each case as it finishes."""
     with shown_stages(verbose and bool(cases)) as stages, stages.stage(experiment.name) as line:
         line.count(0, len(cases))
         calls = [delayed(_measure)(experiment.run, case) for case in cases]

@@ -1,4 +1,4 @@
-"""The program: its options and its commands."""
+"""The program `qsdp` with its global options and commands."""
 
 from __future__ import annotations
 

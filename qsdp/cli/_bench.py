@@ -1,4 +1,4 @@
-"""`qsdp bench`: the package beside other methods, on many sets."""
+"""`qsdp bench`: comparison with other methods on many data sets."""
 
 from __future__ import annotations
 
@@ -26,19 +26,25 @@ _List = list[str] | None
 def bench(
     suite: Annotated[str, typer.Option(help=" | ".join(_SUITES))] = "uci",
     quick: Annotated[bool, typer.Option("--quick", help="Three small sets, five methods, one split.")] = False,
-    jobs: Annotated[int, typer.Option(help="Cases measured at a time, each by one thread.")] = 1,
-    backend: Annotated[str | None, typer.Option(help="Of joblib: loky, threading, multiprocessing, dask, ray.")] = None,
-    sets: Annotated[_List, typer.Option(help="Only these, with commas or one an option; all by default.")] = None,
-    methods: Annotated[_List, typer.Option(help="Only these, likewise.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Splits of every set; 10, of large ones 3, of adult 1.")] = None,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results are kept.")] = Path("qsdp-bench"),
+    jobs: Annotated[int, typer.Option(help="Cases measured in parallel, each on one thread.")] = 1,
+    backend: Annotated[
+        str | None, typer.Option(help="Joblib back end: loky, threading, multiprocessing, dask, ray.")
+    ] = None,
+    sets: Annotated[
+        _List, typer.Option(help="Data sets, separated by commas or repeated options; all by default.")
+    ] = None,
+    methods: Annotated[_List, typer.Option(help="Methods, likewise.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Splits of every set; by default 10, 3 of large sets, 1 of adult.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the results.")] = Path("qsdp-bench"),
 ) -> None:
     """Measure accuracy, bits, certified gap and time of qsdp's networks and of other methods on data sets.
 
-    Quantized networks from the relaxation, sampled and refined; networks that are trained and rounded; logistic
-    regression, boosted trees and quadratic functions in float. Hyper-parameters are chosen inside the training part.
-    Results go to FOLDER as SUITE.json, a table SUITE.md and, where matplotlib is installed, a critical-difference
-    picture SUITE.png. A run that is interrupted keeps what it has measured and goes on from there the next time; the
+    The methods are quantized networks from the relaxation, sampled and refined; networks that are trained and
+    rounded; and logistic regression, boosted trees and quadratic functions in float. Hyper-parameters are chosen on
+    the training part. Results are written to FOLDER as SUITE.json, a table SUITE.md and, if matplotlib is installed,
+    a critical-difference diagram SUITE.png. An interrupted run keeps its measurements and continues the next time;
     small sets come first.
     """
     check_choice("--suite", suite, _SUITES)
@@ -61,7 +67,7 @@ def bench(
 
 
 def _experiment(sets: _List, methods: _List, seeds: int | None, quick: bool) -> Experiment:
-    """Return what was asked for; of all methods those whose packages are installed."""
+    """Return the requested experiment; by default with the methods whose packages are installed."""
     from qsdp.bench.uci import METHODS, SETS, uci_experiment
 
     chosen = _names("--methods", methods, METHODS)
@@ -79,7 +85,7 @@ def _experiment(sets: _List, methods: _List, seeds: int | None, quick: bool) -> 
 
 
 def _names(option: str, given: _List, known: Iterable[str]) -> list[str] | None:
-    """Return the names in an option, given once with commas or several times."""
+    """Return the names in an option that may be repeated or hold several, separated by commas."""
     if given is None:
         return None
     names = [name.strip() for text in given for name in text.split(",")]
@@ -90,12 +96,14 @@ def _folder(out: Path) -> Path:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInputError(f"--out must be a folder or be made one; got {str(out)!r}: {error.strerror}") from None
+        raise InvalidInputError(
+            f"--out must be a folder that exists or can be created; got {str(out)!r}: {error.strerror}"
+        ) from None
     return out
 
 
 def _check_sets(experiment: Experiment, quick: bool) -> None:
-    """Load every set once, so that one that cannot be had is found now."""
+    """Load every set once, so that a missing one raises before any measurement."""
     from qsdp.bench.uci.data import load
 
     for name in dict.fromkeys(case["set"] for case in experiment.cases(quick)):
@@ -103,7 +111,7 @@ def _check_sets(experiment: Experiment, quick: bool) -> None:
 
 
 def _run(experiment: Experiment, path: Path, quick: bool, jobs: int, backend: str | None) -> tuple[Results, list[str]]:
-    """Measure what is missing; return results, and failures in a line each."""
+    """Measure the missing cases; return the results, and one line per failure."""
     from qsdp.bench import run_experiment
 
     with warnings.catch_warnings(record=True) as caught:
@@ -118,7 +126,7 @@ def _run(experiment: Experiment, path: Path, quick: bool, jobs: int, backend: st
 
 
 def _report(experiment: Experiment, results: Results, path: Path) -> None:
-    """Print the summary and the claims, write all tables as markdown, and draw the picture."""
+    """Print the summary and the claims, write all tables as Markdown, and draw the diagram."""
     from qsdp.bench import markdown_of, print_report
 
     records = results.of(experiment.cases(results.quick))

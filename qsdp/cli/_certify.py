@@ -1,4 +1,4 @@
-"""`qsdp certify`: a file that proves how good a model is, for others to check."""
+"""`qsdp certify`: a certificate file of a model, for others to check."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
 from qsdp.tabular import load_model, read_table
 
-#: Relative gap that is not worth a search for a better dual vector, or a warning.
+#: Relative gap below which no better dual vector is searched for, and no warning given.
 _CLOSED = 1e-6
 
 _BOUND_TYPE_NOTES = {
-    "sdp": "prices of neurons bounded by the semidefinite relaxation",
-    "exact": "prices of neurons computed exactly",
+    "sdp": "pricing values bounded by the semidefinite relaxation",
+    "exact": "pricing values computed exactly",
 }
 _ARITHMETIC_NOTES = {
     "float": "with an allowance for rounding",
@@ -44,21 +44,21 @@ def certify(
     file: Annotated[Path, typer.Argument(metavar="TRAIN.csv", help="The file given to `qsdp fit`.")],
     output: Annotated[
         Path | None,
-        typer.Option(metavar="CERT", help="Where to write the certificate; MODEL.cert here by default."),
+        typer.Option(metavar="CERT", help="Certificate file; MODEL.cert in the current folder by default."),
     ] = None,
     bound_type: Annotated[str, typer.Option(help=f"Of the bound: {' | '.join(BOUND_TYPES)}.")] = "sdp",
     verified: Annotated[bool, typer.Option("--verified", help="Guard the bound against all rounding.")] = False,
-    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="For --bound-type exact.")] = TIME_LIMIT,
+    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="Limit for --bound-type exact.")] = TIME_LIMIT,
     no_data: Annotated[
-        bool, typer.Option("--no-data", help="Put the encoded rows into CERT.npz instead of the certificate.")
+        bool, typer.Option("--no-data", help="Write the encoded rows to CERT.npz instead of the certificate.")
     ] = False,
     force: Force = False,
 ) -> None:
     """Write a certificate of a model, which `qsdp-check` verifies with NumPy alone.
 
-    Objective and lower bound are computed from the data anew; nothing that the model claims is used. --bound-type sdp
-    solves the relaxation; --bound-type exact also computes prices exactly and searches for the best bound in the time
-    given, which proves a model of `qsdp fit --refine exact` optimal.
+    Objective and lower bound are recomputed from the data; those stored in the model are not used. --bound-type sdp
+    solves the relaxation; --bound-type exact also solves the pricing problems exactly and searches for the best bound
+    within the time limit, which proves a model of `qsdp fit --refine exact` optimal.
     """
     check_choice("--bound-type", bound_type, BOUND_TYPES)
     check_real("--time-limit", time_limit, strict=True)
@@ -76,7 +76,7 @@ def certify(
             advice = "--bound-type exact" if bound_type == "sdp" else "a larger --time-limit"
             warn(f"the lower bound {model.lower_bound:.6g} of the model was not reached; {advice} may help")
         elif certificate.bound_type != bound_type:
-            warn("no bound by exact prices was proven; a larger --time-limit may help")
+            warn("no bound by exact pricing was proven; a larger --time-limit may help")
         if rows is not None:
             _save_rows(problem, rows)
         certificate.save(path, include_data=not no_data)
@@ -115,7 +115,7 @@ def _certificate(
         or (certificate.bound_type == "exact" and certificate.relative_gap <= _CLOSED)
     ):
         return certificate
-    # The gradient of a loss with kinks proves nothing, nor does that of a network that is not optimal.
+    # The gradient at the network is no useful dual vector if the loss has kinks or the network is not optimal.
     found = column_generation(
         problem, relaxation=relaxation, start=network, time_limit=left, random_state=0, verbose=verbose
     ).certificate

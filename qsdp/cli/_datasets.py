@@ -1,4 +1,4 @@
-"""`qsdp datasets`: what is there to try."""
+"""`qsdp datasets`: list of the data sets."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ def datasets() -> None:
         table.add_row(info.name, str(info.n_samples), str(info.n_features), info.task, info.source, offline)
     print_out(table)
     if on_terminal:
-        say("Sets that are not offline are downloaded when asked for, or read from $QSDP_DATA.", "dim")
+        say("Sets that are not offline are downloaded on first use, or read from $QSDP_DATA.", "dim")

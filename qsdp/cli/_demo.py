@@ -1,4 +1,4 @@
-"""`qsdp demo`: train on a set that is here already."""
+"""`qsdp demo`: training on a bundled data set."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def demo(
     seed: Seed = SEED,
     jobs: Jobs = JOBS,
 ) -> None:
-    """Train a network on a bundled data set and show how far from optimal it can be, at most.
+    """Train a network on a bundled data set and show its certified gap to the global optimum.
 
-    80 % of the rows are for training; the columns are standardised and, where the activation has no constant
-    part, a constant one is appended. Nothing is downloaded unless you ask for a UCI set, and nothing is written.
+    80 % of the rows are for training; the columns are standardised and, if the activation has no constant part, a
+    column of ones is appended. Only UCI and image sets are downloaded, and nothing else is written.
     """
     tasks = {info.name: info.task for info in list_datasets()}
     check_choice("--dataset", dataset, tasks)
@@ -100,7 +100,7 @@ def demo(
 
 
 def _in_python(target: Target, *, beta: float, loss: str, levels: int, activation: PolynomialActivation | None) -> str:
-    """Return the call of an estimator with the options that are not its defaults."""
+    """Return the call of an estimator with the options that differ from its defaults."""
     estimator = "QuantizedNetworkRegressor" if target.classes is None else "QuantizedNetworkClassifier"
     options = [f"beta={beta:g}"]
     if loss != "squared":
@@ -119,7 +119,7 @@ def _print_next(shell: str, python: str) -> None:
 
 
 def _standardised_split(name: str, seed: int) -> tuple[_Rows, _Rows, Target]:
-    """Return standardised columns with class numbers or standardised targets, and what these stand for."""
+    """Return training and test parts with standardised columns and encoded targets, and the target."""
     data = load_dataset(name)
     X_train, X_test, y_train, y_test = data.split(seed)
     mean, scale = X_train.mean(axis=0), X_train.std(axis=0)

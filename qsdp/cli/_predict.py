@@ -1,4 +1,4 @@
-"""`qsdp predict`: a saved model on another file."""
+"""`qsdp predict`: predictions of a saved model."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from qsdp.tabular import Table, TabularModel, Target, class_scores, load_model, 
 
 def predict(
     model_file: ModelFile,
-    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="CSV file with the columns of training.")],
-    output: Annotated[Path | None, typer.Option(metavar="PRED.csv", help="Instead of the standard output.")] = None,
+    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="CSV file with the columns of the training file.")],
+    output: Annotated[
+        Path | None, typer.Option(metavar="PRED.csv", help="Output file; standard output by default.")
+    ] = None,
     force: Force = False,
 ) -> None:
-    """Predict the rows of a CSV file, as CSV: a column `prediction` and, for classes, scores.
+    """Predict the rows of a CSV file, as CSV with a column `prediction` and, for classes, scores.
 
-    Columns are found by name. For two classes there is one `score`, above 0 for the second class; for more a
-    `score_LABEL` for each, of which the largest decides. The losses logistic and cross_entropy add a
-    `probability_LABEL` for each class. If the file has the target too, accuracy or R^2 goes to the standard
-    error.
+    Columns are matched by name. Two classes have one `score`, positive for the second class; more classes have one
+    `score_LABEL` each, of which the largest decides. The losses logistic and cross_entropy add one
+    `probability_LABEL` per class. If the file has the target, accuracy or R^2 is printed to standard error.
     """
     path = None if output is None else destination(output, force=force, inputs=[file, model_file])
     with stage("Predicting"):
@@ -73,7 +74,7 @@ def _figures(model: TabularModel, outputs: FloatArray) -> Iterator[tuple[str, li
 
 
 def _verdict(target: Target, table: Table, outputs: FloatArray) -> str:
-    """Return a line with the score on the rows whose target is known, or nothing."""
+    """Return a line with the score on the rows with a target, or an empty one."""
     if target.name not in table.columns:
         return ""
     known = [row for row, entry in enumerate(table.column(target.name)) if entry is not None]
@@ -82,7 +83,7 @@ def _verdict(target: Target, table: Table, outputs: FloatArray) -> str:
     try:
         score = target.score(outputs[known], target.truth(table.take(known)))
     except InvalidInputError as error:
-        # The predictions are right whatever stands in that column.
+        # The predictions do not depend on that column.
         warnings.warn(f"not scored: {error}", QSDPWarning, stacklevel=2)
         return ""
     metric = "accuracy" if target.classes else "R^2"

@@ -16,14 +16,14 @@ from qsdp.pipeline import QSDPResult
 from qsdp.tabular import Target
 
 _MAX_LISTED = 12
-#: Of the two columns of a report before its notes.
+#: Widths of the columns before the notes of a report.
 _LABEL_WIDTH, _FIGURE_WIDTH = 12, 13
 
 Figure = tuple[str, str, str]
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Print lines of label and text."""
+    """Print lines of a label and a text."""
     grid = RichTable.grid(padding=(0, 2))
     grid.add_column(width=_LABEL_WIDTH, style="bold")
     grid.add_column()
@@ -33,7 +33,7 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
 
 
 def print_figures(figures: Sequence[Figure]) -> None:
-    """Print lines of label, figure and note, after an empty one."""
+    """Print an empty line, then lines of a label, a figure and a note."""
     grid = RichTable.grid(padding=(0, 2))
     grid.add_column(width=_LABEL_WIDTH, style="bold")
     grid.add_column(min_width=_FIGURE_WIDTH, no_wrap=True)
@@ -85,7 +85,7 @@ def size_figure(network: BilinearNetwork) -> Figure:
 
 
 def time_figure(result: QSDPResult) -> Figure:
-    # Stages that would read 0.00 are not worth a second line.
+    # Stages that would read 0.00 are left out.
     stages = [f"{stage} {seconds:.2f}" for stage, seconds in result.timings.items() if seconds >= 0.005]
     return "time", f"{sum(result.timings.values()):.2f} s", ", ".join(stages)
 

@@ -1,4 +1,4 @@
-"""`qsdp resample`: a saved model with another number of neurons."""
+"""`qsdp resample`: another number of neurons or levels from a saved solution."""
 
 from __future__ import annotations
 
@@ -27,24 +27,26 @@ def resample(
     model_file: ModelFile,
     neurons: Annotated[int, typer.Option(help="Neurons of the new network.")],
     levels: Annotated[
-        int | None, typer.Option(help="Values of a first-layer weight; those of MODEL by default.")
+        int | None, typer.Option(help="Number of values of a first-layer weight; that of MODEL by default.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the sampled neurons.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the sampled neurons.")] = 0,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="NEW.qsdp", help="Where to save; MODEL-NEURONS[-LEVELSlevels].qsdp here by default."),
+        typer.Option(
+            metavar="NEW.qsdp", help="Output file; MODEL-NEURONS[-LEVELSlevels].qsdp in the current folder by default."
+        ),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="TRAIN.csv", help="The file given to `qsdp fit`, for objective and gap."),
+        typer.Option(metavar="TRAIN.csv", help="Training file of `qsdp fit`, for objective and gap."),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Change the size of a model, or its number of levels, without solving again.
+    """Sample another number of neurons or levels from a saved solution, without solving again.
 
-    The lower bound holds for networks of any width. For other levels it is carried over, at a loss that --data
-    makes smaller. The objective of the new network is known only with --data, which must be the file the model
-    was trained on. The network is drawn anew: what `qsdp fit --refine` did to the old one is not repeated.
+    The lower bound holds for networks of any width. For another number of levels it is weaker, less so with --data.
+    The objective of the new network is computed only with --data, which must be the file the model was trained on.
+    The new network is sampled without the refinement of `qsdp fit --refine`.
     """
     check_integer("--neurons", neurons, minimum=1)
     check_integer("--seed", seed, minimum=0)

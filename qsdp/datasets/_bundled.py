@@ -1,4 +1,4 @@
-"""Sets that come with scikit-learn: nothing is downloaded."""
+"""Sets bundled with scikit-learn, which need no download."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qsdp.datasets._dataset import Dataset, Task
 
 @dataclass(frozen=True)
 class BundledSpec:
-    """What is known about a bundled set without loading it."""
+    """Description of a bundled set that is known without loading it."""
 
     loader: str
     n_samples: int
@@ -77,7 +77,7 @@ SPECS: Mapping[str, BundledSpec] = MappingProxyType(
 
 
 def load_bundled(name: str) -> Dataset:
-    """Load a set that comes with scikit-learn, without any download.
+    """Load a set bundled with scikit-learn.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def load_bundled(name: str) -> Dataset:
     Returns
     -------
     Dataset
-        The set; no values are missing in any of them.
+        Without missing values.
 
     Examples
     --------

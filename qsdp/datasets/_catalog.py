@@ -1,4 +1,4 @@
-"""All sets that have a name: what they are, and one function that loads any of them."""
+"""Catalogue of all named sets, and one function that loads any of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qsdp.datasets._fetch import RawFile, is_present
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What is known about a data set before it is loaded."""
+    """Description of a data set that is known before it is loaded."""
 
     name: str
     n_samples: int
@@ -23,12 +23,12 @@ class DatasetInfo:
     description: str
 
     def available(self) -> bool:
-        """Tell whether the set can be loaded without a download; its files are not verified."""
+        """Return whether the set can be loaded without a download; its files are not verified."""
         return all(is_present(file) for file in _files(self.name))
 
 
 def list_datasets() -> tuple[DatasetInfo, ...]:
-    """List the sets that `load_dataset` knows, without loading or downloading any of them.
+    """Return the sets that `load_dataset` knows, without loading any of them.
 
     Returns
     -------
@@ -80,18 +80,18 @@ def list_datasets() -> tuple[DatasetInfo, ...]:
 
 
 def load_dataset(name: str) -> Dataset:
-    """Load a set by its name, whatever its source; UCI sets with their default encoding.
+    """Load a set by its name; UCI sets with their default encoding.
 
     Parameters
     ----------
     name : str
-        A name that `list_datasets` lists.
+        A name in `list_datasets`.
 
     Returns
     -------
     Dataset
         As `load_bundled` or `load_uci` returns it; for "mnist" and "fashion-mnist" the 60000 training images in
-        float64 (359 MiB), where `load_mnist` and `load_fashion_mnist` give bytes, and the test part too.
+        float64 (359 MiB); `load_mnist` and `load_fashion_mnist` return bytes, and the test part too.
 
     Examples
     --------

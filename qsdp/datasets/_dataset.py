@@ -1,4 +1,4 @@
-"""The container that every loader returns, and the paper's split into training and test rows."""
+"""Container that every loader returns, and the paper's split into training and test rows."""
 
 from __future__ import annotations
 
@@ -23,30 +23,29 @@ Split = tuple[FloatArray, FloatArray, AnyArray, AnyArray]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Samples, targets and what is known about them; unpacks as ``X, y = dataset``.
+    """Samples, targets and their description; unpacks as ``X, y = dataset``.
 
     Attributes
     ----------
     name : str
-        The name under which the set is loaded.
+        Name under which the set is loaded.
     X : ndarray of shape (n, d), float64
-        One row for each sample.
+        One row per sample.
     y : ndarray of shape (n,)
         Binary: -1.0 and +1.0. Multiclass: integers from 0. Regression: real numbers.
     feature_names : tuple of str
-        The names of the d columns.
+        Names of the d columns.
     target_names : tuple of str
-        Binary: the negative class, then the positive one. Multiclass: the class of each integer.
-        Regression: the one name of the target.
+        Binary: the negative, then the positive class. Multiclass: the class of each integer. Regression: the
+        target.
     task : {"binary", "multiclass", "regression"}
-        What `y` is.
+        Kind of `y`.
     description : str
         Source, citation, licence, encoding and missing values, in a few lines.
     network : BilinearNetwork or None
-        The network behind `y`, for planted data only.
+        Planted network that generated `y`, if any.
     n_train : int or None
-        The number of first rows on which the literature trains, testing on the others; None where it has no
-        such split.
+        Number of leading rows on which the literature trains, testing on the others; None without such a split.
     """
 
     name: str
@@ -61,12 +60,12 @@ class Dataset:
 
     @property
     def data(self) -> FloatArray:
-        """The samples, `X`, under scikit-learn's name."""
+        """Samples `X`, under scikit-learn's name."""
         return self.X
 
     @property
     def target(self) -> AnyArray:
-        """The targets, `y`, under scikit-learn's name."""
+        """Targets `y`, under scikit-learn's name."""
         return self.y
 
     def __iter__(self) -> Iterator[AnyArray]:
@@ -80,32 +79,16 @@ class Dataset:
         return dataset_html(self)
 
     def split(self, random_state: object = 0) -> Split:
-        """Return ``X_train, X_test, y_train, y_test`` as `paper_split` does.
-
-        Parameters
-        ----------
-        random_state : None, int, Generator or RandomState, default 0
-            Where the permutation of the rows comes from.
-
-        Returns
-        -------
-        X_train, X_test, y_train, y_test : ndarray
-            The first 80 percent of the permuted rows, and the others.
-        """
+        """Return ``X_train, X_test, y_train, y_test`` as `paper_split` does."""
         return paper_split(self, random_state=random_state)
 
     def usual_split(self) -> Split:
-        """Return ``X_train, X_test, y_train, y_test`` as the literature splits this set: the first rows, the others.
-
-        Returns
-        -------
-        X_train, X_test, y_train, y_test : ndarray
-            Copies of the first `n_train` rows, and of the others.
+        """Return ``X_train, X_test, y_train, y_test``: copies of the first `n_train` rows, and of the others.
 
         Raises
         ------
         InvalidInputError
-            If the set has no usual split.
+            The set has no usual split.
         """
         if self.n_train is None:
             raise InvalidInputError(f"{self.name!r} has no usual split; use split(random_state)")
@@ -123,11 +106,11 @@ def paper_split(X: Dataset | Any, y: Any = None, random_state: object = 0) -> Sp
     Parameters
     ----------
     X : Dataset or array-like of shape (n, d), n >= 2
-        What to split.
+        Samples.
     y : array-like of shape (n,) or (n, C), optional
-        The targets; left out exactly when `X` is a `Dataset`.
+        Targets; omitted exactly if `X` is a `Dataset`.
     random_state : None, int, Generator or RandomState, default 0
-        Where the permutation of the rows comes from.
+        Seed or generator of the permutation of the rows.
 
     Returns
     -------
@@ -143,7 +126,7 @@ def paper_split(X: Dataset | Any, y: Any = None, random_state: object = 0) -> Sp
     """
     if isinstance(X, Dataset):
         if y is not None:
-            raise InvalidInputError("y must be left out when X is a Dataset, which has its own")
+            raise InvalidInputError("y must be omitted if X is a Dataset, which has its own targets")
         samples, targets = X.X, X.y
     else:
         samples, targets = check_matrix("X", X), _check_targets(y)

@@ -1,4 +1,4 @@
-"""Raw files: found under ``QSDP_DATA`` or downloaded into a cache, and verified in both cases."""
+"""Raw files, read from ``QSDP_DATA`` or downloaded into a cache, with verified checksums."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ UCI_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
 @dataclass(frozen=True)
 class RawFile:
-    """A file of an archive: where it lies here, where it lies there, and its checksum.
+    """A file of an archive: its local path, its addresses, and its checksum.
 
     Attributes
     ----------
     local : str
-        The path below ``QSDP_DATA`` and below the cache folder.
+        Path below ``QSDP_DATA`` and below the cache folder.
     remote : str
-        The path below each of `mirrors`.
+        Path below each of `mirrors`.
     sha256 : str
-        The checksum of the file as the mirrors have it.
+        Checksum of the file on the mirrors.
     unpacked : str or None
-        For a gzip file, the checksum of what is in it: the same content can be packed in many ways.
+        For a gzip file the checksum of its content, which can be packed in many ways.
     mirrors : tuple of str
-        The addresses to try in order; empty for the UCI archive.
+        Addresses to try in order; empty for the UCI archive.
     """
 
     local: str
@@ -45,21 +45,21 @@ class RawFile:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The addresses from which the file is downloaded, the first one that answers."""
+        """Addresses to download from, tried in order."""
         return tuple(f"{mirror}/{self.remote}" for mirror in self.mirrors or (UCI_URL,))
 
     @property
     def url(self) -> str:
-        """The first of `urls`."""
+        """First of `urls`."""
         return self.urls[0]
 
 
 def read_raw(file: RawFile) -> tuple[Path, str]:
-    """Return the path and the text of `file`, whose checksum has been verified.
+    """Return the path and the text of `file` after verifying its checksum.
 
-    With the environment variable ``QSDP_DATA`` set (and not empty) the file must lie in that folder,
-    as ``$QSDP_DATA/uci/<set>/<file>``, and nothing is downloaded. Otherwise it is taken from the
-    user's cache folder, in the same layout, and downloaded into it when it is not there or damaged.
+    If the environment variable ``QSDP_DATA`` is set and not empty, the file must be in that folder, as
+    ``$QSDP_DATA/uci/<set>/<file>``, and nothing is downloaded. Otherwise it is read from the user's cache folder, in
+    the same layout, and downloaded into it if it is missing or damaged.
     """
     path, content = _read(file)
     _verify(file, path, content, file.sha256)
@@ -67,7 +67,7 @@ def read_raw(file: RawFile) -> tuple[Path, str]:
 
 
 def read_unpacked(file: RawFile) -> tuple[Path, bytes]:
-    """Return the path of the gzip file `file` and what is in it; found as by `read_raw`, its content verified."""
+    """Return the path and the verified content of the gzip file `file`, which is found as by `read_raw`."""
     if file.unpacked is None:
         raise ValueError(f"{file.local} declares no checksum of its content")
     path, packed = _read(file)
@@ -101,7 +101,7 @@ def _remedy(file: RawFile) -> str:
 
 
 def is_present(file: RawFile) -> bool:
-    """Tell whether `file` is where `read_raw` would read it without a download; it is not verified."""
+    """Return whether `read_raw` would find `file` without a download; it is not verified."""
     return ((_data_folder() or _cache_folder()) / file.local).is_file()
 
 
@@ -132,7 +132,7 @@ def _download(file: RawFile) -> Path:
     failures: list[tuple[str, Exception]] = []
     for url in file.urls:
         try:
-            # It happens once: people are told, log files are not.
+            # Progress is shown on a terminal only, never in log files.
             with (
                 _quiet(pooch.get_logger()),
                 shown_stages(on_screen(), transient=True) as stages,
@@ -147,30 +147,29 @@ def _download(file: RawFile) -> Path:
             return path
     tried = "; nor ".join(f"{url} to {path}: {_reason(failure)}" for url, failure in failures)
     raise DatasetError(
-        f"cannot download {tried}; to work without a download, get the "
-        f"file elsewhere and set the environment variable {DATA_VARIABLE} to a folder that holds it as "
-        f"{file.local}"
+        f"cannot download {tried}; to work without a download, get the file elsewhere and set the environment "
+        f"variable {DATA_VARIABLE} to a folder that holds it as {file.local}"
     )
 
 
 class _Bytes:
-    """What pooch takes for a progress bar: it sets `total`, tells of pieces, and in the end of all again."""
+    """Progress bar for pooch, which sets `total`, reports chunks, and finally resets and reports the total again."""
 
     def __init__(self, line: Line) -> None:
         self.line, self.total, self.done = line, 0, 0
 
     def update(self, count: int) -> None:
-        """Add bytes."""
+        """Add downloaded bytes."""
         self.done += count
         if self.total:
             self.line.count(self.done, self.total, f"{self.done / 2**20:.1f} of {self.total / 2**20:.1f} MiB")
 
     def reset(self) -> None:
-        """Begin again."""
+        """Restart the count."""
         self.done = 0
 
     def close(self) -> None:
-        """Leave the line to its stage."""
+        """Do nothing: the stage closes the line."""
 
 
 def _cache_folder() -> Path:
@@ -181,7 +180,7 @@ def _cache_folder() -> Path:
 
 @contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Silence pooch's notices of each download for a moment, and leave its logger as it was."""
+    """Silence pooch's notices of downloads inside the context."""
     level = logger.level
     logger.setLevel(logging.WARNING)
     try:

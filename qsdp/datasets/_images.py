@@ -1,4 +1,4 @@
-"""MNIST and Fashion-MNIST: gzipped IDX files, found or downloaded, verified, and read."""
+"""MNIST and Fashion-MNIST, read from verified gzipped IDX files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from qsdp.exceptions import DatasetError
 
 Images = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
-_UNSIGNED_BYTE = 0x08
+_CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 
 
 @dataclass(frozen=True)
 class ImagePart:
-    """One part of a set: a file of images, a file of labels, and the shape (n, rows, columns) of the images."""
+    """Part of a set: files of images and of labels, and the shape (n, rows, columns) of the images."""
 
     images: RawFile
     labels: RawFile
@@ -33,7 +33,7 @@ class ImagePart:
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """The declaration of one set: its parts, training and test, and what people should know."""
+    """Declaration of one set: its parts, training and test, and its description."""
 
     parts: Mapping[str, ImagePart]
     classes: tuple[str, ...]
@@ -56,7 +56,7 @@ _FASHION_MIRRORS = (
 
 
 def _part(folder: str, prefix: str, n: int, mirrors: tuple[str, ...], *sha256: str) -> ImagePart:
-    """Declare a part from the checksums of images and labels, each packed and unpacked."""
+    """Return a part by the checksums of images and labels, each packed and unpacked."""
     images, labels = (
         RawFile(f"{folder}/{name}", name, packed, unpacked, mirrors)
         for name, packed, unpacked in (
@@ -124,18 +124,7 @@ SPECS: Mapping[str, ImageSpec] = MappingProxyType(
                     "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
                 ),
             },
-            classes=(
-                "T-shirt/top",
-                "Trouser",
-                "Pullover",
-                "Dress",
-                "Coat",
-                "Sandal",
-                "Shirt",
-                "Sneaker",
-                "Bag",
-                "Ankle boot",
-            ),
+            classes=_CLOTHES,
             title="ten kinds of clothing as 28 x 28 images with values from 0 to 255",
             origin="Zalando",
             citation=(
@@ -151,8 +140,8 @@ SPECS: Mapping[str, ImageSpec] = MappingProxyType(
 def load_mnist(part: str = "train") -> Images:
     """Load a part of MNIST: 28 x 28 images of handwritten digits.
 
-    The files are taken from ``$QSDP_DATA/mnist/`` when the environment variable ``QSDP_DATA`` is set; otherwise
-    they are downloaded once into the user's cache folder. The checksums of their contents are verified.
+    The files are read from ``$QSDP_DATA/mnist/`` if the environment variable ``QSDP_DATA`` is set; otherwise they
+    are downloaded once into the user's cache folder. The checksums of their contents are verified.
 
     Parameters
     ----------
@@ -162,14 +151,14 @@ def load_mnist(part: str = "train") -> Images:
     Returns
     -------
     images : ndarray of shape (n, 784), uint8
-        One row for each image, its pixels row by row, 0 (background) to 255.
+        One row per image, its pixels row by row, 0 (background) to 255.
     labels : ndarray of shape (n,), int64
         The digits.
 
     Raises
     ------
     DatasetError
-        If a file is not found, cannot be downloaded, or is not the expected one.
+        A file is not found, cannot be downloaded, or is not the expected one.
 
     Examples
     --------
@@ -184,25 +173,8 @@ def load_mnist(part: str = "train") -> Images:
 def load_fashion_mnist(part: str = "train") -> Images:
     """Load a part of Fashion-MNIST: 28 x 28 images of ten kinds of clothing.
 
-    The files are taken from ``$QSDP_DATA/fashion_mnist/`` when the environment variable ``QSDP_DATA`` is set;
-    otherwise they are downloaded once into the user's cache folder. The checksums of their contents are verified.
-
-    Parameters
-    ----------
-    part : {"train", "test"}, default "train"
-        The 60000 training images or the 10000 test images.
-
-    Returns
-    -------
-    images : ndarray of shape (n, 784), uint8
-        One row for each image, its pixels row by row, 0 (background) to 255.
-    labels : ndarray of shape (n,), int64
-        0 to 9: T-shirt/top, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot.
-
-    Raises
-    ------
-    DatasetError
-        If a file is not found, cannot be downloaded, or is not the expected one.
+    It has the parts, shapes and errors of `load_mnist`; the files are those of ``$QSDP_DATA/fashion_mnist/``. The
+    labels 0 to 9 are T-shirt/top, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot.
 
     Examples
     --------
@@ -250,13 +222,13 @@ def load_training_part(name: str) -> Dataset:
 
 
 def parse_idx(path: Path, content: bytes, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    """Return the array of unsigned bytes in an IDX file, which must have the `shape` that is declared.
+    """Return the array of unsigned bytes in an IDX file, which must have the given shape.
 
-    The format: two zero bytes, the kind of number (8: unsigned byte), the number of dimensions, each dimension
-    as a big-endian 32-bit integer, then the numbers, the last index running fastest.
+    The format: two zero bytes, the type code (8: unsigned byte), the number of dimensions, each dimension as a
+    big-endian 32-bit integer, then the entries in row-major order.
     """
     start = 4 + 4 * len(shape)
-    magic = bytes((0, 0, _UNSIGNED_BYTE, len(shape)))
+    magic = bytes((0, 0, 8, len(shape)))
     if content[:4] != magic:
         raise DatasetError(
             f"{path}: the first four bytes are {content[:4].hex(' ') or 'missing'}, expected {magic.hex(' ')}: "

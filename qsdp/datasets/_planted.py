@@ -25,15 +25,14 @@ def make_planted(
     n_neurons : int >= 1
         Number of planted neurons.
     noise : float >= 0, default 0.0
-        Standard deviation of the noise. It is drawn last: for one seed only the noise depends on it.
+        Standard deviation of the noise. Samples and network of a seed do not depend on it.
     random_state : None, int, Generator or RandomState, default 0
-        Where all random numbers come from.
+        Seed or generator of all random numbers.
 
     Returns
     -------
     Dataset
-        With the planted network as `network`; ``network.predict`` gives the noiseless targets of further
-        samples, such as a test set.
+        With the planted network as `network`, whose `predict` gives noiseless targets of further samples.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Pictures of results, as scikit-learn's displays: ``from_...`` computes and draws, on what is then `ax_`.
+"""Plots of results in the manner of scikit-learn's displays: ``from_...`` computes, draws and returns a display.
 
-They need matplotlib, ``pip install 'qsdp[plot]'``; importing this package does not, and nothing of the core imports it.
-A display draws on the axes it is given as `ax`, or on those of a new figure.
+Drawing needs matplotlib, ``pip install 'qsdp[plot]'``; importing this package does not. A display draws on the axes
+given as `ax`, or on those of a new figure, and keeps them as `ax_`.
 """
 
 from qsdp.plotting._bits import BitsDisplay

@@ -1,4 +1,4 @@
-"""Accuracy of networks against their bits."""
+"""Accuracy of networks against their size in bits."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from qsdp._utils.validation import FloatArray, RandomState, check_integer, check_random_state
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.plotting._canvas import (
-    COLOURS,
     GREY,
-    MARKERS,
-    axes_to_draw_on,
+    Display,
     check_axes,
     check_sizes,
+    curve_style,
+    draw_mean_and_range,
     legend,
     scale_of,
-    tidy,
 )
 from qsdp.problem import check_levels
 from qsdp.relaxation import Relaxation
@@ -32,26 +31,24 @@ if TYPE_CHECKING:
 
 __all__ = ["BitsDisplay"]
 
-SIZES = (10, 30, 100, 300, 1000, 3000, 10_000)
 
-
-class BitsDisplay:
-    """Score of networks against what they take to store.
+class BitsDisplay(Display):
+    """Score of networks against the bits that store them.
 
     Parameters
     ----------
     curves : mapping of str to (bits, scores)
-        Of every curve the bits, shape (K,), and the scores of R networks each, shape (K,) or (K, R).
+        Bits of shape (K,) and, for each of them, the scores of R networks, shape (K,) or (K, R).
     score_name : str, default="accuracy"
         Label of the vertical axis.
     reference : float, optional
-        A score to compare with, drawn as a line across.
+        Score drawn as a horizontal line.
     reference_name : str, default="relaxation"
 
     Attributes
     ----------
     lines_ : list of Line2D
-        Means over the networks of a size, one for each curve.
+        Means over the networks of one size, a line per curve.
     bands_ : list of PolyCollection
         From the smallest to the largest score, for curves of several networks each.
     reference_ : Line2D or None
@@ -106,39 +103,39 @@ class BitsDisplay:
         ax: Axes | None = None,
         **line_kw: Any,
     ) -> BitsDisplay:
-        """Draw networks of several sizes from a fitted estimator's solution, and plot their scores on data.
+        """Sample networks of several sizes from a fitted estimator's solution and plot their scores.
 
         Parameters
         ----------
         estimator : QuantizedNetworkClassifier, QuantizedNetworkRegressor, or one with cross-validation
-            Fitted; it stays as it is.
+            Fitted; it is not changed.
         X, y : array-like
-            Data to score on; as a rule not those of the fit.
+            Data to score on, usually held out from the fit.
         sizes : sequence of int, optional
             Numbers of neurons; by default 10, 30, ..., 10000.
         levels : sequence of int, optional
-            Numbers of levels, with a curve each; by default those of the fit.
+            Numbers of levels, one curve each; by default that of the fit.
         n_draws : int, default=5
             Networks of each size, refined as in the fit.
         random_state : int, Generator, RandomState or None, default=0
         ax : Axes, optional
         **line_kw
-            Of the lines of the means.
+            Passed to ``Axes.plot`` for the means.
 
         Returns
         -------
         BitsDisplay
-            With the score of the relaxation, which networks of many neurons come to, as reference.
+            Its reference is the score of the relaxation, the limit for many neurons.
         """
         check_axes(ax)
         if not hasattr(estimator, "resample"):
             raise InvalidTypeError(f"estimator must be one of qsdp's quantized networks; got {estimator!r}")
         check_is_fitted(estimator)
-        counts = check_sizes(sizes, estimator.result_.problem.n_outputs, SIZES)
+        counts = check_sizes(sizes, estimator.result_.problem.n_outputs)
         draws = check_integer("n_draws", n_draws, minimum=1)
         wanted = [estimator.result_.problem.levels] if levels is None else [check_levels(level) for level in levels]
         rng = check_random_state(random_state)
-        # A copy shares what was fitted; resampling replaces its network, not that of the original.
+        # A shallow copy: resampling replaces its network, not that of the original.
         drawn = copy.copy(estimator)
         curves: dict[str, tuple[list[int], list[list[float]]]] = {}
         for level in wanted:
@@ -169,14 +166,14 @@ class BitsDisplay:
 
         Parameters
         ----------
-        networks : iterable of networks, or a mapping of names to such
-            Whatever has `n_bits`; in order of their bits, with a curve for every name.
+        networks : iterable of networks, or mapping of str to such iterables
+            Objects with `n_bits`; a mapping gives one curve per name. They are sorted by their bits.
         score : callable
-            Of a network.
+            ``score(network)`` returns a float.
         score_name : str, default="accuracy"
         ax : Axes, optional
         **line_kw
-            Of the lines.
+            Passed to ``Axes.plot``.
 
         Returns
         -------
@@ -190,19 +187,12 @@ class BitsDisplay:
             curves[name] = [network.n_bits for network in members], [float(score(network)) for network in members]
         return cls(curves=curves, score_name=score_name).plot(ax, **line_kw)
 
-    def plot(self, ax: Axes | None = None, **line_kw: Any) -> BitsDisplay:
-        """Draw on given axes, or on those of a new figure, and return the display."""
-        self.ax_, self.figure_ = axes_to_draw_on(ax)
-        ax = self.ax_
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
         self.lines_, self.bands_, self.reference_ = [], [], None
         for number, (name, (bits, scores)) in enumerate(self.curves.items()):
-            style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)], "markersize": 4}
-            (line,) = ax.plot(bits, scores.mean(axis=1), label=name, **{**style, "zorder": 3, **line_kw})
+            line, band = draw_mean_and_range(ax, bits, scores, {**curve_style(number), "label": name, **style})
             self.lines_.append(line)
-            if scores.shape[1] > 1:
-                band = ax.fill_between(
-                    bits, scores.min(axis=1), scores.max(axis=1), color=line.get_color(), alpha=0.2, linewidth=0
-                )
+            if band is not None:
                 self.bands_.append(band)
         if self.reference is not None:
             self.reference_ = ax.axhline(self.reference, color=GREY, linestyle="--", label=self.reference_name)
@@ -210,13 +200,11 @@ class BitsDisplay:
         ax.set(xlabel="bits of the network", ylabel=self.score_name, xscale=scale_of(*every) if every else "linear")
         if len(self.curves) > 1 or self.reference is not None:
             legend(ax)
-        tidy(ax)
-        return self
 
 
 @dataclass(frozen=True)
 class _Outputs:
-    """A relaxation in the place of a network."""
+    """A relaxation with the interface of a network."""
 
     relaxation: Relaxation
 

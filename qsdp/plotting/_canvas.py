@@ -1,30 +1,49 @@
-"""Axes to draw on, colours that everybody can tell apart, and matplotlib only where something is drawn."""
+"""What the displays share: axes, colours that colour-blind readers can tell apart, and checks of arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from qsdp._utils.validation import check_integer
+from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, MissingPackageError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-#: Okabe and Ito's colours, without the yellow that is hard to see on white. They differ in lightness, too.
+AnyDisplay = TypeVar("AnyDisplay", bound="Display")
+
+#: Palette of Okabe and Ito without its yellow, which is hard to see on white; the colours differ in lightness, too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
-#: Of points, one for each curve, so that curves can be told apart without colours.
+#: One for each curve, so that curves can be told apart without colours.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
-#: Of what is no curve: bounds and references.
+#: Colour of reference lines.
 GREY = "#666666"
 
-#: Ratio of the ends of an axis from which on it is logarithmic.
-_DECADES = 20.0
+
+class Display:
+    """Base class of displays with one pair of axes."""
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+
+    def plot(self: AnyDisplay, ax: Axes | None = None, **style: Any) -> AnyDisplay:
+        """Draw on given axes, or on those of a new figure, and return the display."""
+        self.ax_, self.figure_ = axes_to_draw_on(ax)
+        self.ax_.grid(True, color="#B0B0B0", linewidth=0.5, alpha=0.5)
+        self.ax_.set_axisbelow(True)
+        self.ax_.spines[["top", "right"]].set_visible(False)
+        self._draw(self.ax_, style)
+        return self
+
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
+        """Draw on empty axes."""
+        raise NotImplementedError
 
 
 def require_matplotlib() -> Any:
@@ -45,45 +64,58 @@ def check_axes(ax: object) -> None:
         raise InvalidTypeError(f"ax must be matplotlib axes or None; got {type(ax).__name__}")
 
 
-def axes_to_draw_on(ax: Axes | None, **size: Any) -> tuple[Axes, Figure | SubFigure]:
-    """Return the axes that were given, or those of a new figure, and the figure."""
+def axes_to_draw_on(ax: Axes | None) -> tuple[Axes, Figure | SubFigure]:
+    """Return the given axes, or those of a new figure, and their figure."""
     check_axes(ax)
     if ax is None:
-        _, ax = require_matplotlib().subplots(layout="constrained", **size)
+        _, ax = require_matplotlib().subplots(layout="constrained")
     assert ax is not None
     return ax, ax.figure
 
 
 def scale_of(*values: Any) -> str:
-    """Return "log" where all values are positive and differ by a large factor, else "linear"."""
+    """Return "log" where all values are positive and span more than a factor of 20, else "linear"."""
     flat = np.array([number for value in values for number in np.ravel(value)], dtype=np.float64)
-    return "log" if flat.size and flat.min() > 0.0 and flat.max() > _DECADES * flat.min() else "linear"
+    return "log" if flat.size and flat.min() > 0.0 and flat.max() > 20.0 * flat.min() else "linear"
+
+
+def curve_style(number: int) -> dict[str, Any]:
+    """Return colour and marker of a curve."""
+    return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)], "markersize": 4}
+
+
+def draw_mean_and_range(ax: Axes, x: Any, values: FloatArray, style: dict[str, Any]) -> tuple[Any, Any]:
+    """Draw the row means of (K, R) values over `x`, and their range; return the line, and the band or None if R = 1."""
+    (line,) = ax.plot(x, values.mean(axis=1), **{"zorder": 3, **style})
+    if values.shape[1] == 1:
+        return line, None
+    colour = line.get_color()
+    return line, ax.fill_between(x, values.min(axis=1), values.max(axis=1), color=colour, alpha=0.2, linewidth=0)
 
 
 def legend(ax: Axes) -> None:
-    """Draw the legend where it hides least; what is behind it on small axes does not make it illegible."""
+    """Draw the legend where it hides least, half transparent for small axes."""
     ax.legend(framealpha=0.85, edgecolor="none")
 
 
-def tidy(ax: Axes) -> None:
-    """Draw what all displays share: a light grid behind the data, no frame at the top and on the right."""
-    ax.grid(True, color="#B0B0B0", linewidth=0.5, alpha=0.5)
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
+def check_instance(name: str, value: object, kind: type) -> None:
+    """Raise unless a value is an instance of a class of this package."""
+    if not isinstance(value, kind):
+        raise InvalidTypeError(f"{name} must be a {kind.__name__}; got {type(value).__name__}")
 
 
-def check_sizes(sizes: Sequence[int] | None, least: int, default: Sequence[int]) -> list[int]:
-    """Return numbers of neurons in increasing order, each at least `least`; None is the default ones."""
+def check_sizes(sizes: Sequence[int] | None, least: int) -> list[int]:
+    """Return numbers of neurons in increasing order, each at least `least`; 10, 30, ..., 10000 for None."""
     if sizes is None:
-        return [size for size in default if size >= least]
+        return [size for size in (10, 30, 100, 300, 1000, 3000, 10_000) if size >= least]
     if isinstance(sizes, str) or not np.iterable(sizes):
-        raise InvalidTypeError(f"sizes must be numbers of neurons, as a list; got {sizes!r}")
+        raise InvalidTypeError(f"sizes must be numbers of neurons in a sequence; got {sizes!r}")
     checked = [check_integer("sizes", size, minimum=least) for size in sizes]
     if not checked or len(set(checked)) < len(checked):
-        raise InvalidInputError(f"sizes must be distinct numbers of neurons, one at least; got {list(sizes)!r}")
+        raise InvalidInputError(f"sizes must be distinct numbers of neurons, at least one; got {list(sizes)!r}")
     return sorted(checked)
 
 
 def check_output(output: object, vector: bool, n_outputs: int) -> int:
-    """Return the number of an output, from 0."""
+    """Return the index of an output, from 0."""
     return check_integer("output", output, minimum=0, maximum=n_outputs - 1 if vector else 0)

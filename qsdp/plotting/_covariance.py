@@ -1,4 +1,4 @@
-"""The matrix of a relaxation and the covariance shaped from it, side by side."""
+"""Matrix of a relaxation beside the covariance shaped from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidTypeError
 from qsdp.pipeline import QSDPResult
-from qsdp.plotting._canvas import check_axes, check_output, require_matplotlib
+from qsdp.plotting._canvas import check_axes, check_instance, check_output, require_matplotlib
 from qsdp.relaxation import Relaxation
 from qsdp.shaping import SignCovariance
 
@@ -21,7 +21,7 @@ __all__ = ["CovarianceDisplay"]
 
 
 class CovarianceDisplay:
-    r"""Covariance before and after shaping, as two pictures with one scale of colours.
+    r"""Covariance before and after shaping, as two images on one colour scale.
 
     Before: :math:`[[V, Z], [Z^T, W]] / \rho`, the solution of the relaxation, of unit diagonal. After: Q with
     :math:`\arcsin Q_{12} = c Z / \rho`, so that the signs of a Gaussian of covariance Q have correlations between
@@ -53,23 +53,9 @@ class CovarianceDisplay:
     def from_result(
         cls, result: QSDPResult, *, output: int = 0, ax: Sequence[Axes] | None = None, **image_kw: Any
     ) -> CovarianceDisplay:
-        """Plot the covariance of one output of a result.
-
-        Parameters
-        ----------
-        result : QSDPResult
-        output : int, default=0
-        ax : sequence of two Axes, optional
-        **image_kw
-            Of both images.
-
-        Returns
-        -------
-        CovarianceDisplay
-        """
+        """Plot the covariance of one output of a result; the parameters are those of `from_relaxation`."""
         _check_pair(ax)
-        if not isinstance(result, QSDPResult):
-            raise InvalidTypeError(f"result must be a QSDPResult; got {type(result).__name__}")
+        check_instance("result", result, QSDPResult)
         return cls.from_relaxation(result.relaxation, result.covariance, output=output, ax=ax, **image_kw)
 
     @classmethod
@@ -82,24 +68,23 @@ class CovarianceDisplay:
         ax: Sequence[Axes] | None = None,
         **image_kw: Any,
     ) -> CovarianceDisplay:
-        """Plot a relaxation and a covariance shaped from it.
+        """Plot a relaxation and the covariance shaped from it.
 
         Parameters
         ----------
         relaxation : Relaxation
-        covariance : SignCovariance, or a list of one for each output
+        covariance : SignCovariance, or list with one per output
         output : int, default=0
         ax : sequence of two Axes, optional
         **image_kw
-            Of both images.
+            Passed to ``Axes.imshow`` for both images.
 
         Returns
         -------
         CovarianceDisplay
         """
         _check_pair(ax)
-        if not isinstance(relaxation, Relaxation):
-            raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
+        check_instance("relaxation", relaxation, Relaxation)
         k = check_output(output, relaxation.problem.vector, relaxation.problem.n_outputs)
         one = covariance[k] if isinstance(covariance, list) else covariance
         Z, V, rho = (block[k] for block in relaxation.blocks)

@@ -1,4 +1,4 @@
-"""Certified gap of a method against time."""
+"""Certified gap of a solver against time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.column_generation import ColumnGenerationResult
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.plotting._canvas import COLOURS, axes_to_draw_on, check_axes, legend, scale_of, tidy
+from qsdp.plotting._canvas import COLOURS, Display, check_axes, check_instance, legend, scale_of
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
 from qsdp.relaxation.backends import BACKENDS
@@ -20,21 +20,16 @@ if TYPE_CHECKING:
 
 __all__ = ["GapDisplay"]
 
-#: Gap below which gaps are drawn there: a logarithmic axis has no zero.
-FLOOR = 1e-16
 
-_STYLES = ("-", "--", "-.", ":")
-
-
-class GapDisplay:
+class GapDisplay(Display):
     """Relative gap between the best objective and the best bound so far, against seconds.
 
     Parameters
     ----------
     curves : mapping of str to (seconds, gaps)
-        Of every curve two sequences of one length.
+        Two sequences of equal length per curve.
     floor : float, default=1e-16
-        Smaller gaps, zero among them, are drawn there.
+        Smaller gaps are drawn as this one, since a logarithmic axis has no zero.
 
     Attributes
     ----------
@@ -44,7 +39,7 @@ class GapDisplay:
 
     Examples
     --------
-    Whatever is called back with the progress of a method is a record, and appending to a list is such a call:
+    The callback of a solver may simply append its progress records to a list:
 
     >>> import qsdp
     >>> from qsdp.plotting import GapDisplay
@@ -56,7 +51,7 @@ class GapDisplay:
     True
     """
 
-    def __init__(self, *, curves: Mapping[str, tuple[Any, Any]], floor: float = FLOOR) -> None:
+    def __init__(self, *, curves: Mapping[str, tuple[Any, Any]], floor: float = 1e-16) -> None:
         self.curves: dict[str, tuple[FloatArray, FloatArray]] = {}
         for name, pair in curves.items():
             seconds, gaps = (np.asarray(part, dtype=np.float64) for part in pair)
@@ -71,15 +66,16 @@ class GapDisplay:
     def from_records(
         cls, records: Iterable[Any] | Mapping[str, Iterable[Any]], *, ax: Axes | None = None, **line_kw: Any
     ) -> GapDisplay:
-        """Plot what a callback was told.
+        """Plot the progress records that a callback received.
 
         Parameters
         ----------
-        records : iterable, or mapping of names to iterables
-            Of what `qsdp.solve_relaxation` or `qsdp.column_generation` passed to a callback; a curve for each name.
+        records : iterable, or mapping of str to iterables
+            Arguments of the calls of a callback by `qsdp.solve_relaxation` or `qsdp.column_generation`; a mapping
+            gives one curve per name.
         ax : Axes, optional
         **line_kw
-            Of all lines.
+            Passed to ``Axes.plot`` for every line.
 
         Returns
         -------
@@ -99,18 +95,18 @@ class GapDisplay:
         line_kw: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> GapDisplay:
-        """Solve the relaxation of a problem by some of this package's own solvers, and plot their gaps.
+        """Solve the relaxation of a problem with this package's own solvers and plot their gaps.
 
         Parameters
         ----------
         problem : TrainingProblem
         solvers : iterable of str, default=("auto",)
-            Names of solvers that report their progress, with a curve each.
+            Solvers that report their progress, one curve each.
         ax : Axes, optional
         line_kw : mapping, optional
-            Of all lines.
+            Passed to ``Axes.plot`` for every line.
         **options
-            Of `qsdp.solve_relaxation`, such as `tol` and `time_limit`.
+            Passed to `qsdp.solve_relaxation`, such as `tol` and `time_limit`.
 
         Returns
         -------
@@ -126,47 +122,41 @@ class GapDisplay:
 
     @classmethod
     def from_result(cls, result: ColumnGenerationResult, *, ax: Axes | None = None, **line_kw: Any) -> GapDisplay:
-        """Plot the rounds of column generation; outputs that were trained one after the other have a curve each.
+        """Plot the rounds of column generation, one curve per output where they were trained one after the other.
 
         Parameters
         ----------
         result : ColumnGenerationResult
         ax : Axes, optional
         **line_kw
-            Of all lines.
+            Passed to ``Axes.plot`` for every line.
 
         Returns
         -------
         GapDisplay
         """
         check_axes(ax)
-        if not isinstance(result, ColumnGenerationResult):
-            raise InvalidTypeError(f"result must be a ColumnGenerationResult; got {type(result).__name__}")
+        check_instance("result", result, ColumnGenerationResult)
         parts: list[list[Any]] = []
         for one in result.history:
-            # The clock of an output starts with it.
+            # Seconds of each output start at zero.
             if not parts or one.seconds < parts[-1][-1].seconds:
                 parts.append([])
             parts[-1].append(one)
         names = ["column generation"] if len(parts) < 2 else [f"output {k}" for k in range(len(parts))]
         return cls.from_records(dict(zip(names, parts, strict=True)), ax=ax, **line_kw)
 
-    def plot(self, ax: Axes | None = None, **line_kw: Any) -> GapDisplay:
-        """Draw on given axes, or on those of a new figure, and return the display."""
-        self.ax_, self.figure_ = axes_to_draw_on(ax)
-        ax = self.ax_
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
         self.lines_ = []
         for number, (name, (seconds, gaps)) in enumerate(self.curves.items()):
-            style = {"color": COLOURS[number % len(COLOURS)], "linestyle": _STYLES[number % len(_STYLES)]}
-            # What was reached holds until something better is.
-            style |= {"drawstyle": "steps-post", "marker": ".", "label": name}
-            self.lines_ += ax.plot(seconds, np.maximum(gaps, self.floor), **{**style, **line_kw})
+            # Steps: a gap holds until a smaller one is reached.
+            own = {"color": COLOURS[number % len(COLOURS)], "linestyle": ("-", "--", "-.", ":")[number % 4]}
+            own |= {"drawstyle": "steps-post", "marker": ".", "label": name}
+            self.lines_ += ax.plot(seconds, np.maximum(gaps, self.floor), **{**own, **style})
         times = [seconds for seconds, _ in self.curves.values()]
         ax.set(xlabel="seconds", ylabel="relative certified gap", yscale="log", xscale=scale_of(*times))
         if len(self.curves) > 1:
             legend(ax)
-        tidy(ax)
-        return self
 
 
 def _curve(records: Iterable[Any]) -> tuple[list[float], list[float]]:
@@ -176,7 +166,7 @@ def _curve(records: Iterable[Any]) -> tuple[list[float], list[float]]:
         elapsed = getattr(one, "seconds", None) if elapsed is None else elapsed
         if elapsed is None or not hasattr(one, "relative_gap"):
             raise InvalidTypeError(
-                f"records must be what a callback of solve_relaxation or column_generation is told; got {one!r}"
+                f"records must be those passed to a callback of solve_relaxation or column_generation; got {one!r}"
             )
         seconds.append(float(elapsed))
         gaps.append(float(one.relative_gap))

@@ -1,4 +1,4 @@
-"""How often each level occurs among first-layer weights."""
+"""Histogram of the levels of first-layer weights."""
 
 from __future__ import annotations
 
@@ -11,31 +11,28 @@ import numpy.typing as npt
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.pipeline import QSDPResult
-from qsdp.plotting._canvas import COLOURS, axes_to_draw_on, check_axes, tidy
+from qsdp.plotting._canvas import COLOURS, Display, check_axes, check_instance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["LevelsDisplay"]
 
-#: Levels that all have a tick of their own.
-_FEW = 17
 
-
-class LevelsDisplay:
+class LevelsDisplay(Display):
     """Histogram of the levels of first-layer weights.
 
     Parameters
     ----------
     levels : array-like of shape (L,)
-        Values that a weight can take, increasing.
+        Values of a weight, increasing.
     counts : mapping of str to array-like of shape (L,)
-        How many weights have each of them, for every group of weights.
+        Number of weights with each value, for every group of weights.
 
     Attributes
     ----------
     bars_ : list of BarContainer
-        One for each group, with shares of its weights as heights.
+        One per group; heights are shares of its weights.
     ax_ : Axes
     figure_ : Figure
 
@@ -64,7 +61,7 @@ class LevelsDisplay:
         network : BilinearNetwork or PolynomialNetwork
         ax : Axes, optional
         **bar_kw
-            Of the bars; ``log=True`` where a few levels have nearly all weights.
+            Passed to ``Axes.bar``, such as ``log=True`` where a few levels have nearly all weights.
 
         Returns
         -------
@@ -82,7 +79,7 @@ class LevelsDisplay:
             raise InvalidTypeError(
                 f"network must be a BilinearNetwork or a PolynomialNetwork; got {type(network).__name__}"
             )
-        # Counted as offsets from the smallest level: bytes are enough, whatever the number of weights.
+        # Counting offsets from the smallest level needs two bytes per weight.
         step = int(levels[1] - levels[0])
         counts = {
             name: np.bincount((weights.ravel().astype(np.int16) - levels[0]) // step, minlength=len(levels))
@@ -92,42 +89,23 @@ class LevelsDisplay:
 
     @classmethod
     def from_result(cls, result: QSDPResult, *, ax: Axes | None = None, **bar_kw: Any) -> LevelsDisplay:
-        """Plot the levels of a result's network.
-
-        Parameters
-        ----------
-        result : QSDPResult
-        ax : Axes, optional
-        **bar_kw
-            Of the bars.
-
-        Returns
-        -------
-        LevelsDisplay
-        """
+        """Plot the levels of a result's network; the other parameters are those of `from_network`."""
         check_axes(ax)
-        if not isinstance(result, QSDPResult):
-            raise InvalidTypeError(f"result must be a QSDPResult; got {type(result).__name__}")
+        check_instance("result", result, QSDPResult)
         return cls.from_network(result.network, ax=ax, **bar_kw)
 
-    def plot(self, ax: Axes | None = None, **bar_kw: Any) -> LevelsDisplay:
-        """Draw on given axes, or on those of a new figure, and return the display."""
-        self.ax_, self.figure_ = axes_to_draw_on(ax)
-        ax = self.ax_
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
         step = float(self.levels[1] - self.levels[0]) if len(self.levels) > 1 else 1.0
         width = 0.8 * step / max(1, len(self.counts))
         self.bars_ = []
         for number, (name, counts) in enumerate(self.counts.items()):
             total = int(counts.sum())
-            style = {"color": COLOURS[number % len(COLOURS)], "label": f"{name}, {total:,} weights"}
+            own = {"width": width, "color": COLOURS[number % len(COLOURS)], "label": f"{name}, {total:,} weights"}
             offset = (number - 0.5 * (len(self.counts) - 1)) * width
-            bars = ax.bar(self.levels + offset, counts / max(total, 1), **{"width": width, **style, **bar_kw})
-            self.bars_.append(bars)
+            self.bars_.append(ax.bar(self.levels + offset, counts / max(total, 1), **{**own, **style}))
         ax.set(xlabel="first-layer weight", ylabel="share of the weights")
-        if len(self.levels) <= _FEW:
+        if len(self.levels) <= 17:
             ax.set_xticks(self.levels)
-        # Above the bars, so that nothing is hidden behind it.
+        # Above the axes, where it hides no bars.
         ax.legend(frameon=False, ncols=len(self.counts), loc="lower center", bbox_to_anchor=(0.5, 1.0))
-        tidy(ax)
         ax.grid(False, axis="x")
-        return self

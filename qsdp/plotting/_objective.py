@@ -1,4 +1,4 @@
-"""Objective of sampled networks and the lower bound, against the number of neurons."""
+"""Objective of sampled networks and the lower bound against the number of neurons."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state
-from qsdp.exceptions import InvalidTypeError
 from qsdp.options import REFINEMENTS
 from qsdp.pipeline import QSDPResult
 from qsdp.plotting._canvas import (
     COLOURS,
     GREY,
-    axes_to_draw_on,
+    Display,
     check_axes,
+    check_instance,
     check_sizes,
+    curve_style,
+    draw_mean_and_range,
     legend,
     scale_of,
-    tidy,
 )
 
 if TYPE_CHECKING:
@@ -27,11 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ObjectiveDisplay"]
 
-SIZES = (10, 30, 100, 300, 1000, 3000, 10_000)
 
-
-class ObjectiveDisplay:
-    r"""Objective of sampled networks against their number of neurons m, above the bound that holds for all of them.
+class ObjectiveDisplay(Display):
+    r"""Objective of sampled networks against their number of neurons m, with the lower bound for every network.
 
     Parameters
     ----------
@@ -40,18 +39,18 @@ class ObjectiveDisplay:
     objectives : array-like of shape (K, R)
         Objectives of R networks of each size.
     lower_bound : float
-        No network, of any width, has a smaller objective.
+        Bound on the objective of networks of any width.
     limit : float, optional
-        What the objective of a sampled network tends to as m grows.
+        Limit of the objective of sampled networks as m grows.
     network : (int, float), optional
-        Neurons and objective of one network to be marked.
+        Number of neurons and objective of a network to mark.
 
     Attributes
     ----------
     line_ : Line2D
-        Mean over the networks of a size.
+        Means over the networks of one size.
     band_ : PolyCollection or None
-        From the smallest to the largest; None for one network of each size.
+        From the smallest to the largest objective; None for one network of each size.
     bound_, limit_, point_ : Line2D or None
     ax_ : Axes
     figure_ : Figure
@@ -94,7 +93,7 @@ class ObjectiveDisplay:
         ax: Axes | None = None,
         **line_kw: Any,
     ) -> ObjectiveDisplay:
-        """Draw networks of several sizes from one solution, and plot their objectives.
+        """Sample networks of several sizes from one solution and plot their objectives.
 
         Parameters
         ----------
@@ -104,21 +103,19 @@ class ObjectiveDisplay:
         n_draws : int, default=5
             Networks of each size.
         refine : {"none", "refit", "polish"}, default="none"
-            What is done to each of them.
+            Refinement of each network.
         random_state : int, Generator, RandomState or None, default=0
         ax : Axes, optional
-            Where to draw; a new figure by default.
         **line_kw
-            Of the line of the means.
+            Passed to ``Axes.plot`` for the means.
 
         Returns
         -------
         ObjectiveDisplay
         """
         check_axes(ax)
-        if not isinstance(result, QSDPResult):
-            raise InvalidTypeError(f"result must be a QSDPResult; got {type(result).__name__}")
-        counts = check_sizes(sizes, result.problem.n_outputs, SIZES)
+        check_instance("result", result, QSDPResult)
+        counts = check_sizes(sizes, result.problem.n_outputs)
         draws = check_integer("n_draws", n_draws, minimum=1)
         check_choice("refine", refine, [name for name in REFINEMENTS if name != "exact"])
         rng = check_random_state(random_state)
@@ -134,47 +131,26 @@ class ObjectiveDisplay:
         )
         return display.plot(ax, **line_kw)
 
-    def plot(self, ax: Axes | None = None, **line_kw: Any) -> ObjectiveDisplay:
-        """Draw on given axes, or on those of a new figure, and return the display."""
-        self.ax_, self.figure_ = axes_to_draw_on(ax)
-        ax, draws = self.ax_, self.objectives.shape[1]
-        style = {"color": COLOURS[0], "marker": "o", "markersize": 4, "zorder": 3, **line_kw}
-        style.setdefault("label", f"sampled, mean and range of {draws}" if draws > 1 else "sampled")
-        (self.line_,) = ax.plot(self.sizes, self.objectives.mean(axis=1), **style)
-        self.band_ = self.limit_ = self.point_ = None
-        if draws > 1:
-            self.band_ = ax.fill_between(
-                self.sizes,
-                self.objectives.min(axis=1),
-                self.objectives.max(axis=1),
-                color=self.line_.get_color(),
-                alpha=0.2,
-                linewidth=0,
-            )
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
+        draws = self.objectives.shape[1]
+        label = f"sampled, mean and range of {draws}" if draws > 1 else "sampled"
+        style = {**curve_style(0), "label": label, **style}
+        self.line_, self.band_ = draw_mean_and_range(ax, self.sizes, self.objectives, style)
+        self.limit_ = self.point_ = None
         if self.network is not None:
-            (self.point_,) = ax.plot(
-                [self.network[0]],
-                [self.network[1]],
-                linestyle="none",
-                marker="*",
-                markersize=12,
-                markeredgecolor="white",
-                color=COLOURS[1],
-                label="this network",
-                zorder=4,
-            )
+            m, objective = self.network
+            star: dict[str, Any] = {"color": COLOURS[1], "marker": "*", "markersize": 12, "markeredgecolor": "white"}
+            (self.point_,) = ax.plot([m], [objective], linestyle="none", label="this network", zorder=4, **star)
         if self.limit is not None:
             self.limit_ = ax.axhline(self.limit, color=GREY, linestyle="--", label=r"sampled, $m \to \infty$")
         self.bound_ = ax.axhline(self.lower_bound, color="black", label="lower bound")
         yscale = scale_of(self.objectives, self.lower_bound)
         ax.set(xlabel="number of neurons m", ylabel="objective", xscale=scale_of(self.sizes), yscale=yscale)
         legend(ax)
-        tidy(ax)
-        return self
 
 
 def _limit(result: QSDPResult) -> float:
-    """Return the objective that sampled networks tend to: the relaxation's loss, and the sum of their weights."""
+    """Return the limit of the objective for many neurons: the relaxation's loss plus the penalty of the sampled law."""
     problem, relaxation = result.problem, result.relaxation
     covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
     weight = sum(covariance.total_weight for covariance in covariances)

@@ -1,4 +1,4 @@
-"""What an estimator predicts on a plane."""
+"""Predictions of an estimator on a plane."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_integer, check_matrix, check_real
 from qsdp.exceptions import InvalidInputError
-from qsdp.plotting._canvas import COLOURS, MARKERS, axes_to_draw_on, check_axes, tidy
+from qsdp.plotting._canvas import COLOURS, MARKERS, Display, check_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,42 +20,38 @@ if TYPE_CHECKING:
 __all__ = ["DecisionRegionDisplay"]
 
 
-#: Classes beside one another in a legend.
-_LEGEND_COLUMNS = 5
-
-
-class DecisionRegionDisplay:
-    """Regions of the classes that an estimator predicts over two columns, or the surface of a regressor.
+class DecisionRegionDisplay(Display):
+    """Decision regions of a classifier over two columns, or the surface of a regressor.
 
     Parameters
     ----------
     xx0, xx1 : ndarray of shape (G, G)
         Mesh over the two columns.
     response : ndarray of shape (G, G)
-        Numbers of the predicted classes, from 0; or predictions of a regressor.
+        Indices of the predicted classes, or predictions of a regressor.
     classes : sequence, optional
-        Names of the classes; None for a regressor.
+        Labels of the classes; None for a regressor.
     points : ndarray of shape (n, 2), optional
-        Data to be drawn on top.
+        Samples drawn over the regions.
     targets : ndarray of shape (n,), optional
-        Class numbers of the points, or targets.
+        Class indices of the points, or targets.
     names : (str, str), default=("column 0", "column 1")
-        Of the two columns.
+        Labels of the axes.
 
     Attributes
     ----------
     surface_ : QuadMesh
     boundaries_ : list of QuadContourSet
-        The lines around the regions of all classes but the last.
+        Boundaries of the regions of all classes but the last.
     points_ : list of PathCollection
-        One for each class that occurs among the points.
+        One per class that occurs among the points.
     ax_ : Axes
     figure_ : Figure
 
     Notes
     -----
-    Like scikit-learn's ``DecisionBoundaryDisplay``, whose colours differ between its versions; with points, names of
-    the classes and planes through data of more than two columns.
+    Unlike scikit-learn's ``DecisionBoundaryDisplay`` it draws the samples and a legend, takes data of more than two
+    columns, and has the same colours whatever scikit-learn's version.
 
     Examples
     --------
@@ -95,25 +91,25 @@ class DecisionRegionDisplay:
         ax: Axes | None = None,
         **mesh_kw: Any,
     ) -> DecisionRegionDisplay:
-        """Predict on a mesh over two columns of data, and plot what comes out.
+        """Predict on a mesh over two columns of data and plot the predictions.
 
         Parameters
         ----------
         estimator : classifier or regressor
-            Fitted, of one output; any of scikit-learn's kind, pipelines included.
+            Fitted scikit-learn estimator with one output, such as a pipeline.
         X : array-like of shape (n, d), d >= 2
-            Data that the mesh covers. Other columns than the two stay at their medians.
+            Data that the mesh covers. The other columns are held at their medians.
         y : array-like of shape (n,), optional
-            Targets; with them the data are drawn, too.
+            Targets; the samples are drawn only if they are given.
         features : (int, int), default=(0, 1)
             The two columns.
         resolution : int, default=200
-            Points of the mesh along each of them.
+            Mesh points along each of them.
         margin : float, default=0.1
-            What the mesh goes beyond the data, as a share of their range.
+            Extent of the mesh beyond the data, as a share of their range.
         ax : Axes, optional
         **mesh_kw
-            Of the coloured mesh.
+            Passed to ``Axes.pcolormesh``.
 
         Returns
         -------
@@ -155,83 +151,57 @@ class DecisionRegionDisplay:
         )
         return display.plot(ax, **mesh_kw)
 
-    def plot(self, ax: Axes | None = None, **mesh_kw: Any) -> DecisionRegionDisplay:
-        """Draw on given axes, or on those of a new figure, and return the display."""
-        self.ax_, self.figure_ = axes_to_draw_on(ax)
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
         self.boundaries_: list[Any] = []
         self.points_: list[Any] = []
+        style = {"shading": "nearest", "rasterized": True, "zorder": 0, **style}
         if self.classes is None:
-            self._plot_surface(mesh_kw)
+            self._draw_surface(ax, style)
         else:
-            self._plot_regions(self.classes, mesh_kw)
-        self.ax_.set(xlabel=self.names[0], ylabel=self.names[1])
-        tidy(self.ax_)
-        self.ax_.grid(False)
-        return self
+            self._draw_regions(ax, self.classes, style)
+        ax.set(xlabel=self.names[0], ylabel=self.names[1])
+        ax.grid(False)
 
-    def _plot_regions(self, classes: Sequence[Any], mesh_kw: dict[str, Any]) -> None:
+    def _draw_regions(self, ax: Axes, classes: Sequence[Any], style: dict[str, Any]) -> None:
         from matplotlib.colors import ListedColormap
 
         colours = _colours(len(classes))
-        style = {"cmap": ListedColormap(colours), "vmin": -0.5, "vmax": len(classes) - 0.5, "alpha": 0.3}
-        style |= {"shading": "nearest", "rasterized": True, "zorder": 0}
-        self.surface_ = self.ax_.pcolormesh(self.xx0, self.xx1, self.response, **{**style, **mesh_kw})
+        own = {"cmap": ListedColormap(colours), "vmin": -0.5, "vmax": len(classes) - 0.5, "alpha": 0.3}
+        self.surface_ = ax.pcolormesh(self.xx0, self.xx1, self.response, **{**own, **style})
         for k in range(len(classes) - 1):
-            # Of class numbers, neighbours that are not consecutive would have several lines between them.
+            # One class at a time: a contour of class indices has several lines between classes 0 and 2.
             region = (self.response == k).astype(np.float64)
             if region.min() < region.max():
-                self.boundaries_.append(
-                    self.ax_.contour(self.xx0, self.xx1, region, levels=[0.5], colors="black", linewidths=0.8, zorder=1)
-                )
-        if self.points is None or self.targets is None:
+                line: dict[str, Any] = {"levels": [0.5], "colors": "black", "linewidths": 0.8, "zorder": 1}
+                self.boundaries_.append(ax.contour(self.xx0, self.xx1, region, **line))
+        if self.targets is None:
             return
         for k, name in enumerate(classes):
-            chosen = self.targets == k
-            if np.any(chosen):
-                self.points_.append(
-                    self.ax_.scatter(
-                        self.points[chosen, 0],
-                        self.points[chosen, 1],
-                        color=colours[k],
-                        marker=MARKERS[k % len(MARKERS)],
-                        s=22,
-                        edgecolors="white",
-                        linewidths=0.5,
-                        label=str(name),
-                        zorder=2,
-                    )
-                )
+            if np.any(chosen := self.targets == k):
+                marker = MARKERS[k % len(MARKERS)]
+                self._draw_points(ax, chosen, color=colours[k], marker=marker, linewidths=0.5, label=str(name))
         # Above the axes, where it hides no points.
-        self.ax_.legend(
-            frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=_LEGEND_COLUMNS, handletextpad=0.1
-        )
+        ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, handletextpad=0.1)
 
-    def _plot_surface(self, mesh_kw: dict[str, Any]) -> None:
-        style: dict[str, Any] = {"cmap": "cividis", "shading": "nearest", "rasterized": True, "zorder": 0, **mesh_kw}
+    def _draw_surface(self, ax: Axes, style: dict[str, Any]) -> None:
+        style = {"cmap": "cividis", **style}
         if self.targets is not None:
             style.setdefault("vmin", min(self.response.min(), self.targets.min()))
             style.setdefault("vmax", max(self.response.max(), self.targets.max()))
-        self.surface_ = self.ax_.pcolormesh(self.xx0, self.xx1, self.response, **style)
-        if self.points is not None and self.targets is not None:
-            norm: Any = self.surface_.norm
-            self.points_.append(
-                self.ax_.scatter(
-                    self.points[:, 0],
-                    self.points[:, 1],
-                    c=self.targets,
-                    cmap=self.surface_.cmap,
-                    norm=norm,
-                    s=22,
-                    edgecolors="white",
-                    linewidths=0.7,
-                    zorder=2,
-                )
-            )
-        self.figure_.colorbar(self.surface_, ax=self.ax_, label="prediction")
+        mesh = self.surface_ = ax.pcolormesh(self.xx0, self.xx1, self.response, **style)
+        if self.targets is not None:
+            self._draw_points(ax, slice(None), c=self.targets, cmap=mesh.cmap, norm=mesh.norm, linewidths=0.7)
+        self.figure_.colorbar(mesh, ax=ax, label="prediction")
+
+    def _draw_points(self, ax: Axes, chosen: Any, **style: Any) -> None:
+        """Draw the chosen ones of the points, if there are any."""
+        if self.points is not None:
+            x, y = self.points[chosen].T
+            self.points_.append(ax.scatter(x, y, s=22, edgecolors="white", zorder=2, **style))
 
 
 def _colours(n_classes: int) -> list[Any]:
-    """Return a colour for each class."""
+    """Return one colour per class."""
     if n_classes <= len(COLOURS):
         return list(COLOURS[:n_classes])
     from matplotlib import colormaps
@@ -250,7 +220,7 @@ def _check_features(features: Any, n_columns: int) -> tuple[int, int]:
 
 
 def _like(X: Any, mesh: FloatArray) -> Any:
-    """Return the mesh with the names of the columns where the data have them: estimators may insist on them."""
+    """Return the mesh as a data frame where the data are one, since estimators may require column names."""
     return type(X)(mesh, columns=X.columns) if hasattr(X, "iloc") else mesh
 
 

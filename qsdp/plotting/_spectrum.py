@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.exceptions import InvalidTypeError
 from qsdp.pipeline import QSDPResult
-from qsdp.plotting._canvas import COLOURS, MARKERS, axes_to_draw_on, check_axes, check_output, legend, tidy
+from qsdp.plotting._canvas import Display, check_axes, check_instance, check_output, curve_style, legend
 from qsdp.relaxation import Relaxation
 from qsdp.shaping import SignCovariance
 
@@ -19,25 +18,22 @@ if TYPE_CHECKING:
 
 __all__ = ["SpectrumDisplay"]
 
-#: Share of the largest eigenvalue below which eigenvalues are drawn there: they are rounding, or the solver's.
-FLOOR = 1e-9
-
 _LABELS = {"A": r"$A = (V + Z) / \rho$", "B": r"$B = (V - Z) / \rho$", "Q": "$Q$"}
 
 
-class SpectrumDisplay:
-    r"""Spectra of A, B and Q: of both signs of a relaxation, and of the covariance that neurons are drawn from.
+class SpectrumDisplay(Display):
+    r"""Spectra of the relaxation's blocks A and B and of the covariance Q from which neurons are sampled.
 
     :math:`A = V + Z` and :math:`B = V - Z` are positive semidefinite, :math:`\hat y_i = \langle \mathcal{X}_i,
-    A - B \rangle`; divided by :math:`\rho` the diagonal of A + B is 2. Q has unit diagonal. The faster a spectrum
-    falls, the fewer directions there are.
+    A - B \rangle`; divided by :math:`\rho` the diagonal of A + B is 2. Q has unit diagonal. A fast decay means low
+    rank.
 
     Parameters
     ----------
     eigenvalues : mapping of str to array-like of shape (N,)
-        Of every matrix its eigenvalues, in any order; "A", "B" and "Q" where a class method made it.
+        Eigenvalues of each matrix in any order; the class methods name them "A", "B" and "Q".
     floor : float, default=1e-9
-        Eigenvalues below this share of the largest one of all are drawn as if they were that.
+        Smaller shares of the largest eigenvalue are drawn as this one: they are rounding errors, or the solver's.
 
     Attributes
     ----------
@@ -50,7 +46,7 @@ class SpectrumDisplay:
     Section 2 of Bartan and Pilanci, in the two-block form.
     """
 
-    def __init__(self, *, eigenvalues: Mapping[str, Any], floor: float = FLOOR) -> None:
+    def __init__(self, *, eigenvalues: Mapping[str, Any], floor: float = 1e-9) -> None:
         self.eigenvalues: dict[str, FloatArray] = {
             name: np.sort(np.asarray(values, dtype=np.float64))[::-1] for name, values in eigenvalues.items()
         }
@@ -60,23 +56,9 @@ class SpectrumDisplay:
     def from_result(
         cls, result: QSDPResult, *, output: int = 0, ax: Axes | None = None, **line_kw: Any
     ) -> SpectrumDisplay:
-        """Plot the spectra of A, B and Q of a result, those of one output.
-
-        Parameters
-        ----------
-        result : QSDPResult
-        output : int, default=0
-        ax : Axes, optional
-        **line_kw
-            Of all lines.
-
-        Returns
-        -------
-        SpectrumDisplay
-        """
+        """Plot the spectra of A, B and Q of a result; the parameters are those of `from_relaxation`."""
         check_axes(ax)
-        if not isinstance(result, QSDPResult):
-            raise InvalidTypeError(f"result must be a QSDPResult; got {type(result).__name__}")
+        check_instance("result", result, QSDPResult)
         return cls.from_relaxation(result.relaxation, result.covariance, output=output, ax=ax, **line_kw)
 
     @classmethod
@@ -89,24 +71,23 @@ class SpectrumDisplay:
         ax: Axes | None = None,
         **line_kw: Any,
     ) -> SpectrumDisplay:
-        """Plot the spectra of A and B, and that of Q where a covariance is given.
+        """Plot the spectra of A and B, and that of Q if a covariance is given.
 
         Parameters
         ----------
         relaxation : Relaxation
-        covariance : SignCovariance, or a list of one for each output, optional
+        covariance : SignCovariance, or list with one per output, optional
         output : int, default=0
         ax : Axes, optional
         **line_kw
-            Of all lines.
+            Passed to ``Axes.plot`` for every line.
 
         Returns
         -------
         SpectrumDisplay
         """
         check_axes(ax)
-        if not isinstance(relaxation, Relaxation):
-            raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
+        check_instance("relaxation", relaxation, Relaxation)
         k = check_output(output, relaxation.problem.vector, relaxation.problem.n_outputs)
         Z, V, rho = (block[k] for block in relaxation.blocks)
         scale = float(rho) or 1.0
@@ -119,26 +100,14 @@ class SpectrumDisplay:
             eigenvalues["Q"] = np.linalg.eigvalsh(one.Q)
         return cls(eigenvalues=eigenvalues).plot(ax, **line_kw)
 
-    def plot(self, ax: Axes | None = None, **line_kw: Any) -> SpectrumDisplay:
-        """Draw on given axes, or on those of a new figure, and return the display."""
-        self.ax_, self.figure_ = axes_to_draw_on(ax)
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
         from matplotlib.ticker import MaxNLocator
 
-        ax = self.ax_
         largest = max((float(values.max(initial=0.0)) for values in self.eigenvalues.values()), default=0.0) or 1.0
         self.lines_ = []
         for number, (name, values) in enumerate(self.eigenvalues.items()):
-            style = {
-                "color": COLOURS[number % len(COLOURS)],
-                "marker": MARKERS[number % len(MARKERS)],
-                "markersize": 4,
-                "linewidth": 1,
-                "label": _LABELS.get(name, name),
-            }
-            shown = np.maximum(values, self.floor * largest)
-            self.lines_ += ax.plot(np.arange(1, len(values) + 1), shown, **{**style, **line_kw})
+            own = {**curve_style(number), "linewidth": 1, "label": _LABELS.get(name, name), **style}
+            self.lines_ += ax.plot(np.arange(1, len(values) + 1), np.maximum(values, self.floor * largest), **own)
         ax.set(xlabel="index of the eigenvalue", ylabel="eigenvalue", yscale="log")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         legend(ax)
-        tidy(ax)
-        return self

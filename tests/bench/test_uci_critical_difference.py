@@ -168,8 +168,8 @@ def test_groups_by_enumeration(k: int, seed: int) -> None:
 @pytest.mark.parametrize(
     ("table", "methods", "level", "message"),
     [
-        ([[1.0, 2.0]], "ab", 0.05, "two sets and two methods"),
-        ([[1.0], [2.0]], "a", 0.05, "two sets and two methods"),
+        ([[1.0, 2.0]], "ab", 0.05, "at least two rows and two columns"),
+        ([[1.0], [2.0]], "a", 0.05, "at least two rows and two columns"),
         ([[1.0, 2.0], [2.0, 3.0]], "abc", 0.05, "scores must have 3 columns"),
         ([[1.0, 2.0], [2.0, np.nan]], "ab", 0.05, "scores"),
         ([[1.0, 2.0], [2.0, 3.0]], "aa", 0.05, "methods must be distinct"),

@@ -88,7 +88,7 @@ def test_small_classes_are_in_every_training_part_without_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert all(set(y[train]) == {0, 1} for train, _ in validation_splits(y, 0))
-    with pytest.raises(InvalidInputError, match="two training rows at least"):
+    with pytest.raises(InvalidInputError, match="at least two training rows"):
         validation_splits(np.array([0] * 50 + [1]), 0)
 
 

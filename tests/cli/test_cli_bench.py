@@ -67,8 +67,8 @@ def test_quick_results_have_a_file_of_their_own(here: Path) -> None:
         (["--methods", "logistc"], "did you mean 'logistic'"),
         (["--seeds", 0], "--seeds must be an integer >= 1; got 0"),
         (["--jobs", 0], "--jobs must be an integer >= 1; got 0"),
-        (["--sets", "iris", "--out", "file"], "--out must be a folder or be made one; got 'file'"),
-        (["--sets", "iris", "--out", "file/below"], "--out must be a folder or be made one; got 'file/below'"),
+        (["--sets", "iris", "--out", "file"], "--out must be a folder that exists or can be created; got 'file'"),
+        (["--sets", "iris", "--out", "file/below"], "must be a folder that exists or can be created; got 'file/below'"),
         (["--seeds", "many"], "--seeds"),
     ],
 )
@@ -91,7 +91,7 @@ def test_a_set_that_is_not_to_be_had_is_named_before_anything_is_measured(
 
 def test_a_damaged_file_of_results_is_refused_and_left(here: Path) -> None:
     (here / "uci.json").write_text("{}")
-    assert "no file of results, or damaged" in refused("bench", "--sets", "iris", *FAST, "--out", ".")
+    assert "not a results file, or damaged" in refused("bench", "--sets", "iris", *FAST, "--out", ".")
     assert (here / "uci.json").read_text() == "{}"
 
 
@@ -104,7 +104,7 @@ def test_an_interrupted_run_keeps_what_it_has(here: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(suite, "run", interrupted)
     result = run("bench", "--sets", "iris,wine", *FAST, "--seeds", 1)
     assert result.exit_code == 130
-    assert "interrupted: 2 of 4 cases are in qsdp-bench/uci.json; run again to go on" in result.stderr
+    assert "interrupted: 2 of 4 cases are in qsdp-bench/uci.json; run again to continue" in result.stderr
     assert "No picture yet" in result.stderr
     assert {name for name, _, _ in stored(here / "qsdp-bench")} == {"iris"}
     assert "2 of 4 cases" in result.stdout

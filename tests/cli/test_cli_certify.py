@@ -182,7 +182,7 @@ def test_less_than_was_asked_for(optimal: Path, trained: Path, here: Path, capsy
     bound = f"the lower bound {load_model(optimal / 'squared.qsdp').lower_bound:.6g} of the model was not reached"
     no_time = ["--bound-type", "exact", "--time-limit", "1e-9", "--force"]
     for arguments, warning in (
-        ([*sampled, *no_time], "no bound by exact prices was proven; a larger --time-limit may help"),
+        ([*sampled, *no_time], "no bound by exact pricing was proven; a larger --time-limit may help"),
         ([optimal / "squared.qsdp", data, *no_time], f"{bound}; a larger --time-limit may help"),
         ([optimal / "squared.qsdp", data, "--force"], f"{bound}; --bound-type exact may help"),
     ):

@@ -88,9 +88,9 @@ def test_objective_of_refined_networks_has_no_limit(result):
     assert display.objectives[0, 0] < plain.objectives[0, 0]
 
 
-def test_objective_default_sizes_leave_out_those_below_the_outputs(vector, monkeypatch):
-    monkeypatch.setattr("qsdp.plotting._objective.SIZES", (1, 2, 3, 10))
-    assert ObjectiveDisplay.from_result(vector, n_draws=1).sizes.tolist() == [3, 10]
+def test_default_sizes_leave_out_those_below_the_outputs():
+    assert canvas.check_sizes(None, 3) == [10, 30, 100, 300, 1000, 3000, 10_000]
+    assert canvas.check_sizes(None, 26) == [30, 100, 300, 1000, 3000, 10_000]
 
 
 def test_objective_of_given_numbers():
@@ -263,7 +263,7 @@ def test_gap_of_zero_lies_on_the_floor():
 
 
 def test_gap_of_what_is_no_record():
-    with pytest.raises(InvalidTypeError, match="records must be what a callback"):
+    with pytest.raises(InvalidTypeError, match="records must be those passed to a callback"):
         GapDisplay.from_records([1.0])
     with pytest.raises(InvalidInputError, match="seconds and gaps of one length"):
         GapDisplay(curves={"a": ([0.0], [1.0, 0.0])})

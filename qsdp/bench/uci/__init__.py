@@ -1,4 +1,4 @@
-"""The UCI suite: qsdp's networks, quantized baselines and methods in float on the classification sets there are."""
+"""The UCI suite: qsdp's networks, quantized baselines and float methods on classification sets."""
 
 from __future__ import annotations
 

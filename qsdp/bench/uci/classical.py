@@ -1,4 +1,4 @@
-"""Methods without quantization that everybody has: logistic regression, boosted trees, a quadratic function."""
+"""Float methods: logistic regression, boosted trees, and a quadratic function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["CLASSICAL"]
 
 
 class _Quiet(LogisticRegression):  # type: ignore[misc]
-    """Logistic regression that stops after its iterations without a warning: where that happens it hardly matters."""
+    """Logistic regression without the warning that its iterations are used up, which hardly changes its accuracy."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         with warnings.catch_warnings():
@@ -37,17 +37,13 @@ def _boosting(folds: Folds, seed: int) -> GridSearchCV:
     return GridSearchCV(model, {"learning_rate": [0.05, 0.2]}, cv=folds, error_score="raise")
 
 
-def _ridge(folds: Folds, seed: int) -> QuadraticRidgeClassifier:
-    return QuadraticRidgeClassifier(folds)
-
-
 def _linear_bits(model: GridSearchCV) -> int:
     best = model.best_estimator_
     return FLOAT_BITS * (int(best.coef_.size) + int(best.intercept_.size))
 
 
 def _tree_bits(model: GridSearchCV) -> int:
-    """Return the bits of thresholds, values and column numbers, and one for each node that says which it is."""
+    """Return the bits of thresholds, leaf values and column indices, plus one per node for its type."""
     best = model.best_estimator_
     column = bits_of(best.n_features_in_)
     bits = FLOAT_BITS * np.size(best._baseline_prediction)
@@ -60,7 +56,7 @@ def _tree_bits(model: GridSearchCV) -> int:
 
 
 def _form_bits(model: QuadraticRidgeClassifier) -> int:
-    """Return the bits of the coefficients and the constant, for as many outputs."""
+    """Return the bits of coefficients and constants."""
     monomials, outputs = (int(size) for size in model.coef_.shape)
     return FLOAT_BITS * (monomials + 1) * outputs
 
@@ -69,12 +65,14 @@ def _grid_choice(model: GridSearchCV) -> dict[str, float]:
     return {name: float(value) for name, value in model.best_params_.items()}
 
 
-def _ridge_choice(model: QuadraticRidgeClassifier) -> dict[str, float]:
-    return {"lambda": model.lambda_}
-
-
 CLASSICAL = (
     Method("logistic", "logistic regression, float", _logistic, _linear_bits, chosen=_grid_choice),
     Method("boosting", "gradient-boosted trees, float", _boosting, _tree_bits, chosen=_grid_choice),
-    Method("quadratic-ridge", "all monomials of degree two, ridge, float", _ridge, _form_bits, chosen=_ridge_choice),
+    Method(
+        "quadratic-ridge",
+        "all monomials of degree two, ridge, float",
+        lambda folds, seed: QuadraticRidgeClassifier(folds),
+        _form_bits,
+        chosen=lambda model: {"lambda": model.lambda_},
+    ),
 )

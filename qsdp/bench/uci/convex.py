@@ -1,4 +1,4 @@
-"""The methods of this package: networks from the relaxation, and the relaxation itself."""
+"""Methods of this package: networks sampled from the relaxation, and the relaxation itself."""
 
 from __future__ import annotations
 
@@ -19,48 +19,35 @@ from qsdp.relaxation.path import geometric
 
 __all__ = ["CONVEX"]
 
-#: Betas on the path from the largest useful one to a share of it: less than a thousandth, which with thousands of
-#: samples is chosen itself.
-_N_BETAS, _FRACTION = 9, 1e-4
-#: Relative gap of the relaxations: far below the noise of a split.
-_TOL = 1e-4
-#: The regularisation of the paper's figures 3, 5 and 6.
-_PAPER_BETA = 10.0
-#: Seconds of a polish.
-_POLISH_SECONDS = 60.0
+#: Allocation of neurons, and relative gap of the relaxations, far below the noise of a split.
+_COMMON: dict[str, Any] = {"allocation": "proportional", "tol": 1e-4}
 
 
 class WideClassifierCV(QuantizedNetworkClassifierCV):
-    """Of a beta chosen on a path that goes on to smaller ones than by default."""
+    """Classifier whose beta is chosen on a longer path than the default one."""
 
     def _train(self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any], options: Any) -> QSDPResult:
         largest = beta_max(options.problem(self._inputs(X), target))
-        return super()._train(X, target, y, replace(options, betas=geometric(largest, _FRACTION, _N_BETAS)))
+        # With thousands of samples a thousandth of the largest beta, the end of the default path, is chosen itself.
+        return super()._train(X, target, y, replace(options, betas=geometric(largest, 1e-4, 9)))
 
 
 def _selected(n_neurons: int, *, evaluate: str = "network", **options: Any) -> Any:
-    """Return what builds a network of a beta chosen on the folds."""
+    """Return a function that builds an estimator which chooses beta on the folds."""
 
     def build(folds: Folds, seed: int) -> WideClassifierCV:
-        return WideClassifierCV(
-            n_neurons,
-            cv=folds,
-            evaluate=evaluate,
-            allocation="proportional",
-            tol=_TOL,
-            random_state=seed,
-            **options,
-        )
+        return WideClassifierCV(n_neurons, cv=folds, evaluate=evaluate, random_state=seed, **_COMMON, **options)
 
     return build
 
 
 def _fixed(folds: Folds, seed: int) -> QuantizedNetworkClassifier:
-    return QuantizedNetworkClassifier(2500, beta=_PAPER_BETA, allocation="proportional", tol=_TOL, random_state=seed)
+    """Return the estimator with the regularisation of the paper's figures 3, 5 and 6."""
+    return QuantizedNetworkClassifier(2500, beta=10.0, random_state=seed, **_COMMON)
 
 
 class RelaxationClassifierCV(WideClassifierCV):
-    """Classification by the relaxation itself: a quadratic function with real coefficients, no network."""
+    """Classification by the relaxation itself, a quadratic function with real coefficients."""
 
     def _output(self, X: Any) -> FloatArray:
         outputs: FloatArray = self.result_.relaxation.predict(self._inputs(np.asarray(X, dtype=np.float64)))
@@ -68,7 +55,7 @@ class RelaxationClassifierCV(WideClassifierCV):
 
 
 def _relaxation(folds: Folds, seed: int) -> RelaxationClassifierCV:
-    return RelaxationClassifierCV(250, cv=folds, allocation="proportional", tol=_TOL, random_state=seed)
+    return RelaxationClassifierCV(250, cv=folds, random_state=seed, **_COMMON)
 
 
 def _network_bits(model: QuantizedNetworkClassifier) -> int:
@@ -76,7 +63,7 @@ def _network_bits(model: QuantizedNetworkClassifier) -> int:
 
 
 def _form_bits(model: QuantizedNetworkClassifier) -> int:
-    """Return the bits of the symmetric matrices, one for each output."""
+    """Return the bits of the symmetric matrices, one per output."""
     side = model.result_.problem.n_features
     return FLOAT_BITS * (side * (side + 1) // 2) * model.result_.problem.n_outputs
 
@@ -105,7 +92,7 @@ CONVEX = (
     _network(
         "qsdp-polish",
         "250 sampled, bits improved one by one",
-        _selected(250, evaluate="relaxation", refine="polish", time_limit=_POLISH_SECONDS),
+        _selected(250, evaluate="relaxation", refine="polish", time_limit=60.0),
     ),
     Method("relaxation", "the relaxation's own quadratic form, float", _relaxation, _form_bits, chosen=_beta),
 )

@@ -1,4 +1,4 @@
-"""Comparison of several methods over several data sets by their ranks."""
+"""Comparison of several methods over several data sets by mean ranks."""
 
 from __future__ import annotations
 
@@ -29,23 +29,24 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Comparison:
-    """Mean ranks of methods over sets, and which of them differ.
+    """Mean ranks of methods over data sets, with tests of their differences.
 
     Attributes
     ----------
     methods : tuple of str
         From best to worst.
     mean_ranks : ndarray of shape (k,)
-        In that order; 1 is best.
+        In the same order; 1 is best.
     n_sets : int
-        N.
+        Number N of data sets.
     friedman_p : float
-        Of "all methods are equal", with the correction of Iman and Davenport.
+        P-value of the hypothesis that all methods are equal, with the correction of Iman and Davenport.
     difference : float
-        Of mean ranks from which on two methods differ by Nemenyi's test.
+        Critical difference of mean ranks by Nemenyi's test.
     p_values : ndarray of shape (k, k)
-        Of pairs, by Wilcoxon's signed-rank test, adjusted by Holm's method for all pairs.
+        Wilcoxon's signed-rank tests of all pairs, adjusted by Holm's method.
     level : float
+        Level of all tests.
     """
 
     methods: tuple[str, ...]
@@ -57,12 +58,12 @@ class Comparison:
     level: float
 
     def differ(self, first: str, second: str) -> bool:
-        """Return whether two methods differ by the adjusted test of pairs."""
+        """Return whether two methods differ by the adjusted pairwise test."""
         i, j = self.methods.index(first), self.methods.index(second)
         return bool(self.p_values[i, j] < self.level)
 
     def groups(self) -> list[tuple[int, int]]:
-        """Return first and last place of the maximal runs of methods, in order of rank, of which no pair differs."""
+        """Return first and last position of the maximal runs of methods, in order of rank, without a differing pair."""
         k = len(self.methods)
         runs: list[tuple[int, int]] = []
         for first in range(k):
@@ -80,10 +81,10 @@ def compare(scores: Any, methods: Sequence[str], level: float = 0.05) -> Compari
     Parameters
     ----------
     scores : array-like of shape (N, k)
-        One row a data set, one column a method; larger is better.
+        One row per data set, one column per method; larger is better.
     methods : sequence of str
     level : float, default=0.05
-        Of all tests, between 0 and 1.
+        Level of all tests, between 0 and 1.
 
     Returns
     -------
@@ -105,7 +106,7 @@ def compare(scores: Any, methods: Sequence[str], level: float = 0.05) -> Compari
     if len(set(methods)) != len(methods):
         raise InvalidInputError(f"methods must be distinct; got {list(methods)!r:.60}")
     if len(methods) < 2 or len(table) < 2:
-        raise InvalidInputError(f"scores must be of two sets and two methods at least; got shape {table.shape}")
+        raise InvalidInputError(f"scores must have at least two rows and two columns; got shape {table.shape}")
     if not 0.0 < check_real("level", level) < 1.0:
         raise InvalidInputError(f"level must be between 0 and 1; got {level:g}")
     ranks = ranks_of(table).mean(axis=0)
@@ -122,13 +123,13 @@ def compare(scores: Any, methods: Sequence[str], level: float = 0.05) -> Compari
 
 
 def ranks_of(scores: FloatArray) -> FloatArray:
-    """Return ranks in each row, 1 for the largest; equal scores share the mean of their ranks."""
+    """Return the ranks in each row, 1 for the largest; ties share the mean of their ranks."""
     ranks: FloatArray = rankdata(-scores, axis=1)
     return ranks
 
 
 def friedman(scores: FloatArray) -> float:
-    r"""Return the p-value of equal methods.
+    r"""Return the p-value of the hypothesis that all methods are equal.
 
     Friedman's statistic :math:`\chi^2`, corrected for ties, in the form of Iman and Davenport
     :math:`F = (N - 1) \chi^2 / (N (k - 1) - \chi^2)`, which has an F distribution of :math:`k - 1` and
@@ -166,7 +167,7 @@ def pairwise_wilcoxon(scores: FloatArray) -> FloatArray:
 
 
 def signed_rank_p(differences: FloatArray) -> float:
-    """Return the two-sided p-value of Wilcoxon's signed-rank test, exact with ties and zeros too.
+    """Return the two-sided p-value of Wilcoxon's signed-rank test, exact also with ties and zeros.
 
     Zeros have ranks (Pratt) but no sign. Twice the mid-ranks are integers, so the sum of the positive ones has few
     values over all signs, whose distribution takes :math:`O(N^3)` operations.

@@ -1,4 +1,4 @@
-"""The sets of the suite, their splits and what every method is given."""
+"""Data sets of the suite, their splits and validation folds."""
 
 from __future__ import annotations
 
@@ -18,46 +18,29 @@ from qsdp.exceptions import DatasetError, InvalidInputError
 
 __all__ = ["LARGE", "SETS", "Split", "load", "prepare", "validation_splits"]
 
-#: From small to large; the regression "diabetes" has no classes, and "wine-quality" is the two colours together.
-SETS = (
-    "iris",
-    "wine",
-    "heart",
-    "glass",
-    "breast-cancer",
-    "banknote",
-    "pima",
-    "ionosphere",
-    "breast-cancer-wisconsin",
-    "credit-approval",
-    "vehicle",
-    "wine-quality-red",
-    "wine-quality-white",
-    "digits",
-    "spambase",
-    "letter",
-    "adult",
+#: From small to large, without the regression "diabetes" and without "wine-quality", which joins the two colours.
+_NAMES = (
+    "iris wine heart glass breast-cancer banknote pima ionosphere breast-cancer-wisconsin credit-approval vehicle "
+    "wine-quality-red wine-quality-white digits spambase letter adult"
 )
+SETS = tuple(_NAMES.split())
 
-#: Those measured last, where a case can take minutes.
+#: Sets measured last, where a case can take minutes.
 LARGE = frozenset({"digits", "spambase", "letter", "adult"})
 
 _BUNDLED = frozenset({"iris", "wine", "breast-cancer-wisconsin", "digits"})
-
-#: Samples up to which hyper-parameters are chosen by five folds, by three, and beyond which by one held-out part.
-_FIVE_FOLDS, _THREE_FOLDS = 500, 2000
 
 Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test part of a set, standardised by the training part; classes are 0, 1, ...
+    """Training and test part of a set, standardised by the training part, with classes 0, 1, ...
 
     Attributes
     ----------
     X, X_test : ndarray of shape (n, d) and (n_test, d)
-        Columns of mean zero and deviation one over the training rows; those constant there are left out.
+        Columns of mean 0 and standard deviation 1 over the training rows, without those constant there.
     y, y_test : ndarray of shape (n,) and (n_test,)
     n_classes : int
     """
@@ -71,12 +54,12 @@ class Split:
 
 @functools.lru_cache(maxsize=2)
 def load(name: str) -> Dataset:
-    """Return a set of the suite; categorical columns are one 0/1 column for each value.
+    """Return a set of the suite with one-hot encoded categorical columns.
 
     Raises
     ------
     DatasetError
-        Its files are not found and cannot be downloaded.
+        Its files are neither found nor downloaded.
     """
     try:
         return load_dataset(name) if name in _BUNDLED else load_uci(name, encoding="onehot")
@@ -90,14 +73,14 @@ def prepare(name: str, seed: int) -> Split:
     classes, codes = np.unique(data.y, return_inverse=True)
     train, test = train_test_split(np.arange(len(codes)), test_size=0.2, random_state=seed, stratify=codes)
     mean, deviation = data.X[train].mean(axis=0), data.X[train].std(axis=0)
-    # What rounding leaves of a constant column is no deviation.
+    # A smaller deviation is the rounding error of a constant column.
     kept = deviation > 1e-12 * np.abs(data.X[train]).max(axis=0, initial=0.0)
     X, X_test = ((data.X[rows][:, kept] - mean[kept]) / deviation[kept] for rows in (train, test))
     return Split(X, X_test, codes[train], codes[test], len(classes))
 
 
 def validation_splits(y: Indices, seed: int) -> list[tuple[Indices, Indices]]:
-    """Return the parts of the training rows on which every method chooses its hyper-parameters.
+    """Return the folds of the training rows on which every method chooses its hyper-parameters.
 
     Five stratified folds up to 500 rows, three up to 2000, one held-out fifth beyond.
 
@@ -107,12 +90,12 @@ def validation_splits(y: Indices, seed: int) -> list[tuple[Indices, Indices]]:
         A class has a single row.
     """
     if np.bincount(y).min() < 2:
-        raise InvalidInputError("every class must have two training rows at least, one to validate on")
-    if len(y) > _THREE_FOLDS:
+        raise InvalidInputError("every class must have at least two training rows, one of them for validation")
+    if len(y) > 2000:
         splitter: Any = StratifiedShuffleSplit(1, test_size=0.2, random_state=seed)
     else:
-        # A class of fewer rows than folds is missing in some held-out parts, never in a training part.
-        splitter = _Folds(5 if len(y) <= _FIVE_FOLDS else 3, seed)
+        # A class with fewer rows than folds is missing in some held-out parts, never in a training part.
+        splitter = _Folds(5 if len(y) <= 500 else 3, seed)
     return [(train, test) for train, test in splitter.split(np.zeros(len(y)), y)]
 
 

@@ -1,4 +1,4 @@
-"""One case: a method on a split of a set."""
+"""Measurement of one case: a method on a split of a set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Answer = TypeVar("Answer")
 
 
 def run(case: Case) -> dict[str, Any]:
-    """Fit one method to a split with one thread, and measure it.
+    """Fit one method to a split on one thread and measure it.
 
     Parameters
     ----------
@@ -32,16 +32,16 @@ def run(case: Case) -> dict[str, Any]:
     -------
     dict
         "train" and "test" accuracy; "bits" of the parameters; "objective", "lower_bound" and "relative_gap" of the
-        certificate, None where there is none; "fit_seconds" and "fit_cpu_seconds", validation included, without the
-        certificate of methods that make none of themselves; "predict_seconds" for "n_test" rows; "chosen"
-        hyper-parameters; and the sizes "n", "d" and "n_classes" of the training part.
+        certificate, or None; "fit_seconds" and "fit_cpu_seconds" with validation, without a certificate that is not
+        part of the fit; "predict_seconds" for "n_test" rows; "chosen" hyper-parameters; and the sizes "n", "d" and
+        "n_classes" of the training part.
     """
     method = METHODS[case["method"]]
     if not method.available:
         raise InvalidInputError(f"method {method.name!r} needs {method.needs}: pip install 'qsdp[baselines]'")
     split = prepare(case["set"], case["seed"])
     with blas_threads(1), warnings.catch_warnings():
-        # Of classes too small for every fold, gaps and steps: what matters of them is in the measurements.
+        # The measurements show what matters of the warnings about small classes, gaps and steps.
         warnings.simplefilter("ignore")
         model = method.build(validation_splits(split.y, case["seed"]), case["seed"])
         _, fit_seconds, fit_cpu_seconds = _timed(lambda: model.fit(split.X, split.y))
@@ -52,9 +52,7 @@ def run(case: Case) -> dict[str, Any]:
         "train": train,
         "test": float(np.mean(predicted == split.y_test)),
         "bits": method.bits(model),
-        "objective": None if certificate is None else certificate.objective,
-        "lower_bound": None if certificate is None else certificate.lower_bound,
-        "relative_gap": None if certificate is None else certificate.relative_gap,
+        **{name: getattr(certificate, name, None) for name in ("objective", "lower_bound", "relative_gap")},
         "fit_seconds": fit_seconds,
         "fit_cpu_seconds": fit_cpu_seconds,
         "predict_seconds": predict_seconds,
@@ -67,7 +65,7 @@ def run(case: Case) -> dict[str, Any]:
 
 
 def _timed(work: Callable[[], Answer]) -> tuple[Answer, float, float]:
-    """Return an answer with the wall-clock and processor seconds that it took."""
+    """Return the result of a call, and its wall-clock and processor seconds."""
     start, cpu = time.perf_counter(), time.process_time()
     answer = work()
     return answer, time.perf_counter() - start, time.process_time() - cpu

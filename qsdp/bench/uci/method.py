@@ -1,4 +1,4 @@
-"""What a competitor of the suite is."""
+"""Declaration of a method of the suite."""
 
 from __future__ import annotations
 
@@ -15,39 +15,31 @@ from qsdp.certificates import Certificate
 
 __all__ = ["Folds", "Method"]
 
-#: Training and held-out rows of a training part, on which hyper-parameters are chosen.
+#: Training and held-out rows for the choice of hyper-parameters.
 Folds = Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]
-
-
-def _uncertified(model: Any, X: FloatArray, y: npt.NDArray[np.intp]) -> None:
-    return None
-
-
-def _nothing(model: Any) -> dict[str, float]:
-    return {}
 
 
 @dataclass(frozen=True)
 class Method:
-    """A competitor, of which the suite knows how to make, weigh and certify it.
+    """Method of the suite: how to build, size and certify a model.
 
     Attributes
     ----------
     name : str
     what : str
-        In a few words, for tables.
+        Description in a few words, for tables.
     build : callable
         ``build(folds, seed)`` returns an estimator whose `fit` chooses its hyper-parameters on the folds.
     bits : callable
         ``bits(model)`` returns the bits of a fitted model's parameters.
     quantized : bool
-        First-layer weights are levels.
+        Whether the first-layer weights are quantized.
     certify : callable
         ``certify(model, X, y)`` returns the certificate of the objective on the training part, or None.
     chosen : callable
-        ``chosen(model)`` returns the hyper-parameters chosen.
+        ``chosen(model)`` returns the chosen hyper-parameters.
     needs : str or None
-        The package without which the method cannot run.
+        Package that the method requires.
     """
 
     name: str
@@ -55,11 +47,11 @@ class Method:
     build: Callable[[Folds, int], Any]
     bits: Callable[[Any], int]
     quantized: bool = False
-    certify: Callable[[Any, FloatArray, npt.NDArray[np.intp]], Certificate | None] = _uncertified
-    chosen: Callable[[Any], dict[str, float]] = _nothing
+    certify: Callable[[Any, FloatArray, npt.NDArray[np.intp]], Certificate | None] = lambda model, X, y: None
+    chosen: Callable[[Any], dict[str, float]] = lambda model: {}
     needs: str | None = None
 
     @property
     def available(self) -> bool:
-        """Whether the package it needs is installed."""
+        """Whether the required package is installed."""
         return self.needs is None or importlib.util.find_spec(self.needs) is not None

@@ -1,4 +1,4 @@
-"""All competitors by name, in the order of tables."""
+"""All methods by name, in the order of tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The critical-difference picture: mean ranks on a line, and bars over methods that do not differ."""
+"""Critical-difference diagram: mean ranks on a line, and bars over methods that do not differ."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from qsdp.bench.uci.critical_difference import Comparison
 
 __all__ = ["draw_comparison"]
 
-#: Inches: of a line of text, of a bar, of the line of ranks, and of the margins beside it.
+#: Inches: height of a line of text and of a bar, length of the rank axis, and width of its margins.
 _ROW, _BAR, _AXIS, _MARGIN = 0.24, 0.13, 6.0, 2.3
-#: Inches above the line of ranks (title, numbers, ruler) and below it before the first bar.
+#: Inches above the rank axis (title, numbers, ruler) and between it and the first bar.
 _HEAD, _GAP = 1.0, 0.14
 
 
 def draw_comparison(comparison: Comparison, path: Path, title: str = "") -> None:
-    """Draw mean ranks with labels left and right, bars of `Comparison.groups`, and Nemenyi's difference as a ruler.
+    """Draw labelled mean ranks, bars over `Comparison.groups`, and Nemenyi's critical difference as a ruler.
 
     Parameters
     ----------
     comparison : Comparison
     path : Path
-        Of a PNG, PDF or SVG file.
+        PNG, PDF or SVG file.
     title : str, default=""
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -71,7 +71,7 @@ def draw_comparison(comparison: Comparison, path: Path, title: str = "") -> None
 
 
 def _lanes(groups: list[tuple[int, int]]) -> list[int]:
-    """Return lines for bars so that none touches another; a run begins where an earlier one may still go on."""
+    """Return a line number for each bar such that no two bars overlap."""
     ends: list[int] = []
     lanes = []
     for first, last in groups:
@@ -92,7 +92,7 @@ def _scale(ax: Any, k: int, place: Any) -> None:
 
 
 def _ruler(ax: Any, comparison: Comparison, place: Any) -> None:
-    """Draw Nemenyi's difference above the line, from its left end."""
+    """Draw Nemenyi's critical difference above the axis, from its left end."""
     right = min(place(1.0 + comparison.difference), _AXIS)
     y = 0.46
     ax.plot([0.0, right], [y, y], color="tab:blue", lw=1.4)

@@ -1,4 +1,4 @@
-"""A quadratic function without quantization: what a quadratic network of any width could be."""
+"""Quadratic function with real coefficients, the float limit of quadratic networks of any width."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from qsdp.losses import get_loss
 
 __all__ = ["QuadraticRidgeClassifier"]
 
-#: Monomials beyond which the Gram matrix takes more than 2 GiB.
+#: Number of monomials beyond which the Gram matrix takes more than 2 GiB.
 _MAX_MONOMIALS = 16_000
 
 
@@ -31,28 +31,28 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         \min_{w, w_0} \sum_i (w^T \phi(x_i) + w_0 - t_i)^2 + \lambda n \|w\|^2
 
     over the monomials :math:`\phi(x)` of degree one and two, centred and scaled to deviation one, for targets -1 and +1
-    or one-hot rows; :math:`\lambda` is that of the highest accuracy on `splits`. This is the float quadratic network: a
-    bilinear network of as many neurons as inputs and real weights is any quadratic form.
+    or one-hot rows; :math:`\lambda` has the highest accuracy on `splits`. This is the float quadratic network: bilinear
+    networks with as many neurons as inputs and real weights represent every quadratic form.
 
     Parameters
     ----------
     splits : sequence of (training rows, held-out rows)
     lambdas : sequence of float, optional
-        Ten to the powers -7, ..., 1 by default; of equal accuracies the largest is taken.
+        Powers of ten from -7 to 1 by default; among equal accuracies the largest is chosen.
 
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
     lambda_ : float
     coef_ : ndarray of shape (p, C) or (p, 1)
-        Of the monomials, centred and scaled.
+        Coefficients of the centred and scaled monomials.
     scores_ : ndarray of shape (K,)
         Mean accuracies over `splits`.
 
     Notes
     -----
-    One pass over the data for each part, in blocks of bounded memory, makes the Gram matrices, :math:`n p^2` operations
-    and :math:`8 p^2` bytes for each of them.
+    The Gram matrices of disjoint parts of the data are accumulated in blocks of bounded memory, with :math:`n p^2`
+    operations altogether and :math:`8 p^2` bytes each.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         p = d * (d + 3) // 2
         if p > _MAX_MONOMIALS:
             raise InvalidInputError(
-                f"X has {d} columns, whose {p} monomials are too many; {_MAX_MONOMIALS} are allowed"
+                f"X has {d} columns and {p} monomials of degree 1 and 2; at most {_MAX_MONOMIALS} are allowed"
             )
         self.classes_, codes = np.unique(y, return_inverse=True)
         targets = encode_classes(codes, len(self.classes_), get_loss("squared")).reshape(len(y), -1)
@@ -130,18 +130,17 @@ def _moments(X: FloatArray, targets: FloatArray) -> _Moments:
 
 
 def _pieces(X: FloatArray, targets: FloatArray, splits: Sequence[_Rows]) -> list[tuple[FloatArray, _Moments]]:
-    """Return the moments of disjoint pieces of which all training parts are made, each with the splits it trains in.
+    """Return disjoint pieces of the rows whose unions are the training parts: the splits that train on it, its moments.
 
-    Sums of Gram matrices lose nothing; of a difference, rounding errors would be left where a column is zero.
+    Gram matrices are only added: a difference would leave rounding errors where a column is zero.
     """
     trains = np.zeros((len(splits), len(X)), dtype=bool)
     for number, (train, _) in enumerate(splits):
         trains[number, train] = True
     patterns, owners = np.unique(trains, axis=1, return_inverse=True)
     owners = np.ravel(owners)
-    return [
-        (pattern, _moments(X[owners == number], targets[owners == number])) for number, pattern in enumerate(patterns.T)
-    ]
+    masks = [(pattern, owners == number) for number, pattern in enumerate(patterns.T)]
+    return [(pattern, _moments(X[rows], targets[rows])) for pattern, rows in masks]
 
 
 def _sum(pieces: Sequence[_Moments]) -> _Moments:
@@ -165,7 +164,9 @@ def _solve(moments: _Moments, weight: float) -> _Solution:
     try:
         coefficients = cho_solve(cho_factor(centred, overwrite_a=True, check_finite=False), right, check_finite=False)
     except LinAlgError:
-        raise InvalidInputError(f"lambda {weight:g} is too small for the rounding errors of these data") from None
+        raise InvalidInputError(
+            f"lambdas must be larger than the rounding errors of these data; got {weight:g}"
+        ) from None
     return coefficients, mean, deviation, target_mean
 
 

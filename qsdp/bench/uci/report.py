@@ -1,4 +1,4 @@
-"""What the measurements say: tables, ranks and claims."""
+"""Tables, ranks and claims computed from the measurements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["claims", "comparison_of", "draw", "tables"]
 Records = Sequence[Record]
 Show = Callable[[FloatArray], str]
 
-#: Pairs of methods: source, the one of which a higher test accuracy is claimed, the other one, and both in words.
+#: Source, method for which a higher test accuracy is claimed, method it is compared with, and the claim.
 _PAIRS = (
     (
         "Bartan, Pilanci, Figures 2, 3 and 5",
@@ -44,9 +44,9 @@ _PAIRS = (
 
 
 def tables(records: Records) -> list[Table]:
-    """Return the summary, the methods in words, then accuracy, bits, gap and time of every method on every set."""
+    """Return the summary, a description of the methods, then their accuracy, bits, gap and time on every set."""
     if not records:
-        return [Table("UCI suite", ["method"], [], "nothing is measured yet")]
+        return [Table("UCI suite", ["method"], [], "no measurements yet")]
     grid = _grid(records)
     seeds = max(len(group) for group in grid.values())
     return [
@@ -69,19 +69,19 @@ def tables(records: Records) -> list[Table]:
 
 
 def comparison_of(records: Records) -> Comparison | None:
-    """Compare the methods on the sets that all of them were measured on; None with fewer than two of either."""
+    """Compare the methods on the sets with measurements of all; None for fewer than two methods or sets."""
     names, sets, scores = _complete(_grid(records))
     return compare(scores, names) if len(names) > 1 and len(sets) > 1 else None
 
 
 def claims(records: Records) -> list[Claim]:
-    """Return the paper's claims beside what was measured."""
+    """Return the claims with their verdicts."""
     grid = _grid(records)
     return [_bound_claim(records), *(_pair_claim(grid, *pair) for pair in _PAIRS)]
 
 
 def draw(records: Records, path: Path) -> None:
-    """Draw the critical-difference picture, if enough is measured for one."""
+    """Draw the critical-difference diagram, if there are enough records."""
     comparison = comparison_of(records)
     if comparison is not None:
         draw_comparison(comparison, path, "UCI suite: test accuracy")
@@ -103,7 +103,7 @@ def _names(grid: dict[tuple[str, str], list[Record]]) -> tuple[list[str], list[s
 
 
 def _complete(grid: dict[tuple[str, str], list[Record]]) -> tuple[list[str], list[str], FloatArray]:
-    """Return methods, the sets that all of them have splits of in common, and mean test accuracies over those."""
+    """Return the methods, the sets with splits that all of them share, and mean test accuracies over those splits."""
     sets, methods = _names(grid)
     rows, kept = [], []
     for name in sets:
@@ -114,7 +114,7 @@ def _complete(grid: dict[tuple[str, str], list[Record]]) -> tuple[list[str], lis
         seeds = sorted(set.intersection(*map(set, accuracies)))
         if seeds:
             kept.append(name)
-            # What sums round differently is a tie.
+            # Rounded so that different orders of summation give ties.
             rows.append([round(float(np.mean([one[seed] for seed in seeds])), 12) for one in accuracies])
     return methods, kept, np.array(rows).reshape(len(kept), len(methods))
 
@@ -128,7 +128,7 @@ def _summary(records: Records, grid: dict[tuple[str, str], list[Record]]) -> Tab
     methods, sets, scores = _complete(grid)
     comparison = comparison_of(records)
     ranks = {} if comparison is None else dict(zip(comparison.methods, comparison.mean_ranks, strict=True))
-    # The best of qsdp's, or of all where none of them is there.
+    # The best of qsdp's methods, or else the best of all.
     reference = next((name for name in ranks if name.startswith("qsdp")), next(iter(ranks), ""))
     rows = []
     for name in sorted(methods, key=lambda method: ranks.get(method, 0.0)):
@@ -154,7 +154,7 @@ def _summary(records: Records, grid: dict[tuple[str, str], list[Record]]) -> Tab
 
 
 def _note(comparison: Comparison | None, sets: Sequence[str], grid: dict[tuple[str, str], list[Record]]) -> str:
-    """Return what the summary is made of, and what is missing."""
+    """Return the note of the summary: its sets, its statistics, and what is missing."""
     partial = [name for name in _names(grid)[0] if name not in sets]
     parts = [
         f"Over the {len(sets)} sets that all methods were measured on: {', '.join(sets) or 'none yet'}.",
@@ -207,7 +207,7 @@ def _bound_claim(records: Records) -> Claim:
 
 
 def _pair_claim(grid: dict[tuple[str, str], list[Record]], source: str, ours: str, theirs: str, words: str) -> Claim:
-    """Compare two methods on the sets that both were measured on."""
+    """Compare two methods on the sets with measurements of both."""
     methods, sets, scores = _complete({key: group for key, group in grid.items() if key[1] in {ours, theirs}})
     statement = f"{words}; here on the sets of the suite."
     if set(methods) != {ours, theirs} or len(sets) < 2:

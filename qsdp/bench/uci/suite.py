@@ -1,4 +1,4 @@
-"""The experiment: every method on every split of every set."""
+"""Experiment with every method on every split of every set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qsdp.bench.uci.report import claims, draw, tables
 
 __all__ = ["EXPERIMENT", "N_SEEDS", "uci_experiment"]
 
-#: Splits of every set: few of large ones, where they differ less and a case can take minutes.
+#: Number of splits: fewer of large sets, where they differ less and a case can take minutes.
 N_SEEDS = dict.fromkeys(SETS, 10) | dict.fromkeys(LARGE, 3) | {"adult": 1}
 _PROTOCOL = (
     "Every seed is a stratified split 80/20, ten of small sets, three of large ones, one of adult. Categorical columns "
@@ -39,17 +39,17 @@ def uci_experiment(
     Parameters
     ----------
     sets : sequence of str, optional
-        Of `qsdp.bench.uci.SETS`; all by default, three small ones if quick.
+        Some of `qsdp.bench.uci.SETS`; all by default, three small ones if quick.
     methods : sequence of str, optional
-        Of `qsdp.bench.uci.METHODS`; all by default, five fast ones if quick.
+        Some of `qsdp.bench.uci.METHODS`; all by default, five fast ones if quick.
     n_seeds : int, optional
-        Splits of every set, seeds 0, 1, ...; by default as many as `N_SEEDS` says, one if quick.
+        Number of splits of every set, with seeds 0, 1, ...; by default that of `N_SEEDS`, one if quick.
 
     Returns
     -------
     Experiment
-        Its cases are a set, a method and a seed each: the small sets first, all methods of a split together, so that
-        a run that is interrupted has whole splits.
+        A case is a set, a method and a seed. Small sets come first, and all methods of a split together, so that an
+        interrupted run has complete splits.
 
     Raises
     ------

@@ -1,17 +1,16 @@
-"""Sets of two classes beside those of the paper."""
+"""Further sets with two classes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from qsdp.datasets._fetch import RawFile
-from qsdp.datasets._uci.spec import UCISpec
+from qsdp.datasets._uci.spec import UCISpec, uci_file, words
 
-#: UCI has withdrawn the set; this commit has its file byte by byte.
+#: A copy at a fixed commit: UCI has withdrawn the set.
 _PIMA_MIRROR = "https://raw.githubusercontent.com/jbrownlee/Datasets/db22b4b6ad1520baf9ffacba0f0d7f301e3f806a"
 
-_SPAM_WORDS = (
+_SPAM_WORDS = words(
     "make address all 3d our over remove internet order mail receive will people report addresses free business "
     "email you credit your font 000 money hp hpl george 650 lab labs telnet 857 data 415 85 technology 1999 parts "
     "pm direct cs meeting original project re edu table conference"
@@ -20,49 +19,16 @@ _SPAM_WORDS = (
 SPECS: Mapping[str, UCISpec] = MappingProxyType(
     {
         "adult": UCISpec(
-            files=(
-                RawFile(
-                    "uci/adult/adult.data",
-                    "adult/adult.data",
-                    "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-                ),
-                RawFile(
-                    "uci/adult/adult.test",
-                    "adult/adult.test",
-                    "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-                ),
-            ),
-            columns=(
-                "age",
-                "workclass",
-                "fnlwgt",
-                "education",
-                "education-num",
-                "marital-status",
-                "occupation",
-                "relationship",
-                "race",
-                "sex",
-                "capital-gain",
-                "capital-loss",
-                "hours-per-week",
-                "native-country",
-                "class",
+            files=(uci_file("adult/adult.data"), uci_file("adult/adult.test")),
+            columns=words(
+                "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
+                "capital-gain capital-loss hours-per-week native-country class"
             ),
             target="class",
             classes=("<=50K", ">50K"),
             labels={"<=50K.": "<=50K", ">50K.": ">50K"},
             categorical=frozenset(
-                {
-                    "workclass",
-                    "education",
-                    "marital-status",
-                    "occupation",
-                    "relationship",
-                    "race",
-                    "sex",
-                    "native-country",
-                }
+                words("workclass education marital-status occupation relationship race sex native-country")
             ),
             first_lines=frozenset({"|1x3 Cross validator"}),
             n_train=32_561,
@@ -75,14 +41,8 @@ SPECS: Mapping[str, UCISpec] = MappingProxyType(
             note="fnlwgt is the census' sampling weight and education-num the rank of education; both are kept.",
         ),
         "banknote": UCISpec(
-            files=(
-                RawFile(
-                    "uci/banknote/data_banknote_authentication.txt",
-                    "00267/data_banknote_authentication.txt",
-                    "d0539aaed2139ba7a587b3e34fb345ce503ff7d5d33dbf9912d8e195ce425cb9",
-                ),
-            ),
-            columns=("variance", "skewness", "curtosis", "entropy", "class"),
+            files=(uci_file("banknote/data_banknote_authentication.txt", "00267/data_banknote_authentication.txt"),),
+            columns=words("variance skewness curtosis entropy class"),
             target="class",
             classes=("0", "1"),
             n_samples=1372,
@@ -91,28 +51,10 @@ SPECS: Mapping[str, UCISpec] = MappingProxyType(
             note="The repository does not say which of the classes holds the genuine ones.",
         ),
         "heart": UCISpec(
-            files=(
-                RawFile(
-                    "uci/heart/heart.dat",
-                    "statlog/heart/heart.dat",
-                    "f5f3b4204c285bafadd85cb735f38b47689f2be7047feb172dcbeab648110bf9",
-                ),
-            ),
-            columns=(
-                "age",
-                "sex",
-                "chest-pain",
-                "resting-blood-pressure",
-                "cholesterol",
-                "fasting-blood-sugar",
-                "resting-ecg",
-                "max-heart-rate",
-                "exercise-angina",
-                "oldpeak",
-                "slope",
-                "vessels",
-                "thal",
-                "class",
+            files=(uci_file("heart/heart.dat", "statlog/heart/heart.dat"),),
+            columns=words(
+                "age sex chest-pain resting-blood-pressure cholesterol fasting-blood-sugar resting-ecg max-heart-rate "
+                "exercise-angina oldpeak slope vessels thal class"
             ),
             target="class",
             classes=("absence", "presence"),
@@ -128,15 +70,8 @@ SPECS: Mapping[str, UCISpec] = MappingProxyType(
             ),
         ),
         "pima": UCISpec(
-            files=(
-                RawFile(
-                    "uci/pima/pima-indians-diabetes.data",
-                    "pima-indians-diabetes.data.csv",
-                    "06f5b7c2cd7bca686fda4f92eab5f61e7ff6426a9acefa2e3dda04fc54293cf5",
-                    mirrors=(_PIMA_MIRROR,),
-                ),
-            ),
-            columns=("pregnancies", "glucose", "pressure", "skin", "insulin", "bmi", "pedigree", "age", "class"),
+            files=(uci_file("pima/pima-indians-diabetes.data", "pima-indians-diabetes.data.csv", _PIMA_MIRROR),),
+            columns=words("pregnancies glucose pressure skin insulin bmi pedigree age class"),
             target="class",
             classes=("negative", "positive"),
             labels={"0": "negative", "1": "positive"},
@@ -152,15 +87,9 @@ SPECS: Mapping[str, UCISpec] = MappingProxyType(
             note="Zeros in glucose, pressure, skin, insulin and bmi stand for missing values and are left as they are.",
         ),
         "spambase": UCISpec(
-            files=(
-                RawFile(
-                    "uci/spambase/spambase.data",
-                    "spambase/spambase.data",
-                    "b1ef93de71f97714d3d7d4f58fc9f718da7bbc8ac8a150eff2778616a8097b12",
-                ),
-            ),
+            files=(uci_file("spambase/spambase.data"),),
             columns=(
-                *(f"word_freq_{word}" for word in _SPAM_WORDS.split()),
+                *(f"word_freq_{word}" for word in _SPAM_WORDS),
                 *(f"char_freq_{sign}" for sign in ";([!$#"),
                 *(f"capital_run_length_{what}" for what in ("average", "longest", "total")),
                 "class",

@@ -1,4 +1,4 @@
-"""From columns of fields to numbers."""
+"""Encoding of columns of fields as numbers."""
 
 from __future__ import annotations
 

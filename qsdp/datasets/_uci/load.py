@@ -1,4 +1,4 @@
-"""The loader of all sets."""
+"""Loader of all UCI sets."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def load_uci(name: str, *, encoding: str = "rank") -> Dataset:
     Parameters
     ----------
     name : str
-        The set, see the table below. Two classes are -1.0 and +1.0, the positive one is given; more are 0, 1, ...
+        One of the table below. Two classes are -1.0 and +1.0 (the table gives the positive one), more are 0, 1, ...
         in the order of `Dataset.target_names`.
     encoding : {"rank", "onehot"}, default "rank"
         How categorical attributes become numbers. "rank" gives the sizes of the table: a value becomes its rank,
         from 0, among the column's distinct strings in sorted order, which is not always the natural one ("5-9"
-        comes after "45-49"). "onehot" gives a column of 0 and 1 for each distinct string. In both, a missing value
-        "?" is a value of its own. Continuous attributes are taken as they are, missing ones replaced by the median
-        of the column over all rows, training and test alike.
+        comes after "45-49"). "onehot" gives a 0/1 column for each distinct string. In both, a missing value "?" is
+        a value of its own. Missing continuous values become the median of the column over all rows, training and
+        test alike.
 
     Returns
     -------
@@ -95,8 +95,7 @@ def _describe(name: str, spec: UCISpec, rows: Rows, encoding: str) -> str:
     source = spec.files[0].url.rsplit("/", 1)[0]
     lines = [f"{name}: {spec.title}.", f"Source: {source}", spec.citation, f"Licence: {spec.licence}."]
     if spec.categorical:
-        how = ENCODINGS[encoding]
-        lines.append(f"Encoding of the {len(spec.categorical)} categorical attributes: {how}.")
+        lines.append(f"Encoding of the {len(spec.categorical)} categorical attributes: {ENCODINGS[encoding]}.")
     lines.extend(f"Dropped: {column} ({reason})." for column, reason in spec.dropped.items())
     count, affected, continuous = count_missing(spec, rows)
     lines.append(f"Missing values: {count} in {affected} rows." if count else "Missing values: none.")

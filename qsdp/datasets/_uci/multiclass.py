@@ -1,4 +1,4 @@
-"""Sets of more than two classes beside the paper's."""
+"""Further sets with more than two classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from qsdp.datasets._fetch import RawFile
-from qsdp.datasets._uci.spec import UCISpec
+from qsdp.datasets._uci.spec import UCISpec, uci_file, words
 
 _GLASS_KINDS = {
     "1": "building_windows_float_processed",
@@ -18,41 +18,24 @@ _GLASS_KINDS = {
     "7": "headlamps",
 }
 
-_RED = RawFile(
-    "uci/wine-quality/winequality-red.csv",
-    "wine-quality/winequality-red.csv",
-    "4a402cf041b025d4566d954c3b9ba8635a3a8a01e039005d97d6a710278cf05e",
-)
-_WHITE = RawFile(
-    "uci/wine-quality/winequality-white.csv",
-    "wine-quality/winequality-white.csv",
-    "76c3f809815c17c07212622f776311faeb31e87610d52c26d87d6e361b169836",
-)
-_WINE_COLUMNS = (
-    "fixed acidity",
-    "volatile acidity",
-    "citric acid",
-    "residual sugar",
-    "chlorides",
-    "free sulfur dioxide",
-    "total sulfur dioxide",
-    "density",
-    "pH",
-    "sulphates",
-    "alcohol",
-    "quality",
+_RED = uci_file("wine-quality/winequality-red.csv")
+_WHITE = uci_file("wine-quality/winequality-white.csv")
+_WINE_HEADER = (
+    "fixed acidity;volatile acidity;citric acid;residual sugar;chlorides;free sulfur dioxide;total sulfur dioxide;"
+    "density;pH;sulphates;alcohol;quality"
 )
 
 
 def _wine(files: tuple[RawFile, ...], n_samples: int, best: int, colours: str, note: str = "") -> UCISpec:
-    """Declare a set of wines with qualities from 3 to `best`."""
+    """Return the declaration of a set of wines with qualities from 3 to `best`."""
+    columns = tuple(_WINE_HEADER.split(";"))
     return UCISpec(
         files=files,
-        columns=_WINE_COLUMNS,
+        columns=columns,
         target="quality",
         classes=tuple(str(quality) for quality in range(3, best + 1)),
         separator=";",
-        first_lines=frozenset({";".join(f'"{name}"' for name in _WINE_COLUMNS)}),
+        first_lines=frozenset({";".join(f'"{name}"' for name in columns)}),
         n_samples=n_samples,
         title=f"quality of {colours} wines, 3 to {best} as classes 0 to {best - 3}, from 11 chemical measures",
         citation=(
@@ -67,14 +50,8 @@ def _wine(files: tuple[RawFile, ...], n_samples: int, best: int, colours: str, n
 SPECS: Mapping[str, UCISpec] = MappingProxyType(
     {
         "glass": UCISpec(
-            files=(
-                RawFile(
-                    "uci/glass/glass.data",
-                    "glass/glass.data",
-                    "dd67373f4baf2807345df02cbfef2093d342e61ad0d82a4fb79af43ef8ce449d",
-                ),
-            ),
-            columns=("id", "RI", "Na", "Mg", "Al", "Si", "K", "Ca", "Ba", "Fe", "class"),
+            files=(uci_file("glass/glass.data"),),
+            columns=words("id RI Na Mg Al Si K Ca Ba Fe class"),
             target="class",
             classes=tuple(_GLASS_KINDS.values()),
             labels=_GLASS_KINDS,
@@ -88,31 +65,9 @@ SPECS: Mapping[str, UCISpec] = MappingProxyType(
             note="Kind 4, vehicle windows not float processed, is absent: classes 0 to 5 are kinds 1, 2, 3, 5, 6, 7.",
         ),
         "letter": UCISpec(
-            files=(
-                RawFile(
-                    "uci/letter/letter-recognition.data",
-                    "letter-recognition/letter-recognition.data",
-                    "2b89f3602cf768d3c8355267d2f13f2417809e101fc2b5ceee10db19a60de6e2",
-                ),
-            ),
-            columns=(
-                "lettr",
-                "x-box",
-                "y-box",
-                "width",
-                "high",
-                "onpix",
-                "x-bar",
-                "y-bar",
-                "x2bar",
-                "y2bar",
-                "xybar",
-                "x2ybr",
-                "xy2br",
-                "x-ege",
-                "xegvy",
-                "y-ege",
-                "yegvx",
+            files=(uci_file("letter/letter-recognition.data", "letter-recognition/letter-recognition.data"),),
+            columns=words(
+                "lettr x-box y-box width high onpix x-bar y-bar x2bar y2bar xybar x2ybr xy2br x-ege xegvy y-ege yegvx"
             ),
             target="lettr",
             classes=tuple(string.ascii_uppercase),

@@ -1,4 +1,4 @@
-"""The parser: from the text of files to columns of fields."""
+"""Parser from the text of files to columns of fields."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from qsdp.exceptions import DatasetError
 
 @dataclass(frozen=True)
 class Rows:
-    """The fields of all files, column by column, and where each row stands.
+    """Fields of all files by column, and the position of each row in its file.
 
     Attributes
     ----------
     columns : dict of str to list of str
-        The fields of each column; equal ones are one object.
+        Fields of each column; equal strings are one object.
     starts : list of (int, Path, int)
-        For each file the number of its first row, its path, and the line of that row.
+        Index of the first row, path, and line of that row, for each file.
     """
 
     columns: dict[str, list[str]]
@@ -32,7 +32,7 @@ class Rows:
 
 
 def parse_rows(spec: UCISpec, files: Iterable[tuple[Path, str]]) -> Rows:
-    """Split texts into rows with the columns of `spec`; only trailing blank lines are forgiven."""
+    """Split texts into rows with the columns of `spec`; only trailing blank lines are allowed."""
     columns: list[list[str]] = [[] for _ in spec.columns]
     starts: list[tuple[int, Path, int]] = []
     known: dict[str, str] = {}

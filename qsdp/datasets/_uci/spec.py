@@ -1,4 +1,4 @@
-"""What a declaration of a set says."""
+"""Declaration of a set, and the files of all sets with their checksums."""
 
 from __future__ import annotations
 
@@ -8,39 +8,75 @@ from dataclasses import dataclass, field
 from qsdp.datasets._dataset import Task
 from qsdp.datasets._fetch import RawFile
 
+#: The sha256 of every file by its path below the folder ``uci``.
+_SHA256 = {
+    "adult/adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+    "adult/adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+    "banknote/data_banknote_authentication.txt": "d0539aaed2139ba7a587b3e34fb345ce503ff7d5d33dbf9912d8e195ce425cb9",
+    "breast-cancer/breast-cancer.data": "ca7d3fa97b62ff967b6894ffbb3acaaf4a51062e0149e5950b3ad6f685970b65",
+    "credit-approval/crx.data": "fff49bc186cbddb3ace7371d40d9fbbb3af4f126019c13ff3f562249b1454f4d",
+    "glass/glass.data": "dd67373f4baf2807345df02cbfef2093d342e61ad0d82a4fb79af43ef8ce449d",
+    "heart/heart.dat": "f5f3b4204c285bafadd85cb735f38b47689f2be7047feb172dcbeab648110bf9",
+    "ionosphere/ionosphere.data": "46d52186b84e20be52918adb93e8fb9926b34795ff7504c24350ae0616a04bbd",
+    "letter/letter-recognition.data": "2b89f3602cf768d3c8355267d2f13f2417809e101fc2b5ceee10db19a60de6e2",
+    "pima/pima-indians-diabetes.data": "06f5b7c2cd7bca686fda4f92eab5f61e7ff6426a9acefa2e3dda04fc54293cf5",
+    "spambase/spambase.data": "b1ef93de71f97714d3d7d4f58fc9f718da7bbc8ac8a150eff2778616a8097b12",
+    "vehicle/xaa.dat": "091ec73ae54031aea8432d00caaef101a445eae13196039db9079b0eac13331d",
+    "vehicle/xab.dat": "3fbc55ac03592425521df18d59ba2ed7ddca626b22f84f5fc3253ebda6b82145",
+    "vehicle/xac.dat": "43536f3aadb2a285fa2ba6e13dacc7013c2298fbd728f011e88669bb44856b8d",
+    "vehicle/xad.dat": "371b0de9ba3564d8220d8ad17c5f2f886bafebd2c486de1b0273ceb0c24d3035",
+    "vehicle/xae.dat": "503f9c87feb46dfaab6e3c4275e121640a39c0b30b29f120e679ce8e3fbc7be2",
+    "vehicle/xaf.dat": "460e14ec4746a1464d7a03671e09310695c348d6831452cb53172734a6a70531",
+    "vehicle/xag.dat": "c279f285c353beaa661168e68feeac726cd446f076f717662635267d89006601",
+    "vehicle/xah.dat": "467735394d1a058e15da81d51fd8e1147d425e7f53392ac6b8e730a34a02049e",
+    "vehicle/xai.dat": "feba2f3aad6db050bc7acbd224cd4e0d32846865ab5cfc53cc59baea2e1ff484",
+    "wine-quality/winequality-red.csv": "4a402cf041b025d4566d954c3b9ba8635a3a8a01e039005d97d6a710278cf05e",
+    "wine-quality/winequality-white.csv": "76c3f809815c17c07212622f776311faeb31e87610d52c26d87d6e361b169836",
+}
+
+
+def uci_file(local: str, remote: str | None = None, *mirrors: str) -> RawFile:
+    """Return a file by its path below ``uci`` and its path in the archive, which is the same by default."""
+    return RawFile(f"uci/{local}", remote or local, _SHA256[local], mirrors=mirrors)
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the names in a text, which blanks separate."""
+    return tuple(text.split())
+
 
 @dataclass(frozen=True)
 class UCISpec:
-    """The declaration of one set.
+    """Declaration of one set.
 
     Attributes
     ----------
     files : tuple of RawFile
-        Read one after the other.
+        Concatenated in this order.
     columns : tuple of str
-        The columns of the files in order, the class among them.
+        Columns of the files in order, including the class.
     target : str
-        The column that holds the class.
+        Column of the class.
     classes : tuple of str
-        The names of the classes. Two: the negative one, then the positive one. More: the class of 0, 1, ...
+        Names of the classes: the negative, then the positive one of two; those of 0, 1, ... of more.
     n_samples : int
-        The number of rows.
+        Number of rows.
     title, citation, licence : str
-        For people.
+        Parts of the description.
     labels : mapping of str to str
-        The class of each label of the files that is not the class's name; several may stand for one class.
+        Class of each label that differs from the class's name; several labels may have one class.
     categorical : frozenset of str
-        The columns that hold symbols; all others hold numbers.
+        Columns of symbols; all others are numeric.
     dropped : mapping of str to str
-        The columns left out, each with the reason.
+        Columns left out, with the reason.
     separator : str or None
-        What stands between two fields; None for any run of blanks.
+        Field separator; None for any run of blanks.
     first_lines : frozenset of str
-        Lines that are no rows where a file begins with one of them.
+        Lines to skip if a file begins with one of them.
     n_train : int or None
-        The number of first rows on which the literature trains, testing on the others.
+        Number of leading rows on which the literature trains, testing on the others.
     note : str
-        What else people should know, in a sentence or two.
+        Further remarks for the description.
     """
 
     files: tuple[RawFile, ...]
@@ -61,10 +97,10 @@ class UCISpec:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The columns that are kept, without the class."""
+        """Columns that are kept, without the class."""
         return tuple(name for name in self.columns if name != self.target and name not in self.dropped)
 
     @property
     def task(self) -> Task:
-        """What the class is."""
+        """Task, by the number of classes."""
         return "binary" if len(self.classes) == 2 else "multiclass"
