@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from qsdp._html import match_html
+from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_real, check_targets, own
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.certificates import Certificate
@@ -101,7 +101,7 @@ _FUNCTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DistillationResult:
+class DistillationResult(Summarized):
     r"""A quantized network that matches a model's outputs on data.
 
     Attributes
@@ -142,8 +142,15 @@ class DistillationResult:
             f"(relaxation {self.relaxed_error:.3g}); {self.certificate})"
         )
 
-    def _repr_html_(self) -> str:
-        return match_html(self)
+    def _summary(self) -> Summary:
+        rows = [
+            ("relative error", f"{format_number(self.relative_error, 4)} on the data"),
+            ("of the relaxation", f"{format_number(self.relaxed_error, 4)}, the limit of many neurons"),
+            *self.certificate._summary().rows,
+            *self.network._summary().rows,
+            self.result._timings_row(),
+        ]
+        return Summary("DistillationResult", rows)
 
 
 def distill(

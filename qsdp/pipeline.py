@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._html import result_html
 from qsdp._utils.progress import shown_stages
+from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
     FloatArray,
     check_choice,
@@ -47,7 +47,7 @@ RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class QSDPResult:
+class QSDPResult(Summarized):
     """A sampled network with everything that led to it.
 
     Attributes
@@ -149,8 +149,20 @@ class QSDPResult:
     def __repr__(self) -> str:
         return f"QSDPResult({self.network!r}; {self.certificate})"
 
-    def _repr_html_(self) -> str:
-        return result_html(self)
+    def _summary(self) -> Summary:
+        first = self.covariance[0] if isinstance(self.covariance, list) else self.covariance
+        rows: Rows = [
+            *self.certificate._summary().rows,
+            *self.network._summary().rows,
+            ("relaxation", self.relaxation._course()),
+            ("shaping", f"{first.method}, c = {format_number(first.constant, 4)}"),
+        ]
+        if self.refine != "none":
+            rows.append(("refinement", self.refine))
+        return Summary("QSDPResult", [*rows, self._timings_row()])
+
+    def _timings_row(self) -> tuple[str, str]:
+        return "time", ", ".join(f"{stage} {format_seconds(seconds)}" for stage, seconds in self.timings.items())
 
 
 def solve_and_sample(

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from qsdp._html import history_html
 from qsdp._utils.progress import shown_stages
+from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import warn
 from qsdp.exceptions import InvalidTypeError
 
@@ -17,7 +17,7 @@ __all__ = ["Callback", "History", "train_epochs"]
 
 
 @dataclass
-class History:
+class History(Summarized):
     """Course of a training: one entry of every list an epoch.
 
     Attributes
@@ -66,8 +66,18 @@ class History:
             place = getattr(self, name) if name in {"loss", "score"} else self.extra.setdefault(name, [])
             place.append(float(value))
 
-    def _repr_html_(self) -> str:
-        return history_html(self)
+    def _summary(self) -> Summary:
+        where = "" if self.diverged is None else f" in epoch {self.diverged}"
+        rows: Rows = [
+            ("epochs", f"{self.n_epochs} in {format_seconds(float(sum(self.seconds)))}"),
+            ("stopped", f"{self.stopped}{where}"),
+        ]
+        measure = {"r2": "R²"}.get(self.measure, self.measure)
+        for name, values in {"loss": self.loss, measure: self.score, **self.extra}.items():
+            if values:
+                which, best = ("smallest", min(values)) if name == "loss" else ("largest", max(values))
+                rows.append((name, f"{format_number(values[-1])} in the end, {which} {format_number(best)}"))
+        return Summary("History", rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as numbers, lists and text, for JSON."""

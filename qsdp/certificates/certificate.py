@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._html import certificate_html
 from qsdp._utils.gap import Gap
 from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.summary import Summarized, Summary, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real, read_only
 from qsdp.certificates.files import read_proof, write_proof
 from qsdp.certificates.proof import Proof, check_proof, check_tree, output_columns, root_tree, scaled_tree, tree_bound
@@ -39,7 +39,7 @@ _OPTIMAL = 1e-4
 
 
 @dataclass(frozen=True)
-class Certificate(Gap):
+class Certificate(Summarized, Gap):
     r"""``lower_bound <= p_b* <= objective``: what is known about a network and the global optimum.
 
     Attributes
@@ -108,8 +108,9 @@ class Certificate(Gap):
             f"({self.kind} bound), gap {self.gap:.3g} ({100 * self.relative_gap:.3g} %)"
         )
 
-    def _repr_html_(self) -> str:
-        return certificate_html(self)
+    def _summary(self) -> Summary:
+        bound = f"{self.kind}, {self.arithmetic} arithmetic"
+        return Summary("Certificate", [*gap_rows(self, "of this network"), ("kind of bound", bound)])
 
 
 def check_fits(network: Any, problem: Any, name: str = "network") -> None:

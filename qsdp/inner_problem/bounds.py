@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from qsdp._html import inner_bound_html
 from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
@@ -50,7 +50,7 @@ _ANTISYMMETRIC = 1e-13
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class InnerBound(ReadOnlyArrays):
+class InnerBound(Summarized, ReadOnlyArrays):
     r"""An upper bound of a quadratic form over sign vectors, with what proves it.
 
     In the following B is the symmetric part of M for `maxcut_bound`, and of shape (m + n, m + n),
@@ -119,8 +119,16 @@ class InnerBound(ReadOnlyArrays):
             f"solve_time={self.solve_time:.3g})"
         )
 
-    def _repr_html_(self) -> str:
-        return inner_bound_html(self)
+    def _summary(self) -> Summary:
+        rows = [
+            ("upper bound", format_number(self.upper_bound, 10)),
+            ("value", f"{format_number(self.value, 10)} of the semidefinite program"),
+            ("relative gap", format_number(self.relative_gap, 2)),
+            ("status", self.status),
+            ("size", f"{self.Y.shape[0]}, factors of rank {self.Y.shape[1]}"),
+            ("solver", f"{self.iterations} iterations, {format_seconds(self.solve_time)}"),
+        ]
+        return Summary("InnerBound", rows)
 
 
 def maxcut_bound(

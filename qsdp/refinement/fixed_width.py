@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._html import fixed_width_html
 from qsdp._utils.gap import Gap
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.summary import Summarized, Summary, format_number, gap_rows
 from qsdp._utils.validation import check_choice, check_flag, check_integer, check_random_state, check_real, warn
 from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -39,7 +39,7 @@ _NEURONS_KICKED, _GAIN = 12, 1e-9
 
 
 @dataclass(frozen=True)
-class FixedWidthResult(Gap):
+class FixedWidthResult(Summarized, Gap):
     r"""The best network found of a fixed number of neurons.
 
     Attributes
@@ -64,8 +64,13 @@ class FixedWidthResult(Gap):
     starts: tuple[float, ...]
     optimal: bool
 
-    def _repr_html_(self) -> str:
-        return fixed_width_html(self)
+    def _summary(self) -> Summary:
+        rows = gap_rows(self, "of this network", "of networks of any width")
+        rows.append(("optimal of its size", "yes, proven" if self.optimal else "not known"))
+        if self.starts:
+            best, worst = format_number(min(self.starts)), format_number(max(self.starts))
+            rows.append(("starts", f"{len(self.starts)}, polished to {best} at best, {worst} at worst"))
+        return Summary("FixedWidthResult", [*rows, *self.network._summary().rows])
 
 
 def train_fixed_width(

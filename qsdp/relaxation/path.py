@@ -10,8 +10,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from qsdp._html import path_html
 from qsdp._utils.progress import NO_LINE, Line, shown_stages
+from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
@@ -54,7 +54,7 @@ _STOPPED = frozenset({"time limit", "interrupted", "stopped by the callback"})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RelaxationPath(ReadOnlyArrays, Sequence[Relaxation]):
+class RelaxationPath(Summarized, ReadOnlyArrays, Sequence[Relaxation]):
     """Relaxations of problems that differ in beta: a sequence of `Relaxation`.
 
     Attributes
@@ -108,8 +108,18 @@ class RelaxationPath(ReadOnlyArrays, Sequence[Relaxation]):
         ends = f"{self.betas[0]:g}" if len(self) == 1 else f"{self.betas[0]:g} .. {self.betas[-1]:g}"
         return f"RelaxationPath({len(self)} betas, {ends}; largest relative gap {self.relative_gap.max():.2g})"
 
-    def _repr_html_(self) -> str:
-        return path_html(self)
+    def _summary(self) -> Summary:
+        if not len(self):
+            return Summary("RelaxationPath", [("betas", "none")])
+        low, high = (format_number(float(beta), 4) for beta in (self.betas.min(), self.betas.max()))
+        statuses = [relaxation.status for relaxation in self]
+        rows = [
+            ("betas", f"{len(self)}, {low} to {high}"),
+            ("largest relative gap", format_number(float(self.relative_gap.max()), 2)),
+            ("status", ", ".join(f"{statuses.count(status)} {status}" for status in sorted(set(statuses)))),
+            ("time", format_seconds(sum(relaxation.solve_time for relaxation in self))),
+        ]
+        return Summary("RelaxationPath", rows)
 
 
 def beta_max(problem: TrainingProblem, *, regularization: str = "tight") -> float:

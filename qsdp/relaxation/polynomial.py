@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._html import polynomial_relaxation_html
 from qsdp._utils.gap import Gap
 from qsdp._utils.progress import shown_stages
+from qsdp._utils.summary import Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_matrix, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import QuadraticMap
@@ -30,7 +30,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolynomialRelaxation(Gap):
+class PolynomialRelaxation(Summarized, Gap):
     r"""A feasible point of (23) and a lower bound that holds for every polynomial network.
 
     Attributes
@@ -75,8 +75,13 @@ class PolynomialRelaxation(Gap):
             f"solver={self.solver!r}, solve_time={self.solve_time:.3g})"
         )
 
-    def _repr_html_(self) -> str:
-        return polynomial_relaxation_html(self)
+    def _summary(self) -> Summary:
+        rows = [
+            *gap_rows(self, "of the relaxed point"),
+            ("solver", f"{self.solver} ({self.solver_status}), {format_seconds(self.solve_time)}"),
+            ("rho", format_numbers([self.rho1, self.rho2])),
+        ]
+        return Summary("PolynomialRelaxation", rows)
 
 
 def build_polynomial(problem: TrainingProblem) -> cp.Problem:

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._html import covariance_html
 from qsdp._utils.progress import shown_stages
+from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidTypeError
@@ -37,7 +37,7 @@ _REWEIGHTINGS, _EXCESS, _LARGEST_EXCESS = 200, 1e-3, 2e-2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SignCovariance:
+class SignCovariance(Summarized):
     r"""Covariance `Q` with :math:`\arcsin(Q_{12}) = c Z_s`, and what it proves about itself.
 
     For M + 1 levels a weight is the sum of M signs, its replicas. `Q` holds the correlations of replicas
@@ -100,8 +100,18 @@ class SignCovariance:
             f"residual={self.residual:.1e}, min_eigenvalue={self.min_eigenvalue:.1e})"
         )
 
-    def _repr_html_(self) -> str:
-        return covariance_html(self)
+    def _summary(self) -> Summary:
+        rows = [
+            ("method", self.method),
+            ("constant c", f"{format_number(self.constant)} (Krivine's 0.881374, at most pi / 2)"),
+            ("rho", format_number(self.rho)),
+            ("dimension", f"{self.dimension} a side of a neuron"),
+            ("levels", str(self.levels)),
+            ("residual", format_number(self.residual, 2)),
+            ("diagonal error", format_number(self.diagonal_error, 2)),
+            ("smallest eigenvalue", format_number(self.min_eigenvalue, 2)),
+        ]
+        return Summary("SignCovariance", rows)
 
 
 def shape_covariance(relaxation: Relaxation, method: str = "krivine", *, verbose: bool = False) -> Any:
