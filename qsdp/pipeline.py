@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
     FloatArray,
@@ -129,7 +129,7 @@ class QSDPResult(Summarized):
         _check_time_limit(time_limit)
         check_jobs(n_jobs)
         rng = check_random_state(random_state)
-        with shown_stages(check_flag("verbose", verbose)) as stages:
+        with progress(check_flag("verbose", verbose)) as stages:
             if levels is not None and check_levels(levels) != self.problem.levels:
                 with _timed(timings, "shape"):
                     relaxation = self.relaxation.with_levels(levels)
@@ -262,7 +262,7 @@ def solve_and_sample(
     check_size(n_neurons, problem)
     if refine == "exact" and problem.beta == 0.0:
         raise InvalidInputError("beta must be > 0 for refine='exact', which prices neurons against beta D; got 0")
-    with shown_stages(check_flag("verbose", verbose)):
+    with progress(check_flag("verbose", verbose)):
         relaxation = solve_relaxation(problem, solver=solver, tol=tol, n_jobs=n_jobs, verbose=verbose)
         return sample_from(
             relaxation,
@@ -310,7 +310,7 @@ def sample_from(
     problem = relaxation.problem
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
     exact = None
-    with shown_stages(verbose) as stages:
+    with progress(verbose) as stages:
         with _timed(timings, "shape"):
             covariance = shape_covariance(relaxation, method=shaping, verbose=verbose)
         with _timed(timings, "sample"), stages.stage("sample"):

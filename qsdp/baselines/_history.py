@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import warn
 from qsdp.exceptions import InvalidTypeError
@@ -140,7 +140,7 @@ def train_epochs(
         raise InvalidTypeError(f"callback must be callable or None; got {callback!r}")
     kept = get_state()
     before = history.n_epochs
-    with shown_stages(verbose) as stages, stages.stage(name) as line:
+    with progress(verbose) as stages, stages.stage(name) as bar:
         try:
             for epoch in range(n_epochs):
                 start = time.perf_counter()
@@ -157,7 +157,7 @@ def train_epochs(
                     break
                 kept = get_state()
                 history.add(seconds, measured)
-                line.count(epoch + 1, n_epochs, _figures(history, before + n_epochs))
+                bar.count(epoch + 1, n_epochs, _figures(history, before + n_epochs))
                 told = callback is not None and callback(history) is True
                 if told or isinstance(reason, str):
                     history.stopped = reason if isinstance(reason, str) else "callback"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summarized, Summary, format_bits, format_count, format_number
 from qsdp._utils.validation import (
     FloatArray,
@@ -192,13 +192,13 @@ def quantize_layers(
     rng = check_random_state(random_state)
     exact = matched = check_matrix("X", X)
     matches = []
-    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("layers") as line:
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("layers") as bar:
         for layer, size in zip(layers, sizes, strict=True):
             target = layer.form.predict(exact)
             match = distill(_Given(target), matched, size, random_state=rng, verbose=verbose, **options)
             matches.append(match)
             exact, matched = (_columns(layer.apply(values)) for values in (target, match.predict(matched)))
-            line.count(len(matches), len(layers), f"{len(matches)} of {len(layers)}")
+            bar.count(len(matches), len(layers), f"{len(matches)} of {len(layers)}")
     return QuantizedChain(tuple(matches), layers)
 
 

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSample
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summary, SummaryBelowDiagram, first_few, format_number, format_seconds
 from qsdp._utils.validation import check_flag, check_integer, check_jobs, check_random_state, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
@@ -128,10 +128,10 @@ class ValidationSearch(SummaryBelowDiagram, GridSearchCV):  # type: ignore[misc]
         start = time.perf_counter()
         with (
             warnings.catch_warnings(),
-            shown_stages(self.verbose) as stages,
-            stages.stage("search") as line,
+            progress(self.verbose) as stages,
+            stages.stage("search") as bar,
         ):
-            line.count(0, None, f"{count or len(ParameterGrid(grid))} candidates")
+            bar.count(0, None, f"{count or len(ParameterGrid(grid))} candidates")
             # Among candidates there are rates that diverge; their scores tell.
             warnings.simplefilter("ignore", QSDPWarning)
             search.fit(X, y, **params)

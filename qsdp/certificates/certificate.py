@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.gap import Gap
-from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real, read_only
 from qsdp.certificates.files import read_proof, write_proof
@@ -258,11 +258,11 @@ def certify(
     check_choice("arithmetic", arithmetic, ARITHMETICS)
     if time_limit is not None:
         check_real("time_limit", time_limit, strict=True)
-    with shown_stages(check_flag("verbose", verbose)) as stages:
+    with progress(check_flag("verbose", verbose)) as stages:
         if relaxation is None:
             relaxation = solve_relaxation(problem, verbose=verbose)
-        with stages.stage("certify") as line:
-            return _certified(network, problem, relaxation, kind, arithmetic, time_limit, line)
+        with stages.stage("certify") as bar:
+            return _certified(network, problem, relaxation, kind, arithmetic, time_limit, bar)
 
 
 def _certified(
@@ -272,7 +272,7 @@ def _certified(
     kind: str,
     arithmetic: str,
     time_limit: float | None,
-    line: Line,
+    bar: ProgressBar,
 ) -> Certificate:
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
@@ -280,7 +280,7 @@ def _certified(
         raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
     certificate = _of_relaxation(network, relaxation)
     if kind == "exact":
-        for priced in _exact(network, relaxation, time_limit, line):
+        for priced in _exact(network, relaxation, time_limit, bar):
             # An exact bound may fall short of the relaxation's by its own allowance for rounding.
             preferred = priced.kind == "exact" and certificate.kind != "exact"
             share = 1.0 - _TIE if preferred else 1.0
@@ -318,7 +318,7 @@ def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certific
 
 
 def _exact(
-    network: BilinearNetwork, relaxation: Relaxation, time_limit: float | None, line: Line
+    network: BilinearNetwork, relaxation: Relaxation, time_limit: float | None, bar: ProgressBar
 ) -> Iterator[Certificate]:
     """Yield the certificates of both dual vectors with their exact prices, as far as time allows."""
     problem, deadline = relaxation.problem, math.inf if time_limit is None else time.monotonic() + time_limit
@@ -337,7 +337,7 @@ def _exact(
                 limit = None if left == math.inf else left
                 shift = None if z is None else z[k]
                 prices.append(oracle.prove(problem.adjoint(column), max_atoms=0, time_limit=limit, shift=shift))
-                line.count(total - remaining, total, f"{total - remaining} of {total} prices")
+                bar.count(total - remaining, total, f"{total - remaining} of {total} prices")
         if len(prices) == problem.n_outputs and all(price.trees and price.trees[0].leaves for price in prices):
             finished = all(price.exact for price in prices)
             trees = [price.trees[0] for price in prices]

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
 from qsdp.exceptions import InvalidInputError, QSDPError, QSDPWarning
 
 
@@ -89,7 +89,7 @@ def stage(name: str) -> Iterator[bool]:
         warnings.simplefilter("always")
         try:
             terminal = make_console(stderr=True).is_terminal
-            with shown_stages(terminal, transient=True) as stages, stages.stage(name):
+            with progress(terminal, transient=True) as stages, stages.stage(name):
                 yield stages.shown
         finally:
             for warning in caught:

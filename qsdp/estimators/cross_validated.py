@@ -14,7 +14,8 @@ from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
-from qsdp._utils.progress import NO_LINE, CountedParallel, Line, shown_stages
+from qsdp._utils.parallel import CountedParallel
+from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.validation import (
     FloatArray,
     check_choice,
@@ -117,9 +118,9 @@ class _CrossValidated:
             for (train, test), known, seed in zip(splits, reductions, rng.spawn(len(splits)), strict=True)
         ]
         member = self._member()
-        with shown_stages(self.verbose) as stages, stages.stage("folds") as line:
+        with progress(self.verbose) as stages, stages.stage("folds") as bar:
             scores = np.column_stack(
-                CountedParallel(self.n_jobs, line, len(folds))(
+                CountedParallel(self.n_jobs, bar, len(folds))(
                     delayed(_fold_scores)(fold, betas, member, scorer, self.solver, self.evaluate) for fold in folds
                 )
             )
@@ -130,10 +131,10 @@ class _CrossValidated:
         best = max(np.flatnonzero(means == means[np.isfinite(means)].max()), key=lambda index: betas[index])
         self.betas_, self.scores_ = betas, scores
         self.beta_, self.best_score_ = float(betas[best]), float(means[best])
-        with shown_stages(self.verbose) as stages:
-            with stages.stage("path") as line:
+        with progress(self.verbose) as stages:
+            with stages.stage("path") as bar:
                 everything = replace(settings, reductions=all_reductions)
-                self.path_ = _path(problem, betas, self.solver, everything, self.n_jobs, line)
+                self.path_ = _path(problem, betas, self.solver, everything, self.n_jobs, bar)
             warn_of_gaps(self.path_)
             self.result_ = _sampled(member, self.path_[int(best)], rng, self.n_jobs, self.verbose)
         self._expose()
@@ -220,9 +221,9 @@ def _path(
     solver: str,
     settings: Settings,
     n_jobs: int | None,
-    line: Line = NO_LINE,
+    bar: ProgressBar = NO_BAR,
 ) -> RelaxationPath:
-    path, stopped = path_with(problem, betas, FRACTION, solver, settings, "tight", n_jobs=n_jobs, line=line)
+    path, stopped = path_with(problem, betas, FRACTION, solver, settings, "tight", n_jobs=n_jobs, bar=bar)
     if stopped is not None:
         # Without limits and callback only the keyboard ends a path.
         raise KeyboardInterrupt

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
     FloatArray,
@@ -184,8 +184,8 @@ def maxcut_bound(
     >>> print(f"{float(bound):.4f}", bound.signs().value)
     4.5225 4.0
     """
-    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("bound", tol) as line:
-        return _bound(M, False, tol, rank, max_iter, time_limit, random_state, line)
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("bound", tol) as bar:
+        return _bound(M, False, tol, rank, max_iter, time_limit, random_state, bar)
 
 
 def grothendieck_bound(
@@ -223,8 +223,8 @@ def grothendieck_bound(
     >>> print(f"{float(bound):.4f}", bound.signs().value)
     2.8284 2.0
     """
-    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("bound", tol) as line:
-        return _bound(M, True, tol, rank, max_iter, time_limit, random_state, line)
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("bound", tol) as bar:
+        return _bound(M, True, tol, rank, max_iter, time_limit, random_state, bar)
 
 
 def _bound(
@@ -235,7 +235,7 @@ def _bound(
     max_iter: object,
     time_limit: object,
     random_state: RandomState,
-    line: Line,
+    bar: ProgressBar,
 ) -> InnerBound:
     start = time.perf_counter()
     given = read_matrix(M, square=not bilinear)
@@ -257,7 +257,7 @@ def _bound(
         form, support, diagonal, allowance = symmetric_form(matrix)
     trace = math.fsum(diagonal)
     if len(support):
-        found = search(form, columns, trace, tolerance, steps, seconds, random, line)
+        found = search(form, columns, trace, tolerance, steps, seconds, random, bar)
     else:
         found = Found(np.empty((0, 0)), 0, 0.0, np.empty(0), 0, "optimal")
     z, Y = np.zeros(len(diagonal)), found.Y

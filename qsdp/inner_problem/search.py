@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._utils.progress import Line
+from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.ascent import Ascent
 from qsdp.inner_problem.certificate import Certifier
@@ -50,7 +50,7 @@ def search(
     max_iter: int,
     time_limit: float | None,
     random: np.random.Generator,
-    line: Line,
+    bar: ProgressBar,
 ) -> Found:
     """Maximise, until value and bound differ by `tol` relative to the bound plus `room` or its part in the form.
 
@@ -64,7 +64,7 @@ def search(
         What the whole problem's bound is above the form's, in its units; of any sign.
     tol, max_iter, time_limit : see `qsdp.maxcut_bound`
     random : Generator
-    line : Line
+    bar : ProgressBar
         Shown the gradient, which is one to ten times the gap that a proof would leave.
     """
     N = form.size
@@ -91,7 +91,7 @@ def search(
         while iterations < max_iter:
             moving = ascent.step(late)
             iterations += 1
-            line.falling(ascent.gradient, f"step {iterations}, gradient {ascent.gradient:.1e}")
+            bar.measure(ascent.gradient, f"step {iterations}, gradient {ascent.gradient:.1e}")
             if ascent.value >= best[0]:
                 best = (ascent.value, ascent.Y, ascent.split)
             if late():

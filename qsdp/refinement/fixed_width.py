@@ -11,7 +11,7 @@ import numpy as np
 
 from qsdp._utils.gap import Gap
 from qsdp._utils.parallel import few_threads
-from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, gap_rows
 from qsdp._utils.validation import check_choice, check_flag, check_integer, check_random_state, check_real, warn
 from qsdp.certificates import check_fits
@@ -169,7 +169,7 @@ def train_fixed_width(
         raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
     if method == "polish" and not given and restarts == 0:
         raise InvalidInputError("restarts must be at least 1 where no starts are given; got 0")
-    with shown_stages(check_flag("verbose", verbose)) as stages:
+    with progress(check_flag("verbose", verbose)) as stages:
         if method == "enumerate":
             with stages.stage("search"):
                 network = _enumerated(problem, m, shared)
@@ -179,10 +179,10 @@ def train_fixed_width(
         deadline = deadline_of(time_limit)
         C = problem.n_outputs
         owners = np.repeat(np.arange(C), allocate(m, [1.0] * C)).tolist() if m >= C else list(range(m))
-        with few_threads(small=is_small(problem)), stages.stage("search") as line:
+        with few_threads(small=is_small(problem)), stages.stage("search") as bar:
             candidates = _starts(problem, owners, given, restarts, relaxation, rng)
             counts = len(given) + restarts, restarts
-            network, objective, polished = _search(problem, owners, candidates, counts, shared, deadline, rng, line)
+            network, objective, polished = _search(problem, owners, candidates, counts, shared, deadline, rng, bar)
     return FixedWidthResult(network, objective, relaxation.lower_bound, polished, optimal=False)
 
 
@@ -194,7 +194,7 @@ def _search(
     shared: bool,
     deadline: float,
     rng: np.random.Generator,
-    line: Line,
+    bar: ProgressBar,
 ) -> tuple[BilinearNetwork, float, tuple[float, ...]]:
     """Polish all candidates, exchange neurons of the best ones, then kick the very best.
 
@@ -208,7 +208,7 @@ def _search(
     objective = np.inf
 
     def tell(done: int) -> None:
-        line.count(done, total, f"objective {objective:.6g}, {done} of {total}")
+        bar.count(done, total, f"objective {objective:.6g}, {done} of {total}")
 
     polished: list[tuple[float, int, Run]] = []
     run: Run | None = None

@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from qsdp._utils.progress import NO_LINE, Line, shown_stages
+from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
     FloatArray,
@@ -240,8 +240,8 @@ def relaxation_path(
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
     check_jobs(n_jobs)
-    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("path") as line:
-        path, stopped = path_with(problem, given, share, solver, settings, regularization, n_jobs=n_jobs, line=line)
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("path") as bar:
+        path, stopped = path_with(problem, given, share, solver, settings, regularization, n_jobs=n_jobs, bar=bar)
     if stopped is not None:
         wanted = given if isinstance(given, int) else len(given)
         warn(f"the path was stopped ({stopped}) after {len(path)} of {wanted} betas, at beta={path.betas.min():g}")
@@ -258,7 +258,7 @@ def path_with(
     regularization: str,
     *,
     n_jobs: int | None = None,
-    line: Line = NO_LINE,
+    bar: ProgressBar = NO_BAR,
 ) -> tuple[RelaxationPath, str | None]:
     """Return `relaxation_path` of arguments that are checked, without warnings, and why betas are missing, if any are.
 
@@ -281,7 +281,7 @@ def path_with(
                 break
             left = max(left, 1e-3)
         own = problem.with_beta(float(grid[index]))
-        line.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}, beta {own.beta:.4g}")
+        bar.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}, beta {own.beta:.4g}")
         try:
             # Where zero is optimal iterations would only find out slowly.
             relaxation = _zero_relaxation(own, weights, settings.tol, regularization) if own.beta >= largest else None
@@ -302,7 +302,7 @@ def path_with(
             break
         # The zero point is no start: it has no scale.
         last = relaxation if np.any(relaxation.blocks[2] > 0.0) else None
-    line.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}")
+    bar.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}")
     kept = sorted(solved)
     path = RelaxationPath(read_only(grid[kept]), tuple(solved[index] for index in kept))
     return path, stopped if len(path) < len(grid) else None

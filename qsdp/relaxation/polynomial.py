@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils.gap import Gap
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_matrix, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -144,7 +144,7 @@ def solve_polynomial_relaxation(
     _check_scalar(problem)
     check_choice("solver", solver, _SOLVERS)
     tol = check_real("tol", tol, strict=True)
-    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("solve"):
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("solve"):
         return _solved(problem, solver, tol)
 
 

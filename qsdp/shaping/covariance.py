@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.activations import PolynomialActivation
@@ -165,9 +165,9 @@ def shape_covariance(relaxation: Relaxation, method: str = "krivine", *, verbose
     check_choice("method", method, SHAPINGS)
     problem = relaxation.problem
     covariances: list[SignCovariance] = []
-    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("shape") as line:
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("shape") as bar:
         for Z, V, rho in zip(*relaxation.blocks, strict=True):
-            line.count(len(covariances), problem.n_outputs)
+            bar.count(len(covariances), problem.n_outputs)
             covariances.append(
                 shape_block(Z, V, float(rho), levels=problem.levels, activation=problem.activation, method=method)
             )
