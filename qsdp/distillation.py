@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_real, check_targets, own
@@ -269,7 +268,7 @@ def _targets(model: Any, X: FloatArray, match: str) -> tuple[FloatArray, bool]:
         return (model.predict(X) if match == "model" else model.to_quadratic_form(X).predict(X)), True
     if hasattr(model, "to_quadratic_form"):
         form = model.to_quadratic_form()
-    elif hasattr(model, "decision_function") and hasattr(model, "__sklearn_tags__") and is_classifier(model):
+    elif hasattr(model, "decision_function") and _is_classifier(model):
         return check_targets("the model's decision function", model.decision_function(X), length=len(X)), True
     elif hasattr(model, "predict"):
         return check_targets("the model's predictions", model.predict(X), length=len(X)), True
@@ -282,6 +281,14 @@ def _targets(model: Any, X: FloatArray, match: str) -> tuple[FloatArray, bool]:
                 f"have a method predict; got {type(model).__name__} ({error})"
             ) from None
     return form.predict(X), bool(np.any(form.s) or np.any(form.s0))
+
+
+def _is_classifier(model: Any) -> bool:
+    if not hasattr(model, "__sklearn_tags__"):
+        return False
+    from sklearn.base import is_classifier
+
+    return bool(is_classifier(model))
 
 
 def _selected(target: FloatArray, outputs: Sequence[int]) -> FloatArray:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
@@ -23,9 +22,12 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import project_psd
 from qsdp.relaxation.solution import ZERO_GAP
 
+if TYPE_CHECKING:
+    import cvxpy as cp
+
 __all__ = ["PolynomialRelaxation", "build_polynomial", "solve_polynomial_relaxation"]
 
-_SOLVERS = {"scs": cp.SCS, "clarabel": cp.CLARABEL}
+_SOLVERS = ("scs", "clarabel")
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -184,12 +186,14 @@ def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRela
 
 def _run(program: cp.Problem, solver: str, tol: float) -> str:
     """Solve and return the solver's own word."""
+    import cvxpy as cp
+
     options = {"eps_abs": tol, "eps_rel": tol, "max_iters": 20_000} if solver == "scs" else {"tol_gap_rel": tol}
     try:
         with warnings.catch_warnings():
             # The accuracy reached is measured by the caller.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-            program.solve(solver=_SOLVERS[solver], **options)
+            program.solve(solver=solver.upper(), **options)
     except cp.SolverError as error:
         return f"failed: {str(error).splitlines()[0]}"
     return str(program.status)
@@ -218,6 +222,8 @@ def _binary(problem: TrainingProblem) -> npt.NDArray[np.bool_]:
 
 
 def _build(instance: Instance, binary: npt.NDArray[np.bool_]) -> cp.Problem:
+    import cvxpy as cp
+
     N = instance.size
     Z1, Z2 = (cp.Variable((N, N), PSD=True, name=name) for name in ("Z1", "Z2"))
     rho1, rho2 = cp.Variable(name="rho1"), cp.Variable(name="rho2")

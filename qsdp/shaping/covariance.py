@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import cvxpy as cp
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
@@ -300,6 +299,8 @@ def _adaptive(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np
 
 
 def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
+    import cvxpy as cp
+
     if rho > 0.0 and replicas.max() > 1:
         _, rho = smallest_diagonal(Z, V, rho)
     N = len(Z)
