@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-from qsdp._utils.progress import Report
 
 __all__ = ["Bars", "make_console"]
 
@@ -24,7 +22,7 @@ class Bars:
         columns = name, BarColumn(), TimeElapsedColumn(), figures
         self.progress = Progress(*columns, console=console or make_console(), transient=transient)
 
-    def add(self, name: str) -> Report:
+    def add(self, name: str) -> Callable[[float | None, float | None, str | None], None]:
         """Add the line of a stage, of which nothing is known yet."""
         return functools.partial(self._update, self.progress.add_task(name, total=None, figures=""))
 

@@ -11,7 +11,7 @@ import numpy as np
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import check_choice, check_flag, check_random_state, check_real
 from qsdp.certificates import certificate_of, check_fits
-from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap
+from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap, network_of
 from qsdp.column_generation.loop import Clock, Round
 from qsdp.column_generation.master import Atoms
 from qsdp.column_generation.polynomial import polynomial_result
@@ -19,7 +19,6 @@ from qsdp.column_generation.result import ColumnGenerationResult
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement.refitting import network_of
 from qsdp.relaxation import Relaxation, solve_relaxation
 
 __all__ = ["column_generation"]

@@ -13,6 +13,7 @@ from qsdp._utils.parallel import blocks, few_threads
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real
 from qsdp.certificates import check_fits
+from qsdp.column_generation.bilinear import network_of
 from qsdp.column_generation.loop import Clock, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.restricted import solve_restricted, sparsify
@@ -216,25 +217,6 @@ def _support(
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
         return master.support()
-
-
-def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:
-    """Return the network of atoms of true levels; equal neurons of several outputs become one."""
-    U, V = atoms.U, atoms.V
-    alpha = atoms.signs * weights
-    if not len(atoms):
-        U = V = np.full((1, problem.size), problem.levels - 1, dtype=np.int8)
-        U[:, problem.n_features :] = 1
-        outputs, alpha = np.zeros(1, dtype=np.intp), np.zeros(1)
-    else:
-        outputs = atoms.outputs
-    if not problem.vector:
-        return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
-    pairs, inverse = np.unique(np.hstack([U, V]), axis=0, return_inverse=True)
-    full = np.zeros((len(pairs), problem.n_outputs))
-    np.add.at(full, (inverse.ravel(), outputs), alpha)
-    N = problem.size
-    return BilinearNetwork(pairs[:, :N], pairs[:, N:], full, problem.levels, problem.activation)
 
 
 def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:
