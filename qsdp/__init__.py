@@ -1,16 +1,12 @@
 """Provably near-optimal quantized neural networks by semidefinite programming."""
 
+from typing import TYPE_CHECKING, Any
+
 from qsdp import datasets
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate, certify, load_certificate
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.distillation import DenseLayer, DistillationResult, distill
-from qsdp.estimators import (
-    QuantizedNetworkClassifier,
-    QuantizedNetworkClassifierCV,
-    QuantizedNetworkRegressor,
-    QuantizedNetworkRegressorCV,
-)
 from qsdp.exceptions import QSDPError, QSDPWarning
 from qsdp.inner_problem import grothendieck_bound, maxcut_bound
 from qsdp.networks import (
@@ -45,6 +41,14 @@ from qsdp.relaxation import (
 )
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
+
+if TYPE_CHECKING:
+    from qsdp.estimators import (
+        QuantizedNetworkClassifier,
+        QuantizedNetworkClassifierCV,
+        QuantizedNetworkRegressor,
+        QuantizedNetworkRegressorCV,
+    )
 
 __version__ = "0.1.0"
 
@@ -96,3 +100,16 @@ __all__ = [
     "to_polynomial",
     "train_fixed_width",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Estimators bring scikit-learn, which takes longer to import than all else together.
+    if name in __all__:
+        from qsdp import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
-from qsdp._html import match_html
 from qsdp._utils.options import documented
+from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_matrix, check_targets, own
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.certificates import Certificate
@@ -103,7 +102,7 @@ _FUNCTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DistillationResult:
+class DistillationResult(Summarized):
     r"""A quantized network that matches a model's outputs on data.
 
     Attributes
@@ -144,8 +143,15 @@ class DistillationResult:
             f"(relaxation {self.relaxed_error:.3g}); {self.certificate})"
         )
 
-    def _repr_html_(self) -> str:
-        return match_html(self)
+    def _summary(self) -> Summary:
+        rows = [
+            ("relative error", f"{format_number(self.relative_error, 4)} on the data"),
+            ("of the relaxation", f"{format_number(self.relaxed_error, 4)}, the limit of many neurons"),
+            *self.certificate._summary().rows,
+            *self.network._summary().rows,
+            self.result._timings_row(),
+        ]
+        return Summary("DistillationResult", rows)
 
 
 @documented(TrainingOptions)
@@ -255,7 +261,7 @@ def _targets(model: Any, X: FloatArray, match: str) -> tuple[FloatArray, bool]:
         return (model.predict(X) if match == "model" else model.to_quadratic_form(X).predict(X)), True
     if hasattr(model, "to_quadratic_form"):
         form = model.to_quadratic_form()
-    elif hasattr(model, "decision_function") and hasattr(model, "__sklearn_tags__") and is_classifier(model):
+    elif hasattr(model, "decision_function") and _is_classifier(model):
         return check_targets("the model's decision function", model.decision_function(X), length=len(X)), True
     elif hasattr(model, "predict"):
         return check_targets("the model's predictions", model.predict(X), length=len(X)), True
@@ -268,6 +274,14 @@ def _targets(model: Any, X: FloatArray, match: str) -> tuple[FloatArray, bool]:
                 f"have a method predict; got {type(model).__name__} ({error})"
             ) from None
     return form.predict(X), bool(np.any(form.s) or np.any(form.s0))
+
+
+def _is_classifier(model: Any) -> bool:
+    if not hasattr(model, "__sklearn_tags__"):
+        return False
+    from sklearn.base import is_classifier
+
+    return bool(is_classifier(model))
 
 
 def _selected(target: FloatArray, outputs: Sequence[int]) -> FloatArray:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._html import result_html
 from qsdp._utils.options import documented
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
+from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
     FloatArray,
     RandomState,
@@ -38,7 +38,7 @@ _EXACT = 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class QSDPResult:
+class QSDPResult(Summarized):
     """A sampled network with everything that led to it.
 
     Attributes
@@ -112,7 +112,7 @@ class QSDPResult:
         levels = self.problem.levels if levels is None else levels
         options = TrainingOptions.of(locals())
         result, timings, rng = self, dict(self.timings), check_random_state(random_state)
-        with shown_stages(verbose) as stages:
+        with progress(verbose) as stages:
             if levels != self.problem.levels:
                 with _timed(timings, "shape"):
                     relaxation = self.relaxation.with_levels(levels)
@@ -132,8 +132,20 @@ class QSDPResult:
     def __repr__(self) -> str:
         return f"QSDPResult({self.network!r}; {self.certificate})"
 
-    def _repr_html_(self) -> str:
-        return result_html(self)
+    def _summary(self) -> Summary:
+        first = self.covariance[0] if isinstance(self.covariance, list) else self.covariance
+        rows: Rows = [
+            *self.certificate._summary().rows,
+            *self.network._summary().rows,
+            ("relaxation", self.relaxation._course()),
+            ("shaping", f"{first.method}, c = {format_number(first.constant, 4)}"),
+        ]
+        if self.refine != "none":
+            rows.append(("refinement", self.refine))
+        return Summary("QSDPResult", [*rows, self._timings_row()])
+
+    def _timings_row(self) -> tuple[str, str]:
+        return "time", ", ".join(f"{stage} {format_seconds(seconds)}" for stage, seconds in self.timings.items())
 
 
 @documented(TrainingOptions)
@@ -205,7 +217,7 @@ def run_pipeline(X: Any, y: Any, options: TrainingOptions) -> QSDPResult:
     """Do what `solve_and_sample` does, with options that are checked."""
     rng = check_random_state(options.random_state)
     problem = options.problem(X, y)
-    with shown_stages(options.verbose):
+    with progress(options.verbose):
         relaxation = solve_relaxation(
             problem, solver=options.solver, tol=options.tol, n_jobs=options.n_jobs, verbose=options.verbose
         )
@@ -217,7 +229,7 @@ def sample_from(relaxation: Relaxation, options: TrainingOptions, rng: np.random
     problem, refine, verbose = relaxation.problem, options.refine, options.verbose
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
     exact = None
-    with shown_stages(verbose) as stages:
+    with progress(verbose) as stages:
         with _timed(timings, "shape"):
             covariance = shape_covariance(relaxation, method=options.shaping, verbose=verbose)
         with _timed(timings, "sample"), stages.stage("sample"):

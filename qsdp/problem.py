@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from qsdp._html import problem_html
+from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
@@ -49,7 +49,7 @@ class SecondLayer(Protocol):
         """Return the outputs of the network."""
 
 
-class TrainingProblem(ReadOnlyArrays):
+class TrainingProblem(Summarized, ReadOnlyArrays):
     r"""Train a two-layer network with quantized first-layer weights.
 
     .. math::
@@ -186,8 +186,18 @@ class TrainingProblem(ReadOnlyArrays):
             f"beta={self.beta:g}, loss={self.loss!r}{activation}{levels}{weighted})"
         )
 
-    def _repr_html_(self) -> str:
-        return problem_html(self)
+    def _summary(self) -> Summary:
+        outputs = f", {self.n_outputs} outputs" if self.vector else ""
+        kind = "bilinear" if self.activation is None else f"polynomial {self.activation.coefficients}"
+        at_zero = self.loss.value(np.zeros_like(self.y), self.y)
+        rows = [
+            ("data", f"{self.n_samples:,} samples, {self.n_features} columns{outputs}"),
+            ("loss", repr(self.loss)),
+            ("beta", format_number(self.beta)),
+            ("network", f"{kind}, {self.levels} levels, D = {self.dimension}"),
+            ("zero network", f"objective {format_number(at_zero)}"),
+        ]
+        return Summary("TrainingProblem", rows)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TrainingProblem):

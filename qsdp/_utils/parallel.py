@@ -6,14 +6,15 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import check_jobs
 
-__all__ = ["blas_threads", "blocks", "count_jobs", "few_threads", "in_threads"]
+__all__ = ["CountedParallel", "blas_threads", "blocks", "count_jobs", "few_threads", "in_threads"]
 
 #: Floats of one temporary array, 8 MiB: large enough for the linear algebra to be at its speed (a thousand rows of 1000
 #: columns), small enough for what follows to find it in the cache. What is evaluated takes a few of them a thread.
@@ -57,6 +58,18 @@ def in_threads(work: Callable[[Item], object], items: Iterable[Item], n_jobs: in
     share = max(1, (os.cpu_count() or 1) // n_jobs)
     with blas_threads(min([share, *(library["num_threads"] for library in _controller().info())])):
         Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(work)(item) for item in items)
+
+
+class CountedParallel(Parallel):  # type: ignore[misc]
+    """joblib's `Parallel`, any back end, whose finished tasks are counted on a bar."""
+
+    def __init__(self, n_jobs: int | None, bar: ProgressBar, total: int, **options: Any) -> None:
+        super().__init__(n_jobs=n_jobs, **options)
+        self._bar, self._total = bar, total
+
+    def print_progress(self) -> None:
+        """Advance the bar; called by joblib after every task or batch of them."""
+        self._bar.count(self.n_completed_tasks, self._total, f"{self.n_completed_tasks} of {self._total}")
 
 
 def blas_threads(limit: int | None) -> AbstractContextManager[object]:

@@ -1,18 +1,24 @@
-"""Progress of long calls, all in one display: a line and a bar for every stage, on terminals and in notebooks."""
+"""Progress of long calls: solvers and refinements report to the bar of their stage, which `bars` draws if asked."""
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
-from joblib import Parallel
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+__all__ = ["NO_BAR", "SILENT", "ProgressBar", "Report", "Stages", "on_screen", "progress"]
 
-__all__ = ["NO_LINE", "SILENT", "CountedParallel", "Line", "Stages", "on_screen", "shown_stages"]
+#: Called with the amount done, the total and figures of one stage. None: not known, or for figures as they are.
+Report = Callable[[float | None, float | None, str | None], object]
+
+
+class _Display(Protocol):
+    """Where stages are shown."""
+
+    def add(self, name: str) -> Report:
+        """Add a stage."""
 
 
 class _Gapped(Protocol):
@@ -24,125 +30,101 @@ class _Gapped(Protocol):
     def relative_gap(self) -> float: ...
 
 
-class Line:
-    """The line of one stage, to be told how far that is; whatever it is told, it asks nobody to stop."""
+class ProgressBar:
+    """The bar of one stage, to be told how far that is; whatever it is told, it asks nobody to stop."""
 
-    def __init__(self, bar: Progress | None = None, task: TaskID | None = None, tol: float | None = None) -> None:
-        self._bar, self._task, self._tol = bar, task, tol
+    def __init__(self, report: Report | None = None, tol: float | None = None) -> None:
+        self._report, self._tol = report, tol
 
     @property
     def shown(self) -> bool:
         """Whether anybody sees it: callbacks cost a little."""
-        return self._bar is not None
+        return self._report is not None
 
-    def closing(self, one: _Gapped, part: int = 0, parts: int = 1) -> None:
+    def gap(self, one: _Gapped, part: int = 0, parts: int = 1) -> None:
         """Show objective and gap, of one part of several where the others are done or have not begun."""
-        self.falling(one.relative_gap, f"objective {one.objective:.6g}, gap {one.relative_gap:.1e}", part, parts)
+        self.measure(one.relative_gap, f"objective {one.objective:.6g}, gap {one.relative_gap:.1e}", part, parts)
 
-    def falling(self, measure: float, figures: str, part: int = 0, parts: int = 1) -> None:
+    def measure(self, value: float, figures: str, part: int = 0, parts: int = 1) -> None:
         """Show a measure on its way from 1 to the stage's tolerance; the bar counts orders of magnitude."""
         if self._tol is not None:
-            self._show(part + _share(measure, self._tol), parts, figures)
+            self.count(part + _share(value, self._tol), parts, figures)
 
-    def count(self, done: float, total: float | None, figures: str = "") -> None:
+    def count(self, done: float | None, total: float | None, figures: str = "") -> None:
         """Show how many are done, of a known number or (None) of one that nobody knows."""
-        self._show(done, total, figures)
+        if self._report is not None:
+            self._report(done, total, figures)
 
     def sweep(self, number: int, objective: float) -> None:
         """Show an objective after a number of sweeps, of which nobody knows how many there will be."""
-        self._show(None, None, f"objective {objective:.6g}, sweep {number}")
-
-    def _show(self, done: float | None, total: float | None, figures: str) -> None:
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, total=total, completed=done, figures=figures)
+        self.count(None, None, f"objective {objective:.6g}, sweep {number}")
 
 
-NO_LINE = Line()
+NO_BAR = ProgressBar()
 
 
 class Stages:
-    """Lines of one display; None shows nothing."""
+    """Stages of one display; None shows nothing."""
 
-    def __init__(self, bar: Progress | None) -> None:
-        self._bar = bar
+    def __init__(self, display: _Display | None) -> None:
+        self._display = display
 
     @property
     def shown(self) -> bool:
         """Whether anybody sees them."""
-        return self._bar is not None
+        return self._display is not None
 
     @contextmanager
-    def stage(self, name: str, tol: float | None = None) -> Iterator[Line]:
-        """Show a stage while it runs, of which nothing is known but what its line is told; full once it is over."""
-        if self._bar is None:
-            yield NO_LINE
+    def stage(self, name: str, tol: float | None = None) -> Iterator[ProgressBar]:
+        """Show a stage while it runs, of which nothing is known but what its bar is told; full once it is over."""
+        if self._display is None:
+            yield NO_BAR
             return
-        task = self._bar.add_task(name, total=None, figures="")
-        yield Line(self._bar, task, tol)
-        self._bar.update(task, total=1.0, completed=1.0)
+        report = self._display.add(name)
+        yield ProgressBar(report, tol)
+        report(1.0, 1.0, None)
 
 
 SILENT = Stages(None)
 
-#: The display there is: calls inside others, in whatever thread, add their lines to it.
+#: The display there is: calls inside others, in whatever thread, add their stages to it.
 _current: Stages | None = None
 _turn = threading.Lock()
 
 
 @contextmanager
-def shown_stages(verbose: bool, *, transient: bool = False) -> Iterator[Stages]:
+def progress(verbose: bool, *, transient: bool = False) -> Iterator[Stages]:
     """Yield stages that are shown on the standard error, or in the notebook, where `verbose`, and are silent else.
 
-    Inside a call that shows its own they are lines of the same display. A transient one is wiped out in the end.
+    Inside a call that shows its own they join the same display. A transient one is wiped out in the end.
     """
     global _current
     if not verbose:
         yield SILENT
         return
+    from qsdp._utils.bars import Bars
+
     with _turn:
         outer = _current
         if outer is None:
-            bar = Progress(*_columns(), console=_console(), transient=transient)
-            _current = own = Stages(bar)
+            bars = Bars(transient=transient)
+            _current = own = Stages(bars)
     if outer is not None:
         yield outer
         return
     try:
-        with bar:
+        with bars.running():
             yield own
-            if bar.console.is_jupyter:
-                # On terminals rich does it itself; a widget would keep what was there a moment ago.
-                bar.refresh()
     finally:
         _current = None
 
 
 def on_screen() -> bool:
     """Return whether the standard error is a terminal, or this is a notebook."""
-    console = _console()
+    from qsdp._utils.bars import make_console
+
+    console = make_console()
     return console.is_terminal or console.is_jupyter
-
-
-class CountedParallel(Parallel):  # type: ignore[misc]
-    """joblib's `Parallel`, any back end, whose finished tasks are counted on a line."""
-
-    def __init__(self, n_jobs: int | None, line: Line, total: int, **options: Any) -> None:
-        super().__init__(n_jobs=n_jobs, **options)
-        self._line, self._total = line, total
-
-    def print_progress(self) -> None:
-        """Advance the line; called by joblib after every task or batch of them."""
-        self._line.count(self.n_completed_tasks, self._total, f"{self.n_completed_tasks} of {self._total}")
-
-
-def _console() -> Console:
-    return Console(stderr=True, highlight=False)
-
-
-def _columns() -> list[Any]:
-    # Names may be those of files, with brackets that are no markup.
-    name, figures = (TextColumn(text, markup=False) for text in ("{task.description:7}", "{task.fields[figures]}"))
-    return [name, BarColumn(), TimeElapsedColumn(), figures]
 
 
 def _share(measure: float, tol: float) -> float:

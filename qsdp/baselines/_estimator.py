@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from qsdp._html import PanelBelowDiagram, history_html
+from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, check_integer, check_random_state, check_targets
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
@@ -61,7 +61,7 @@ def _is_one_layer(estimator: Baseline) -> bool:
     return True
 
 
-class Baseline(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
+class Baseline(SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
     """What all systems share: checked data, history, and the chain of layers that quantization takes.
 
     A system defines `_train`, which sets `history_` and its parameters, `_outputs`, and the property `layers_`.
@@ -107,8 +107,8 @@ class Baseline(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return quantize_layers(self.layers_, self._checked(X), n_neurons, **options)
 
-    def _panel(self) -> str:
-        return history_html(self.history_) if hasattr(self, "history_") else ""
+    def _summary(self) -> Summary | None:
+        return self.history_._summary() if hasattr(self, "history_") else None
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[FloatArray, npt.NDArray[Any]]:
         try:

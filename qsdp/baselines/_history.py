@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from qsdp._html import history_html
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
+from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import warn
 from qsdp.exceptions import InvalidTypeError
 
@@ -17,7 +17,7 @@ __all__ = ["Callback", "History", "train_epochs"]
 
 
 @dataclass
-class History:
+class History(Summarized):
     """Course of a training: one entry of every list an epoch.
 
     Attributes
@@ -66,8 +66,18 @@ class History:
             place = getattr(self, name) if name in {"loss", "score"} else self.extra.setdefault(name, [])
             place.append(float(value))
 
-    def _repr_html_(self) -> str:
-        return history_html(self)
+    def _summary(self) -> Summary:
+        where = "" if self.diverged is None else f" in epoch {self.diverged}"
+        rows: Rows = [
+            ("epochs", f"{self.n_epochs} in {format_seconds(float(sum(self.seconds)))}"),
+            ("stopped", f"{self.stopped}{where}"),
+        ]
+        measure = {"r2": "R²"}.get(self.measure, self.measure)
+        for name, values in {"loss": self.loss, measure: self.score, **self.extra}.items():
+            if values:
+                which, best = ("smallest", min(values)) if name == "loss" else ("largest", max(values))
+                rows.append((name, f"{format_number(values[-1])} in the end, {which} {format_number(best)}"))
+        return Summary("History", rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as numbers, lists and text, for JSON."""
@@ -130,7 +140,7 @@ def train_epochs(
         raise InvalidTypeError(f"callback must be callable or None; got {callback!r}")
     kept = get_state()
     before = history.n_epochs
-    with shown_stages(verbose) as stages, stages.stage(name) as line:
+    with progress(verbose) as stages, stages.stage(name) as bar:
         try:
             for epoch in range(n_epochs):
                 start = time.perf_counter()
@@ -147,7 +157,7 @@ def train_epochs(
                     break
                 kept = get_state()
                 history.add(seconds, measured)
-                line.count(epoch + 1, n_epochs, _figures(history, before + n_epochs))
+                bar.count(epoch + 1, n_epochs, _figures(history, before + n_epochs))
                 told = callback is not None and callback(history) is True
                 if told or isinstance(reason, str):
                     history.stopped = reason if isinstance(reason, str) else "callback"

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._html import chain_html
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
+from qsdp._utils.summary import Rows, Summarized, Summary, format_bits, format_count, format_number
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
@@ -30,6 +30,10 @@ __all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "quantize_layers", "r
 def relu(values: FloatArray) -> FloatArray:
     """Return the positive part: the one function by which layers of every baseline say that they have ReLUs."""
     return np.maximum(values, 0.0)
+
+
+#: Layers that a summary lists at most.
+_LISTED = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,7 +118,7 @@ class TrainedLayer:
 
 
 @dataclass(frozen=True, eq=False)
-class QuantizedChain:
+class QuantizedChain(Summarized):
     """A network whose layers are matched by quantized networks, one after the other.
 
     Attributes
@@ -140,8 +144,13 @@ class QuantizedChain:
             H = layer.apply(match.predict(H if H.ndim == 2 else H[:, None]))
         return H
 
-    def _repr_html_(self) -> str:
-        return chain_html(self)
+    def _summary(self) -> Summary:
+        rows: Rows = [("layers", str(len(self.matches))), ("storage", format_bits(self.n_bits))]
+        for k, match in enumerate(self.matches[:_LISTED]):
+            size = format_count(match.network.n_neurons, match.network.n_inputs, match.network.n_outputs)
+            error, gap = format_number(match.relative_error, 3), format_number(match.certificate.relative_gap, 3)
+            rows.append((f"layer {k + 1}", f"{size}; relative error {error}, gap {gap}"))
+        return Summary("QuantizedChain", rows)
 
 
 def quantize_layers(
@@ -183,13 +192,13 @@ def quantize_layers(
     rng = check_random_state(random_state)
     exact = matched = check_matrix("X", X)
     matches = []
-    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("layers") as line:
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("layers") as bar:
         for layer, size in zip(layers, sizes, strict=True):
             target = layer.form.predict(exact)
             match = distill(_Given(target), matched, size, random_state=rng, verbose=verbose, **options)
             matches.append(match)
             exact, matched = (_columns(layer.apply(values)) for values in (target, match.predict(matched)))
-            line.count(len(matches), len(layers), f"{len(matches)} of {len(layers)}")
+            bar.count(len(matches), len(layers), f"{len(matches)} of {len(layers)}")
     return QuantizedChain(tuple(matches), layers)
 
 

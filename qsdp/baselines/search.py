@@ -12,8 +12,8 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSample
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._html import PanelBelowDiagram, search_html
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
+from qsdp._utils.summary import Rows, Summary, SummaryBelowDiagram, first_few, format_number, format_seconds
 from qsdp._utils.validation import RandomState, check_flag, check_integer, check_jobs, check_random_state, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 
@@ -22,7 +22,7 @@ __all__ = ["ValidationSearch", "search_on_validation"]
 Grid = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
-class ValidationSearch(PanelBelowDiagram, GridSearchCV):  # type: ignore[misc]
+class ValidationSearch(SummaryBelowDiagram, GridSearchCV):  # type: ignore[misc]
     """Parameters chosen on held-out data, then a fit to all data: scikit-learn's grid search on one split, timed.
 
     What one does with a training set alone: a share of it is held out (stratified for classifiers), every candidate is
@@ -127,10 +127,10 @@ class ValidationSearch(PanelBelowDiagram, GridSearchCV):  # type: ignore[misc]
         start = time.perf_counter()
         with (
             warnings.catch_warnings(),
-            shown_stages(self.verbose) as stages,
-            stages.stage("search") as line,
+            progress(self.verbose) as stages,
+            stages.stage("search") as bar,
         ):
-            line.count(0, None, f"{count or len(ParameterGrid(grid))} candidates")
+            bar.count(0, None, f"{count or len(ParameterGrid(grid))} candidates")
             # Among candidates there are rates that diverge; their scores tell.
             warnings.simplefilter("ignore", QSDPWarning)
             search.fit(X, y, **params)
@@ -144,8 +144,17 @@ class ValidationSearch(PanelBelowDiagram, GridSearchCV):  # type: ignore[misc]
         self.n_candidates_ = len(self.cv_results_["params"])
         return self
 
-    def _panel(self) -> str:
-        return search_html(self) if hasattr(self, "n_candidates_") else ""
+    def _summary(self) -> Summary | None:
+        if not hasattr(self, "n_candidates_"):
+            return None
+        rows: Rows = [("candidates", str(self.n_candidates_))]
+        if hasattr(self, "best_params_"):
+            rows.append(("best", first_few([f"{name} = {value!r}" for name, value in self.best_params_.items()])))
+        if hasattr(self, "best_score_"):
+            rows.append(("its score", format_number(self.best_score_)))
+        rows.append(("search", format_seconds(self.search_seconds_)))
+        rows.append(("fit to all data", format_seconds(self.refit_seconds_)))
+        return Summary("ValidationSearch", rows)
 
     def best_for(self, measure: str) -> dict[str, Any]:
         """Return the best candidate by one of several measures, the first of equal ones."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from joblib import delayed
 
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
 from qsdp._utils.validation import check_jobs, warn
 from qsdp.bench._backends import check_backend, in_parallel
 from qsdp.bench._experiment import Case, Experiment, Record
@@ -101,11 +101,11 @@ def _measured(
     experiment: Experiment, cases: list[Case], n_jobs: int | None, backend: str | None, verbose: bool
 ) -> Iterator[Answer]:
     """Yield case, measurement or error, and seconds of each case as it finishes."""
-    with shown_stages(verbose and bool(cases)) as stages, stages.stage(experiment.name) as line:
-        line.count(0, len(cases))
+    with progress(verbose and bool(cases)) as stages, stages.stage(experiment.name) as bar:
+        bar.count(0, len(cases))
         calls = [delayed(_measure)(experiment.run, case) for case in cases]
         for done, answer in enumerate(in_parallel(calls, n_jobs, backend), 1):
-            line.count(done, len(cases), f"{done} of {len(cases)}")
+            bar.count(done, len(cases), f"{done} of {len(cases)}")
             yield answer
 
 

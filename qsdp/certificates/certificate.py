@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._html import certificate_html
 from qsdp._utils.gap import Gap
-from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.progress import ProgressBar, progress
+from qsdp._utils.summary import Summarized, Summary, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real, read_only
 from qsdp.certificates.files import read_proof, write_proof
 from qsdp.certificates.proof import Proof, check_proof, check_tree, output_columns, root_tree, scaled_tree, tree_bound
@@ -39,7 +39,7 @@ _OPTIMAL = 1e-4
 
 
 @dataclass(frozen=True)
-class Certificate(Gap):
+class Certificate(Summarized, Gap):
     r"""``lower_bound <= p_b* <= objective``: what is known about a network and the global optimum.
 
     Attributes
@@ -113,8 +113,9 @@ class Certificate(Gap):
             f"({self.bound_type} bound), gap {self.gap:.3g} ({100 * self.relative_gap:.3g} %)"
         )
 
-    def _repr_html_(self) -> str:
-        return certificate_html(self)
+    def _summary(self) -> Summary:
+        bound = f"{self.bound_type}, {self.arithmetic} arithmetic"
+        return Summary("Certificate", [*gap_rows(self, "of this network"), ("kind of bound", bound)])
 
 
 def check_fits(network: Any, problem: Any, name: str = "network") -> None:
@@ -262,11 +263,11 @@ def certify(
     check_choice("arithmetic", arithmetic, ARITHMETICS)
     if time_limit is not None:
         check_real("time_limit", time_limit, strict=True)
-    with shown_stages(check_flag("verbose", verbose)) as stages:
+    with progress(check_flag("verbose", verbose)) as stages:
         if relaxation is None:
             relaxation = solve_relaxation(problem, verbose=verbose)
-        with stages.stage("certify") as line:
-            return _certified(network, problem, relaxation, bound_type, arithmetic, time_limit, line)
+        with stages.stage("certify") as bar:
+            return _certified(network, problem, relaxation, bound_type, arithmetic, time_limit, bar)
 
 
 def _certified(
@@ -276,7 +277,7 @@ def _certified(
     bound_type: str,
     arithmetic: str,
     time_limit: float | None,
-    line: Line,
+    bar: ProgressBar,
 ) -> Certificate:
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
@@ -284,7 +285,7 @@ def _certified(
         raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
     certificate = _of_relaxation(network, relaxation)
     if bound_type == "exact":
-        for priced in _exact(network, relaxation, time_limit, line):
+        for priced in _exact(network, relaxation, time_limit, bar):
             # An exact bound may fall short of the relaxation's by its own allowance for rounding.
             preferred = priced.bound_type == "exact" and certificate.bound_type != "exact"
             share = 1.0 - _TIE if preferred else 1.0
@@ -322,7 +323,7 @@ def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certific
 
 
 def _exact(
-    network: BilinearNetwork, relaxation: Relaxation, time_limit: float | None, line: Line
+    network: BilinearNetwork, relaxation: Relaxation, time_limit: float | None, bar: ProgressBar
 ) -> Iterator[Certificate]:
     """Yield the certificates of both dual vectors with their exact prices, as far as time allows."""
     problem, deadline = relaxation.problem, math.inf if time_limit is None else time.monotonic() + time_limit
@@ -341,7 +342,7 @@ def _exact(
                 limit = None if left == math.inf else left
                 shift = None if z is None else z[k]
                 prices.append(oracle.prove(problem.adjoint(column), max_atoms=0, time_limit=limit, shift=shift))
-                line.count(total - remaining, total, f"{total - remaining} of {total} prices")
+                bar.count(total - remaining, total, f"{total - remaining} of {total} prices")
         if len(prices) == problem.n_outputs and all(price.trees and price.trees[0].leaves for price in prices):
             finished = all(price.exact for price in prices)
             trees = [price.trees[0] for price in prices]

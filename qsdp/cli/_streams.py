@@ -1,4 +1,4 @@
-"""Output streams, one-line failures, and checks of output files."""
+"""Where output goes, failures in one line, and files written whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
 from qsdp.exceptions import InvalidInputError, QSDPError, QSDPWarning
 
 
 class Group(TyperGroup):
-    """Command group that reports failures in one line and by the exit code."""
+    """Commands whose failures are one line and an exit code."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         with _failures_in_one_line(debug=False):
@@ -49,8 +49,8 @@ def _failures_in_one_line(*, debug: bool) -> Iterator[None]:
 
 
 def _explain(error: Exception) -> tuple[str, int]:
-    """Return the message and the exit code: 2 for errors that the user can correct, 1 for internal ones."""
-    # Usage errors are click's; recent versions of typer have their own copy of it, so there is no class to name.
+    """Return one line for people and the exit code: 2 where they can do something about it."""
+    # Usage errors are click's, of which new versions of typer carry their own copy: no class to name.
     if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
         hint = f" (see: {context.command_path} --help)" if context else ""
@@ -68,28 +68,28 @@ def _explain(error: Exception) -> tuple[str, int]:
 def make_console(*, stderr: bool = False) -> Console:
     console = Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
-        # Lines read by other programs must not be wrapped.
+        # Lines for other programs must not be folded.
         console.width = 10_000
     return console
 
 
 def say(message: str, style: str = "") -> None:
-    """Print one line on stderr, with blanks and control characters of the message replaced."""
+    """Print one line on stderr, whatever the message holds."""
     line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(message.split()))
     make_console(stderr=True).print(Text(line, style=style), soft_wrap=True)
 
 
 @contextmanager
 def stage(name: str) -> Iterator[bool]:
-    """Show a stage on a terminal while it runs, yield whether it is shown, and print warnings when it ends.
+    """Show a stage on a terminal while it runs, and yield whether it is shown; afterwards print warnings, a line each.
 
-    Calls that get the yielded value as `verbose` add their own lines below.
+    Calls with that as their `verbose` add their own lines below.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             terminal = make_console(stderr=True).is_terminal
-            with shown_stages(terminal, transient=True) as stages, stages.stage(name):
+            with progress(terminal, transient=True) as stages, stages.stage(name):
                 yield stages.shown
         finally:
             for warning in caught:
@@ -98,7 +98,7 @@ def stage(name: str) -> Iterator[bool]:
 
 
 def print_out(renderable: Any) -> None:
-    """Print on stdout, without trailing blanks unless it is a terminal."""
+    """Print on stdout; without trailing blanks where that is no terminal."""
     console = make_console()
     if console.is_terminal:
         console.print(renderable)
@@ -110,7 +110,7 @@ def print_out(renderable: Any) -> None:
 
 
 def destination(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Path:
-    """Return `path` if it can be written, or raise before any work starts."""
+    """Return `path` if it can be written; asked before any work is done for it."""
     shown = repr(str(path))
     if path.is_dir():
         raise InvalidInputError(f"{shown} is a folder; give the name of a file with --output")

@@ -23,7 +23,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.sampling import sample_network
 from qsdp.shaping import shape_covariance
 
-__all__ = ["Part", "bilinear_part", "is_cheap"]
+__all__ = ["Part", "bilinear_part", "is_cheap", "network_of"]
 
 #: Size up to which every round is priced exactly: in tens of milliseconds at most.
 _CHEAP = 28
@@ -216,3 +216,22 @@ def _neighbours(atoms: Atoms, weights: FloatArray) -> FloatArray | None:
     flipped = np.repeat(sides, N, axis=0)
     flipped[np.arange(len(flipped)), np.tile(np.arange(N), len(sides))] *= -1.0
     return np.vstack([sides, flipped])
+
+
+def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:
+    """Return the network of atoms of true levels; equal neurons of several outputs become one."""
+    U, V = atoms.U, atoms.V
+    alpha = atoms.signs * weights
+    if not len(atoms):
+        U = V = np.full((1, problem.size), problem.levels - 1, dtype=np.int8)
+        U[:, problem.n_features :] = 1
+        outputs, alpha = np.zeros(1, dtype=np.intp), np.zeros(1)
+    else:
+        outputs = atoms.outputs
+    if not problem.vector:
+        return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
+    pairs, inverse = np.unique(np.hstack([U, V]), axis=0, return_inverse=True)
+    full = np.zeros((len(pairs), problem.n_outputs))
+    np.add.at(full, (inverse.ravel(), outputs), alpha)
+    N = problem.size
+    return BilinearNetwork(pairs[:, :N], pairs[:, N:], full, problem.levels, problem.activation)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from qsdp._html import generation_html
 from qsdp._utils.gap import Gap
+from qsdp._utils.summary import Summarized, Summary, format_seconds
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates import Certificate
 from qsdp.column_generation.loop import Round
@@ -16,7 +16,7 @@ __all__ = ["ColumnGenerationResult"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ColumnGenerationResult(Gap):
+class ColumnGenerationResult(Summarized, Gap):
     """The best network that was found and the best bound that was proven.
 
     Attributes
@@ -66,5 +66,11 @@ class ColumnGenerationResult(Gap):
             f"rounds={self.rounds}, seconds={self.seconds:.3g})"
         )
 
-    def _repr_html_(self) -> str:
-        return generation_html(self)
+    def _summary(self) -> Summary:
+        rows = [
+            *self.certificate._summary().rows,
+            ("status", self.status),
+            *self.network._summary().rows,
+            ("rounds", f"{self.rounds} in {format_seconds(self.seconds)}"),
+        ]
+        return Summary("ColumnGenerationResult", rows)

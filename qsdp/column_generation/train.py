@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import RandomState, check_choice, check_flag, check_random_state, check_real
 from qsdp.certificates import certificate_of, check_fits
-from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap
+from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap, network_of
 from qsdp.column_generation.loop import Clock, Round
 from qsdp.column_generation.master import Atoms
 from qsdp.column_generation.polynomial import polynomial_result
@@ -19,7 +19,6 @@ from qsdp.column_generation.result import ColumnGenerationResult
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement.refitting import network_of
 from qsdp.relaxation import Relaxation, solve_relaxation
 
 __all__ = ["column_generation"]
@@ -99,13 +98,13 @@ def column_generation(
     _check(problem, neurons, tol, time_limit, relaxation, start, verbose, callback)
     rng = check_random_state(random_state)
     history: list[Round] = []
-    with shown_stages(verbose) as stages:
+    with progress(verbose) as stages:
         if neurons == "bilinear" and relaxation is None and not is_cheap(problem):
             limit = time_limit and _SHARE * time_limit
             relaxation = solve_relaxation(problem, time_limit=limit, verbose=verbose)
         apart = problem.vector and not problem.loss.coupled
-        with stages.stage("exact", tol) as line:
-            report = _reporter(history, line, problem.n_outputs if apart else 1, callback)
+        with stages.stage("exact", tol) as bar:
+            report = _reporter(history, bar, problem.n_outputs if apart else 1, callback)
             if neurons == "polynomial":
                 return polynomial_result(problem, tol, clock, rng, history, report(0))
             parts = []
@@ -149,7 +148,7 @@ def _check(
 
 
 def _reporter(
-    history: list[Round], line: Line, parts: int, callback: Callable[[Round], None] | None
+    history: list[Round], bar: ProgressBar, parts: int, callback: Callable[[Round], None] | None
 ) -> Callable[[int], Callable[[Round], None]]:
     """Return what makes the report of each part: it numbers the rounds, keeps and shows them and calls back."""
 
@@ -157,7 +156,7 @@ def _reporter(
         def report(one: Round) -> None:
             one = replace(one, number=len(history) + 1)
             history.append(one)
-            line.closing(one, k, parts)
+            bar.gap(one, k, parts)
             if callback is not None:
                 callback(one)
 

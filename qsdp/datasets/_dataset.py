@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._html import dataset_html
+from qsdp._utils.summary import Rows, Summarized, Summary, first_few, format_number
 from qsdp._utils.validation import FloatArray, check_matrix, check_random_state
 from qsdp.exceptions import InvalidInputError
 
@@ -22,8 +22,8 @@ Split = tuple[FloatArray, FloatArray, AnyArray, AnyArray]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Dataset:
-    """Samples, targets and their description; unpacks as ``X, y = dataset``.
+class Dataset(Summarized):
+    """Samples, targets and what is known about them; unpacks as ``X, y = dataset``.
 
     Attributes
     ----------
@@ -75,8 +75,27 @@ class Dataset:
     def __repr__(self) -> str:
         return f"Dataset({self.name!r}, X {self.X.shape}, y {self.y.shape}, {self.task})"
 
-    def _repr_html_(self) -> str:
-        return dataset_html(self)
+    def _summary(self) -> Summary:
+        n, d = self.X.shape
+        rows: Rows = [
+            ("name", self.name),
+            ("data", f"{n:,} samples, {d} columns"),
+            ("task", self.task),
+            ("columns", first_few(self.feature_names)),
+        ]
+        if self.n_train is not None:
+            rows.append(("usual split", f"the first {self.n_train:,} for training"))
+        if self.description:
+            rows.append(("about", self.description.splitlines()[0]))
+        if self.task == "regression":
+            low, high = (format_number(float(end), 4) for end in (self.y.min(), self.y.max()))
+            rows.append(("target", f"{first_few(self.target_names)}, {low} to {high}"))
+        else:
+            codes = (self.y > 0).astype(int) if self.task == "binary" else self.y.astype(int)
+            counts = np.bincount(codes, minlength=len(self.target_names))
+            classes = [f"{name} ({count:,})" for name, count in zip(self.target_names, counts, strict=True)]
+            rows.append(("classes", first_few(classes)))
+        return Summary("Dataset", rows)
 
     def split(self, random_state: object = 0) -> Split:
         """Return ``X_train, X_test, y_train, y_test`` as `paper_split` does."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from qsdp._utils.progress import Line, on_screen, shown_stages
+from qsdp._utils.progress import ProgressBar, on_screen, progress
 from qsdp.exceptions import DatasetError
 
 DATA_VARIABLE = "QSDP_DATA"
@@ -135,10 +135,10 @@ def _download(file: RawFile) -> Path:
             # Progress is shown on a terminal only, never in log files.
             with (
                 _quiet(pooch.get_logger()),
-                shown_stages(on_screen(), transient=True) as stages,
-                stages.stage(f"download {path.name}") as line,
+                progress(on_screen(), transient=True) as stages,
+                stages.stage(f"download {path.name}") as bar,
             ):
-                downloader = pooch.HTTPDownloader(progressbar=_Bytes(line))
+                downloader = pooch.HTTPDownloader(progressbar=_Bytes(bar))
                 # pooch writes to a temporary name, verifies, then moves: no half-written file is left.
                 pooch.retrieve(url, f"sha256:{file.sha256}", fname=path.name, path=path.parent, downloader=downloader)
         except (OSError, ValueError) as error:  # requests' errors are OSErrors, a wrong checksum is a ValueError
@@ -155,21 +155,21 @@ def _download(file: RawFile) -> Path:
 class _Bytes:
     """Progress bar for pooch, which sets `total`, reports chunks, and finally resets and reports the total again."""
 
-    def __init__(self, line: Line) -> None:
-        self.line, self.total, self.done = line, 0, 0
+    def __init__(self, bar: ProgressBar) -> None:
+        self.bar, self.total, self.done = bar, 0, 0
 
     def update(self, count: int) -> None:
         """Add downloaded bytes."""
         self.done += count
         if self.total:
-            self.line.count(self.done, self.total, f"{self.done / 2**20:.1f} of {self.total / 2**20:.1f} MiB")
+            self.bar.count(self.done, self.total, f"{self.done / 2**20:.1f} of {self.total / 2**20:.1f} MiB")
 
     def reset(self) -> None:
         """Restart the count."""
         self.done = 0
 
     def close(self) -> None:
-        """Do nothing: the stage closes the line."""
+        """Leave the bar to its stage."""
 
 
 def _cache_folder() -> Path:

@@ -15,7 +15,8 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
 from qsdp._utils.options import documented
-from qsdp._utils.progress import CountedParallel, shown_stages
+from qsdp._utils.parallel import CountedParallel
+from qsdp._utils.progress import progress
 from qsdp._utils.validation import (
     FloatArray,
     RandomState,
@@ -68,9 +69,9 @@ class _CrossValidated:
         scorer, splits = self._scorer(), self._splits(X, y)
         path, folds = plan_paths(problem, splits, options.betas, solver=options.solver, tol=options.tol)
         member = self._member(options)
-        with shown_stages(options.verbose) as stages, stages.stage("folds") as line:
+        with progress(options.verbose) as stages, stages.stage("folds") as bar:
             scores = np.column_stack(
-                CountedParallel(options.n_jobs, line, len(folds))(
+                CountedParallel(options.n_jobs, bar, len(folds))(
                     delayed(_fold_scores)(fold, X[test], y[test], seed, member, scorer, options.evaluate)
                     for fold, (_, test), seed in zip(folds, splits, rng.spawn(len(splits)), strict=True)
                 )
@@ -82,9 +83,9 @@ class _CrossValidated:
         best = max(np.flatnonzero(means == means[np.isfinite(means)].max()), key=lambda index: path.betas[index])
         self.betas_, self.scores_ = path.betas, scores
         self.beta_, self.best_score_ = float(path.betas[best]), float(means[best])
-        with shown_stages(options.verbose) as stages:
-            with stages.stage("path") as line:
-                self.path_ = path.solve(options.n_jobs, line)
+        with progress(options.verbose) as stages:
+            with stages.stage("path") as bar:
+                self.path_ = path.solve(options.n_jobs, bar)
             return sample_from(self.path_[int(best)], options, rng)
 
     def _member(self: Any, options: CrossValidationOptions) -> Any:

@@ -13,8 +13,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from qsdp._html import PanelBelowDiagram, result_html
 from qsdp._utils.options import documented
+from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_targets, warn
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.estimators.classes import PROBABILISTIC, choose_classes, class_probabilities, class_scores, encode_classes
@@ -30,7 +30,7 @@ __all__ = ["QuantizedNetworkClassifier", "QuantizedNetworkRegressor"]
 _WILD_RATIO = 100.0
 
 
-class _QuantizedNetwork(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
+class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
     """What regressor and classifier share: parameters, data checks, fitting on coded targets."""
 
     result_: QSDPResult
@@ -92,8 +92,8 @@ class _QuantizedNetwork(PanelBelowDiagram, BaseEstimator):  # type: ignore[misc]
         self.network_ = self.result_.network
         self.certificate_ = self.result_.certificate
 
-    def _panel(self) -> str:
-        return result_html(self.result_) if hasattr(self, "result_") else ""
+    def _summary(self) -> Summary | None:
+        return self.result_._summary() if hasattr(self, "result_") else None
 
     def resample(
         self, n_neurons: int, random_state: RandomState = EstimatorOptions.random_state, *, levels: int | None = None

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from qsdp._html import inner_bound_html
 from qsdp._utils.parallel import few_threads
-from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.progress import ProgressBar, progress
+from qsdp._utils.summary import Summary, format_number, format_seconds
 from qsdp._utils.validation import (
     FloatArray,
     RandomState,
@@ -120,8 +120,16 @@ class InnerBound(ReadOnlyArrays):
             f"solve_time={self.solve_time:.3g})"
         )
 
-    def _repr_html_(self) -> str:
-        return inner_bound_html(self)
+    def _summary(self) -> Summary:
+        rows = [
+            ("upper bound", format_number(self.upper_bound, 10)),
+            ("value", f"{format_number(self.value, 10)} of the semidefinite program"),
+            ("relative gap", format_number(self.relative_gap, 2)),
+            ("status", self.status),
+            ("size", f"{self.Y.shape[0]}, factors of rank {self.Y.shape[1]}"),
+            ("solver", f"{self.iterations} iterations, {format_seconds(self.solve_time)}"),
+        ]
+        return Summary("InnerBound", rows)
 
 
 def maxcut_bound(
@@ -177,8 +185,8 @@ def maxcut_bound(
     >>> print(f"{float(bound):.4f}", bound.signs().value)
     4.5225 4.0
     """
-    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("bound", tol) as line:
-        return _bound(M, False, tol, rank, max_iter, time_limit, random_state, line)
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("bound", tol) as bar:
+        return _bound(M, False, tol, rank, max_iter, time_limit, random_state, bar)
 
 
 def grothendieck_bound(
@@ -216,8 +224,8 @@ def grothendieck_bound(
     >>> print(f"{float(bound):.4f}", bound.signs().value)
     2.8284 2.0
     """
-    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("bound", tol) as line:
-        return _bound(M, True, tol, rank, max_iter, time_limit, random_state, line)
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("bound", tol) as bar:
+        return _bound(M, True, tol, rank, max_iter, time_limit, random_state, bar)
 
 
 def _bound(
@@ -228,7 +236,7 @@ def _bound(
     max_iter: object,
     time_limit: object,
     random_state: RandomState,
-    line: Line,
+    bar: ProgressBar,
 ) -> InnerBound:
     start = time.perf_counter()
     given = read_matrix(M, square=not bilinear)
@@ -251,7 +259,7 @@ def _bound(
     trace = math.fsum(diagonal)
     if len(support):
         with few_threads(small=form.size <= _SMALL):
-            found = BoundSearch(form, trace, tolerance, columns, steps, seconds, random, line).run()
+            found = BoundSearch(form, trace, tolerance, columns, steps, seconds, random, bar).run()
     else:
         found = DualPair(np.empty((0, 0)), 0, 0.0, np.empty(0), 0, "optimal")
     z, Y = np.zeros(len(diagonal)), found.Y

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qsdp._utils.progress import NO_LINE, Line
+from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.ascent import Ascent
 from qsdp.inner_problem.certificate import Certifier
@@ -42,7 +42,7 @@ class BoundSearch:
     tol, rank, max_iter, time_limit
         As for `qsdp.maxcut_bound`; `rank` is for each sign of a paired form.
     random : Generator
-    line : Line
+    bar : ProgressBar
         Shown the gradient, which is one to ten times the gap that a proof would leave.
     likely, possible, work : float
         A proof is attempted where the gradient is at most `likely` times the gap allowed; and where it is at most
@@ -61,7 +61,7 @@ class BoundSearch:
     max_iter: int
     time_limit: float | None
     random: np.random.Generator = field(repr=False)
-    line: Line = NO_LINE
+    bar: ProgressBar = NO_BAR
     likely: float = 1.5
     possible: float = 10.0
     work: float = 0.5
@@ -95,7 +95,7 @@ class BoundSearch:
             while iterations < self.max_iter:
                 moving = ascent.step(late)
                 iterations += 1
-                self.line.falling(ascent.gradient, f"step {iterations}, gradient {ascent.gradient:.1e}")
+                self.bar.measure(ascent.gradient, f"step {iterations}, gradient {ascent.gradient:.1e}")
                 if ascent.value >= best[0]:
                     best = (ascent.value, ascent.Y, ascent.split)
                 if late():

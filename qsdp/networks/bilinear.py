@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._html import bilinear_html
 from qsdp._utils.parallel import blocks, count_jobs
+from qsdp._utils.summary import Summarized, Summary, format_bits, format_count
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
@@ -41,7 +41,7 @@ KIND = "bilinear-network"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BilinearNetwork(ReadOnlyArrays):
+class BilinearNetwork(Summarized, ReadOnlyArrays):
     r"""Two-layer network :math:`f(x) = \sum_j \alpha_j\, u_j^T \mathcal{X} v_j` with quantized weights.
 
     For the bilinear activation :math:`\mathcal{X} = x x^T`, so :math:`f(x) = \sum_j \alpha_j (x^T u_j)(x^T v_j)`;
@@ -218,8 +218,14 @@ class BilinearNetwork(ReadOnlyArrays):
             f"{activation}n_bits={self.n_bits}, {alpha})"
         )
 
-    def _repr_html_(self) -> str:
-        return bilinear_html(self)
+    def _summary(self) -> Summary:
+        rows = [
+            ("network", format_count(self.n_neurons, self.n_inputs, self.n_outputs)),
+            ("first layer", f"{self.levels} levels"),
+        ]
+        if self.activation is not None:
+            rows.append(("activation", str(self.activation)))
+        return Summary("BilinearNetwork", [*rows, ("storage", format_bits(self.n_bits))])
 
 
 def is_narrow(network: BilinearNetwork) -> bool:

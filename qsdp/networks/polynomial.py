@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._html import polynomial_html
 from qsdp._utils.parallel import blocks
+from qsdp._utils.summary import Summarized, Summary, format_bits, format_count
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
@@ -42,7 +42,7 @@ _CANCELLED = 1e-14
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolynomialNetwork(ReadOnlyArrays):
+class PolynomialNetwork(Summarized, ReadOnlyArrays):
     r"""Two-layer network :math:`f(x) = \sum_j \alpha_j \sigma(x^T q_j) + \mathrm{bias}` with integer weights.
 
     Parameters
@@ -180,8 +180,14 @@ class PolynomialNetwork(ReadOnlyArrays):
             f"n_bits={self.n_bits})"
         )
 
-    def _repr_html_(self) -> str:
-        return polynomial_html(self)
+    def _summary(self) -> Summary:
+        rows = [
+            ("network", format_count(self.n_neurons, self.n_inputs, self.n_outputs)),
+            ("first layer", f"integers up to {self.largest_weight}"),
+            ("activation", str(self.activation)),
+            ("storage", format_bits(self.n_bits)),
+        ]
+        return Summary("PolynomialNetwork", rows)
 
 
 def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> PolynomialNetwork:

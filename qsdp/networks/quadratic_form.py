@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._html import form_html
 from qsdp._utils.parallel import count_jobs
+from qsdp._utils.summary import Rows, Summarized, Summary, format_number
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
@@ -25,9 +25,12 @@ from qsdp.lifting import quadratic_values
 
 __all__ = ["QuadraticForm"]
 
+#: Terms of a formula that a summary writes out at most.
+_TERMS = 6
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class QuadraticForm(ReadOnlyArrays):
+class QuadraticForm(Summarized, ReadOnlyArrays):
     r"""The function :math:`f(x) = x^T S x + s^T x + s_0`, or C of them.
 
     Parameters
@@ -148,8 +151,18 @@ class QuadraticForm(ReadOnlyArrays):
             for S, s, s0 in zip(self.S, self.s, self.s0, strict=True)
         ]
 
-    def _repr_html_(self) -> str:
-        return form_html(self)
+    def _summary(self) -> Summary:
+        rows: Rows = [("inputs", str(self.n_inputs))]
+        S, s, which = self.S, self.s, ""
+        if self.vector:
+            rows.append(("outputs", str(len(S))))
+            S, s, which = S[0], s[0], " of output 0"
+        if np.count_nonzero(np.triu(S)) + np.count_nonzero(s) + 1 <= _TERMS:
+            formula = self.to_expression()
+            rows.append((f"formula{which}", formula[0] if isinstance(formula, list) else formula))
+        rows.append((f"norm of S{which}", format_number(float(np.linalg.norm(S)))))
+        rows.append((f"norm of s{which}", format_number(float(np.linalg.norm(s)))))
+        return Summary("QuadraticForm", rows)
 
     def __repr__(self) -> str:
         outputs = f", n_outputs={len(self.S)}" if self.vector else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.optimize
+import scipy
 
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import solve_restricted

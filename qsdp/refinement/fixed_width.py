@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._html import fixed_width_html
 from qsdp._utils.gap import Gap
 from qsdp._utils.parallel import few_threads
-from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.progress import ProgressBar, progress
+from qsdp._utils.summary import Summarized, Summary, format_number, gap_rows
 from qsdp._utils.validation import (
     RandomState,
     check_choice,
@@ -47,7 +47,7 @@ _NEURONS_KICKED, _GAIN = 12, 1e-9
 
 
 @dataclass(frozen=True)
-class FixedWidthResult(Gap):
+class FixedWidthResult(Summarized, Gap):
     r"""The best network found of a fixed number of neurons.
 
     Attributes
@@ -72,8 +72,13 @@ class FixedWidthResult(Gap):
     starts: tuple[float, ...]
     optimal: bool
 
-    def _repr_html_(self) -> str:
-        return fixed_width_html(self)
+    def _summary(self) -> Summary:
+        rows = gap_rows(self, "of this network", "of networks of any width")
+        rows.append(("optimal of its size", "yes, proven" if self.optimal else "not known"))
+        if self.starts:
+            best, worst = format_number(min(self.starts)), format_number(max(self.starts))
+            rows.append(("starts", f"{len(self.starts)}, polished to {best} at best, {worst} at worst"))
+        return Summary("FixedWidthResult", [*rows, *self.network._summary().rows])
 
 
 def train_fixed_width(
@@ -172,7 +177,7 @@ def train_fixed_width(
         raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
     if method == "polish" and not given and restarts == 0:
         raise InvalidInputError("restarts must be at least 1 where no starts are given; got 0")
-    with shown_stages(check_flag("verbose", verbose)) as stages:
+    with progress(check_flag("verbose", verbose)) as stages:
         if method == "enumerate":
             with stages.stage("search"):
                 network = _enumerated(problem, m, shared)
@@ -182,10 +187,10 @@ def train_fixed_width(
         deadline = deadline_of(time_limit)
         C = problem.n_outputs
         owners = np.repeat(np.arange(C), allocate(m, [1.0] * C)).tolist() if m >= C else list(range(m))
-        with few_threads(small=is_small(problem)), stages.stage("search") as line:
+        with few_threads(small=is_small(problem)), stages.stage("search") as bar:
             candidates = _starts(problem, owners, given, restarts, relaxation, rng)
             counts = len(given) + restarts, restarts
-            network, objective, polished = _search(problem, owners, candidates, counts, shared, deadline, rng, line)
+            network, objective, polished = _search(problem, owners, candidates, counts, shared, deadline, rng, bar)
     return FixedWidthResult(network, objective, relaxation.lower_bound, polished, optimal=False)
 
 
@@ -197,7 +202,7 @@ def _search(
     shared: bool,
     deadline: float,
     rng: np.random.Generator,
-    line: Line,
+    bar: ProgressBar,
 ) -> tuple[BilinearNetwork, float, tuple[float, ...]]:
     """Polish all candidates, exchange neurons of the best ones, then kick the very best.
 
@@ -211,7 +216,7 @@ def _search(
     objective = np.inf
 
     def tell(done: int) -> None:
-        line.count(done, total, f"objective {objective:.6g}, {done} of {total}")
+        bar.count(done, total, f"objective {objective:.6g}, {done} of {total}")
 
     polished: list[tuple[float, int, Run]] = []
     run: Run | None = None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.parallel import count_jobs, few_threads, in_threads
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
 from qsdp._utils.validation import RandomState, check_flag, check_integer, check_random_state, check_real, warn
 from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidTypeError
@@ -134,8 +134,8 @@ def polish(
     try:
         with (
             few_threads(small=is_small(problem)),
-            shown_stages(verbose) as stages,
-            stages.stage("polish") as line,
+            progress(verbose) as stages,
+            stages.stage("polish") as bar,
         ):
             for start in range(starts):
                 if start:
@@ -144,7 +144,7 @@ def polish(
                     run = Run(problem, perturbed(best, rng), deadline, rng, samples=samples)
                 for value in run.sweeps(sweeps, jobs):
                     count += 1
-                    line.sweep(count, value)
+                    bar.sweep(count, value)
                     if callback is not None:
                         callback(count, value)
                 best, objective = better(problem, best, objective, run.network())

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.parallel import blocks, few_threads
-from qsdp._utils.progress import Line, shown_stages
+from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real
 from qsdp.certificates import check_fits
+from qsdp.column_generation.bilinear import network_of
 from qsdp.column_generation.loop import Clock, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.restricted import solve_restricted, sparsify
@@ -99,8 +100,8 @@ def refit(
     check_choice("second_layer", second_layer, SECOND_LAYERS)
     check_real("tol", tol, strict=True)
     one = _shared if second_layer == "shared" else _free
-    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("refit", tol) as line:
-        refitted = one(network, problem, tol, line)
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("refit", tol) as bar:
+        refitted = one(network, problem, tol, bar)
     if second_layer == "shared" and not network.shared_alpha:
         return refitted
     return refitted if problem.objective(refitted) <= problem.objective(network) else network
@@ -116,21 +117,20 @@ def _instance(problem: TrainingProblem) -> Instance:
     return instance
 
 
-def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float, line: Line) -> BilinearNetwork:
+def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:
     if _compressible(network, problem):
         return network_of(problem, *_compressed(network, problem))
     if problem.vector and not problem.loss.coupled:
         C = problem.n_outputs
         parts = [
-            _support(network, problem.output(k), tol, functools.partial(line.closing, part=k, parts=C))
-            for k in range(C)
+            _support(network, problem.output(k), tol, functools.partial(bar.gap, part=k, parts=C)) for k in range(C)
         ]
         atoms = Atoms.of(network.U[:0], network.V[:0])
         for k, (part, _) in enumerate(parts):
             atoms = atoms + Atoms.of(part.U, part.V, part.signs, output=k)
         weights = np.concatenate([weight for _, weight in parts])
     else:
-        atoms, weights = _support(network, problem, tol, line.closing)
+        atoms, weights = _support(network, problem, tol, bar.gap)
     return network_of(problem, atoms, weights)
 
 
@@ -219,26 +219,7 @@ def _support(
         return master.support()
 
 
-def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:
-    """Return the network of atoms of true levels; equal neurons of several outputs become one."""
-    U, V = atoms.U, atoms.V
-    alpha = atoms.signs * weights
-    if not len(atoms):
-        U = V = np.full((1, problem.size), problem.levels - 1, dtype=np.int8)
-        U[:, problem.n_features :] = 1
-        outputs, alpha = np.zeros(1, dtype=np.intp), np.zeros(1)
-    else:
-        outputs = atoms.outputs
-    if not problem.vector:
-        return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
-    pairs, inverse = np.unique(np.hstack([U, V]), axis=0, return_inverse=True)
-    full = np.zeros((len(pairs), problem.n_outputs))
-    np.add.at(full, (inverse.ravel(), outputs), alpha)
-    N = problem.size
-    return BilinearNetwork(pairs[:, :N], pairs[:, N:], full, problem.levels, problem.activation)
-
-
-def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, line: Line) -> BilinearNetwork:
+def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:
     owners = _owners(network.alpha)
     order = np.argsort(owners, kind="stable")
     owners = owners[order]
@@ -251,7 +232,7 @@ def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, line
     served = [k for k, group in enumerate(groups) if np.any(group)]
     columns = np.zeros((problem.n_samples, problem.n_outputs))
     for done, k in enumerate(served):
-        line.count(done, len(served))
+        bar.count(done, len(served))
         # The quadratic form of the group costs the same whatever the number of its neurons.
         group = BilinearNetwork(
             U[groups[k]], V[groups[k]], np.ones(groups[k].sum()), problem.levels, problem.activation

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.progress import NO_LINE, Line
+from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray, check_real
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import Settings, check_solver
@@ -45,21 +45,21 @@ class PathPlan:
     tol: float
     _reductions: Reductions | None = field(default=None, repr=False)
 
-    def solve(self, n_jobs: int | None = None, line: Line = NO_LINE, *, quiet: bool = False) -> RelaxationPath:
+    def solve(self, n_jobs: int | None = None, bar: ProgressBar = NO_BAR, *, quiet: bool = False) -> RelaxationPath:
         """Return the relaxations for all betas; an interrupt from the keyboard gives none.
 
         Parameters
         ----------
         n_jobs : int, optional
             Processes; see `solve_relaxation`.
-        line : Line, optional
+        line : ProgressBar, optional
             Where to show how many betas are solved.
         quiet : bool, default=False
             Do not warn of certified gaps that are larger than was asked for.
         """
         settings = Settings(self.tol, "two-block", None, None, reductions=self._reductions)
         path, stopped = path_with(
-            self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, line=line
+            self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, bar=bar
         )
         if stopped is not None:
             # Without limits and callback only the keyboard ends a path.

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import cvxpy as cp
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.instance import Instance
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+    Block = tuple[dict[str, cp.Variable], cp.Expression, cp.Constraint, list[cp.Constraint]]
 
 __all__ = [
     "FORMS",
@@ -126,6 +131,8 @@ def build_two_block(problem: TrainingProblem, *, regularization: str = "tight") 
 
 def formulate(instance: Instance, *, form: str) -> Formulation:
     """Build the relaxation of an instance, in its units."""
+    import cvxpy as cp
+
     blocks = _full_block if form == "full" else _two_block
     C, N = instance.n_blocks, instance.size
     yhat = cp.Variable(instance.target.shape, name="yhat")
@@ -145,15 +152,16 @@ def formulate(instance: Instance, *, form: str) -> Formulation:
     return Formulation(program, variables, fits, diagonals, form == "full")
 
 
-Block = tuple[dict[str, cp.Variable], cp.Expression, cp.Constraint, list[cp.Constraint]]
-
-
 def _full_block(N: int, suffix: str, rho: cp.Expression) -> Block:
+    import cvxpy as cp
+
     Q = cp.Variable((2 * N, 2 * N), PSD=True, name=f"Q{suffix}")
     return {f"Q{suffix}": Q}, Q[:N, N:], cp.diag(Q) == rho, []
 
 
 def _two_block(N: int, suffix: str, rho: cp.Expression) -> Block:
+    import cvxpy as cp
+
     # Matrix variables of their own, not blocks A and B with 2 Z = A - B: that would double the dense rows.
     V = cp.Variable((N, N), symmetric=True, name=f"V{suffix}")
     Z = cp.Variable((N, N), symmetric=True, name=f"Z{suffix}")

@@ -10,8 +10,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from qsdp._html import path_html
-from qsdp._utils.progress import NO_LINE, Line, shown_stages
+from qsdp._utils.progress import NO_BAR, ProgressBar, progress
+from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
@@ -54,7 +54,7 @@ _STOPPED = frozenset({"time limit", "interrupted", "stopped by the callback"})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RelaxationPath(ReadOnlyArrays, Sequence[Relaxation]):
+class RelaxationPath(Summarized, ReadOnlyArrays, Sequence[Relaxation]):
     """Relaxations of problems that differ in beta: a sequence of `Relaxation`.
 
     Attributes
@@ -108,8 +108,18 @@ class RelaxationPath(ReadOnlyArrays, Sequence[Relaxation]):
         ends = f"{self.betas[0]:g}" if len(self) == 1 else f"{self.betas[0]:g} .. {self.betas[-1]:g}"
         return f"RelaxationPath({len(self)} betas, {ends}; largest relative gap {self.relative_gap.max():.2g})"
 
-    def _repr_html_(self) -> str:
-        return path_html(self)
+    def _summary(self) -> Summary:
+        if not len(self):
+            return Summary("RelaxationPath", [("betas", "none")])
+        low, high = (format_number(float(beta), 4) for beta in (self.betas.min(), self.betas.max()))
+        statuses = [relaxation.status for relaxation in self]
+        rows = [
+            ("betas", f"{len(self)}, {low} to {high}"),
+            ("largest relative gap", format_number(float(self.relative_gap.max()), 2)),
+            ("status", ", ".join(f"{statuses.count(status)} {status}" for status in sorted(set(statuses)))),
+            ("time", format_seconds(sum(relaxation.solve_time for relaxation in self))),
+        ]
+        return Summary("RelaxationPath", rows)
 
 
 def beta_max(problem: TrainingProblem, *, regularization: str = "tight") -> float:
@@ -230,8 +240,8 @@ def relaxation_path(
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
     check_jobs(n_jobs)
-    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("path") as line:
-        path, stopped = path_with(problem, given, share, solver, settings, regularization, n_jobs=n_jobs, line=line)
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("path") as bar:
+        path, stopped = path_with(problem, given, share, solver, settings, regularization, n_jobs=n_jobs, bar=bar)
     if stopped is not None:
         wanted = given if isinstance(given, int) else len(given)
         warn(f"the path was stopped ({stopped}) after {len(path)} of {wanted} betas, at beta={path.betas.min():g}")
@@ -248,7 +258,7 @@ def path_with(
     regularization: str,
     *,
     n_jobs: int | None = None,
-    line: Line = NO_LINE,
+    bar: ProgressBar = NO_BAR,
 ) -> tuple[RelaxationPath, str | None]:
     """Return `relaxation_path` of arguments that are checked, without warnings, and why betas are missing, if any are.
 
@@ -271,7 +281,7 @@ def path_with(
                 break
             left = max(left, 1e-3)
         own = problem.with_beta(float(grid[index]))
-        line.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}, beta {own.beta:.4g}")
+        bar.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}, beta {own.beta:.4g}")
         try:
             # Where zero is optimal iterations would only find out slowly.
             relaxation = _zero_relaxation(own, weights, settings.tol, regularization) if own.beta >= largest else None
@@ -292,7 +302,7 @@ def path_with(
             break
         # The zero point is no start: it has no scale.
         last = relaxation if np.any(relaxation.blocks[2] > 0.0) else None
-    line.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}")
+    bar.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}")
     kept = sorted(solved)
     path = RelaxationPath(read_only(grid[kept]), tuple(solved[index] for index in kept))
     return path, stopped if len(path) < len(grid) else None

@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._html import polynomial_relaxation_html
 from qsdp._utils.gap import Gap
 from qsdp._utils.numeric import EPS
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
+from qsdp._utils.summary import Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_matrix, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import QuadraticMap
@@ -24,13 +23,16 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import project_psd
 from qsdp.relaxation.solution import ZERO_GAP
 
+if TYPE_CHECKING:
+    import cvxpy as cp
+
 __all__ = ["PolynomialRelaxation", "build_polynomial", "solve_polynomial_relaxation"]
 
-_SOLVERS = {"scs": cp.SCS, "clarabel": cp.CLARABEL}
+_SOLVERS = ("scs", "clarabel")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolynomialRelaxation(Gap):
+class PolynomialRelaxation(Summarized, Gap):
     r"""A feasible point of (23) and a lower bound that holds for every polynomial network.
 
     Attributes
@@ -75,8 +77,13 @@ class PolynomialRelaxation(Gap):
             f"solver={self.solver!r}, solve_time={self.solve_time:.3g})"
         )
 
-    def _repr_html_(self) -> str:
-        return polynomial_relaxation_html(self)
+    def _summary(self) -> Summary:
+        rows = [
+            *gap_rows(self, "of the relaxed point"),
+            ("solver", f"{self.solver} ({self.solver_status}), {format_seconds(self.solve_time)}"),
+            ("rho", format_numbers([self.rho1, self.rho2])),
+        ]
+        return Summary("PolynomialRelaxation", rows)
 
 
 def build_polynomial(problem: TrainingProblem) -> cp.Problem:
@@ -139,7 +146,7 @@ def solve_polynomial_relaxation(
     _check_scalar(problem)
     check_choice("solver", solver, _SOLVERS)
     tol = check_real("tol", tol, strict=True)
-    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("solve"):
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("solve"):
         return _solved(problem, solver, tol)
 
 
@@ -179,12 +186,14 @@ def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRela
 
 def _run(program: cp.Problem, solver: str, tol: float) -> str:
     """Solve and return the solver's own word."""
+    import cvxpy as cp
+
     options = {"eps_abs": tol, "eps_rel": tol, "max_iters": 20_000} if solver == "scs" else {"tol_gap_rel": tol}
     try:
         with warnings.catch_warnings():
             # The accuracy reached is measured by the caller.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-            program.solve(solver=_SOLVERS[solver], **options)
+            program.solve(solver=solver.upper(), **options)
     except cp.SolverError as error:
         return f"failed: {str(error).splitlines()[0]}"
     return str(program.status)
@@ -213,6 +222,8 @@ def _binary(problem: TrainingProblem) -> npt.NDArray[np.bool_]:
 
 
 def _build(instance: Instance, binary: npt.NDArray[np.bool_]) -> cp.Problem:
+    import cvxpy as cp
+
     N = instance.size
     Z1, Z2 = (cp.Variable((N, N), PSD=True, name=name) for name in ("Z1", "Z2"))
     rho1, rho2 = cp.Variable(name="rho1"), cp.Variable(name="rho2")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._html import relaxation_html
 from qsdp._utils.gap import Gap, relative
+from qsdp._utils.summary import Rows, Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_matrix, read_only
 from qsdp.problem import TrainingProblem, check_levels, quadratic_map
 from qsdp.relaxation.bounds import DualBound, instance_bound
@@ -51,7 +51,7 @@ class RawSolution:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Relaxation(Gap):
+class Relaxation(Summarized, Gap):
     r"""A feasible point of the semidefinite relaxation and a lower bound that holds for every network.
 
     ``lower_bound <= p_b*`` whatever the solver did; ``objective`` is that of the point held here, which is
@@ -171,8 +171,21 @@ class Relaxation(Gap):
             f"solver={self.solver!r}, solve_time={self.solve_time:.3g})"
         )
 
-    def _repr_html_(self) -> str:
-        return relaxation_html(self)
+    def _summary(self) -> Summary:
+        rhos = self.rho if self.problem.vector else [self.rho]
+        rows: Rows = [
+            *gap_rows(self, "of the relaxed point"),
+            ("status", self.status),
+            ("solver", self._course()),
+            ("rho", format_numbers(rhos)),
+            ("side of the matrices", str(self.problem.size)),
+        ]
+        return Summary("Relaxation", rows)
+
+    def _course(self) -> str:
+        """Return solver, status, iterations and time."""
+        steps = "" if self.iterations is None else f", {self.iterations} iterations"
+        return f"{self.solver} ({self.solver_status}){steps}, {format_seconds(self.compile_time + self.solve_time)}"
 
 
 def finish(

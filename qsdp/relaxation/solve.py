@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from joblib import delayed
 
-from qsdp._utils.parallel import few_threads
-from qsdp._utils.progress import NO_LINE, CountedParallel, Line, shown_stages
+from qsdp._utils.parallel import CountedParallel, few_threads
+from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.validation import check_choice, check_flag, check_integer, check_jobs, check_real, warn
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
@@ -141,8 +141,8 @@ def solve_relaxation(
     check_choice("regularization", regularization, REGULARIZATIONS)
     check_jobs(n_jobs)
     _check_start(start, problem)
-    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("solve", settings.tol) as line:
-        relaxation = solve_with(problem, solver, settings, regularization, n_jobs=n_jobs, start=start, line=line)
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("solve", settings.tol) as bar:
+        relaxation = solve_with(problem, solver, settings, regularization, n_jobs=n_jobs, start=start, bar=bar)
     if relaxation.status != "optimal":
         warn(
             f"solver {relaxation.solver!r} (its status: {relaxation.solver_status}) left a certified relative gap "
@@ -161,7 +161,7 @@ def solve_with(
     n_jobs: int | None = None,
     start: Relaxation | None = None,
     quiet: bool = False,
-    line: Line = NO_LINE,
+    bar: ProgressBar = NO_BAR,
 ) -> Relaxation:
     """Solve as `solve_relaxation` does, for arguments that are checked; a gap is not warned of, nor zero if `quiet`."""
     normal, units = Instance.of(problem, regularization).normalised()
@@ -171,7 +171,7 @@ def solve_with(
     if (trivial := _zero_if_optimal(problem, settings.tol, regularization, quiet=quiet)) is not None:
         return trivial
     if backend.certified:
-        settings = replace(settings, callback=_told_in_units(settings.callback, units, line))
+        settings = replace(settings, callback=_told_in_units(settings.callback, units, bar))
         # Threads that share small matrices wait for one another: on a busy machine much longer than they work.
         small = backend.operations is not None and backend.operations(normal) < _SMALL
         with few_threads(small=small):
@@ -180,7 +180,7 @@ def solve_with(
                 relaxation = _tried_again(relaxation, normal, units, settings, regularization)
         return relaxation
     if problem.vector and not problem.loss.coupled:
-        return _solve_outputs(problem, backend, settings, regularization, n_jobs, line)
+        return _solve_outputs(problem, backend, settings, regularization, n_jobs, bar)
     return _solve_to_the_gap(problem, backend, settings, regularization)
 
 
@@ -258,17 +258,17 @@ def _finish_outputs(
 
 
 def _told_in_units(
-    told: Callable[[Progress], object] | None, units: Units, line: Line
+    told: Callable[[Progress], object] | None, units: Units, bar: ProgressBar
 ) -> Callable[[Progress], object] | None:
-    """Return the callback for normalised instances, which tells the line and whoever asked for it."""
-    if told is None and not line.shown:
+    """Return the callback for normalised instances, which tells the bar and whoever asked for it."""
+    if told is None and not bar.shown:
         return None
 
     def callback(progress: Progress) -> object:
         own = replace(
             progress, objective=units.value * progress.objective, lower_bound=units.value * progress.lower_bound
         )
-        line.closing(own)
+        bar.gap(own)
         return told(own) if told is not None else None
 
     return callback
@@ -313,13 +313,13 @@ def _solve_outputs(
     settings: Settings,
     regularization: str,
     n_jobs: int | None,
-    line: Line,
+    bar: ProgressBar,
 ) -> Relaxation:
     """Solve the outputs of a separable vector problem apart, with one reduction of the data for all."""
     reduction = _reduction(problem, settings, regularization)
     # Not to be sent to other processes: what it holds is in the reduction.
     settings = replace(settings, reductions=None)
-    parts = CountedParallel(n_jobs, line, problem.n_outputs)(
+    parts = CountedParallel(n_jobs, bar, problem.n_outputs)(
         delayed(_solve_output)(problem.output(k), backend.name, settings, regularization, reduction, k)
         for k in range(problem.n_outputs)
     )

@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import cvxpy as cp
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._html import covariance_html
-from qsdp._utils.progress import shown_stages
+from qsdp._utils.progress import progress
+from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidTypeError
@@ -37,7 +36,7 @@ _REWEIGHTINGS, _EXCESS, _LARGEST_EXCESS = 200, 1e-3, 2e-2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SignCovariance:
+class SignCovariance(Summarized):
     r"""Covariance `Q` with :math:`\arcsin(Q_{12}) = c Z_s`, and what it proves about itself.
 
     For M + 1 levels a weight is the sum of M signs, its replicas. `Q` holds the correlations of replicas
@@ -100,8 +99,18 @@ class SignCovariance:
             f"residual={self.residual:.1e}, min_eigenvalue={self.min_eigenvalue:.1e})"
         )
 
-    def _repr_html_(self) -> str:
-        return covariance_html(self)
+    def _summary(self) -> Summary:
+        rows = [
+            ("method", self.method),
+            ("constant c", f"{format_number(self.constant)} (Krivine's 0.881374, at most pi / 2)"),
+            ("rho", format_number(self.rho)),
+            ("dimension", f"{self.dimension} a side of a neuron"),
+            ("levels", str(self.levels)),
+            ("residual", format_number(self.residual, 2)),
+            ("diagonal error", format_number(self.diagonal_error, 2)),
+            ("smallest eigenvalue", format_number(self.min_eigenvalue, 2)),
+        ]
+        return Summary("SignCovariance", rows)
 
 
 def shape_covariance(relaxation: Relaxation, method: str = "krivine", *, verbose: bool = False) -> Any:
@@ -155,9 +164,9 @@ def shape_covariance(relaxation: Relaxation, method: str = "krivine", *, verbose
     check_choice("method", method, SHAPINGS)
     problem = relaxation.problem
     covariances: list[SignCovariance] = []
-    with shown_stages(check_flag("verbose", verbose)) as stages, stages.stage("shape") as line:
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("shape") as bar:
         for Z, V, rho in zip(*relaxation.blocks, strict=True):
-            line.count(len(covariances), problem.n_outputs)
+            bar.count(len(covariances), problem.n_outputs)
             covariances.append(
                 shape_block(Z, V, float(rho), levels=problem.levels, activation=problem.activation, method=method)
             )
@@ -290,6 +299,8 @@ def _adaptive(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np
 
 
 def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
+    import cvxpy as cp
+
     if rho > 0.0 and replicas.max() > 1:
         _, rho = smallest_diagonal(Z, V, rho)
     N = len(Z)

@@ -153,9 +153,9 @@ def test_download_once(cache, server, capfd, caplog, monkeypatch, empty):
 def test_downloads_are_shown_on_screens(cache, server, capfd, monkeypatch):
     monkeypatch.setattr(_fetch, "on_screen", lambda: True)
     # What is transient leaves nothing to read.
-    monkeypatch.setattr(_fetch, "shown_stages", lambda verbose, transient: progress.shown_stages(verbose))
+    monkeypatch.setattr(_fetch, "progress", lambda verbose, transient: progress.progress(verbose))
     told = []
-    monkeypatch.setattr(progress.Line, "count", lambda self, *figures: told.append(figures))
+    monkeypatch.setattr(progress.ProgressBar, "count", lambda self, *figures: told.append(figures))
     assert _fetch.read_raw(FILE)[1] == CONTENT.decode()
     out, err = capfd.readouterr()
     assert out == ""

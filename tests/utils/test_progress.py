@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from joblib import delayed, parallel_config
 from rich.console import Console
-from rich.progress import Progress
 
 import qsdp
-from qsdp._utils import progress
-from qsdp._utils.progress import SILENT, CountedParallel, Stages, shown_stages
+from qsdp._utils import bars
+from qsdp._utils.bars import Bars
+from qsdp._utils.parallel import CountedParallel
+from qsdp._utils.progress import SILENT, Stages, _share, on_screen, progress
 from qsdp.baselines import BackpropClassifier, TrainedLayer, ValidationSearch, quantize_layers
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
 from qsdp.exceptions import InvalidTypeError
@@ -85,7 +86,7 @@ def test_an_error_in_a_stage_ends_the_display(capfd, monkeypatch):
     with pytest.raises(RuntimeError, match="here"):
         qsdp.solve_and_sample(X, Y, verbose=True)
     assert "sample" in capfd.readouterr().err
-    with shown_stages(True) as stages, stages.stage("again"):
+    with progress(True) as stages, stages.stage("again"):
         pass
     assert list(stages_of(capfd.readouterr().err)) == ["again"]
 
@@ -181,31 +182,31 @@ def test_trained_estimators_show_the_layers_of_their_quantization(capfd):
 
 
 def test_calls_inside_others_share_the_display(capfd):
-    with shown_stages(True) as outer, outer.stage("outer"):
-        with shown_stages(True) as inner:
+    with progress(True) as outer, outer.stage("outer"):
+        with progress(True) as inner:
             assert inner is outer
-        with shown_stages(False) as quiet:
+        with progress(False) as quiet:
             assert quiet is SILENT
         qsdp.solve_relaxation(PROBLEM, verbose=True)
         qsdp.solve_relaxation(PROBLEM)
     assert list(stages_of(capfd.readouterr().err)) == ["outer", "solve"]
-    with shown_stages(True) as other:
+    with progress(True) as other:
         assert other is not outer
 
 
 def test_names_are_no_markup(capfd):
-    with shown_stages(True) as stages, stages.stage("[red]a[/red]"):
+    with progress(True) as stages, stages.stage("[red]a[/red]"):
         pass
     assert "[red]a[/red]" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing", None])
 def test_tasks_of_every_back_end_are_counted(backend):
-    bar = Progress(console=Console(file=io.StringIO()))
-    with Stages(bar).stage("folds") as line:
+    display = Bars(console=Console(file=io.StringIO()))
+    with Stages(display).stage("folds") as bar:
         with parallel_config(**({} if backend is None else {"backend": backend})):
-            found = CountedParallel(None if backend is None else 2, line, 5)(delayed(abs)(-k) for k in range(5))
-        (task,) = bar.tasks
+            found = CountedParallel(None if backend is None else 2, bar, 5)(delayed(abs)(-k) for k in range(5))
+        (task,) = display.progress.tasks
         assert found == [0, 1, 2, 3, 4]
         assert (task.completed, task.total, task.fields["figures"]) == (5, 5, "5 of 5")
 
@@ -227,15 +228,15 @@ def test_notebooks_get_a_widget_and_the_standard_error_nothing(capfd, monkeypatc
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     sys.modules["IPython.display"].display = displayed.append
     sys.modules["ipywidgets"].Output = Output
-    monkeypatch.setattr(progress, "_console", lambda: Console(stderr=True, force_jupyter=True))
-    assert progress.on_screen()
+    monkeypatch.setattr(bars, "make_console", lambda: Console(stderr=True, force_jupyter=True))
+    assert on_screen()
     qsdp.solve_and_sample(X, Y, 40, 0.5, random_state=0, verbose=True)
     assert capfd.readouterr() == ("", "")
     shown = "".join(one.text for one in displayed[1:])
     assert isinstance(displayed[0], Output)
     assert all(name in shown for name in ("solve", "shape", "sample", "certify"))
-    with shown_stages(True) as stages, stages.stage("folds") as line:
-        line.count(5, 5, "5 of 5")
+    with progress(True) as stages, stages.stage("folds") as bar:
+        bar.count(5, 5, "5 of 5")
     assert any("5 of 5" in one.text for one in displayed if not isinstance(one, Output))
 
 
@@ -269,38 +270,38 @@ def test_estimators_with_cross_validation(estimator, evaluate, capfd):
     [(1.0, 0.0), (1e-3, 0.5), (1e-6, 1.0), (1e-9, 1.0), (0.0, 1.0), (-1e-18, 1.0), (1.5, 0.0), (math.nan, 0.0)],
 )
 def test_bars_count_orders_of_magnitude(gap, share):
-    assert progress._share(gap, 1e-6) == pytest.approx(share)
+    assert _share(gap, 1e-6) == pytest.approx(share)
 
 
-def test_lines_pulse_until_something_is_known_and_are_full_in_the_end():
-    bar = Progress(console=Console(file=io.StringIO()))
-    stages = Stages(bar)
-    with stages.stage("solve", 1e-4) as line:
-        task = bar.tasks[0]
+def test_bars_pulse_until_something_is_known_and_are_full_in_the_end():
+    display = Bars(console=Console(file=io.StringIO()))
+    stages = Stages(display)
+    with stages.stage("solve", 1e-4) as bar:
+        task = display.progress.tasks[0]
         assert (task.description, task.total, task.finished) == ("solve", None, False)
-        assert line.closing(Told(3, 2.0, 1.98, 0.1)) is None
+        assert bar.gap(Told(3, 2.0, 1.98, 0.1)) is None
         assert (task.total, task.completed) == (1.0, pytest.approx(0.5))
         assert task.fields["figures"] == "objective 2, gap 1.0e-02"
     assert task.finished
-    with stages.stage("refine") as line:
-        assert line.sweep(3, 1.5) is None
-        line.closing(Told(3, 2.0, 1.98, 0.1))  # there is no tolerance to come closer to
-        assert bar.tasks[1].total is None
-        assert bar.tasks[1].fields["figures"] == "objective 1.5, sweep 3"
-        line.count(2, None, "many")
-        assert (bar.tasks[1].total, bar.tasks[1].completed) == (None, 2)
-        line.count(3, 4)
-        assert (bar.tasks[1].total, bar.tasks[1].completed) == (4, 3)
-    with stages.stage("exact", 1e-4) as line:
-        line.closing(Told(3, 2.0, 1.98, 0.1), part=1, parts=3)
-        assert (bar.tasks[2].total, bar.tasks[2].completed) == (3, pytest.approx(1.5))
+    with stages.stage("refine") as bar:
+        assert bar.sweep(3, 1.5) is None
+        bar.gap(Told(3, 2.0, 1.98, 0.1))  # there is no tolerance to come closer to
+        assert display.progress.tasks[1].total is None
+        assert display.progress.tasks[1].fields["figures"] == "objective 1.5, sweep 3"
+        bar.count(2, None, "many")
+        assert (display.progress.tasks[1].total, display.progress.tasks[1].completed) == (None, 2)
+        bar.count(3, 4)
+        assert (display.progress.tasks[1].total, display.progress.tasks[1].completed) == (4, 3)
+    with stages.stage("exact", 1e-4) as bar:
+        bar.gap(Told(3, 2.0, 1.98, 0.1), part=1, parts=3)
+        assert (display.progress.tasks[2].total, display.progress.tasks[2].completed) == (3, pytest.approx(1.5))
 
 
 def test_silent_stages_touch_nothing(monkeypatch):
-    monkeypatch.setattr(progress, "Progress", None)
+    monkeypatch.setattr(bars, "Bars", None)
     monkeypatch.setattr(sys, "stderr", None)
-    with shown_stages(False) as stages, stages.stage("solve", 1e-6) as line:
-        line.closing(Told(1, 2.0, 1.0, 0.1))
-        line.sweep(1, 2.0)
+    with progress(False) as stages, stages.stage("solve", 1e-6) as bar:
+        bar.gap(Told(1, 2.0, 1.0, 0.1))
+        bar.sweep(1, 2.0)
     assert stages is SILENT
     assert not stages.shown

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._html import float_network_html
 from qsdp._utils.parallel import blocks
+from qsdp._utils.summary import Summarized, Summary, format_count
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
@@ -32,7 +32,7 @@ SCALES = ("auto", "layer", "neuron", "paper", "shared")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FloatNetwork(ReadOnlyArrays):
+class FloatNetwork(Summarized, ReadOnlyArrays):
     r"""Two-layer network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)` or :math:`\sum_j \alpha_j \sigma(x^T q_j)`.
 
     Parameters
@@ -69,8 +69,16 @@ class FloatNetwork(ReadOnlyArrays):
         ):
             object.__setattr__(self, name, value)
 
-    def _repr_html_(self) -> str:
-        return float_network_html(self)
+    def _summary(self) -> Summary:
+        n_outputs = self.alpha.shape[1] if self.alpha.ndim == 2 else 1
+        kind = "bilinear" if self.activation is None else f"polynomial {self.activation.coefficients}"
+        rows = [
+            ("network", format_count(self.n_neurons, self.n_inputs, n_outputs)),
+            ("activation", kind),
+            ("first layer", "real numbers"),
+            ("parameters", f"{self.n_parameters:,}"),
+        ]
+        return Summary("FloatNetwork", rows)
 
     @property
     def n_neurons(self) -> int:

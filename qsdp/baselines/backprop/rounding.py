@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._html import rounding_html
 from qsdp._utils.parallel import blocks
+from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, read_only
 from qsdp.problem import check_levels
 
@@ -19,7 +19,7 @@ SCALES = ("neuron", "layer")
 
 
 @dataclass(frozen=True, eq=False)
-class Rounding:
+class Rounding(Summarized):
     """Weights of true levels and the scales that go with them.
 
     Attributes
@@ -36,8 +36,15 @@ class Rounding:
     scales: FloatArray
     relative_error: float
 
-    def _repr_html_(self) -> str:
-        return rounding_html(self)
+    def _summary(self) -> Summary:
+        m, d = self.weights.shape
+        low, high = float(self.scales.min()), float(self.scales.max())
+        rows = [
+            ("weights", f"{m:,} neurons, {d} inputs"),
+            ("relative error", format_number(self.relative_error, 4)),
+            ("scales", format_number(low) if low == high else f"{format_number(low, 4)} to {format_number(high, 4)}"),
+        ]
+        return Summary("Rounding", rows)
 
 
 def round_to_levels(W: Any, levels: int = 2, *, scale: str = "neuron") -> Rounding:

@@ -6,11 +6,14 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from qsdp._html import bpls_html
+from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds, format_share
 from qsdp.baselines.bpls._network import Network
 from qsdp.baselines.bpls._solve import Design
 
 __all__ = ["BPLSReport", "LayerReport", "PassReport", "Reference"]
+
+#: Layers that a summary lists at most.
+_LISTED = 8
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ class Reference:
 
 
 @dataclass(eq=False)
-class BPLSReport:
+class BPLSReport(Summarized):
     """Course of a training by back-propagating least squares.
 
     Attributes
@@ -126,8 +129,31 @@ class BPLSReport:
     best: int = 0
     references: dict[str, Reference] = field(default_factory=dict)
 
-    def _repr_html_(self) -> str:
-        return bpls_html(self)
+    def _summary(self) -> Summary:
+        rows: Rows = [("passes", f"{len(self.passes)} in {format_seconds(sum(each.seconds for each in self.passes))}")]
+        if self.passes:
+            rows += self._best_rows()
+        for name, one in self.references.items():
+            figures = f"loss {format_number(one.loss)}, score {format_number(one.score)}, {format_seconds(one.seconds)}"
+            rows.append((name, figures))
+        return Summary("BPLSReport", rows)
+
+    def _best_rows(self) -> Rows:
+        """Return what the best pass came to, and its layers' solves."""
+        shown = max(self.best, 1)
+        best = self.passes[shown - 1]
+        rows: Rows = [
+            ("best", f"pass {shown}" if self.best else "the random weights, before any pass"),
+            ("loss", f"{format_number(best.loss)} after pass {shown}"),
+            ("score", format_number(best.score)),
+        ]
+        if best.misses is not None:
+            rows.append(("misses", f"{best.misses:,} of the training samples"))
+        for layer in best.layers[:_LISTED]:
+            ranks = [f"rank {one.rank} of {one.n_columns}, condition {one.condition:.1e}" for one in layer.designs]
+            rows.append((f"layer {layer.number}", "; ".join([*ranks, format_seconds(layer.seconds)])))
+        targets, hidden = format_share(self.clipped_targets), format_share(best.clipped)
+        return [*rows, ("cut", f"{targets} of the targets, {hidden} of the hidden values")]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as numbers, lists and text, for JSON; the references without their weights."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from qsdp._html import starts_html, statistics_html
+from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds, format_share
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_flag, check_integer
 from qsdp.baselines._history import History
 from qsdp.baselines.quadratic._descent_classifier import DescentClassifier, codes_of, sign_code
@@ -19,7 +19,7 @@ __all__ = ["MultiStart", "StartStatistics"]
 
 
 @dataclass(frozen=True)
-class StartStatistics:
+class StartStatistics(Summarized):
     """Scores of several starts; those that diverged are counted and left out of the figures.
 
     Attributes
@@ -47,8 +47,15 @@ class StartStatistics:
         sd = float(kept.std(ddof=1)) if len(kept) > 1 else float("nan")
         return cls(float(kept.mean()), sd, float(kept.max()), float(kept.min()), len(values), len(values) - len(kept))
 
-    def _repr_html_(self) -> str:
-        return statistics_html(self)
+    def _summary(self) -> Summary:
+        kept = self.n_starts - self.n_diverged
+        rows = [("starts", f"{self.n_starts}, of which {self.n_diverged or 'none'} diverged")]
+        if not kept:
+            return Summary("StartStatistics", [*rows, ("mean", "none of them")])
+        deviation = f" ± {format_share(self.sd)}" if kept > 1 else ""
+        rows.append(("mean", f"{format_share(self.mean)}{deviation}"))
+        rows.append(("range", f"{format_share(self.worst)} to {format_share(self.best)}"))
+        return Summary("StartStatistics", rows)
 
     def __str__(self) -> str:
         percent = [f"{100.0 * value:.2f}" for value in (self.mean, self.sd, self.best, self.worst)]
@@ -58,7 +65,7 @@ class StartStatistics:
         )
 
 
-class MultiStart:
+class MultiStart(Summarized):
     """Train an estimator from many random starts at once: the weights of all are one array for every layer.
 
     Parameters
@@ -137,8 +144,17 @@ class MultiStart:
             raise InvalidInputError("these starts are not trained yet: call fit first")
         return self._model
 
-    def _repr_html_(self) -> str:
-        return starts_html(self)
+    def _summary(self) -> Summary:
+        rows: Rows = [("estimator", " ".join(repr(self.estimator).split())), ("starts", str(self.n_starts))]
+        if not hasattr(self, "history_"):
+            return Summary("MultiStart", [*rows, ("trained", "not yet")])
+        history, diverged = self.history_, self.diverged_
+        rows.append(("epochs", f"{history.n_epochs} in {format_seconds(float(sum(history.seconds)))}"))
+        rows.append(("diverged", f"{len(diverged)} of the starts" if diverged else "none"))
+        for name, values in (("loss", history.loss), ("accuracy", history.score)):
+            if values:
+                rows.append((f"mean {name}", f"{format_number(values[-1])} in the end"))
+        return Summary("MultiStart", rows)
 
     # -- read-outs -------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._html import relu_html
 from qsdp._utils.parallel import blocks
+from qsdp._utils.summary import Rows, Summarized, Summary, format_bits, format_count
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, own
 from qsdp.baselines._layers import AffineForm, TrainedLayer, relu
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
@@ -21,15 +21,21 @@ from qsdp.problem import check_levels
 __all__ = ["QuantizedReLUNetwork", "ReLUNetwork"]
 
 
-class _TwoLayers(ReadOnlyArrays, ABC):
+class _TwoLayers(Summarized, ReadOnlyArrays, ABC):
     """What networks of real and of quantized first-layer weights share."""
 
     bias: FloatArray
     alpha: FloatArray
     intercept: FloatArray
 
-    def _repr_html_(self) -> str:
-        return relu_html(self)
+    def _summary(self) -> Summary:
+        n_outputs = self.alpha.shape[1] if self.alpha.ndim == 2 else 1
+        rows: Rows = [("network", format_count(self.n_neurons, self.n_inputs, n_outputs)), ("activation", "ReLU")]
+        return Summary(type(self).__name__, [*rows, *self._weight_rows()])
+
+    @abstractmethod
+    def _weight_rows(self) -> Rows:
+        """Return what the first layer is made of and takes."""
 
     @property
     @abstractmethod
@@ -109,6 +115,9 @@ class QuantizedReLUNetwork(_TwoLayers):
         floats += self.intercept.size if np.any(self.intercept) else 0
         return self.Q.size * bits_of(self.levels) + FLOAT_BITS * floats
 
+    def _weight_rows(self) -> Rows:
+        return [("first layer", f"{self.levels} levels"), ("storage", format_bits(self.n_bits))]
+
     def __repr__(self) -> str:
         return (
             f"QuantizedReLUNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, levels={self.levels}, "
@@ -186,6 +195,9 @@ class ReLUNetwork(_TwoLayers):
         constants = relu(self.bias[~live]) @ self.alpha[~live]
         rounded = QuantizedReLUNetwork(found.weights, bias, self.alpha * column, self.intercept + constants, levels)
         return rounded if X is None else _calibrated(rounded, X, self.predict(X))
+
+    def _weight_rows(self) -> Rows:
+        return [("first layer", "real numbers"), ("parameters", f"{self.n_parameters:,}")]
 
     def __repr__(self) -> str:
         return f"ReLUNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, n_parameters={self.n_parameters})"

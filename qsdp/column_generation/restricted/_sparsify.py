@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
-import scipy.optimize
+import scipy
 
 from qsdp._utils.validation import FloatArray
 

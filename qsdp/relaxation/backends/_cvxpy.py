@@ -6,8 +6,6 @@ import time
 import warnings
 from typing import Any
 
-import cvxpy as cp
-
 from qsdp.relaxation.backends.base import Settings
 from qsdp.relaxation.formulations import formulate
 from qsdp.relaxation.instance import Instance
@@ -25,6 +23,8 @@ def solve_with_cvxpy(instance: Instance, settings: Settings, *, solver: str, opt
     Compiling and solving are called apart, so that each is timed and a solver that stops early still hands
     over the point it has reached.
     """
+    import cvxpy as cp
+
     start = time.perf_counter()
     formulation = formulate(instance, form=settings.form)
     data, chain, inverse = formulation.problem.get_problem_data(solver, solver_opts=options)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import cvxpy as cp
-
 from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
 from qsdp.relaxation.backends.base import Backend, Settings
 from qsdp.relaxation.instance import Instance
@@ -22,7 +20,7 @@ def _solve(instance: Instance, settings: Settings) -> RawSolution:
     }
     if settings.max_iter is not None:
         options["max_iters"] = settings.max_iter
-    return solve_with_cvxpy(instance, settings, solver=cp.CVXOPT, options=options)
+    return solve_with_cvxpy(instance, settings, solver="CVXOPT", options=options)
 
 
 BACKEND = Backend(

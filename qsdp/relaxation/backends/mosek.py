@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import cvxpy as cp
-
 from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
 from qsdp.relaxation.backends.base import Backend, Settings
 from qsdp.relaxation.instance import Instance
@@ -13,7 +11,7 @@ from qsdp.relaxation.solution import RawSolution
 
 
 def _solve(instance: Instance, settings: Settings) -> RawSolution:
-    return solve_with_cvxpy(instance, settings, solver=cp.MOSEK, options={"mosek_params": mosek_parameters(settings)})
+    return solve_with_cvxpy(instance, settings, solver="MOSEK", options={"mosek_params": mosek_parameters(settings)})
 
 
 def mosek_parameters(settings: Settings) -> dict[str, Any]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import cvxpy as cp
-
 from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
 from qsdp.relaxation.backends.base import Backend, Settings
 from qsdp.relaxation.instance import Instance
@@ -22,7 +20,7 @@ def _solve(instance: Instance, settings: Settings) -> RawSolution:
     }
     if settings.time_limit is not None:
         options["time_limit_secs"] = settings.time_limit
-    return solve_with_cvxpy(instance, settings, solver=cp.SCS, options=options)
+    return solve_with_cvxpy(instance, settings, solver="SCS", options=options)
 
 
 BACKEND = Backend(

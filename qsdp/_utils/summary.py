@@ -1,0 +1,162 @@
+"""Results as a title and a table of facts: written once by each class, rendered here as text and as HTML."""
+
+from __future__ import annotations
+
+import html
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qsdp._utils.gap import Gap
+
+__all__ = [
+    "Rows",
+    "Summarized",
+    "Summary",
+    "SummaryBelowDiagram",
+    "first_few",
+    "format_bits",
+    "format_count",
+    "format_number",
+    "format_numbers",
+    "format_seconds",
+    "format_share",
+    "gap_rows",
+]
+
+Rows = list[tuple[str, str]]
+
+#: Letters of a cell, numbers of a list and names of a list that are shown at most.
+_LETTERS, _NUMBERS, _NAMES = 120, 5, 8
+
+_CELL = "padding:0.1em 0.8em 0.1em 0;text-align:left;vertical-align:top;border:none"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Facts about an object.
+
+    Attributes
+    ----------
+    title : str
+        Name of its class.
+    rows : list of (str, str)
+        Name and value of each fact, plain text of any length: the renderer escapes and shortens.
+    """
+
+    title: str
+    rows: Rows
+
+    def text(self) -> str:
+        """Return the title and an indented, aligned line for every fact."""
+        rows = [(_shortened(name), _shortened(value)) for name, value in self.rows]
+        width = max((len(name) for name, _ in rows), default=0)
+        return "\n".join([_shortened(self.title), *(f"  {name:{width}}  {value}" for name, value in rows)])
+
+    def html(self) -> str:
+        """Return a heading and a table in the colours of the page around them, escaped, without scripts."""
+        body = "".join(
+            f'<tr style="background:none"><th scope="row" style="{_CELL};font-weight:normal;opacity:0.75">'
+            f'{_escaped(name)}</th><td style="{_CELL}">{_escaped(value)}</td></tr>'
+            for name, value in self.rows
+        )
+        return (
+            '<div style="font-size:0.95em;line-height:1.35">'
+            f'<div style="font-weight:bold;margin-bottom:0.3em">{_escaped(self.title)}</div>'
+            f'<table style="border-collapse:collapse;border:none;margin:0"><tbody>{body}</tbody></table></div>'
+        )
+
+
+class Summarized(ABC):
+    """Mixin of classes with a summary: notebooks and IPython show it, `repr` stays short."""
+
+    @abstractmethod
+    def _summary(self) -> Summary:
+        """Return the facts worth a line each, computed in a moment."""
+
+    def _repr_html_(self) -> str:
+        return self._summary().html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        summary = self._summary()
+        return {"text/plain": summary.text(), "text/html": summary.html()}
+
+
+class SummaryBelowDiagram:
+    """Mixin, before scikit-learn's base class: in notebooks the diagram is followed by the summary of the fit."""
+
+    def _summary(self) -> Summary | None:
+        """Return the facts of the fit, None before it."""
+        return None
+
+    def _panel(self) -> str:
+        summary = self._summary()
+        return "" if summary is None else summary.html()
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._panel()  # type: ignore[misc]
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in bundle:
+            bundle["text/html"] += self._panel()
+        return bundle
+
+
+def gap_rows(gap: Gap, whose: str, bound: str = "of every network") -> Rows:
+    """Return objective, lower bound and gap."""
+    return [
+        ("objective", f"{format_number(gap.objective)} {whose}"),
+        ("lower bound", f"{format_number(gap.lower_bound)} {bound}"),
+        ("gap", f"{format_number(gap.gap, 4)}, relative {format_number(gap.relative_gap, 3)}"),
+    ]
+
+
+def format_number(value: float, digits: int = 6) -> str:
+    """Return a number with some digits."""
+    return f"{value:.{digits}g}"
+
+
+def format_numbers(values: Sequence[float]) -> str:
+    """Return the first few of many numbers."""
+    shown = ", ".join(format_number(value, 4) for value in values[:_NUMBERS])
+    return f"{shown}, … ({len(values)} in all)" if len(values) > _NUMBERS else shown
+
+
+def first_few(names: Sequence[str]) -> str:
+    """Return the first few of many names, on one line."""
+    shown = " ".join(", ".join(names[:_NAMES]).split())
+    return f"{shown}, … ({len(names)} in all)" if len(names) > _NAMES else shown
+
+
+def format_seconds(seconds: float) -> str:
+    """Return seconds, as milliseconds where there are less than one."""
+    return f"{seconds:.3g} s" if seconds >= 1.0 or seconds == 0.0 else f"{1e3 * seconds:.3g} ms"
+
+
+def format_bits(bits: int) -> str:
+    """Return bits, and bytes for people."""
+    amount, units = bits / 8.0, ["bytes", "KiB", "MiB", "GiB"]
+    while amount >= 1024.0 and len(units) > 1:
+        amount, units = amount / 1024.0, units[1:]
+    return f"{bits:,} bits ({amount:.4g} {units[0]})"
+
+
+def format_share(share: float) -> str:
+    """Return a share as per cent."""
+    return f"{100.0 * share:.1f} %"
+
+
+def format_count(n_neurons: int, n_inputs: int, n_outputs: int) -> str:
+    """Return neurons, inputs and, where there are several, outputs of a network."""
+    outputs = f", {n_outputs} outputs" if n_outputs > 1 else ""
+    return f"{n_neurons:,} neurons, {n_inputs} inputs{outputs}"
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= _LETTERS else value[: _LETTERS - 1] + "…"
+
+
+def _escaped(value: str) -> str:
+    return html.escape(_shortened(value))

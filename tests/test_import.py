@@ -1,0 +1,38 @@
+"""What `import qsdp` loads: little more than NumPy and SciPy's linear algebra."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import qsdp
+
+HEAVY = {
+    "IPython", "clarabel", "cvxopt", "cvxpy", "matplotlib", "mosek", "pandas", "rich", "scipy.optimize", "scipy.stats",
+    "scs", "sklearn", "torch", "typer",
+}  # fmt: skip
+
+SOLVE = """
+import numpy as np
+X = np.random.default_rng(0).standard_normal((20, 3))
+result = qsdp.solve_and_sample(X, X[:, 0] * X[:, 1], 10, 0.1, random_state=0)
+result._repr_html_()
+"""
+
+
+@pytest.mark.parametrize(("then", "needed"), [("", set()), (SOLVE, {"scipy.optimize"})], ids=["import", "solve"])
+def test_heavy_packages_wait_until_they_are_needed(then, needed):
+    code = f"import json, sys, qsdp\n{then}\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout))
+    assert loaded & HEAVY <= needed
+    assert "qsdp.estimators" not in loaded
+
+
+def test_every_public_name_is_there():
+    assert set(qsdp.__all__) <= set(dir(qsdp))
+    for name in qsdp.__all__:
+        assert getattr(qsdp, name) is not None
+    with pytest.raises(AttributeError, match="module 'qsdp' has no attribute 'sdp'"):
+        qsdp.sdp  # noqa: B018
