@@ -1,4 +1,4 @@
-"""Models of CSV files: columns as people have them, encoded, and stored with the network trained on them."""
+"""Models of CSV files: encoding of columns and targets, stored with the network trained on them."""
 
 from qsdp.estimators.classes import (
     PROBABILISTIC,

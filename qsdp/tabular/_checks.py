@@ -1,4 +1,4 @@
-"""What may stand in the header of a stored model: a check for every value."""
+"""Checks of the values in the header of a stored model."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from qsdp.sampling import ALLOCATIONS
 from qsdp.shaping import SHAPINGS
 from qsdp.tabular._reading import label_key, listing
 
-#: Distinct entries that a column of text may have.
+#: Largest number of distinct entries in a column of text.
 MAX_VALUES = 50
 
-#: Classes that a target may have.
+#: Largest number of classes of a target.
 MAX_CLASSES = 100
 
 
@@ -52,7 +52,7 @@ def _are_values(value: Any, most: int = MAX_VALUES) -> bool:
 def _are_classes(value: Any) -> bool:
     if value is None:
         return True
-    # A missing target is no class, and "1" is the class "1.0".
+    # A missing target is no class, and "1" and "1.0" are one class.
     return _are_values(value, MAX_CLASSES) and None not in value and len(set(map(label_key, value))) == len(value)
 
 
@@ -67,21 +67,10 @@ ENCODER_CHECKS: Checks = {
     "dropped": lambda value: type(value) is dict and all(map(_is_text, [*value, *value.values()])),
 }
 COLUMN_CHECKS: Mapping[str, Checks] = {
-    "numeric": {
-        "kind": _is_text,
-        "name": _is_text,
-        "median": _is_number,
-        "mean": _is_number,
-        "scale": _is_positive,
-    },
+    "numeric": {"kind": _is_text, "name": _is_text, "median": _is_number, "mean": _is_number, "scale": _is_positive},
     "categorical": {"kind": _is_text, "name": _is_text, "values": _are_values},
 }
-TARGET_CHECKS: Checks = {
-    "name": _is_text,
-    "classes": _are_classes,
-    "mean": _is_number,
-    "scale": _is_positive,
-}
+TARGET_CHECKS: Checks = {"name": _is_text, "classes": _are_classes, "mean": _is_number, "scale": _is_positive}
 HOLDOUT_CHECKS: Checks = {
     "seed": lambda value: type(value) is int and value >= 0,
     "test_size": lambda value: _is_magnitude(value) and value < 1.0,
@@ -95,11 +84,7 @@ SOLUTION_CHECKS: Checks = {
     "shaping": _is_one_of(SHAPINGS),
 }
 MODEL_CHECKS: Checks = {
-    "encoder": lambda value: type(value) is dict,
-    "target": lambda value: type(value) is dict,
-    "holdout": lambda value: type(value) is dict,
-    "relaxation": lambda value: type(value) is dict,
-    "network": lambda value: type(value) is dict,
+    **dict.fromkeys(("encoder", "target", "holdout", "relaxation", "network"), lambda value: type(value) is dict),
     "loss": _is_one_of(LOSSES),
     "beta": _is_magnitude,
     "allocation": _is_one_of(ALLOCATIONS),
@@ -110,7 +95,7 @@ MODEL_CHECKS: Checks = {
 
 
 def checked(what: str, state: Any, checks: Checks) -> dict[str, Any]:
-    """Return a mapping of exactly the right fields with a valid value each, or raise StorageError."""
+    """Return a mapping that has exactly the fields of `checks` with valid values, or raise StorageError."""
     if type(state) is not dict or state.keys() != checks.keys():
         raise StorageError(f"{what} must have exactly the fields {listing(sorted(checks))}")
     for name, is_valid in checks.items():

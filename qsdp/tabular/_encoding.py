@@ -1,4 +1,4 @@
-"""How the columns of a table become numbers."""
+"""Encoding of the columns of a table as numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qsdp.tabular._reading import LARGEST, Table
 
 @dataclass(frozen=True)
 class NumericColumn:
-    """A column of numbers, standardised; missing entries count as the median."""
+    """Standardised column of numbers; missing entries are replaced by the median."""
 
     name: str
     median: float
@@ -42,7 +42,7 @@ class NumericColumn:
 
 @dataclass(frozen=True)
 class CategoricalColumn:
-    """A column of symbols: one -1/+1 column for two values, a 0/1 column for each of more."""
+    """Column of symbols, encoded as one -1/+1 column for two values and one-hot for more."""
 
     name: str
     values: tuple[str | None, ...]
@@ -53,7 +53,7 @@ class CategoricalColumn:
         return 1 if len(self.values) == 2 else len(self.values)
 
     def encode(self, table: Table) -> tuple[FloatArray, list[str]]:
-        """Return the encoded columns, shape (n, width), and the entries that training did not have."""
+        """Return the encoded columns, shape (n, width), and the entries not seen in training."""
         n_values = len(self.values)
         codes = np.array([[-1.0], [1.0]]) if n_values == 2 else np.eye(n_values)
         position = {value: index for index, value in enumerate(self.values)}
@@ -65,14 +65,14 @@ class CategoricalColumn:
 
 @dataclass(frozen=True)
 class TabularEncoder:
-    """How the columns of a table become numbers.
+    """Encoding of the columns of a table as numbers.
 
     Attributes
     ----------
     columns : tuple of NumericColumn and CategoricalColumn
-        What is encoded, in this order; columns of a table are found by name.
+        Encoded columns in order; those of a table are matched by name.
     dropped : mapping of str to str
-        Columns that training could not learn from, each with the reason.
+        Columns without information in training, with the reason.
     """
 
     columns: tuple[NumericColumn | CategoricalColumn, ...]
@@ -82,8 +82,8 @@ class TabularEncoder:
     def fit(cls, table: Table, names: Sequence[str], rows: Iterable[int] | None = None) -> TabularEncoder:
         """Learn the encoding of the columns `names` from some of the rows (default: all).
 
-        Whether a column holds numbers is judged on the whole table, so that it cannot depend on which rows
-        are held out; everything that is learned comes from `rows`.
+        Whether a column is numeric is decided on the whole table, so that it cannot depend on which rows are held
+        out; all else is learned from `rows`.
         """
         training = table if rows is None else table.take(rows)
         learned = {name: _learn(table, training, name) for name in names}
@@ -102,7 +102,7 @@ class TabularEncoder:
         Warns
         -----
         QSDPWarning
-            Entries that training did not have; they are encoded as zeros.
+            Some entries were not seen in training; they are encoded as zeros.
         """
         table.require(column.name for column in self.columns)
         blocks, notes, n_unseen = [], [], 0
@@ -114,25 +114,26 @@ class TabularEncoder:
                 notes.append(f"{column.name!r} {len(unseen)} (such as {unseen[0]!r:.60})")
         if notes:
             warnings.warn(
-                f"{table.path!r}: {n_unseen} entries were not seen in training and count as zero: " + ", ".join(notes),
+                f"{table.path!r}: {n_unseen} entries were not seen in training and are encoded as zero: "
+                + ", ".join(notes),
                 QSDPWarning,
                 stacklevel=2,
             )
         return np.hstack([*blocks, np.empty((len(table), 0))])
 
     def state(self) -> dict[str, Any]:
-        """Return the encoder as lists, mappings, texts and numbers, for `from_state`."""
+        """Return the encoder as JSON values, for `from_state`."""
         kinds = {NumericColumn: "numeric", CategoricalColumn: "categorical"}
         columns = [{"kind": kinds[type(column)], **asdict(column)} for column in self.columns]
         return {"columns": columns, "dropped": dict(self.dropped)}
 
     @classmethod
     def from_state(cls, state: Any) -> TabularEncoder:
-        """Return the encoder of a `state`; one that is none raises StorageError."""
+        """Return the encoder of a `state`, or raise StorageError if it is invalid."""
         state = checked("encoder", state, ENCODER_CHECKS)
         columns = tuple(_column(column) for column in state["columns"])
         if len({column.name for column in columns}) < len(columns):
-            raise StorageError("encoder: a column is there twice")
+            raise StorageError("encoder: the names of columns must be distinct")
         return cls(columns, state["dropped"])
 
 
@@ -148,7 +149,7 @@ def _learn(table: Table, training: Table, name: str) -> NumericColumn | Categori
     median = float(np.nanmedian(numbers))
     filled = np.where(np.isnan(numbers), median, numbers)
     mean, scale = float(filled.mean()), float(filled.std())
-    # The deviation of equal numbers is not always exactly zero.
+    # Rounding can leave equal numbers a deviation other than zero.
     if filled.min() == filled.max() or scale == 0.0:
         return "constant"
     return NumericColumn(name, median, mean, scale)
@@ -168,7 +169,7 @@ def _check_widths(columns: Iterable[NumericColumn | CategoricalColumn]) -> None:
 def _column(state: Any) -> NumericColumn | CategoricalColumn:
     kind = state.get("kind") if type(state) is dict else None
     if type(kind) is not str or kind not in COLUMN_CHECKS:
-        raise StorageError(f"encoder: no such kind of column: {kind!r:.60}")
+        raise StorageError(f"encoder: unknown kind of column: {kind!r:.60}")
     fields = checked("column", state, COLUMN_CHECKS[kind])
     if kind == "numeric":
         return NumericColumn(fields["name"], fields["median"], fields["mean"], fields["scale"])

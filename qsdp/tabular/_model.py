@@ -1,4 +1,4 @@
-"""A network with all it takes to use it on tables, and its file."""
+"""Network with the encoding of its tables, and its file."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ KIND = "tabular-model"
 
 @dataclass(frozen=True)
 class Holdout:
-    """Which rows are held out: enough to find the same ones again."""
+    """Seed and share that determine the held-out rows."""
 
     seed: int
     test_size: float
 
     def split(self, n: int) -> tuple[list[int], list[int]]:
-        """Return training and test rows of n."""
+        """Return the indices of training and test rows among n rows."""
         order = np.random.default_rng(self.seed).permutation(n).tolist()
         # Rounded, because (1 - 0.9) * 10 is a little less than 1.
         n_train = int(round((1.0 - self.test_size) * n, 9))
@@ -44,23 +44,23 @@ class Holdout:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TabularModel:
-    """A network with the encoding of its table, its certificate, and the solution it was sampled from.
+    """Network with the encoding of its table, its certificate, and the solution it was sampled from.
 
     Attributes
     ----------
     encoder : TabularEncoder
     target : Target
     network : BilinearNetwork
-        Its inputs are the encoded columns, and a constant one unless the activation lifts.
+        Its inputs are the encoded columns, and a constant column unless the activation is lifted.
     solution : Solution
     loss : str
     beta : float
     allocation : str
-        How neurons are divided among outputs.
+        Allocation of neurons to outputs.
     lower_bound : float
-        Bound on the objective of every network of these levels, in units of the encoded target.
+        Bound on the objective of every network with these levels, for the encoded target.
     objective : float or None
-        That of the network in the same units; None where it was resampled without the data.
+        Objective of the network; None if it was resampled without the data.
     holdout : Holdout
     digest : str
         sha256 of the encoded training rows.
@@ -83,19 +83,18 @@ class TabularModel:
         return self.network.predict(self._inputs(table))
 
     def predict(self, table: Table) -> list[str] | FloatArray:
-        """Return a label or a number for each row."""
+        """Return the predicted label or number of each row."""
         return self.target.decode(self.outputs(table))
 
     def probabilities(self, outputs: FloatArray) -> FloatArray | None:
-        """Return the probabilities of the classes, shape (n, C), where the loss gives any."""
+        """Return the probabilities of the classes, shape (n, C), or None for losses without probabilities."""
         loss = get_loss(self.loss)
         return class_probabilities(outputs, loss) if isinstance(loss, PROBABILISTIC) else None
 
     def resample(self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None) -> TabularModel:
-        """Return a model with another network from the same solution; its objective is not known.
+        """Return a model with another network sampled from the same solution, without refinement or objective.
 
-        It is sampled, also where this one is refined. For other levels than those that were solved for, the lower
-        bound is what the solution alone proves. See `evaluated`.
+        For another number of levels the lower bound is what the solution proves without the data; see `evaluated`.
         """
         levels = self.network.levels if levels is None else check_levels(levels)
         covariance = self.solution.covariance(levels)
@@ -103,15 +102,15 @@ class TabularModel:
         return replace(self, network=network, lower_bound=self.solution.bound(levels, self.beta), objective=None)
 
     def evaluated(self, table: Table) -> TabularModel:
-        """Return the model with its objective on the table it was trained on; another one is refused.
+        """Return the model with its objective on the table it was trained on; another table raises an error.
 
-        For other levels than those that were solved for, the lower bound is recomputed too.
+        For another number of levels than the solution's, the lower bound is recomputed too.
         """
         problem = self.problem(table)
         return replace(self, objective=problem.objective(self.network), lower_bound=self.solution.bound_with(problem))
 
     def problem(self, table: Table) -> TrainingProblem:
-        """Return the problem of the network on the table it was trained on; another one is refused."""
+        """Return the problem of the network on the table it was trained on; another table raises an error."""
         table.require([self.target.name])
         labelled = table.known(self.target.name)
         training = labelled.take(self.holdout.split(len(labelled))[0])
@@ -130,7 +129,7 @@ class TabularModel:
         return network_inputs(self.encoder.encode(table), self.network.activation)
 
     def _encode_quietly(self, table: Table) -> tuple[FloatArray, FloatArray]:
-        # Unseen values mean other data, which the digest tells.
+        # Values not seen in training belong to another file, which the digest reveals.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", QSDPWarning)
             return self._inputs(table), self.target.encode(table, get_loss(self.loss))
@@ -151,7 +150,7 @@ class TabularModel:
 
 
 def network_inputs(encoded: FloatArray, activation: PolynomialActivation | None) -> FloatArray:
-    """Return the inputs of a network: the encoded columns, and a constant one where the activation has none."""
+    """Return the inputs of a network: the encoded columns, and a constant column unless the activation is lifted."""
     return encoded if activation is not None and activation.lifted else append_constant(encoded)
 
 

@@ -1,4 +1,4 @@
-"""CSV files as tables of text, each row with its line in the file."""
+"""CSV files as tables of text with line numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DELIMITERS = ",;\t|"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """The entries of a CSV file as text, None where missing, each row with its line in the file."""
+    """Entries of a CSV file as text, None where missing, with the line number of each row."""
 
     path: str
     columns: tuple[str, ...]
@@ -43,16 +43,16 @@ class Table:
         return [row[index] for row in self.rows]
 
     def take(self, indices: Iterable[int]) -> Table:
-        """Return the table of some of the rows."""
+        """Return the table with some of the rows."""
         chosen = list(indices)
         return replace(self, rows=[self.rows[i] for i in chosen], lines=[self.lines[i] for i in chosen])
 
     def known(self, name: str) -> Table:
-        """Return the table of the rows in which a column is not missing."""
+        """Return the table with the rows in which a column is not missing."""
         return self.take(i for i, entry in enumerate(self.column(name)) if entry is not None)
 
     def require(self, names: Iterable[str]) -> None:
-        """Raise one error that names all columns that are not there."""
+        """Raise one error that names all missing columns."""
         if not (absent := [name for name in names if name not in self.columns]):
             return
         close = difflib.get_close_matches(absent[0], self.columns, n=1)
@@ -61,7 +61,7 @@ class Table:
         raise InvalidInputError(f"{self.path!r} has no {noun} {listing(absent)}; it has {listing(self.columns)}{hint}")
 
     def numbers(self, name: str) -> FloatArray | None:
-        """Return a column as floats, nan where missing, or None if an entry is not a number."""
+        """Return a column as floats, NaN where missing, or None if an entry is not a number."""
         entries = self.column(name)
         parsed = [math.nan if entry is None else parse_number(entry) for entry in entries]
         if any(number is None for number in parsed):
@@ -73,7 +73,7 @@ class Table:
         return numbers
 
     def all_numbers(self, name: str) -> FloatArray:
-        """Return a column as floats, nan where missing; an entry that is not a number is an error."""
+        """Return a column as floats, NaN where missing, or raise if an entry is not a number."""
         if (numbers := self.numbers(name)) is None:
             entries = self.column(name)
             row = next(i for i, entry in enumerate(entries) if entry is not None and parse_number(entry) is None)
@@ -81,7 +81,7 @@ class Table:
         return numbers
 
     def wrong(self, row: int, name: str, expected: str) -> InvalidInputError:
-        """Return the error that names file, line, column, entry and what was expected."""
+        """Return an error that names file, line, column, entry and what was expected."""
         entry = self.column(name)[row]
         return InvalidInputError(
             f"{self.path!r}, line {self.lines[row]}, column {name!r}: expected {expected}; got {entry!r:.60}"
@@ -94,8 +94,8 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     Raises
     ------
     InvalidInputError
-        Not UTF-8, no rows, a column without a name or with that of another, or a line with more or fewer
-        fields than the header; the message names file and line.
+        The file is not UTF-8, has no rows, a column without a name or with a repeated one, or a line with more or
+        fewer fields than the header; the message names file and line.
     """
     name = os.fspath(path)
     try:
@@ -132,7 +132,7 @@ def _records(name: str, text: str) -> list[tuple[int, list[str]]]:
 
 
 def _delimiter(text: str) -> str:
-    # The sniffer guesses wildly where it may choose freely: only what splits the header is offered to it.
+    # The sniffer is unreliable without restriction: it may choose only among delimiters in the header.
     sample = text[:8192].lstrip("\r\n ")
     header = re.sub('"[^"]*"', "", (sample.splitlines() or [""])[0])
     candidates = [delimiter for delimiter in _DELIMITERS if delimiter in header]
@@ -152,11 +152,11 @@ def _check_header(where: str, header: list[str]) -> None:
         raise InvalidInputError(f"{where}: every column needs a name; number {', '.join(unnamed)} has none")
     repeated = [name for name, count in Counter(header).items() if count > 1]
     if repeated:
-        raise InvalidInputError(f"{where}: every column needs a name of its own; repeated: {listing(repeated)}")
+        raise InvalidInputError(f"{where}: names of columns must be distinct; repeated: {listing(repeated)}")
 
 
 def parse_number(entry: str) -> float | None:
-    """Return the number that an entry is, not necessarily finite, or None."""
+    """Return an entry as a number, not necessarily finite, or None."""
     # float() also takes "1_000", which is no number in a CSV file.
     try:
         return None if "_" in entry else float(entry)
@@ -165,13 +165,13 @@ def parse_number(entry: str) -> float | None:
 
 
 def label_key(label: str) -> float | str:
-    """Return what two labels share if they are one: "1" is "1.0"."""
+    """Return a key that equal labels share, such as "1" and "1.0"."""
     number = parse_number(label)
     return label if number is None or math.isnan(number) else number
 
 
 def listing(names: Iterable[str]) -> str:
-    """Return the names in quotes, of too many the first."""
+    """Return the quoted names, or the first of them with their number."""
     shown = [repr(name) for name in names]
     more = [f"... ({len(shown)} in all)"] if len(shown) > 2 * MAX_LISTED else []
     return ", ".join(shown[: 2 * MAX_LISTED] + more)

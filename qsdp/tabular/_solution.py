@@ -1,4 +1,4 @@
-"""A solved relaxation without its data: what networks of any size and number of levels are sampled from."""
+"""Solution of a relaxation without its data, for sampling networks of any size and number of levels."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from qsdp.relaxation import best_dual_bound
 from qsdp.shaping import SignCovariance, shape_block
 from qsdp.tabular._checks import SOLUTION_CHECKS, checked
 
-#: What rounding may do to a feasible point, as a share of its diagonal; anything more is no such point.
+#: Largest violation of feasibility by rounding in a stored point, relative to its diagonal.
 _TOLERANCE = 1e-6
 
-#: A bound that is scaled is rounded down by this share.
+#: Share by which a rescaled bound is reduced, to be safe against rounding.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution(ReadOnlyArrays):
-    r"""A feasible point of the relaxation and what its bound says about other numbers of levels.
+    r"""Feasible point of the relaxation with its bound, which carries over to other numbers of levels.
 
     Attributes
     ----------
@@ -37,14 +37,14 @@ class Solution(ReadOnlyArrays):
         Symmetric; every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal ``rho[k]``.
     rho : ndarray of shape (C,)
     weights : ndarray of shape (C, N)
-        z of the dual bound: ``Diag(z) +- M`` are positive semidefinite; 0 where the dual vector is.
+        z of the dual bound: ``Diag(z) +- M`` are positive semidefinite; 0 for outputs with dual vector 0.
     levels : int
-        Number of levels that was solved for.
+        Number of levels of the relaxation.
     activation : PolynomialActivation or None
     lower_bound : float
-        Bound on the optimum for these levels that the relaxation proves.
+        Bound on the optimum for these levels by the relaxation.
     improved_bound : float or None
-        A larger one, where exact prices proved it.
+        Larger bound by exact pricing, if any.
     regularization, shaping : str
     """
 
@@ -61,7 +61,7 @@ class Solution(ReadOnlyArrays):
 
     @classmethod
     def of(cls, result: QSDPResult) -> Solution:
-        """Return the solution that a `result` was sampled from."""
+        """Return the solution from which a `result` was sampled."""
         relaxation, problem = result.relaxation, result.problem
         weights, nu = np.atleast_2d(relaxation.dual.z), relaxation.dual.nu.reshape(problem.n_samples, -1)
         covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
@@ -87,7 +87,7 @@ class Solution(ReadOnlyArrays):
 
     @property
     def best_bound(self) -> float:
-        """Bound on the optimum for the levels that were solved for."""
+        """Bound on the optimum for the levels of the relaxation."""
         return self.lower_bound if self.improved_bound is None else self.improved_bound
 
     @property
@@ -124,10 +124,10 @@ class Solution(ReadOnlyArrays):
 
         Notes
         -----
-        On the rescaled data the dual vector is dominated by rescaled weights z. Shrunk by the share s <= 1 that
-        makes their sum at most :math:`\beta D` it is feasible, and its value, concave and not negative at zero,
-        is at least s times the old one. Without weights z, as an improved bound is: prices change with the box of
-        the neurons' weights, r times as wide as it was, by no more than a factor of r^2.
+        On the rescaled data the dual vector is dominated by rescaled weights z. Multiplied by the s <= 1 that makes
+        their sum at most :math:`\beta D` it is feasible, and its value, concave and nonnegative at zero, is at least
+        s times the old one. An improved bound has no weights z: with weights of the neurons in a box r times as wide,
+        pricing values grow by a factor of at most r^2.
         """
         if levels == self.levels:
             return self.best_bound
@@ -141,9 +141,9 @@ class Solution(ReadOnlyArrays):
         return (1.0 - _ROUNDING) * max(share * self.lower_bound, least * self.best_bound)
 
     def bound_with(self, problem: TrainingProblem) -> float:
-        """Return a lower bound on the optimum of a `problem` of any number of levels; its data are the solved ones.
+        """Return a lower bound on the optimum of a `problem` with the same data and any number of levels.
 
-        The candidates for a dual vector are minus the gradients of the loss at the predictions and at their best
+        Candidates for the dual vector are minus the gradients of the loss at the predictions and at their best
         multiple.
         """
         if problem.levels == self.levels:
@@ -163,13 +163,13 @@ class Solution(ReadOnlyArrays):
         return max(sum(parts), self.bound(problem.levels, problem.beta))
 
     def _ratios(self, levels: int) -> FloatArray:
-        """Return by what weights of each coordinate are multiplied where the number of levels changes."""
+        """Return the factors of the coordinates' weights for another number of levels."""
         ratios = np.ones(self.Z.shape[1])
         ratios[: self.n_inputs] = (self.levels - 1.0) / (levels - 1.0)
         return ratios
 
     def state(self) -> dict[str, Any]:
-        """Return all but the arrays, for `from_state`."""
+        """Return all attributes but the arrays, for `from_state`."""
         return {
             "levels": self.levels,
             "activation": None if self.activation is None else list(self.activation.coefficients),
@@ -182,7 +182,7 @@ class Solution(ReadOnlyArrays):
 
     @classmethod
     def from_state(cls, state: Any, arrays: Mapping[str, Any], n_outputs: int, size: int) -> Solution:
-        """Return the solution of C outputs and matrices of side N; what is none raises StorageError."""
+        """Return the solution with C outputs and N x N matrices, or raise StorageError if it is invalid."""
         fields = checked("relaxation", state, SOLUTION_CHECKS)
         shapes = {"Z": (size, size), "V": (size, size), "rho": (), "weights": (size,)}
         found: dict[str, Any] = {}
@@ -199,7 +199,7 @@ class Solution(ReadOnlyArrays):
 
     def _check_feasible(self) -> None:
         if self.improved_bound is not None and self.improved_bound <= self.lower_bound:
-            raise StorageError("relaxation: its improved bound is none")
+            raise StorageError("relaxation: its improved bound is not larger than its lower bound")
         if np.any(self.rho < 0.0) or np.any(self.weights < 0.0):
             raise StorageError("relaxation: rho or weights are negative")
         for Z, V, rho in zip(self.Z, self.V, self.rho, strict=True):
@@ -222,7 +222,7 @@ SCALARS = ("lower_bound", "improved_bound", "regularization", "shaping")
 def _proven(
     problem: TrainingProblem, prediction: FloatArray, cost: float, weights: FloatArray, regularization: str
 ) -> float:
-    """Return the bound that predictions of a near-optimal point prove."""
+    """Return the lower bound proven by the predictions of a near-optimal point."""
     loss, target = problem.loss, problem.y
     best = scipy.optimize.minimize_scalar(
         lambda s: loss.value(s * prediction, target) + s * cost, bounds=(0.0, 2.0), method="bounded"

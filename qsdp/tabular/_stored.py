@@ -1,4 +1,4 @@
-"""Models from files, of which nothing is believed."""
+"""Loading of models, with every value in the file checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from qsdp.tabular._model import KIND, Holdout, TabularModel
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
 
-#: By what share rounding may put a bound above an objective.
+#: Relative difference by which rounding may put a bound above an objective.
 _TOLERANCE = 1e-6
 
 
@@ -25,13 +25,13 @@ def load_model(path: str | os.PathLike[str]) -> TabularModel:
     Raises
     ------
     StorageError
-        The file is damaged or no model; everything in it is checked.
+        The file is damaged or not a model.
     """
     _, header, arrays = read_archive(path, KIND)
     try:
         return _model(header, arrays)
     except (InvalidInputError, StorageError) as error:
-        raise StorageError(f"{os.fspath(path)!r} is no valid model: {error}") from None
+        raise StorageError(f"{os.fspath(path)!r} is not a valid model: {error}") from None
 
 
 def _target(state: Any) -> Target:
@@ -53,7 +53,7 @@ def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:
     if target.classes is None and (loss.labels or loss.coupled):
         raise StorageError(f"loss {fields['loss']!r} is one of classes, the target is a number")
     n_outputs = target.n_outputs(loss)
-    # The constant column, or the last coordinate of the activation.
+    # One more for the constant column or the last coordinate of a lift.
     solution = Solution.from_state(fields["relaxation"], arrays, n_outputs, encoder.width + 1)
     network = _network(fields["network"], arrays, solution)
     # The bound is rounded down, the objective to nearest.

@@ -1,4 +1,4 @@
-"""What the output of the network stands for."""
+"""Target of a table, as network outputs and back."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from qsdp.tabular._reading import MAX_LISTED, Table, label_key, listing
 
 @dataclass(frozen=True)
 class Target:
-    """What the outputs of the network stand for: a class, or a standardised number.
+    """Target that the outputs of a network represent: a class or a standardised number.
 
     Attributes
     ----------
     name : str
-        Column.
+        Name of the column.
     classes : tuple of str or None
         Labels in sorted order, two at least; None for regression.
     mean, scale : float
-        Of the target's training rows for regression, 0 and 1 for classes.
+        Mean and standard deviation over the training rows for regression; 0 and 1 for classes.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Target:
     def fit(cls, table: Table, name: str, task: str, rows: Iterable[int]) -> Target:
         """Learn the target from a table without missing targets.
 
-        Whether it is a class is judged on the whole table; classes, mean and deviation come from `rows`.
+        The task is decided on the whole table; classes, mean and deviation are learned from `rows`.
         """
         numbers, labels = table.numbers(name), _labels(table, name)
         if len(labels) < 2:
@@ -60,29 +60,29 @@ class Target:
         return cls(name, None, float(values.mean()), scale)
 
     def n_outputs(self, loss: Loss) -> int:
-        """Return how many outputs a network has for this target and `loss`."""
+        """Return the number of outputs of a network for this target and `loss`."""
         return 1 if self.classes is None or (len(self.classes) == 2 and not loss.coupled) else len(self.classes)
 
     def encode(self, table: Table, loss: Loss) -> FloatArray:
-        """Return what a network is trained on: standardised numbers, or coded classes, nan for other labels."""
+        """Return the training targets: standardised numbers, or coded classes with NaN for unknown labels."""
         if self.classes is None:
             return self.truth(table)
         return encode_classes(self._codes(table), len(self.classes), loss)
 
     def truth(self, table: Table) -> FloatArray:
-        """Return what `score` compares with: standardised numbers, or class numbers, -1 for other labels."""
+        """Return the targets for `score`: standardised numbers, or class indices with -1 for unknown labels."""
         if self.classes is not None:
             return self._codes(table).astype(np.float64)
         return (table.all_numbers(self.name) - self.mean) / self.scale
 
     def decode(self, outputs: FloatArray) -> list[str] | FloatArray:
-        """Return the labels or numbers that the outputs of the network stand for."""
+        """Return the labels or numbers that outputs of the network represent."""
         if self.classes is None:
             return outputs * self.scale + self.mean
         return [self.classes[code] for code in choose_classes(outputs)]
 
     def score(self, outputs: FloatArray, truth: FloatArray) -> float:
-        """Return the accuracy, or R^2: nan where the true target is constant."""
+        """Return the accuracy, or R^2, NaN for a constant true target."""
         if self.classes is not None:
             return float(np.mean(choose_classes(outputs) == truth))
         spread = float(np.sum((truth - truth.mean()) ** 2))
@@ -113,7 +113,7 @@ def _learned_classes(labels: list[tuple[str, int]], training: Table, name: str) 
 
 
 def _labels(table: Table, name: str) -> list[tuple[str, int]]:
-    """Return the distinct labels as first written, with their counts; "1" and "1.0" are one."""
+    """Return the distinct labels as first written, with their counts; "1" and "1.0" are equal."""
     entries = [entry for entry in table.column(name) if entry is not None]
     counts = Counter(map(label_key, entries))
     written: dict[float | str, str] = {}

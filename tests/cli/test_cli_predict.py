@@ -74,7 +74,7 @@ def test_predict_counts_what_training_has_not_seen(trained: Path, here: Path) ->
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 4
     assert result.stderr == (
-        "Warning: 'new.csv': 3 entries were not seen in training and count as zero: "
+        "Warning: 'new.csv': 3 entries were not seen in training and are encoded as zero: "
         "'city' 1 (such as 'Bergen'), 'sex' 2 (such as 'x')\n"
     )
 

@@ -89,5 +89,5 @@ def test_bounds_that_contradict_each_other(refined: TabularModel, tmp_path: Path
         wrong.append(replaced(header, improved, None))
     for header in wrong:
         write_archive(path, "tabular-model", header, arrays)
-        with pytest.raises(StorageError, match="no valid model"):
+        with pytest.raises(StorageError, match="not a valid model"):
             load_model(path)

@@ -40,7 +40,7 @@ def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Pat
                 messages.add(str(error).split(":", 1)[0])
             else:
                 accepted.append((place[-1], value))
-    assert messages == {f"{str(path)!r} is no valid model"}
+    assert messages == {f"{str(path)!r} is not a valid model"}
     # What remains are other texts where any text is right, and other numbers where any number is.
     texts, any_number = {"name", "digest", 0, 1, 2, None}, {"median", "mean"}
     not_negative = {"scale", "beta", "objective"}
@@ -87,7 +87,7 @@ def test_fields_that_contradict_each_other(model: TabularModel, tmp_path: Path) 
         contradictions.append(replaced(header, ("target", "mean"), 0.5))
     for contradiction in contradictions:
         write_archive(path, "tabular-model", contradiction, arrays)
-        with pytest.raises(StorageError, match="no valid model"):
+        with pytest.raises(StorageError, match="not a valid model"):
             load_model(path)
 
 
@@ -121,11 +121,11 @@ def test_arrays_that_do_not_fit(model: TabularModel, tmp_path: Path) -> None:
     ]
     for change in changes:
         write_archive(path, "tabular-model", header, {**arrays, **change})
-        with pytest.raises(StorageError, match="no valid model"):
+        with pytest.raises(StorageError, match="not a valid model"):
             load_model(path)
     for missing in arrays:
         write_archive(path, "tabular-model", header, {name: arrays[name] for name in arrays if name != missing})
-        with pytest.raises(StorageError, match="no valid model"):
+        with pytest.raises(StorageError, match="not a valid model"):
             load_model(path)
 
 
