@@ -76,14 +76,11 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
             raise InvalidInputError(f"X or y is not valid: {error}") from None
         return data, target
 
-    def _fit(
-        self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any], options: EstimatorOptions
-    ) -> _QuantizedNetwork:
+    def _fit(self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any], options: EstimatorOptions) -> None:
         """Fit to coded targets, those of y."""
         warn_of_scales(X)
         self.result_ = self._train(X, target, y, options)
         self._expose()
-        return self
 
     def _train(self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any], options: Any) -> QSDPResult:
         return run_pipeline(self._inputs(X), target, options)
@@ -194,7 +191,8 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         if loss.labels or loss.coupled:
             raise InvalidInputError(f"loss must be one of real targets for a regressor; got {self.loss!r}")
         X, y = self._validated(X, y, y_numeric=True, multi_output=True)
-        return self._fit(X, check_targets("y", y, length=len(X)), y, options)
+        self._fit(X, check_targets("y", y, length=len(X)), y, options)
+        return self
 
     def predict(self, X: Any) -> FloatArray:
         """Return predictions of shape (n,) or (n, C)."""
@@ -268,7 +266,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
             raise InvalidInputError(
                 f"Classifier can't train when only one class is present; y holds only {self.classes_.tolist()[0]!r}."
             )
-        return self._fit(X, encode_classes(codes, n_classes, get_loss(self.loss)), y, options)
+        self._fit(X, encode_classes(codes, n_classes, get_loss(self.loss)), y, options)
+        return self
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores: (n,) for two classes, positive ones meaning ``classes_[1]``; (n, C) for more."""

@@ -80,12 +80,12 @@ def test_demo_is_reproducible() -> None:
         (["--allocation", "fair"], "--allocation must be one of"),
         (["--jobs", "0"], "--jobs must be an integer >= 1; got 0"),
         (["--dataset", "diabets"], "did you mean 'diabetes'"),
-        (["--neurons", "0"], "--neurons must be an integer >= 1; got 0"),
+        (["--neurons", "0"], "--neurons must be an integer from 1 to 1000000000; got 0"),
         (["--beta", "-1"], "--beta must be a finite number >= 0; got -1"),
         (["--beta", "nan"], "--beta must be a finite number"),
         (["--seed", "-1"], "--seed must be an integer >= 0"),
     ],
 )
 def test_demo_refuses(monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
-    monkeypatch.setattr("qsdp.cli._demo.solve_and_sample", lambda *arguments, **options: pytest.fail("solved"))
+    monkeypatch.setattr("qsdp.cli._demo.run_pipeline", lambda *arguments, **options: pytest.fail("solved"))
     assert message in refused("demo", *arguments)
