@@ -1,4 +1,4 @@
-"""Quadratic functions written out: what every network of this package computes."""
+"""Explicit quadratic functions: every network of this package computes one."""
 
 from __future__ import annotations
 

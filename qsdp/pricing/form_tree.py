@@ -95,7 +95,7 @@ class FormTree(TreeSearch):
         for level in range(1 - self.levels, self.levels, 2):
             signs = np.append(node.signs, np.int8(level)).astype(np.int8)
             border, constant = self._outer(signs, sign)
-            # What the new coordinate adds to the constant leaves the first entry of the parent's shift.
+            # The part of the constant that the new coordinate adds leaves the first entry of the parent's shift.
             first = float(node.shift[0] + node.shift[1] * (level / self.top) ** 2 - (constant - before))
             kept = np.concatenate([[first], node.shift[2:]])
             children.append(self.child(node, signs, inner, border, constant, kept))
