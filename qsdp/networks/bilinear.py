@@ -93,14 +93,7 @@ class BilinearNetwork(ReadOnlyArrays):
         if U.shape != V.shape:
             raise InvalidInputError(f"V must have the shape of U, {U.shape}; got {V.shape}")
         alpha = check_alpha(self.alpha, U.shape[0])
-        for name, value in (
-            ("U", U),
-            ("V", V),
-            ("alpha", alpha),
-            ("levels", levels),
-            ("activation", activation),
-        ):
-            object.__setattr__(self, name, value)
+        vars(self).update(U=U, V=V, alpha=alpha, levels=levels, activation=activation)
 
     @property
     def n_neurons(self) -> int:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from qsdp._html import polynomial_html
 from qsdp._utils.parallel import blocks
-from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, read_only
+from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.quadratic_form import QuadraticForm
@@ -78,14 +78,8 @@ class PolynomialNetwork(ReadOnlyArrays):
         given = check_numbers("bias", self.bias, f"{alpha.shape[1:]}")
         if given.shape not in {(), alpha.shape[1:]}:
             raise InvalidInputError(f"bias must be a number or have shape {alpha.shape[1:]}; got {given.shape}")
-        bias = np.broadcast_to(given, alpha.shape[1:]).copy()
-        for name, value in (
-            ("Q", Q),
-            ("alpha", alpha),
-            ("activation", activation),
-            ("bias", read_only(bias)),
-        ):
-            object.__setattr__(self, name, value)
+        bias = own(np.broadcast_to(given, alpha.shape[1:]))
+        vars(self).update(Q=Q, alpha=alpha, activation=activation, bias=bias)
 
     @property
     def n_neurons(self) -> int:
@@ -186,7 +180,7 @@ def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArra
     check_fields(header, {"n_neurons", "n_inputs", "largest_weight", "one_parity", "activation"})
     m, d, M = (check_count(header, name) for name in ("n_neurons", "n_inputs", "largest_weight"))
     if M > 127 or type(header["one_parity"]) is not bool:
-        raise StorageError("its weights are of no known kind")
+        raise StorageError("its weights are of an unknown type")
     step = 2 if header["one_parity"] else 1
     numbers = unpack_numbers(arrays["Q"], (m, d), 2 * M // step + 1)
     Q = step * numbers.astype(np.int16) - M

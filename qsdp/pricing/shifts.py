@@ -111,7 +111,7 @@ def tighten(
     Notes
     -----
     For nodes, which need a few steps from their parent's shift. Roots get theirs from `root_shift`: this barrier,
-    started at the edge of the cone, left 25 per cent above the best price where that leaves 11 (N = 33, the gradient of
+    started at the edge of the cone, left 25 per cent above the best value where that leaves 11 (N = 33, the gradient of
     a training problem), in three times the time. Whole proofs take a fifth fewer leaves and less time from N = 40 on.
     """
     p, q = len(K), len(c)
