@@ -14,8 +14,6 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["ACTIVATIONS", "PolynomialActivation", "get_activation"]
 
-_NODES = 200
-
 
 @dataclass(frozen=True)
 class PolynomialActivation:
@@ -95,13 +93,13 @@ class PolynomialActivation:
         middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
         if not (1e-100 <= half <= 1e100 and half >= 1e-12 * abs(middle)):
             raise InvalidInputError(f"interval is too wide, too narrow or too far from zero; got {interval!r}")
-        nodes, weights = np.polynomial.legendre.leggauss(_NODES // 2)
+        nodes, weights = np.polynomial.legendre.leggauss(100)
         points = np.concatenate([0.5 * (nodes - 1.0), 0.5 * (nodes + 1.0)])
         weights = 0.5 * np.concatenate([weights, weights])
-        values = check_numbers("the values of function", function(middle + half * points), f"({_NODES},)")
+        values = check_numbers("the values of function", function(middle + half * points), f"{points.shape}")
         if values.shape != points.shape:
             raise InvalidInputError(
-                f"function must return {_NODES} finite values for as many points; got shape {values.shape}"
+                f"function must return {points.size} finite values for as many points; got shape {values.shape}"
             )
         basis = np.polynomial.legendre.legvander(points, 2)
         p0, p1, p2 = (basis.T * weights) @ values * np.array([0.5, 1.5, 2.5])
@@ -190,7 +188,7 @@ def _check_interval(interval: Any) -> tuple[float, float]:
 def _simplest(coefficients: FloatArray, points: FloatArray, size: float) -> list[float]:
     """Return the simplest coefficients that give the same values, up to the rounding of a fit.
 
-    Quadrature leaves 1e-17 where a coefficient is zero, which would add a coordinate to every neuron.
+    Quadrature leaves 1e-17 for a coefficient of zero, which would add a coordinate to every neuron.
     """
     for mask in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)):
         kept = coefficients * mask

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QuadraticMap", "append_constant", "quadratic_values"]
 
-#: Floats of a block of lifted rows held at once.
+#: Floats of a block of lifted rows held at once, 32 MiB: each block reads and writes the whole Gram matrix.
 _CHUNK_FLOATS = 2**22
 
 #: Columns of a strip of a triangular matrix at least, and strips at most: narrower products are slow.
@@ -49,7 +49,7 @@ def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArra
 def _strips(S: FloatArray) -> list[tuple[slice, FloatArray]]:
     """Return the columns of an upper triangular matrix with the quadratic form of S, down to the diagonal.
 
-    Nearly half the operations; the library's own triangular products would keep other threads waiting.
+    They take nearly half the operations; BLAS has triangular products, but those make other threads wait.
     """
     d = len(S)
     if d < 2 * _STRIP:
@@ -72,8 +72,7 @@ class QuadraticMap:
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        Data; for M + 1 levels the data times M (theory of levels: the replicated problem equals the one on
-        scaled columns).
+        Data; for M + 1 levels the data times M, since the problem of M replicas equals the one on scaled columns.
     coefficients : (a, b, c)
     lifted : bool
         Whether matrices have the last row and column, so that ``size`` is d + 1.

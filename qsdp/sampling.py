@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.parallel import count_jobs, in_threads
+from qsdp._utils.parallel import blocks, count_jobs, in_threads
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
@@ -17,12 +17,8 @@ from qsdp.shaping import SignCovariance
 
 __all__ = ["ALLOCATIONS", "allocate", "sample_network"]
 
-#: Beyond this int8 neurons alone take gigabytes an input.
+#: Beyond this int8 neurons alone take gigabytes per input.
 MAX_NEURONS = 10**9
-
-#: Floats drawn at once: 8 MiB of them (their images take as much again), whatever the number of neurons.
-_CHUNK_FLOATS = 2**20
-
 
 ALLOCATIONS = ("equal", "proportional")
 
@@ -54,16 +50,17 @@ def sample_network(
         that rounding decides.
     allocation : {"equal", "proportional"}, default="equal"
         How m is divided among outputs: equal shares, or in proportion to rho_k, which lowers the sampling
-        noise where outputs differ. Every output gets one neuron at least; what is left after rounding down goes
-        one each to the outputs with the largest remainders, earlier ones first.
+        noise where outputs differ. Every output gets one neuron at least; those left after rounding down go one
+        each to the outputs with the largest remainders, earlier ones first.
     n_jobs : int, optional
-        Threads, as in joblib; None is one. Random numbers are drawn in one order whatever their number, so the
-        neurons are the same. It pays for hundreds of inputs, where drawing takes a small part of the time.
+        Threads, as in joblib; None is one. Random numbers are drawn in the same order for any number of
+        threads, so the neurons are the same. It pays for hundreds of inputs, where drawing takes a small part of the
+        time.
 
     Returns
     -------
     BilinearNetwork
-        int8 weights; besides them and roots of the covariances it takes about 50 MiB a thread, whatever m.
+        int8 weights; besides them and roots of the covariances it takes about 50 MiB per thread, for any m.
 
     Notes
     -----
@@ -107,17 +104,17 @@ def allocate(m: int, shares: Sequence[float]) -> list[int]:
     exact = m * weights
     sizes = np.maximum(np.floor(exact).astype(int), 1)
     while (missing := m - sizes.sum()) != 0:
-        # One a turn: to the first whom most is owed, or from the last who has most beyond a share.
+        # One per turn: to the first output with the largest shortfall, or from the last with the largest excess.
         if missing > 0:
             sizes[np.argmax(exact - sizes)] += 1
         else:
-            beyond = np.where(sizes > 1, sizes - exact, -np.inf)
-            sizes[len(sizes) - 1 - np.argmax(beyond[::-1])] -= 1
+            excess = np.where(sizes > 1, sizes - exact, -np.inf)
+            sizes[len(sizes) - 1 - np.argmax(excess[::-1])] -= 1
     return [int(size) for size in sizes]
 
 
 class _Chunk(NamedTuple):
-    """Random numbers of some neurons of one output, and what makes weights of them."""
+    """Random numbers of some neurons of one output, with the covariance that turns them into weights."""
 
     covariance: SignCovariance
     root: FloatArray
@@ -132,11 +129,9 @@ def _chunks(covariances: Sequence[SignCovariance], sizes: Sequence[int], rng: np
         root = _root(covariance.mean_covariance)
         M = int(covariance.replicas.max())
         width = len(root) * (M + 1 if M > 1 else 1)
-        step = max(1, _CHUNK_FLOATS // width)
-        for start in range(0, size, step):
-            count = min(step, size - start)
-            rows = slice(first + start, first + start + count)
-            yield _Chunk(covariance, root, rng.standard_normal((count, width)), rows)
+        for part in blocks(size, width):
+            noise = rng.standard_normal((part.stop - part.start, width))
+            yield _Chunk(covariance, root, noise, slice(first + part.start, first + part.stop))
         first += size
 
 
@@ -149,11 +144,11 @@ def _weights(chunk: _Chunk) -> npt.NDArray[np.int8]:
         return _signs(gaussian)
     # Replicas of a coordinate deviate from their mean independently of all else.
     deviation = np.sqrt(np.maximum(1.0 - covariance.replica_correlation, 0.0))
-    apart = noise[:, side:].reshape(len(noise), M, side)
-    apart -= apart.mean(axis=1, keepdims=True)
-    apart *= deviation
-    apart += gaussian[:, None, :]
-    weights: npt.NDArray[np.int8] = _signs(apart).sum(axis=1, dtype=np.int8)
+    replicas = noise[:, side:].reshape(len(noise), M, side)
+    replicas -= replicas.mean(axis=1, keepdims=True)
+    replicas *= deviation
+    replicas += gaussian[:, None, :]
+    weights: npt.NDArray[np.int8] = _signs(replicas).sum(axis=1, dtype=np.int8)
     binary = covariance.replicas == 1
     weights[:, binary] = _signs(gaussian[:, binary])
     return weights
@@ -174,8 +169,8 @@ def _checked(covariances: Any) -> list[SignCovariance]:
 
 
 def _root(Q: FloatArray) -> FloatArray:
-    # Q is often singular, where a Cholesky factor does not exist. Of all factors the symmetric one is unique: others
-    # keep the arbitrary signs of eigenvectors, with which a seed would draw another network on another processor.
+    # Q is often singular, so that it has no Cholesky factor. The symmetric root is the one unique factor: others keep
+    # the arbitrary signs of eigenvectors, with which a seed would draw another network on another processor.
     eigenvalues, vectors = scipy.linalg.eigh(Q)
     root: FloatArray = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T
     return root

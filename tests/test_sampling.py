@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import qsdp
-from qsdp import sampling
+from qsdp._utils import parallel
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.sampling import allocate
 from qsdp.shaping import SHAPINGS
@@ -148,7 +148,7 @@ def test_global_random_state_is_left_alone(covariance):
 
 def test_chunks_do_not_change_the_sample(covariance, monkeypatch):
     whole = qsdp.sample_network(covariance, 500, random_state=5)
-    monkeypatch.setattr(sampling, "_CHUNK_FLOATS", 12 * 7)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 12 * 7)
     pieces = qsdp.sample_network(covariance, 500, random_state=5)
     np.testing.assert_array_equal(pieces.U, whole.U)
     np.testing.assert_array_equal(pieces.V, whole.V)
@@ -156,7 +156,7 @@ def test_chunks_do_not_change_the_sample(covariance, monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [2, 3, -1])
 def test_threads_do_not_change_the_sample(covariance, monkeypatch, n_jobs):
-    monkeypatch.setattr(sampling, "_CHUNK_FLOATS", 12 * 7)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 12 * 7)
     alone = qsdp.sample_network([covariance, covariance], 300, random_state=5)
     together = qsdp.sample_network([covariance, covariance], 300, random_state=5, n_jobs=n_jobs)
     for name in ("U", "V", "alpha"):
@@ -171,7 +171,7 @@ def test_bad_numbers_of_jobs_are_refused(covariance, bad):
 
 def test_samples_are_the_signs_of_one_stream(covariance, monkeypatch):
     # What a random_state gives must not change with chunks, threads or the version.
-    monkeypatch.setattr(sampling, "_CHUNK_FLOATS", 12 * 7)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 12 * 7)
     network = qsdp.sample_network([covariance, covariance], 60, random_state=3, n_jobs=2)
     eigenvalues, vectors = scipy.linalg.eigh(covariance.Q)
     noise = np.random.default_rng(3).standard_normal((60, 12))
@@ -180,7 +180,7 @@ def test_samples_are_the_signs_of_one_stream(covariance, monkeypatch):
 
 
 def test_memory_is_bounded_by_the_chunk_and_the_result(covariance, monkeypatch):
-    monkeypatch.setattr(sampling, "_CHUNK_FLOATS", 2**16)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 2**16)
     m = 400_000
     tracemalloc.start()
     try:
@@ -324,7 +324,7 @@ def test_chunks_and_sizes_do_not_change_samples_of_levels(levels, activation, mo
     whole = qsdp.sample_network(covariance, 300, random_state=7)
     beginning = qsdp.sample_network(covariance, 41, random_state=7)
     np.testing.assert_array_equal(beginning.U, whole.U[:41])
-    monkeypatch.setattr(sampling, "_CHUNK_FLOATS", 10 * (levels + 1) * 7)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 10 * (levels + 1) * 7)
     pieces = qsdp.sample_network(covariance, 300, random_state=7)
     np.testing.assert_array_equal(pieces.U, whole.U)
     np.testing.assert_array_equal(pieces.V, whole.V)
@@ -332,7 +332,7 @@ def test_chunks_and_sizes_do_not_change_samples_of_levels(levels, activation, mo
 
 def test_memory_is_bounded_for_levels_too(monkeypatch):
     covariance = qsdp.shape_covariance(levels_relaxation(4, None))
-    monkeypatch.setattr(sampling, "_CHUNK_FLOATS", 2**14)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 2**14)
     m = 100_000
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""Files that appear under their name only when complete."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["write_whole"]
 
 
 def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
-    """Write a file whole or not at all; an older one of that name is replaced."""
+    """Write a file atomically; an older one of that name is replaced."""
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {os.fspath(path)!r}: its folder {str(target.parent)!r} does not exist")

@@ -1,4 +1,4 @@
-"""The gap between an objective and a lower bound, the same wherever the two stand together."""
+"""The gap between an objective and a lower bound, for all classes that have both."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ __all__ = ["Gap", "relative"]
 
 
 class Gap:
-    """What has an objective and a lower bound has a gap."""
+    """Adds the gap to a class with an objective and a lower bound."""
 
     objective: float
     lower_bound: float
 
     @property
     def gap(self) -> float:
-        """How far above the global optimum the objective can be, at most: objective less lower bound."""
+        """Objective less lower bound: the objective exceeds the global optimum by no more."""
         return self.objective - self.lower_bound
 
     @property
     def relative_gap(self) -> float:
-        """The gap as a share of the objective, between 0 (optimal) and 1 (nothing is known)."""
+        """The gap as a share of the objective, between 0 (optimal) and 1 (the bound is zero)."""
         return relative(self.gap, self.objective)
 
 

@@ -1,4 +1,4 @@
-"""Work memory and threads: what every evaluation over many samples or neurons is cut into, and who does it."""
+"""Blocks and threads: how evaluations over many samples or neurons are divided."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qsdp._utils.validation import check_jobs
 __all__ = ["CountedParallel", "blas_threads", "blocks", "count_jobs", "few_threads", "in_threads"]
 
 #: Floats of one temporary array, 8 MiB: large enough for the linear algebra to be at its speed (a thousand rows of 1000
-#: columns), small enough for what follows to find it in the cache. What is evaluated takes a few of them a thread.
+#: columns), small enough to stay in the cache for the next operation. An evaluation takes a few of them per thread.
 WORK_FLOATS = 2**20
 
 Item = TypeVar("Item")
@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 def blocks(count: int, floats: int, least: int = 1) -> Iterator[slice]:
     """Yield slices of ``range(count)`` whose items, of `floats` floats each, fit into one temporary array.
 
-    They have `least` items or more, whatever those take, but for the last.
+    All but the last have `least` items or more, of any size.
     """
     step = max(least, WORK_FLOATS // max(1, floats))
     for start in range(0, count, step):
@@ -34,7 +34,7 @@ def blocks(count: int, floats: int, least: int = 1) -> Iterator[slice]:
 
 
 def count_jobs(n_jobs: int | None) -> int:
-    """Return the number of threads that `n_jobs` stands for, as joblib has it; None is one unless a context says more.
+    """Return the number of threads that `n_jobs` stands for, as in joblib; None is one unless a context says more.
 
     Raises
     ------
@@ -48,8 +48,8 @@ def count_jobs(n_jobs: int | None) -> int:
 def in_threads(work: Callable[[Item], object], items: Iterable[Item], n_jobs: int) -> None:
     """Call `work` for every item, in `n_jobs` threads; each call must write to places of its own.
 
-    Items are drawn from the iterator one after the other and in order, as there are threads to take them: of those that
-    are not done there are at most twice as many as threads. The linear algebra shares the cores among the calls.
+    Items are drawn from the iterator in order, as threads become free: at most twice as many as there are threads are
+    pending. The calls share the cores for their linear algebra.
     """
     if n_jobs == 1:
         for item in items:

@@ -21,11 +21,11 @@ class Step:
     ----------
     direction : ndarray in the shape of the gradient
     slope, curvature : float
-        Of the model along the direction.
+        Coefficients of the model along the direction.
     length : float
-        In the preconditioner's metric.
+        Length in the preconditioner's metric.
     at_boundary : bool
-        Whether the region ended it.
+        Whether the step ends at the boundary of the region.
     """
 
     direction: FloatArray
@@ -60,13 +60,13 @@ def newton_step(
     precondition : callable
         Returns :math:`P^{-1} x`, P positive definite: lengths are those of the metric P.
     radius : float
-        Of the ball.
+        Radius of the ball.
     accuracy : float
         Stop once the residual is below this share of the gradient, both in the dual metric.
     most : int
-        Products with the Hessian at most.
+        Largest number of products with the Hessian.
     expired : callable
-        Asked after every product whether it has to be the last.
+        Polled after every product; once true, it is the last.
     """
     x, Hx = np.zeros_like(gradient), np.zeros_like(gradient)
     r = -gradient

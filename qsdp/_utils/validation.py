@@ -1,4 +1,4 @@
-"""Checks of arguments: each raises one error that names the argument, its value and what is allowed."""
+"""Checks of arguments: each raises one error that names the argument, its value and the values allowed."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 
 FloatArray = npt.NDArray[np.float64]
 
-#: What `check_random_state` takes.
+#: The argument of `check_random_state`.
 RandomState = int | np.random.Generator | np.random.RandomState | None
-
-_SHOWN = 60
 
 
 def _show(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def check_choice(name: str, value: object, allowed: Iterable[str]) -> str:
@@ -71,7 +69,7 @@ def check_real(name: str, value: object, *, minimum: float = 0.0, strict: bool =
 
 
 def check_jobs(n_jobs: object) -> None:
-    """Raise unless `n_jobs` is None or an integer other than zero, as joblib has it."""
+    """Raise unless `n_jobs` is None or an integer other than zero, as in joblib."""
     if n_jobs is None:
         return
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool):
@@ -106,8 +104,8 @@ def check_random_state(random_state: object) -> np.random.Generator:
 def check_matrix(name: str, value: Any, *, n_columns: int | None = None) -> FloatArray:
     """Return `value` as a finite float64 array of shape ``(n >= 1, d >= 1)``.
 
-    Accepts what scikit-learn accepts as dense numeric data, pandas frames included; text is refused, also
-    where it looks like numbers. The result may share memory with `value`.
+    Dense numeric data are accepted as by scikit-learn, pandas frames included; text is refused, also where it
+    looks like numbers. The result may share memory with `value`.
     """
     array = check_numbers(name, value, "(n, d)")
     if array.ndim != 2:
@@ -189,11 +187,11 @@ class ReadOnlyArrays:
 
 
 def own(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a read-only copy: what was checked stays as it was, whatever the caller does to theirs."""
+    """Return a read-only copy, which stays as it was checked even if the caller changes the original."""
     return read_only(array.copy())
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return `array` with its write flag cleared, so that what was checked stays as it was."""
+    """Return `array` with its write flag cleared, so that it stays as it was checked."""
     array.flags.writeable = False
     return array

@@ -21,7 +21,7 @@ __all__ = ["Form", "is_sparse", "paired_form", "read_matrix", "rectangular_form"
 #: Share of nonzero entries up to which sparse products are faster.
 _SPARSE = 0.12
 
-#: A dense array or a csr_array; the latter's stubs cannot say what its products with arrays are.
+#: A dense array or a csr_array; the latter's stubs lack the type of its products with arrays.
 Matrix = Any
 
 

@@ -1,4 +1,4 @@
-"""Bilinear networks with quantized first-layer weights, and the exact way to and from polynomial ones."""
+"""Bilinear networks with quantized first-layer weights, and their exact conversion to and from polynomial ones."""
 
 from __future__ import annotations
 
@@ -93,14 +93,7 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         if U.shape != V.shape:
             raise InvalidInputError(f"V must have the shape of U, {U.shape}; got {V.shape}")
         alpha = check_alpha(self.alpha, U.shape[0])
-        for name, value in (
-            ("U", U),
-            ("V", V),
-            ("alpha", alpha),
-            ("levels", levels),
-            ("activation", activation),
-        ):
-            object.__setattr__(self, name, value)
+        vars(self).update(U=U, V=V, alpha=alpha, levels=levels, activation=activation)
 
     @property
     def n_neurons(self) -> int:
@@ -129,15 +122,15 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
 
     @property
     def shared_alpha(self) -> bool:
-        """Whether every output has one second-layer weight for its neurons, and every neuron one output."""
+        """Whether every neuron serves one output, and all neurons of an output have the same second-layer weight."""
         return shared_columns(self.alpha) is not None
 
     @property
     def n_bits(self) -> int:
-        """Storage: ceil(log2(M + 1)) bits a weight (1 if binary), 64 a float.
+        """Storage: ceil(log2(M + 1)) bits per weight (1 if binary), 64 per float.
 
-        Shared weights take one float an output (and nothing says which neurons are whose but their number,
-        another 64 bits an output where there are several).
+        Shared weights take one float per output, and where there are several outputs another 64 bits each for the
+        number of its neurons.
         """
         weights = 2 * self.n_neurons * (bits_of(self.levels) * self.n_inputs + self.lifted)
         return weights + FLOAT_BITS * count_floats(self.alpha)
@@ -171,9 +164,9 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
 
         Notes
         -----
-        Evaluated through `quadratic_form`, which costs ``n D^2`` an output whatever the number of neurons, or neuron
-        by neuron where they are so few that this is less. Besides X, the outputs and the larger of `quadratic_form`
-        and those few neurons as floats, about 32 MiB a thread are taken, whatever n and m.
+        Evaluated through `quadratic_form`, which costs ``n D^2`` per output for any number of neurons, or neuron by
+        neuron where they are so few that this is less. Besides X, the outputs and the larger of `quadratic_form`
+        and those few neurons as floats, about 32 MiB per thread are taken, for any n and m.
         """
         data = quadratic_map(check_matrix("X", X, n_columns=self.n_inputs), self.activation)
         jobs = count_jobs(n_jobs)
@@ -229,7 +222,7 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
 
 
 def is_narrow(network: BilinearNetwork) -> bool:
-    """Return whether the neurons take fewer operations a sample than the quadratic forms of the outputs."""
+    """Return whether the neurons take fewer operations per sample than the quadratic forms of the outputs."""
     D = int(network.U.shape[1])
     return network.n_neurons * (4 * D + 2 * network.n_outputs) < network.n_outputs * D**2
 
@@ -266,7 +259,7 @@ def network_archive(network: BilinearNetwork) -> tuple[dict[str, Any], dict[str,
 
 
 def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
-    """Return the network of header and arrays; whatever does not fit is an error."""
+    """Return the network that header and arrays describe; any mismatch is an error."""
     check_fields(header, {"n_neurons", "n_inputs", "levels", "activation"})
     m, d, levels = (check_count(header, name) for name in ("n_neurons", "n_inputs", "levels"))
     activation = stored_activation(header)

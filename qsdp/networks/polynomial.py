@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from qsdp._utils.parallel import blocks
 from qsdp._utils.summary import Summarized, Summary, format_bits, format_count
-from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, read_only
+from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.quadratic_form import QuadraticForm
@@ -36,9 +36,6 @@ __all__ = ["PolynomialNetwork", "merged_network", "polynomial_from_archive"]
 KIND = "polynomial-network"
 
 QUADRATIC = PolynomialActivation(1.0, 0.0, 0.0)
-
-#: Coefficients that cancel to this share of what was added are rounding.
-_CANCELLED = 1e-14
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,14 +78,8 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
         given = check_numbers("bias", self.bias, f"{alpha.shape[1:]}")
         if given.shape not in {(), alpha.shape[1:]}:
             raise InvalidInputError(f"bias must be a number or have shape {alpha.shape[1:]}; got {given.shape}")
-        bias = np.broadcast_to(given, alpha.shape[1:]).copy()
-        for name, value in (
-            ("Q", Q),
-            ("alpha", alpha),
-            ("activation", activation),
-            ("bias", read_only(bias)),
-        ):
-            object.__setattr__(self, name, value)
+        bias = own(np.broadcast_to(given, alpha.shape[1:]))
+        vars(self).update(Q=Q, alpha=alpha, activation=activation, bias=bias)
 
     @property
     def n_neurons(self) -> int:
@@ -122,7 +113,7 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
 
     @property
     def n_bits(self) -> int:
-        """Storage: ceil(log2(n_values)) bits a weight, 64 a float (see `BilinearNetwork.n_bits`)."""
+        """Storage: ceil(log2(n_values)) bits per weight, 64 per float (see `BilinearNetwork.n_bits`)."""
         floats = count_floats(self.alpha) + int(np.count_nonzero(self.bias))
         return self.Q.size * bits_of(self.n_values) + FLOAT_BITS * floats
 
@@ -141,7 +132,7 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
         return QuadraticForm(S, s, s0) if self.alpha.ndim == 2 else QuadraticForm(S[0], s[0], s0[0])
 
     def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return the outputs of shape (n,) or (n, C) for data of shape (n, d), by `n_jobs` threads as in joblib."""
+        """Return the outputs of shape (n,) or (n, C) for data of shape (n, d), in `n_jobs` threads as in joblib."""
         return self._form.predict(X, n_jobs=n_jobs)
 
     def objective(self, problem: TrainingProblem) -> float:
@@ -191,11 +182,11 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
 
 
 def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> PolynomialNetwork:
-    """Return the network of header and arrays; whatever does not fit is an error."""
+    """Return the network that header and arrays describe; any mismatch is an error."""
     check_fields(header, {"n_neurons", "n_inputs", "largest_weight", "one_parity", "activation"})
     m, d, M = (check_count(header, name) for name in ("n_neurons", "n_inputs", "largest_weight"))
     if M > 127 or type(header["one_parity"]) is not bool:
-        raise StorageError("its weights are of no known kind")
+        raise StorageError("its weights are of an unknown type")
     step = 2 if header["one_parity"] else 1
     numbers = unpack_numbers(arrays["Q"], (m, d), 2 * M // step + 1)
     Q = step * numbers.astype(np.int16) - M
@@ -209,7 +200,7 @@ def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArra
 
 
 def merged_network(Q: npt.NDArray[np.int8], alpha: FloatArray, activation: PolynomialActivation) -> PolynomialNetwork:
-    """Return the network of these neurons with equal ones merged, cancelled ones left out, constant ones as bias."""
+    """Return the network of these neurons with equal ones merged, cancelled ones dropped, constant ones as bias."""
     if activation.b == 0.0:
         first = np.argmax(Q != 0, axis=1)
         Q = Q * np.where(Q[np.arange(len(Q)), first] < 0, np.int8(-1), np.int8(1))[:, None]
@@ -218,7 +209,8 @@ def merged_network(Q: npt.NDArray[np.int8], alpha: FloatArray, activation: Polyn
     sums, sizes = np.zeros((len(rows), columns.shape[1])), np.zeros((len(rows), columns.shape[1]))
     np.add.at(sums, inverse.ravel(), columns)
     np.add.at(sizes, inverse.ravel(), np.abs(columns))
-    sums[np.abs(sums) <= _CANCELLED * sizes] = 0.0
+    # Sums that cancel to this share of their terms are rounding.
+    sums[np.abs(sums) <= 1e-14 * sizes] = 0.0
     constant = ~rows.any(axis=1)
     bias = activation.c * sums[constant].sum(axis=0)
     kept = ~constant & np.any(sums != 0.0, axis=1)

@@ -1,4 +1,4 @@
-"""Quadratic functions written out: what every network of this package computes."""
+"""Explicit quadratic functions: every network of this package computes one."""
 
 from __future__ import annotations
 
@@ -66,8 +66,7 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
         if constant.shape not in {(), matrices.shape[:-2]}:
             raise InvalidInputError(f"s0 must have shape {matrices.shape[:-2]}; got {constant.shape}")
         constant = np.broadcast_to(constant, matrices.shape[:-2])
-        for name, array in (("S", matrices), ("s", linear), ("s0", constant)):
-            object.__setattr__(self, name, own(array))
+        vars(self).update(S=own(matrices), s=own(linear), s0=own(constant))
 
     @classmethod
     def of_lift(cls, S: FloatArray, activation: PolynomialActivation | None) -> QuadraticForm:
@@ -90,7 +89,7 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
         return self.S.ndim == 3
 
     def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return the values of shape (n,) or (n, C) for data of shape (n, d), by `n_jobs` threads as in joblib."""
+        """Return the values of shape (n,) or (n, C) for data of shape (n, d), in `n_jobs` threads as in joblib."""
         X = check_matrix("X", X, n_columns=self.n_inputs)
         jobs = count_jobs(n_jobs)
         if not self.vector:
@@ -143,7 +142,7 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
         threshold = check_real("threshold", threshold)
         names = [f"x{j + 1}" for j in range(self.n_inputs)] if names is None else list(names)
         if len(names) != self.n_inputs:
-            raise InvalidInputError(f"names must be {self.n_inputs}, one a variable; got {len(names)}")
+            raise InvalidInputError(f"names must be {self.n_inputs}, one per variable; got {len(names)}")
         if not self.vector:
             return _formula(self.S, self.s, float(self.s0), names, digits, threshold)
         return [

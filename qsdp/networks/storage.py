@@ -52,12 +52,12 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
     Raises
     ------
     StorageError
-        The file is no archive of that kind and version, or one of its bits is not what was written.
+        The file is no archive of that kind and version, or one of its bits has changed since it was written.
     FileNotFoundError, IsADirectoryError, PermissionError
         As from `open`.
     """
     with open(path, "rb"):
-        pass  # the operating system's own error, with the name, for what cannot be read
+        pass  # a file that cannot be read raises the operating system's own error, with its name
     try:
         with safe_open(os.fspath(path), framework="np") as archive:
             metadata = archive.metadata() or {}
@@ -88,7 +88,7 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
 
 
 def pack_numbers(numbers: npt.NDArray[np.uint8], n_values: int) -> npt.NDArray[np.uint8]:
-    """Return numbers 0 .. n_values - 1 of shape (m, d) as bits, ceil(log2(n_values)) each, one row a neuron.
+    """Return numbers 0 .. n_values - 1 of shape (m, d) as bits, ceil(log2(n_values)) each, one row per neuron.
 
     The most significant bit comes first; rows are padded with zeros to whole bytes.
     """

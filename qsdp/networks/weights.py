@@ -1,4 +1,4 @@
-"""Weights of networks: what they may be, how many bits they take, how they are stored."""
+"""Weights of networks: their checks, number of bits and storage."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ FLOAT_BITS = 64
 
 def check_fields(header: dict[str, Any], expected: set[str]) -> None:
     """Raise unless a header has exactly the expected fields."""
-    for what, names in (("lacks", expected - set(header)), ("has an unknown", set(header) - expected)):
+    for verb, names in (("lacks", expected - set(header)), ("has an unknown", set(header) - expected)):
         if names:
-            raise StorageError(f"its header {what} field: {', '.join(sorted(names))[:60]}")
+            raise StorageError(f"its header {verb} field: {', '.join(sorted(names))[:60]}")
 
 
 def stored_activation(header: dict[str, Any]) -> PolynomialActivation | None:
-    """Return a header's activation: three numbers or null, no name, whose meaning might change."""
+    """Return a header's activation: three numbers or null; a name, whose meaning might change, is refused."""
     if header["activation"] is not None and not isinstance(header["activation"], list):
         raise StorageError(f"activation {header['activation']!r:.60} is no list of three numbers")
     return get_activation(header["activation"])
@@ -60,7 +60,7 @@ def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDA
     """Return first-layer weights as a read-only int8 copy; every one must be a level."""
     array: npt.NDArray[Any]
     if isinstance(weights, np.ndarray) and weights.dtype == np.int8 and weights.ndim == 2 and weights.size:
-        # As they are: as float64 they would take eight times the memory.
+        # Not converted: as float64 they would take eight times the memory.
         array = np.asarray(weights)
     else:
         array = check_matrix(name, weights)
@@ -79,7 +79,7 @@ def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDA
             if np.any(wrong):
                 raise InvalidInputError(f"{name} must have entries {allowed} only; found {part[wrong][0]:g}")
     if array.dtype == np.int8 and array.base is None and not array.flags.writeable and array.flags.c_contiguous:
-        # Another network's weights, or ones given up by whoever made them: they cannot change.
+        # Another network's weights, or an array that its maker has made read-only: they cannot change.
         return np.asarray(array, dtype=np.int8)
     return read_only(array.astype(np.int8, copy=True))
 
@@ -94,7 +94,7 @@ def check_alpha(alpha: Any, n_neurons: int) -> FloatArray:
     """Return second-layer weights (m,) or (m, C), finite and read-only."""
     array = check_targets("alpha", alpha, length=None)
     if array.shape[0] != n_neurons:
-        raise InvalidInputError(f"alpha must have {n_neurons} entries, one a neuron; got {array.shape[0]}")
+        raise InvalidInputError(f"alpha must have {n_neurons} entries, one per neuron; got {array.shape[0]}")
     return own(array)
 
 
@@ -119,7 +119,7 @@ def count_floats(alpha: FloatArray) -> int:
 
 
 def pack_alpha(alpha: FloatArray) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that store second-layer weights: shared ones as one float and one size an output."""
+    """Return the arrays that store second-layer weights: shared ones as one float and one size per output."""
     shared = shared_columns(alpha)
     if shared is None:
         return {"alpha": alpha}

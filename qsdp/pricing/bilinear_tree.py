@@ -54,13 +54,12 @@ class BilinearTree(TreeSearch):
         # Sum of the logarithms of the times of enumerations relative to the worst, with a prior of weight one.
         self.logs, self.weight = -1.0, 1.0
 
-    def enumerate_root(self) -> bool:
-        """Show all vectors to the pool if that is faster than any bound; return whether that was done."""
+    def _enumerate_root(self) -> bool:
         small = self.size <= min(_SMALL, self.limit)
         return self.size == 0 or (small and self.enumerate(Node(self.root, np.empty(0), np.inf)))
 
-    def enumeration_seconds(self, node: Node) -> float:
-        """Return the time, which depends on how close values lie: learned from earlier enumerations."""
+    def _enumeration_seconds(self, node: Node) -> float:
+        # The time depends on how close values lie, which earlier enumerations tell.
         free = self.size - len(node.signs)
         if free > self.limit or not fits(self.size, free):
             return np.inf
@@ -108,8 +107,7 @@ class BilinearTree(TreeSearch):
             children.append(self.child(node, signs, K, c, 0.0, kept))
         return children
 
-    def root_node(self, seed: FloatArray | None, sign: int) -> Node:
-        """Return the node of all vectors; `seed` is a shift known from elsewhere."""
+    def _root_node(self, seed: FloatArray | None, sign: int) -> Node:
         rows = np.abs(self.M).sum(axis=1)
         shifts = [0.5 * np.concatenate([[0.0], z, z[self.order]]) for z in (rows, seed) if z is not None]
         if not self.stop():
@@ -117,8 +115,7 @@ class BilinearTree(TreeSearch):
             shifts.append(np.concatenate([[0.0], z[self.size :], z[: self.size][self.order]]))
         return self.first_node(leaf_matrix(self.M[self.order]), np.zeros(self.size), 0.0, sign, shifts)
 
-    def expanded(self, shift: FloatArray, k: int) -> FloatArray:
-        """Return the shift of a node with k fixed coordinates, with zeros for the zero rows of the matrix."""
+    def _expanded(self, shift: FloatArray, k: int) -> FloatArray:
         n, N = self.size, self.scaled.size
         full = np.zeros(1 + N + N - k)
         full[0] = shift[0]

@@ -135,11 +135,11 @@ class TreeSearch(ABC):
         self.enumerated: list[tuple[SignArray, int]] = []
 
     @abstractmethod
-    def enumerate_root(self) -> bool:
+    def _enumerate_root(self) -> bool:
         """Show all vectors to the pool if that is faster than any bound; return whether that was done."""
 
     @abstractmethod
-    def root_node(self, seed: FloatArray | None, sign: int) -> Node:
+    def _root_node(self, seed: FloatArray | None, sign: int) -> Node:
         """Return the node of all vectors; `seed` is a shift known from elsewhere."""
 
     @abstractmethod
@@ -151,19 +151,19 @@ class TreeSearch(ABC):
         """Show all completions to the pool; return whether that was finished."""
 
     @abstractmethod
-    def enumeration_seconds(self, node: Node) -> float:
+    def _enumeration_seconds(self, node: Node) -> float:
         """Return roughly how long enumeration takes: infinite if not allowed, zero if there is no choice."""
 
     @abstractmethod
-    def expanded(self, shift: FloatArray, k: int) -> FloatArray:
+    def _expanded(self, shift: FloatArray, k: int) -> FloatArray:
         """Return the shift of a node with k fixed coordinates, with zeros for the zero rows of the matrix."""
 
     def prove(self, seed: FloatArray | None) -> tuple[float, bool]:
         """Return an upper bound on the maximum, and whether it is exact; `seed` is a shift of the root."""
-        if self.enumerate_root():
+        if self._enumerate_root():
             self.enumerated += [(self.root, sign) for sign in self.signs]
             return self.upper(), True
-        exact = self.run([self.root_node(seed, sign) for sign in self.signs])
+        exact = self.run([self._root_node(seed, sign) for sign in self.signs])
         return self.upper(), exact
 
     def trees(self) -> tuple[BoundTree, ...]:
@@ -195,7 +195,7 @@ class TreeSearch(ABC):
                 continue
             children: list[Node] = []
             done = not self.stop()
-            seconds = self.enumeration_seconds(node)
+            seconds = self._enumeration_seconds(node)
             # An enumeration that cannot be finished in time proves nothing.
             pays = seconds < min(effort.seconds(node.bound - self.pool.target), 0.5 * self.stop.left())
             if done and (pays or seconds == 0.0):
@@ -254,7 +254,7 @@ class TreeSearch(ABC):
 
     def _leaf(self, node: Node) -> Leaf:
         """Return the node as a leaf in all coordinates and the given matrix's units."""
-        shift = self.expanded(node.shift, len(node.signs))
+        shift = self._expanded(node.shift, len(node.signs))
         return Leaf(node.signs, np.ldexp(shift, self.scaled.exponent))
 
     def _push(self, node: Node, ticket: count[int]) -> None:

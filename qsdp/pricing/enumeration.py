@@ -50,8 +50,8 @@ class Enumeration:
     Partial vectors grow by a few coordinates at a time. One is dropped as soon as
     :math:`\|c\|_1 + \tau \le` level, where :math:`\tau` is the maximum over the remaining coordinates alone,
     found in the same way from the last coordinates upwards (Russian doll search). Sums are held as 16-bit
-    integers with :math:`|x - y| = 2 \max(x, y) - x - y`, two vectorised passes a column; every table is rounded
-    to half a unit an entry, which the screening allows for, and what passes is for the caller to evaluate.
+    integers with :math:`|x - y| = 2 \max(x, y) - x - y`, two vectorised passes per column; every table is rounded
+    to half a unit per entry, which the screening allows for, and the caller evaluates the vectors that pass.
     """
 
     def __init__(

@@ -65,8 +65,7 @@ class FormTree(TreeSearch):
         )
         self.levels, self.top, self.limit = levels, levels - 1.0, limit
 
-    def enumerate_root(self) -> bool:
-        """Show all vectors to the pool if that is faster than any bound; return whether that was done."""
+    def _enumerate_root(self) -> bool:
         if self.size <= len(self.root):
             # No coordinate is free.
             self.pool.add(np.ones((self.size, self.size)))
@@ -74,8 +73,7 @@ class FormTree(TreeSearch):
         few = self._completions(len(self.root)) <= min(_SMALL, self.limit)
         return few and self._enumerate(self.root, self.signs)
 
-    def enumeration_seconds(self, node: Node) -> float:
-        """Return the time that the values of all completions take."""
+    def _enumeration_seconds(self, node: Node) -> float:
         k = len(node.signs)
         if k == self.size:
             return 0.0
@@ -95,14 +93,13 @@ class FormTree(TreeSearch):
         for level in range(1 - self.levels, self.levels, 2):
             signs = np.append(node.signs, np.int8(level)).astype(np.int8)
             border, constant = self._outer(signs, sign)
-            # What the new coordinate adds to the constant leaves the first entry of the parent's shift.
+            # The part of the constant that the new coordinate adds leaves the first entry of the parent's shift.
             first = float(node.shift[0] + node.shift[1] * (level / self.top) ** 2 - (constant - before))
             kept = np.concatenate([[first], node.shift[2:]])
             children.append(self.child(node, signs, inner, border, constant, kept))
         return children
 
-    def root_node(self, seed: FloatArray | None, sign: int) -> Node:
-        """Return the node of all vectors; `seed` is a shift known from elsewhere."""
+    def _root_node(self, seed: FloatArray | None, sign: int) -> Node:
         k, square = len(self.root), self.top**2
         inner = self._inner(k, sign)
         border, constant = self._outer(self.root, sign)
@@ -119,8 +116,7 @@ class FormTree(TreeSearch):
             shifts.append(np.concatenate([z[:1], np.maximum(z[1:], 0.0)]) if self.positive else z)
         return self.first_node(inner, border, constant, sign, shifts)
 
-    def expanded(self, shift: FloatArray, k: int) -> FloatArray:
-        """Return the shift of a node with k fixed coordinates, with zeros for the zero rows of the matrix."""
+    def _expanded(self, shift: FloatArray, k: int) -> FloatArray:
         full = np.zeros(1 + self.scaled.size - k)
         full[: len(shift)] = shift
         return full

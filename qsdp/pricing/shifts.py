@@ -44,10 +44,10 @@ def leaf_matrix(rows: FloatArray) -> FloatArray:
 
 
 def shift_bound(B: FloatArray, z: FloatArray) -> float:
-    r"""Return :math:`\sum_j z_j` plus the trace of what makes ``Diag(z) - B`` positive semidefinite.
+    r"""Return :math:`\sum_j z_j` plus the trace of a multiple of I that makes ``Diag(z) - B`` positive semidefinite.
 
     No :math:`x^T B x` with :math:`x_j^2 = 1` (or, where :math:`z_j \ge 0`, :math:`x_j^2 \le 1`) exceeds it,
-    whatever the rounding of this computation.
+    with the rounding of this computation included.
     """
     A = np.diag(z) - B
     trace = float(np.abs(A.diagonal()).sum()) + float(np.abs(B).max())
@@ -111,7 +111,7 @@ def tighten(
     Notes
     -----
     For nodes, which need a few steps from their parent's shift. Roots get theirs from `root_shift`: this barrier,
-    started at the edge of the cone, left 25 per cent above the best price where that leaves 11 (N = 33, the gradient of
+    started at the edge of the cone, left 25 per cent above the best value where that leaves 11 (N = 33, the gradient of
     a training problem), in three times the time. Whole proofs take a fifth fewer leaves and less time from N = 40 on.
     """
     p, q = len(K), len(c)

@@ -13,26 +13,23 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["largest_constant", "weighted_absolute"]
 
-#: Of pi / (2 max |Z|), beyond which arcsin(sin(c Z)) is not c Z, and near which it loses digits.
+#: Largest share of pi / (2 max |Z|), beyond which arcsin(sin(c Z)) is not c Z, and near which it loses digits.
 _SHARE_OF_MAXIMUM = 1.0 - 1e-4
 
-#: Steps of Newton's method: about 10 are usual; of 6000 searches on degenerate points the longest took 59.
+#: Largest number of Newton steps: about 10 are usual; of 6000 searches on degenerate points the longest took 59.
 _MAX_STEPS = 100
 
 #: Gap between the two bounds that is aimed at, first and last (the last is 1e-4 of c where c is pi / 2 and the slope
 #: vanishes), and the share of the gap found that is aimed at next.
 _FIRST_GAP, _LAST_GAP, _SHRINKAGE = 0.1, 4e-9, 0.2
 
-#: Largest relative decrease of a weight in one step.
-_DAMPING = 0.9
-
-#: Share of the largest part of the curvature below which parts are left out: the steps of Newton's method are as many
-#: as with all of them, and each takes a third of the time.
+#: Share of the largest part of the curvature below which parts are left out: Newton's method takes as many steps as
+#: with all of them, each in a third of the time.
 _NEGLIGIBLE = 1e-7
 
 
 class _Bounds(NamedTuple):
-    """What weights w of sum one say about S = sin(c Z).
+    """The bounds that weights w of sum one give for S = sin(c Z).
 
     Attributes
     ----------
@@ -67,7 +64,7 @@ def weighted_absolute(S: FloatArray, weights: FloatArray) -> tuple[FloatArray, F
     scale = np.outer(root, root)
     eigenvalues, vectors = scipy.linalg.eigh(S * scale, check_finite=False)
     magnitudes = np.abs(eigenvalues)
-    # Raised by more than the rounding of the eigenvalues, which a tiny weight would make a large one of P +- S.
+    # Raised by more than the rounding of the eigenvalues, which tiny weights would magnify in P +- S.
     magnitudes += 8.0 * len(S) * EPS * magnitudes.max()
     P = (vectors * magnitudes) @ vectors.T / scale
     return 0.5 * (P + P.T), eigenvalues, vectors
@@ -95,8 +92,8 @@ def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[flo
 
     Notes
     -----
-    What is feasible is an interval: sin(t arcsin x) has non-negative Taylor coefficients for t <= 1 and is at most
-    1 at 1, so it maps a completion for c to one for t c.
+    The feasible constants are an interval: sin(t arcsin x) has non-negative Taylor coefficients for t <= 1 and is at
+    most 1 at 1, so it maps a completion for c to one for t c.
 
     For weights w of sum 1, the nuclear norm f(w, c) of :math:`w^{1/2} \sin(c Z) w^{1/2}` is concave in w, its
     gradient is the diagonal of P(w), and c is feasible if and only if its maximum is at most 1. The weights and c
@@ -164,4 +161,5 @@ def _newton_step(weights: FloatArray, diagonal: FloatArray, curvature: FloatArra
     system = curvature + barrier * np.eye(len(weights))
     ascent, constraint = np.linalg.solve(system, np.stack([weights * diagonal + barrier, weights], axis=1)).T
     step: FloatArray = ascent - constraint * ((weights @ ascent) / (weights @ constraint))
-    return step / max(1.0, float(np.abs(step).max()) / _DAMPING)
+    # No weight falls by more than nine tenths in one step.
+    return step / max(1.0, float(np.abs(step).max()) / 0.9)

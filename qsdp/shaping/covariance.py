@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils.progress import progress
-from qsdp._utils.summary import Summarized, Summary, format_number
+from qsdp._utils.summary import Summary, format_number
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidTypeError
@@ -24,20 +24,15 @@ __all__ = ["GAMMA", "SHAPINGS", "SignCovariance", "shape_block", "shape_covarian
 #: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
 GAMMA = math.asinh(1.0)
 
-_SDP_TOLERANCE = 1e-9
-
-#: By what share the adaptive constant may miss the largest one. At the largest the replicas of a coordinate agree, and
+#: Relative error of the adaptive constant, from below. At the largest the replicas of a coordinate agree, and
 #: no inner level occurs: where there are several, a hundredth of c keeps some and as a rule lowers the sampling
 #: variance, by up to a tenth.
 _TOLERANCE, _TOLERANCE_OF_LEVELS = 1e-5, 1e-2
 
-#: Rounds of reweighting in `smallest_diagonal`; the excess of the diagonal at which they stop, and fail.
-_REWEIGHTINGS, _EXCESS, _LARGEST_EXCESS = 200, 1e-3, 2e-2
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SignCovariance(Summarized):
-    r"""Covariance `Q` with :math:`\arcsin(Q_{12}) = c Z_s`, and what it proves about itself.
+class SignCovariance:
+    r"""Covariance `Q` with :math:`\arcsin(Q_{12}) = c Z_s`, with its own accuracy.
 
     For M + 1 levels a weight is the sum of M signs, its replicas. `Q` holds the correlations of replicas
     of different coordinates (and ones on the diagonal), `replica_correlation` those of replicas of the same.
@@ -84,7 +79,7 @@ class SignCovariance(Summarized):
 
     @property
     def total_weight(self) -> float:
-        r"""Sum of the second-layer weights, :math:`\rho \pi / c`, whatever the number of neurons."""
+        r"""Sum of the second-layer weights, :math:`\rho \pi / c`, for any number of neurons."""
         return self.rho * math.pi / self.constant
 
     @property
@@ -219,7 +214,9 @@ def _mean_covariance(Q: FloatArray, replicas: npt.NDArray[np.intp], within: Floa
     return covariance
 
 
-def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatArray, float]:
+def smallest_diagonal(
+    Z: FloatArray, V: FloatArray, rho: float, *, rounds: int = 200, tol: float = 1e-3, largest_excess: float = 2e-2
+) -> tuple[FloatArray, float]:
     r"""Return V of nearly smallest trace with V +- Z positive semidefinite and diagonal at most rho.
 
     Parameters
@@ -227,6 +224,10 @@ def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatAr
     Z, V : ndarray of shape (N, N)
         V is feasible with diagonal `rho`.
     rho : float
+    rounds : int, default=200
+        Largest number of reweightings.
+    tol, largest_excess : float, default=1e-3, 2e-2
+        Relative excess of the diagonal over `rho` at which to stop, and beyond which the given V is kept.
 
     Returns
     -------
@@ -238,18 +239,18 @@ def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatAr
     -----
     Without the bound on the diagonal the spectral :math:`|Z|` is optimal; with weights w on it,
     :math:`w^{-1/2} |w^{1/2} Z w^{1/2}| w^{-1/2}`. The weights are the multipliers of the bound: they are
-    raised where it is exceeded. What excess is left (a thousandth, as a rule) goes into rho, and with it into the
-    regulariser of what is sampled; where it is more than two hundredths, the given V is kept.
+    raised where it is exceeded. The remaining excess goes into rho, and with it into the regulariser of the sampled
+    network.
     """
     weights = np.ones(len(Z))
-    for _ in range(_REWEIGHTINGS):
+    for _ in range(rounds):
         absolute, _, _ = weighted_absolute(Z, weights)
         excess = absolute.diagonal() / rho
-        if excess.max() <= 1.0 + _EXCESS:
+        if excess.max() <= 1.0 + tol:
             break
         weights = np.maximum(weights * np.square(excess), 1.0)
     largest = float(absolute.diagonal().max())
-    if largest > rho * (1.0 + _LARGEST_EXCESS):
+    if largest > rho * (1.0 + largest_excess):
         return V, rho
     return absolute, max(rho, largest)
 
@@ -306,12 +307,12 @@ def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp
     N = len(Z)
     target = np.sin(GAMMA * _scaled(Z, rho))
     counts = np.concatenate([replicas, replicas])
-    # Of the means over replicas, exchangeable replicas being enough: the diagonal is between 0 and 1.
+    # Q is that of the means over replicas, as exchangeable replicas suffice: its diagonal is between 0 and 1.
     Q = cp.Variable((2 * N, 2 * N), PSD=True, name="Q")
     single = counts == 1
     diagonal = [cp.diag(Q) == 1] if single.all() else [cp.diag(Q) <= 1, cp.diag(Q)[single] == 1]
     program = cp.Problem(cp.Minimize(cp.sum_squares(Q[:N, N:] - target)), diagonal)
-    program.solve(solver=cp.SCS, eps_abs=_SDP_TOLERANCE, eps_rel=_SDP_TOLERANCE, max_iters=20_000)
+    program.solve(solver=cp.SCS, eps_abs=1e-9, eps_rel=1e-9, max_iters=20_000)
     repaired = project_psd(0.5 * (Q.value + Q.value.T))
     scale = np.sqrt(np.where(single, repaired.diagonal(), np.maximum(repaired.diagonal(), 1.0)))
     repaired /= np.outer(scale, scale)

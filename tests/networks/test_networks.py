@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_networks import random_network
 
 from qsdp import BilinearNetwork, PolynomialActivation, TrainingProblem, load_network
 from qsdp.exceptions import InvalidInputError
@@ -35,29 +36,6 @@ COEFFICIENTS: list[tuple[float, float, float] | None] = [
     (0.0937, 0.5, 0.4688),
 ]
 LIFTED = [one for one in COEFFICIENTS if one and any(one[1:])]
-
-
-def make(
-    rng: np.random.Generator,
-    m: int,
-    d: int,
-    *,
-    shared: bool = False,
-    levels: int = 2,
-    activation: Any = None,
-    C: int | None = None,
-) -> BilinearNetwork:
-    U, V = 2 * rng.integers(0, levels, size=(2, m, d)) - (levels - 1)
-    if activation is not None and any(activation[1:]):
-        signs = 2 * rng.integers(0, 2, size=(2, m, 1)) - 1
-        U, V = np.hstack([U, signs[0]]), np.hstack([V, signs[1]])
-    if C is None:
-        alpha = np.full(m, rng.standard_normal()) if shared else rng.standard_normal(m)
-    elif shared:
-        alpha = rng.standard_normal(C) * np.eye(C)[np.sort(rng.integers(0, C, size=m))]
-    else:
-        alpha = rng.standard_normal((m, C))
-    return BilinearNetwork(U, V, alpha, levels, activation)
 
 
 def looped(network: BilinearNetwork, X: np.ndarray) -> list[float]:
@@ -99,7 +77,7 @@ def size_of(network: BilinearNetwork, X: np.ndarray) -> float:
 @pytest.mark.parametrize(("m", "d"), [(1, 1), (1, 9), (2, 30), (5, 5), (400, 3), (1000, 1), (37, 17)])
 def test_predictions_against_loops(m: int, d: int, shared: bool) -> None:
     rng = np.random.default_rng(m * 1000 + d)
-    network = make(rng, m, d, shared=shared)
+    network = random_network(rng, m, d, shared=shared)
     X = rng.standard_normal((6, d))
     size = np.abs(network.alpha).sum() * np.abs(X).sum(axis=1).max() ** 2
     np.testing.assert_allclose(network.predict(X), looped(network, X), rtol=0, atol=1e-12 * size)
@@ -119,7 +97,7 @@ def test_predictions_of_levels_activations_and_vectors_against_loops(
     seed: int, m: int, d: int, levels: int, activation: Any, C: int | None, shared: bool
 ) -> None:
     rng = np.random.default_rng(seed)
-    network = make(rng, m, d, levels=levels, activation=activation, C=C, shared=shared)
+    network = random_network(rng, m, d, levels=levels, activation=activation, C=C, shared=shared)
     assert (network.n_inputs, network.n_outputs, network.lifted) == (d, C or 1, activation in LIFTED)
     X = np.vstack([rng.standard_normal((4, d)), np.zeros((1, d))])
     values = network.predict(X)
@@ -144,7 +122,7 @@ def test_objective_against_loops(levels: int, activation: Any) -> None:
     X = rng.standard_normal((5, 3))
     for C in (None, 2):
         y = rng.standard_normal(5 if C is None else (5, C))
-        network = make(rng, 4, 3, levels=levels, activation=activation, C=C)
+        network = random_network(rng, 4, 3, levels=levels, activation=activation, C=C)
         problem = TrainingProblem(X, y, beta=0.3, activation=activation, levels=levels)
         residuals = (looped_outputs(network, X) - y).ravel().tolist()
         D = 3 * (levels - 1) + (activation in LIFTED)
@@ -158,7 +136,7 @@ def test_objective_against_loops(levels: int, activation: Any) -> None:
 @given(seed=seeds, m=st.integers(1, 40), d=st.integers(1, 12))
 def test_quadratic_form(seed: int, m: int, d: int) -> None:
     rng = np.random.default_rng(seed)
-    network, X = make(rng, m, d), rng.standard_normal((4, d))
+    network, X = random_network(rng, m, d), rng.standard_normal((4, d))
     S = network.quadratic_form
     assert S.shape == (d, d)
     np.testing.assert_array_equal(S, S.T)
@@ -202,7 +180,7 @@ def test_int8_products_do_not_overflow() -> None:
 @given(seed=seeds, m=st.integers(1, 20), d=st.integers(1, 8))
 def test_symmetries(seed: int, m: int, d: int) -> None:
     rng = np.random.default_rng(seed)
-    network, X = make(rng, m, d), rng.standard_normal((4, d))
+    network, X = random_network(rng, m, d), rng.standard_normal((4, d))
     np.testing.assert_array_equal(network.predict(-X), network.predict(X))
     np.testing.assert_array_equal(network.predict(4.0 * X), 16.0 * network.predict(X))
     swapped = BilinearNetwork(network.V, network.U, network.alpha)
@@ -214,7 +192,7 @@ def test_symmetries(seed: int, m: int, d: int) -> None:
 
 @pytest.mark.parametrize("columns", [1, 2, 4])
 def test_wrong_number_of_columns(columns: int) -> None:
-    network = make(np.random.default_rng(0), 4, 3)
+    network = random_network(np.random.default_rng(0), 4, 3)
     with pytest.raises(InvalidInputError, match=rf"X must have 3 columns; got shape \(5, {columns}\)"):
         network.predict(np.ones((5, columns)))
 
@@ -222,11 +200,11 @@ def test_wrong_number_of_columns(columns: int) -> None:
 @pytest.mark.parametrize("X", [np.ones(3), [[np.nan, 1, 1]], [["a", "b", "c"]], np.ones((1, 3)) * 1j, None])
 def test_bad_data(X: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"\bX\b"):
-        make(np.random.default_rng(0), 4, 3).predict(X)
+        random_network(np.random.default_rng(0), 4, 3).predict(X)
 
 
 def test_frames_and_lists() -> None:
-    network, X = make(np.random.default_rng(0), 4, 3), np.random.default_rng(1).standard_normal((5, 3))
+    network, X = random_network(np.random.default_rng(0), 4, 3), np.random.default_rng(1).standard_normal((5, 3))
     expected = network.predict(X)
     assert expected.dtype == np.float64
     np.testing.assert_array_equal(network.predict(X.tolist()), expected)
@@ -241,9 +219,9 @@ def test_frames_and_lists() -> None:
 @given(seed=seeds, m=st.integers(1, 50), d=st.integers(1, 30))
 def test_bits(seed: int, m: int, d: int) -> None:
     rng = np.random.default_rng(seed)
-    assert make(rng, m, d, shared=True).n_bits == 2 * m * d + 64
-    assert make(rng, m, d).n_bits == 2 * m * d + 64 * m
-    network = make(rng, m, d)
+    assert random_network(rng, m, d, shared=True).n_bits == 2 * m * d + 64
+    assert random_network(rng, m, d).n_bits == 2 * m * d + 64 * m
+    network = random_network(rng, m, d)
     assert (network.n_neurons, network.n_inputs) == (m, d)
 
 
@@ -259,11 +237,11 @@ def test_bits_of_levels_activations_and_vectors(seed: int, m: int, d: int, level
     rng = np.random.default_rng(seed)
     weights = 2 * m * (math.ceil(math.log2(levels)) * d + (activation in LIFTED))
     options: dict[str, Any] = {"levels": levels, "activation": activation}
-    assert make(rng, m, d, shared=True, **options).n_bits == weights + 64
-    assert make(rng, m, d, **options).n_bits == weights + 64 * m
-    assert make(rng, m, d, C=3, **options).n_bits == weights + 64 * 3 * m
+    assert random_network(rng, m, d, shared=True, **options).n_bits == weights + 64
+    assert random_network(rng, m, d, **options).n_bits == weights + 64 * m
+    assert random_network(rng, m, d, C=3, **options).n_bits == weights + 64 * 3 * m
     # One float and one number of neurons for each output.
-    assert make(rng, m, d, C=3, shared=True, **options).n_bits == weights + 64 * 2 * 3
+    assert random_network(rng, m, d, C=3, shared=True, **options).n_bits == weights + 64 * 2 * 3
 
 
 def vector(alpha: Any) -> BilinearNetwork:
@@ -368,7 +346,7 @@ def test_alpha_of_a_series_is_copied() -> None:
     ids=str,
 )
 def test_copies_are_equal_and_read_only_as_well(through: Any, options: dict[str, Any]) -> None:
-    network = make(np.random.default_rng(0), 5, 3, **options)
+    network = random_network(np.random.default_rng(0), 5, 3, **options)
     X = np.random.default_rng(1).standard_normal((4, 3))
     for _ in range(2):  # before and after the quadratic form is cached
         other = through(network)

@@ -14,6 +14,7 @@ import pytest
 import safetensors.numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_networks import random_network, unnoticed_flips
 
 from qsdp import (
     BilinearNetwork,
@@ -52,24 +53,6 @@ COEFFICIENTS: list[tuple[float, float, float]] = [
     (-1, -2, 3),
 ]
 outputs_of = st.sampled_from([None, 1, 3])
-
-
-def bilinear(
-    rng: np.random.Generator,
-    m: int,
-    d: int,
-    activation: Any = None,
-    *,
-    levels: int = 2,
-    C: int | None = None,
-) -> BilinearNetwork:
-    """Return a random network; the last entries of lifted ones have random signs."""
-    M = levels - 1
-    U, V = 2 * rng.integers(0, levels, size=(2, m, d)) - M
-    if activation is not None and any(activation[1:]):
-        signs = 2 * rng.integers(0, 2, size=(2, m, 1)) - 1
-        U, V = np.hstack([U, signs[0]]), np.hstack([V, signs[1]])
-    return BilinearNetwork(U, V, rng.standard_normal(m if C is None else (m, C)), levels, activation)
 
 
 def polynomial(
@@ -147,7 +130,7 @@ def size_of(network: BilinearNetwork | PolynomialNetwork, X: np.ndarray, largest
 def test_to_polynomial_is_exact(activation: Any, levels: int, C: int | None) -> None:
     for seed, (m, d) in enumerate([(1, 1), (7, 2), (20, 5)]):
         rng = np.random.default_rng(seed)
-        network = bilinear(rng, m, d, activation, levels=levels, C=C)
+        network = random_network(rng, m, d, activation, levels=levels, C=C)
         X = np.vstack([rng.standard_normal((4, d)), np.zeros((1, d))])
         expected = bilinear_looped(network, X)
         atol = 1e-12 * size_of(network, X, levels - 1)
@@ -178,7 +161,7 @@ def test_to_polynomial_on_random_networks(
     seed: int, m: int, d: int, levels: int, activation: Any, C: int | None
 ) -> None:
     rng = np.random.default_rng(seed)
-    network = bilinear(rng, m, d, activation, levels=levels, C=C)
+    network = random_network(rng, m, d, activation, levels=levels, C=C)
     X = rng.standard_normal((3, d)) * 10.0 ** rng.integers(-2, 3)
     expected = bilinear_looped(network, X)
     for method in ("auto", "3m"):
@@ -198,7 +181,7 @@ def test_to_polynomial_on_random_networks(
 @pytest.mark.parametrize("activation", [None, (1, 0, 0), (-2, 0, 0)], ids=str)
 def test_2m_is_ternary_with_equal_magnitudes(activation: Any) -> None:
     rng = np.random.default_rng(0)
-    network = bilinear(rng, 8, 40, activation)
+    network = random_network(rng, 8, 40, activation)
     for method in ("auto", "2m"):
         other = to_polynomial(network, method=method)
         assert set(np.unique(other.Q).tolist()) == {-1, 0, 1}
@@ -228,14 +211,14 @@ def test_3m_has_the_right_factors() -> None:
 
 @pytest.mark.parametrize("activation", [a for a in COEFFICIENTS if any(a[1:])], ids=str)
 def test_2m_is_refused_for_lifted_activations(activation: Any) -> None:
-    network = bilinear(np.random.default_rng(0), 3, 2, activation)
+    network = random_network(np.random.default_rng(0), 3, 2, activation)
     with pytest.raises(InvalidInputError, match="method must be '3m'"):
         to_polynomial(network, method="2m")
 
 
 @pytest.mark.parametrize("method", ["2M", "4m", "", None, 2, True], ids=repr)
 def test_unknown_methods(method: Any) -> None:
-    network = bilinear(np.random.default_rng(0), 3, 2)
+    network = random_network(np.random.default_rng(0), 3, 2)
     with pytest.raises(InvalidInputError, match="method must be one of '2m', '3m', 'auto'"):
         to_polynomial(network, method=method)
     with pytest.raises(InvalidInputError, match="method must be one of"):
@@ -245,7 +228,7 @@ def test_unknown_methods(method: Any) -> None:
 @pytest.mark.parametrize("activation", [None, (1, 2, 3), (1, 0, 3), (0, 1, 0)], ids=str)
 def test_duplicates_are_merged(activation: Any) -> None:
     rng = np.random.default_rng(1)
-    one = bilinear(rng, 3, 20, activation)
+    one = random_network(rng, 3, 20, activation)
     many = BilinearNetwork(
         np.tile(one.U, (5, 1)), np.tile(one.V, (5, 1)), np.repeat([1.0, 2, 4, 8, 16], 3), activation=activation
     )
@@ -276,7 +259,7 @@ def test_opposite_neurons_are_merged_for_even_activations_only() -> None:
 @pytest.mark.parametrize("activation", [None, *COEFFICIENTS], ids=str)
 def test_cancelling_neurons_vanish(activation: Any, C: int | None) -> None:
     rng = np.random.default_rng(0)
-    one, rest = bilinear(rng, 4, 9, activation, C=C), bilinear(rng, 2, 9, activation, C=C)
+    one, rest = random_network(rng, 4, 9, activation, C=C), random_network(rng, 2, 9, activation, C=C)
     both = BilinearNetwork(
         np.vstack([one.U, rest.U, one.U]),
         np.vstack([one.V, rest.V, one.V]),
@@ -302,7 +285,7 @@ def test_partly_cancelling_outputs_stay() -> None:
 @pytest.mark.parametrize("C", [None, 2])
 @pytest.mark.parametrize("activation", [None, *COEFFICIENTS], ids=str)
 def test_all_cancelling(activation: Any, C: int | None) -> None:
-    one = bilinear(np.random.default_rng(0), 3, 4, activation, C=C)
+    one = random_network(np.random.default_rng(0), 3, 4, activation, C=C)
     both = BilinearNetwork(
         np.vstack([one.U, one.U]),
         np.vstack([one.V, one.V]),
@@ -356,7 +339,7 @@ def test_zero_neurons_go_to_the_bias(C: int | None) -> None:
 
 def test_the_order_of_the_neurons_does_not_matter() -> None:
     rng = np.random.default_rng(0)
-    network = bilinear(rng, 12, 3, (1, 2, 3), levels=3)
+    network = random_network(rng, 12, 3, (1, 2, 3), levels=3)
     order = rng.permutation(12)
     other = BilinearNetwork(network.U[order], network.V[order], network.alpha[order], 3, (1, 2, 3))  # type: ignore[arg-type]
     np.testing.assert_array_equal(other.to_polynomial().Q, network.to_polynomial().Q)
@@ -447,7 +430,7 @@ def test_doubled_weights_that_are_too_large(M: int) -> None:
 )
 def test_there_and_back(seed: int, m: int, d: int, levels: int, activation: Any, C: int | None, method: str) -> None:
     rng = np.random.default_rng(seed)
-    network = bilinear(rng, m, d, activation, levels=levels, C=C)
+    network = random_network(rng, m, d, activation, levels=levels, C=C)
     back = from_polynomial(to_polynomial(network, method=method))
     X = rng.standard_normal((4, d))
     atol = 1e-12 * (4 * size_of(network, X, levels - 1) + size_of(back, X, back.levels - 1))
@@ -725,7 +708,7 @@ def test_round_trip(
 
 
 def test_load_network_dispatches_by_kind(tmp_path: Path) -> None:
-    one = bilinear(np.random.default_rng(0), 3, 4, (1, 2, 3), levels=3)
+    one = random_network(np.random.default_rng(0), 3, 4, (1, 2, 3), levels=3)
     one.save(tmp_path / "one")
     one.to_polynomial().save(tmp_path / "other")
     assert type(load_network(tmp_path / "one")) is BilinearNetwork
@@ -766,27 +749,7 @@ def test_the_hostile_files_would_load_without_their_fault(tmp_path: Path) -> Non
 @pytest.mark.parametrize("C", [None, 2])
 def test_every_flipped_bit_is_noticed(tmp_path: Path, C: int | None) -> None:
     network = polynomial(np.random.default_rng(0), 3, 3, (1, 2, 3), M=2, C=C, bias=True)
-    path = tmp_path / "n"
-    network.save(path)
-    blob = path.read_bytes()
-    missed = []
-    for position in range(8 * len(blob)):
-        damaged = bytearray(blob)
-        damaged[position // 8] ^= 1 << (position % 8)
-        path.write_bytes(damaged)
-        try:
-            loaded = load_network(path)
-        except StorageError:
-            continue
-        except Exception as error:
-            missed.append((position, repr(error)))
-            continue
-        # A bit without meaning, such as one of the padding of the header, may flip, but nothing else.
-        try:
-            assert_same(loaded, network)
-        except AssertionError:
-            missed.append((position, "another network"))
-    assert not missed
+    assert not unnoticed_flips(network, tmp_path / "n", assert_same)
 
 
 FIELDS = sorted(HEADER)
@@ -904,7 +867,7 @@ def test_extra_tensors(tmp_path: Path, name: str) -> None:
 def test_files_of_one_kind_under_the_name_of_the_other(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="no valid network"):
         load(tmp_path, HEADER, ARRAYS, kind="bilinear-network")
-    bilinear(np.random.default_rng(0), 2, 3).save(tmp_path / "b")
+    random_network(np.random.default_rng(0), 2, 3).save(tmp_path / "b")
     _, header, arrays = read_archive(tmp_path / "b", "bilinear-network")
     with pytest.raises(StorageError, match="no valid network"):
         load(tmp_path, header, arrays)
