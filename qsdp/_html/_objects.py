@@ -69,7 +69,7 @@ def relaxation_html(relaxation: Relaxation) -> str:
     rows.append(("solver", solved(relaxation)))
     rhos = relaxation.rho if relaxation.problem.vector else [relaxation.rho]
     rows += [("rho", some(rhos)), ("side of the matrices", str(relaxation.problem.size))]
-    Z, V = relaxation.blocks[0][0], relaxation.blocks[1][0]
+    Z, V = relaxation.Z_stack[0], relaxation.V_stack[0]
     which = " of output 0" if relaxation.problem.vector else ""
     drawn = spectrum([V + Z, V - Z], f"eigenvalues of V + Z and (dashed) V \N{MINUS SIGN} Z{which}")
     return panel("Relaxation", rows, [gap_picture(relaxation), drawn])

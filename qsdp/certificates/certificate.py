@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from qsdp._html import certificate_html
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.gap import Gap
 from qsdp._utils.progress import Line, shown_stages
-from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real, read_only
+from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.certificates.files import read_proof, write_proof
 from qsdp.certificates.proof import Proof, check_proof, check_tree, output_columns, root_tree, scaled_tree, tree_bound
 from qsdp.certificates.verification import verified_scales
@@ -168,7 +167,7 @@ def certificate_of(
     known = [None] * len(trees) if prices is None else prices
     priced = [_price(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
     bounds = [float(bound) for bound in np.array(priced) + price_roundings(Instance.of(problem), inside)]
-    if problem.vector and not problem.loss.coupled:
+    if problem.separable:
         parts = [_scaled(problem.output(k), inside[:, k], price) for k, price in enumerate(bounds)]
         value, scales = sum(part[0] for part in parts), np.array([part[1] for part in parts])
     else:
@@ -233,7 +232,7 @@ def certify(
     arithmetic : {"float", "verified"}, default="float"
         "verified" guards the bound against all rounding, see `qsdp.certificates.verification`.
     time_limit : float, optional
-        Seconds, > 0, for the exact prices together; their recomputation comes on top. A price that is not
+        Seconds, > 0, for the relaxation, if none is given, and the exact prices. A price that is not
         finished still has a valid bound, but the certificate's kind is then "sdp".
     verbose : bool, default=False
         Show a bar, of the exact prices that are known, on the standard error or in the notebook.
@@ -255,13 +254,13 @@ def certify(
     check_fits(network, problem)
     check_choice("kind", kind, KINDS)
     check_choice("arithmetic", arithmetic, ARITHMETICS)
-    if time_limit is not None:
-        check_real("time_limit", time_limit, strict=True)
+    deadline = Deadline.after(time_limit)
     with shown_stages(check_flag("verbose", verbose)) as stages:
         if relaxation is None:
-            relaxation = solve_relaxation(problem, verbose=verbose)
+            share = deadline.share(0.5 if kind == "exact" else 1.0)
+            relaxation = solve_relaxation(problem, time_limit=share.time_limit, verbose=verbose)
         with stages.stage("certify") as line:
-            return _certified(network, problem, relaxation, kind, arithmetic, time_limit, line)
+            return _certified(network, problem, relaxation, kind, arithmetic, deadline, line)
 
 
 def _certified(
@@ -270,7 +269,7 @@ def _certified(
     relaxation: Relaxation,
     kind: str,
     arithmetic: str,
-    time_limit: float | None,
+    deadline: Deadline,
     line: Line,
 ) -> Certificate:
     if not isinstance(relaxation, Relaxation):
@@ -279,7 +278,7 @@ def _certified(
         raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
     certificate = _of_relaxation(network, relaxation)
     if kind == "exact":
-        for priced in _exact(network, relaxation, time_limit, line):
+        for priced in _exact(network, relaxation, deadline, line):
             # An exact bound may fall short of the relaxation's by its own allowance for rounding.
             preferred = priced.kind == "exact" and certificate.kind != "exact"
             share = 1.0 - _TIE if preferred else 1.0
@@ -316,11 +315,9 @@ def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certific
     return Certificate(min(relaxation.lower_bound, objective), objective, proof=proof)
 
 
-def _exact(
-    network: BilinearNetwork, relaxation: Relaxation, time_limit: float | None, line: Line
-) -> Iterator[Certificate]:
+def _exact(network: BilinearNetwork, relaxation: Relaxation, deadline: Deadline, line: Line) -> Iterator[Certificate]:
     """Yield the certificates of both dual vectors with their exact prices, as far as time allows."""
-    problem, deadline = relaxation.problem, math.inf if time_limit is None else time.monotonic() + time_limit
+    problem = relaxation.problem
     gradient = -problem.loss.gradient(network.predict(problem.X), problem.y)
     oracle = BilinearOracle(problem.size)
     remaining = total = 2 * problem.n_outputs
@@ -330,12 +327,12 @@ def _exact(
             continue
         prices = []
         for k, column in enumerate(output_columns(inside)):
-            left = (deadline - time.monotonic()) / remaining
+            own = deadline.share(1.0 / remaining)
             remaining -= 1
-            if left > 0.0:
-                limit = None if left == math.inf else left
+            if not own.over:
                 shift = None if z is None else z[k]
-                prices.append(oracle.prove(problem.adjoint(column), max_atoms=0, time_limit=limit, shift=shift))
+                M = problem.adjoint(column)
+                prices.append(oracle.prove(M, max_atoms=0, time_limit=own.time_limit, shift=shift))
                 line.count(total - remaining, total, f"{total - remaining} of {total} prices")
         if len(prices) == problem.n_outputs and all(price.trees and price.trees[0].leaves for price in prices):
             finished = all(price.exact for price in prices)

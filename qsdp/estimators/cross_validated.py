@@ -97,7 +97,7 @@ class _CrossValidated:
         check_choice("evaluate", self.evaluate, EVALUATIONS)
         check_sampling(self.n_neurons, self.shaping, self.refine, self.allocation, self.time_limit)
         check_solver(self.solver, get_loss(self.loss))
-        settings = Settings(check_real("tol", self.tol, strict=True), "two-block", None, None)
+        settings = Settings(check_real("tol", self.tol, strict=True), "two-block", None)
         check_jobs(self.n_jobs)
         check_flag("verbose", self.verbose)
         rng = check_random_state(self.random_state)
@@ -263,7 +263,7 @@ def _fold_reductions(
     targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
 
     def part(rows: npt.NDArray[np.intp]) -> Any:
-        return replace(instance.map, X=instance.map.X[rows])  # type: ignore[attr-defined,type-var]
+        return replace(instance.map, X=instance.map.X[rows])
 
     blocks = [part(test).gram(targets[test]) for _, test in splits]
 

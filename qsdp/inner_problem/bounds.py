@@ -9,7 +9,6 @@ r"""Upper bounds of quadratic forms over sign vectors, by the semidefinite progr
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from qsdp._html import inner_bound_html
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.progress import Line, shown_stages
 from qsdp._utils.validation import (
     FloatArray,
@@ -229,12 +229,11 @@ def _bound(
     random_state: RandomState,
     line: Line,
 ) -> InnerBound:
-    start = time.perf_counter()
+    deadline = Deadline.after(time_limit)
     given = read_matrix(M, square=not bilinear)
     tolerance = check_real("tol", tol, strict=True)
     columns = None if rank is None else check_integer("rank", rank, minimum=1)
     steps = check_integer("max_iter", max_iter, minimum=1)
-    seconds = None if time_limit is None else check_real("time_limit", time_limit, strict=True)
     random = check_random_state(random_state)
     matrix, exponent = scaled(given)
     paired = bilinear and _is_symmetric(matrix)
@@ -249,7 +248,7 @@ def _bound(
         form, support, diagonal, allowance = symmetric_form(matrix)
     trace = math.fsum(diagonal)
     if len(support):
-        found = search(form, columns, trace, tolerance, steps, seconds, random, line)
+        found = search(form, columns, trace, tolerance, steps, deadline, random, line)
     else:
         found = Found(np.empty((0, 0)), 0, 0.0, np.empty(0), 0, "optimal")
     z, Y = np.zeros(len(diagonal)), found.Y
@@ -279,7 +278,7 @@ def _bound(
         Y=read_only(Y),
         iterations=found.iterations,
         status=status,
-        solve_time=time.perf_counter() - start,
+        solve_time=deadline.elapsed,
         _matrix=matrix,
         _bilinear=bilinear,
         _exponent=exponent,

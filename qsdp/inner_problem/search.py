@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.progress import Line
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.ascent import Ascent
@@ -48,7 +48,7 @@ def search(
     room: float,
     tol: float,
     max_iter: int,
-    time_limit: float | None,
+    deadline: Deadline,
     random: np.random.Generator,
     line: Line,
 ) -> Found:
@@ -62,7 +62,8 @@ def search(
         Columns at the start, for each sign of a paired form.
     room : float
         What the whole problem's bound is above the form's, in its units; of any sign.
-    tol, max_iter, time_limit : see `qsdp.maxcut_bound`
+    tol, max_iter : see `qsdp.maxcut_bound`
+    deadline : Deadline
     random : Generator
     line : Line
         Shown the gradient, which is one to ten times the gap that a proof would leave.
@@ -72,11 +73,6 @@ def search(
     safe = min(N, math.isqrt(2 * N) + 2)
     usual = min(N, math.isqrt(2 * N) // 2 + 2)
     columns = usual if rank is None else min(N, rank)
-    deadline = math.inf if time_limit is None else time.monotonic() + time_limit
-
-    def late() -> bool:
-        return time.monotonic() > deadline
-
     start = random.standard_normal((N, columns * (2 if form.paired else 1)))
     certifier = Certifier(form)
     ascent = Ascent(form, start, columns)
@@ -89,12 +85,12 @@ def search(
 
     try:
         while iterations < max_iter:
-            moving = ascent.step(late)
+            moving = ascent.step(lambda: deadline.over)
             iterations += 1
             line.falling(ascent.gradient, f"step {iterations}, gradient {ascent.gradient:.1e}")
             if ascent.value >= best[0]:
                 best = (ascent.value, ascent.Y, ascent.split)
-            if late():
+            if deadline.over:
                 status = "time limit"
                 break
             if ascent.value > risen[0] + _RISE * allowed():

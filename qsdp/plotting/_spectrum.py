@@ -108,7 +108,7 @@ class SpectrumDisplay:
         if not isinstance(relaxation, Relaxation):
             raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
         k = check_output(output, relaxation.problem.vector, relaxation.problem.n_outputs)
-        Z, V, rho = (block[k] for block in relaxation.blocks)
+        Z, V, rho = (stack[k] for stack in (relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack))
         scale = float(rho) or 1.0
         eigenvalues = {
             "A": np.linalg.eigvalsh((V + Z) / scale),

@@ -1,19 +1,16 @@
-"""What both oracles check and watch."""
+"""What both oracles check."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from qsdp._utils.validation import FloatArray, check_numbers, check_real
+from qsdp._utils.validation import FloatArray, check_numbers
 from qsdp.exceptions import InvalidInputError
 from qsdp.pricing.scaling import Scaled
 
-__all__ = ["Stop", "check_rows", "check_seed"]
+__all__ = ["check_rows", "check_seed"]
 
 
 def check_rows(starts: Any, size: int) -> FloatArray:
@@ -33,28 +30,3 @@ def check_seed(shift: Any, scaled: Scaled) -> FloatArray | None:
         raise InvalidInputError(f"shift must have shape {(scaled.size,)}; got {seed.shape}")
     inside: FloatArray = np.ldexp(seed[scaled.support], -scaled.exponent)
     return inside
-
-
-class Stop:
-    """Tells whether to stop, by time or at the caller's wish.
-
-    Parameters
-    ----------
-    time_limit : float, optional
-        Seconds from now.
-    interrupted : callable, optional
-    """
-
-    def __init__(self, time_limit: float | None = None, interrupted: Callable[[], bool] | None = None) -> None:
-        self.deadline = math.inf
-        if time_limit is not None:
-            self.deadline = time.monotonic() + check_real("time_limit", time_limit, strict=True)
-        self.interrupted = interrupted
-
-    def __call__(self) -> bool:
-        """Return whether to stop."""
-        return (self.interrupted is not None and bool(self.interrupted())) or self.left() < 0.0
-
-    def left(self) -> float:
-        """Return the seconds left."""
-        return self.deadline - time.monotonic()

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import check_integer, check_real
-from qsdp.pricing.arguments import Stop, check_rows, check_seed
+from qsdp.pricing.arguments import check_rows, check_seed
 from qsdp.pricing.bilinear_tree import BilinearTree
 from qsdp.pricing.pool import PairPool
 from qsdp.pricing.result import Price, PriceTree
@@ -135,10 +136,10 @@ class BilinearOracle:
         scaled = Scaled.of(M, self.size)
         slack = check_real("slack", slack)
         pool = _pool(scaled, threshold, max_atoms, check_real("incumbent", incumbent), slack)
-        stop = Stop(time_limit, interrupted)
+        deadline = Deadline.after(time_limit, wish=interrupted)
         seed = check_seed(shift, scaled)
         _warm(pool)
-        tree = BilinearTree(scaled, pool, self.enumerated, stop)
+        tree = BilinearTree(scaled, pool, self.enumerated, deadline)
         upper, exact = tree.prove(seed)
         return _price(scaled, pool, scaled.outside(upper), exact, (tree.tree(),))
 
@@ -152,7 +153,7 @@ def tree_upper(M: Any, tree: PriceTree) -> float:
     scaled = Scaled.of(M, len(tree.order))
     pool = _pool(scaled, 0.0, 0)
     _warm(pool)
-    return scaled.outside(BilinearTree(scaled, pool, 0, Stop()).verify(tree))
+    return scaled.outside(BilinearTree(scaled, pool, 0, NEVER).verify(tree))
 
 
 def _warm(pool: PairPool) -> None:

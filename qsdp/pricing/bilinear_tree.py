@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
-from qsdp.pricing.arguments import Stop
 from qsdp.pricing.branching import CHUNK, Node, TreeSearch
 from qsdp.pricing.enumeration import Enumeration
 from qsdp.pricing.pool import PairPool
@@ -35,13 +35,13 @@ class BilinearTree(TreeSearch):
     pool : PairPool
     limit : int
         Number of free coordinates up to which a node may be enumerated.
-    stop : Stop
+    deadline : Deadline
         Polled often.
     """
 
-    def __init__(self, scaled: Scaled, pool: PairPool, limit: int, stop: Stop) -> None:
+    def __init__(self, scaled: Scaled, pool: PairPool, limit: int, deadline: Deadline) -> None:
         N = len(scaled.M)
-        super().__init__(pool, stop, N, node_seconds=3e-3 * max(1.0, N / 33.0) ** 2.5)
+        super().__init__(pool, deadline, N, node_seconds=3e-3 * max(1.0, N / 33.0) ** 2.5)
         self.scaled, self.limit, self.M = scaled, limit, scaled.M
         self.order = tail_order(self.M)
         self.enumerations: dict[int, Enumeration] = {}
@@ -102,7 +102,7 @@ class BilinearTree(TreeSearch):
         """Take in all completions; return whether that was finished."""
         k, free = len(node.signs), self.size - len(node.signs)
         if k not in self.enumerations:
-            self.enumerations[k] = Enumeration(self.M[self.order[k:]], self.stop)
+            self.enumerations[k] = Enumeration(self.M[self.order[k:]], self._stop)
         inverse = np.argsort(self.order)
         fixed = node.signs.astype(np.float64)
 
@@ -115,7 +115,11 @@ class BilinearTree(TreeSearch):
         enumeration = self.enumerations[k]
         before = enumeration.work
         finished = enumeration.run(
-            fixed @ self.M[self.order[:k]], half=k == 0, level=self.pool.level, accept=accept, stop=self.stop
+            fixed @ self.M[self.order[:k]],
+            half=k == 0,
+            level=self.pool.level,
+            accept=accept,
+            stop=self._stop,
         )
         if finished and free > _SMALL:
             # Counted, not measured, so that proofs repeat.
@@ -150,7 +154,7 @@ class BilinearTree(TreeSearch):
         K = leaf_matrix(self.M[self.order])
         rows = np.abs(self.M).sum(axis=1)
         shifts = [0.5 * np.concatenate([[0.0], z, z[self.order]]) for z in (rows, seed) if z is not None]
-        if not self.stop():
+        if not self.deadline.over:
             z = root_shift(grothendieck_bound, self.M)
             shifts.append(np.concatenate([[0.0], z[self.size :], z[: self.size][self.order]]))
         B = bordered(np.zeros(self.size), K)

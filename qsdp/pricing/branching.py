@@ -9,8 +9,8 @@ from itertools import count
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.pricing.arguments import Stop
 from qsdp.pricing.pool import Pool
 from qsdp.pricing.result import SignArray
 
@@ -66,7 +66,7 @@ class TreeSearch(ABC):
     ----------
     pool : Pool
         Holds the best price, and takes in the vectors met.
-    stop : Stop
+    deadline : Deadline
         Polled often.
     size : int
         Number of coordinates.
@@ -76,8 +76,10 @@ class TreeSearch(ABC):
         Rough time that the bound of a node takes.
     """
 
-    def __init__(self, pool: Pool, stop: Stop, size: int, branches: int = 2, node_seconds: float = 3e-3) -> None:
-        self.pool, self.stop, self.size = pool, stop, size
+    def __init__(
+        self, pool: Pool, deadline: Deadline, size: int, branches: int = 2, node_seconds: float = 3e-3
+    ) -> None:
+        self.pool, self.deadline, self.size = pool, deadline, size
         self.branches, self.node_seconds = branches, node_seconds
         self.open: list[tuple[float, int, Node]] = []
         self.closed: list[Node] = []
@@ -109,10 +111,10 @@ class TreeSearch(ABC):
                 self.closed.append(node)
                 continue
             children: list[Node] = []
-            done = not self.stop()
+            done = not self._stop()
             seconds = self.enumeration_seconds(node)
             # What cannot be finished in time proves nothing.
-            worth = seconds < min(effort.seconds(node.bound - self.pool.target), 0.5 * self.stop.left())
+            worth = seconds < min(effort.seconds(node.bound - self.pool.target), 0.5 * self.deadline.left)
             if done and (worth or seconds == 0.0):
                 done = self.enumerate(node)
                 if done:
@@ -132,6 +134,9 @@ class TreeSearch(ABC):
                 else:
                     self._push(child, ticket)
         return True
+
+    def _stop(self) -> bool:
+        return self.deadline.over
 
     def upper(self, rounding: float) -> float:
         """Return the bound proven: that of the nodes, and of the enumeration with its rounding."""

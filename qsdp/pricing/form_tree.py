@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import maxcut_bound
-from qsdp.pricing.arguments import Stop
 from qsdp.pricing.branching import Node, TreeSearch
 from qsdp.pricing.form_enumeration import enumerate_forms
 from qsdp.pricing.pool import FormPool
@@ -37,7 +37,7 @@ class FormTree(TreeSearch):
         Whether the last of the nonzero rows belongs to the coordinate fixed at +1.
     limit : float
         Number of vectors up to which they may be enumerated.
-    stop : Stop
+    deadline : Deadline
         Polled often.
 
     Notes
@@ -46,9 +46,11 @@ class FormTree(TreeSearch):
     M being the largest level: shifts are nonnegative unless M = 1. A form -K is bounded as the form K' = -K.
     """
 
-    def __init__(self, scaled: Scaled, pool: FormPool, levels: int, lifted: bool, limit: float, stop: Stop) -> None:
+    def __init__(
+        self, scaled: Scaled, pool: FormPool, levels: int, lifted: bool, limit: float, deadline: Deadline
+    ) -> None:
         N = len(scaled.M)
-        super().__init__(pool, stop, N, branches=levels, node_seconds=1e-3 * max(1.0, N / 33.0) ** 2.5)
+        super().__init__(pool, deadline, N, branches=levels, node_seconds=1e-3 * max(1.0, N / 33.0) ** 2.5)
         self.scaled, self.levels, self.limit = scaled, levels, limit
         rows = np.argsort(-np.abs(scaled.M).sum(axis=1), kind="stable")
         # The coordinate that is fixed comes first.
@@ -139,7 +141,7 @@ class FormTree(TreeSearch):
             z = np.maximum(z, 0.0) if self.levels > 2 else z
             # The fixed coordinate is the first entry; its diagonal is in the constant.
             shifts.append(np.concatenate([[z[0] / top**2 - constant if k else 0.0], z[k:]]))
-        if not self.stop():
+        if not self.deadline.over:
             z = root_shift(maxcut_bound, B)
             # Squares of more than two levels may be less than one, where no entry may be negative.
             shifts.append(np.concatenate([z[:1], np.maximum(z[1:], 0.0)]) if self.levels > 2 else z)
@@ -167,7 +169,9 @@ class FormTree(TreeSearch):
 
     def _shown(self, fixed: FloatArray, signs: tuple[int, ...]) -> bool:
         inverse = np.argsort(self.order)
-        return enumerate_forms(self.K, fixed, self.levels, signs, self.pool, lambda Q: Q[:, inverse], self.stop)
+        return enumerate_forms(
+            self.K, fixed, self.levels, signs, self.pool, lambda Q: Q[:, inverse], lambda: self.deadline.over
+        )
 
     def _root_signs(self) -> SignArray:
         return self.fixed.astype(np.int8)

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import check_flag, check_integer, check_real
-from qsdp.pricing.arguments import Stop, check_rows, check_seed
+from qsdp.pricing.arguments import check_rows, check_seed
 from qsdp.pricing.form_search import improve_forms, random_levels
 from qsdp.pricing.form_tree import FormTree
 from qsdp.pricing.pool import FormPool
@@ -132,7 +133,7 @@ class PolynomialOracle:
         scaled = Scaled.of(M, self.size)
         slack = check_real("slack", slack)
         pool = self._pool(scaled, threshold, max_atoms, check_real("incumbent", incumbent), slack)
-        stop = Stop(time_limit, interrupted)
+        deadline = Deadline.after(time_limit, wish=interrupted)
         seed = check_seed(shift, scaled)
         fixes = self._fixes(scaled)
         if len(scaled.M):
@@ -140,7 +141,7 @@ class PolynomialOracle:
             free = len(scaled.M) - fixes
             Q = random_levels(rng, _STARTS, free, len(scaled.M), self.levels)
             improve_forms(pool, Q, free, self.levels, rng)
-        tree = FormTree(scaled, pool, self.levels, fixes, float(self.enumerated), stop)
+        tree = FormTree(scaled, pool, self.levels, fixes, float(self.enumerated), deadline)
         upper, exact = tree.prove(seed)
         return self._price(scaled, pool, scaled.outside(upper), exact, tree.trees())
 

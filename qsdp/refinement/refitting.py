@@ -13,7 +13,7 @@ from qsdp._utils.parallel import blocks, few_threads
 from qsdp._utils.progress import Line, shown_stages
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real
 from qsdp.certificates import check_fits
-from qsdp.column_generation.loop import Clock, PricingResult, Round, generate
+from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.restricted import solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
@@ -119,7 +119,7 @@ def _instance(problem: TrainingProblem) -> Instance:
 def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float, line: Line) -> BilinearNetwork:
     if _compressible(network, problem):
         return network_of(problem, *_compressed(network, problem))
-    if problem.vector and not problem.loss.coupled:
+    if problem.separable:
         C = problem.n_outputs
         parts = [
             _support(network, problem.output(k), tol, functools.partial(line.closing, part=k, parts=C))
@@ -213,7 +213,7 @@ def _support(
         return PricingResult(offers, max(uppers), max(uppers))
 
     with few_threads(small=master.small):
-        outcome = generate(master, pricing, tol=tol, clock=Clock(None), report=report)
+        outcome = generate(master, pricing, tol=tol, report=report)
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
         return master.support()

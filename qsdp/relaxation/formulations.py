@@ -9,7 +9,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
-from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.instance import Instance, LinearInstance
 
 __all__ = [
     "FORMS",
@@ -124,7 +124,7 @@ def build_two_block(problem: TrainingProblem, *, regularization: str = "tight") 
     return formulate(Instance.of(problem, regularization), form="two-block")
 
 
-def formulate(instance: Instance, *, form: str) -> Formulation:
+def formulate(instance: LinearInstance, *, form: str) -> Formulation:
     """Build the relaxation of an instance, in its units."""
     blocks = _full_block if form == "full" else _two_block
     C, N = instance.n_blocks, instance.size

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 
@@ -38,21 +39,25 @@ class Reductions:
         reductions._known = _Known(data, targets, gram, products)
         return reductions
 
-    def gram(self, data: QuadraticMap, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def gram(
+        self, data: QuadraticMap, targets: FloatArray, deadline: Deadline = NEVER
+    ) -> tuple[FloatArray, FloatArray]:
         """Return ``data.gram(targets)``, computed or scaled; the arrays are the caller's own."""
         known = self._known
         if known is not None:
             factor, unit = _map_ratio(data, known.data), _ratio(targets, known.targets)
             if factor is not None and unit is not None:
                 return factor**2 * known.gram, (factor * unit) * known.products
-        gram, products = data.gram(targets)
+        gram, products = data.gram(targets, deadline)
         self._known = _Known(data, targets, gram.copy(), products.copy())
         return gram, products
 
 
-def gram_of(data: QuadraticMap, targets: FloatArray, reductions: Reductions | None) -> tuple[FloatArray, FloatArray]:
+def gram_of(
+    data: QuadraticMap, targets: FloatArray, reductions: Reductions | None, deadline: Deadline = NEVER
+) -> tuple[FloatArray, FloatArray]:
     """Return ``data.gram(targets)``, from the reductions where there are any: a single solve keeps nothing."""
-    return data.gram(targets) if reductions is None else reductions.gram(data, targets)
+    return data.gram(targets, deadline) if reductions is None else reductions.gram(data, targets, deadline)
 
 
 def _map_ratio(data: QuadraticMap, known: QuadraticMap) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.instance import Instance
 
@@ -16,7 +17,7 @@ Blocks = FloatArray | None
 
 
 def repair(
-    instance: Instance, Z: Blocks, V: Blocks, W: Blocks, *, stretch: bool = True
+    instance: Instance, Z: Blocks, V: Blocks, W: Blocks, *, stretch: bool = True, deadline: Deadline = NEVER
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Return ``(Z, V, rho)``, feasible for the relaxation, from a solver's blocks.
 
@@ -24,7 +25,7 @@ def repair(
     predictions stay and nothing grows), the negative eigenvalues of ``V + Z`` and ``V - Z`` clipped,
     ``rho`` set to the largest diagonal entry of V, the diagonal padded to it, and (unless `stretch` is False)
     everything rescaled by the non-negative factor that minimises the objective along the ray. What is
-    missing, of another shape or not finite gives the zero point.
+    missing, of another shape or not finite gives the zero point, and so do the outputs that time is too short for.
 
     Parameters
     ----------
@@ -44,6 +45,8 @@ def repair(
     if not all(np.shape(M) == shape and np.all(np.isfinite(M)) for M in (Z, V, W)):
         return Z_even, V_even, rho
     for k in range(instance.n_blocks):
+        if deadline.late:
+            break
         Z_even[k], V_even[k], rho[k] = _repair_block(Z[k], 0.5 * (V[k] + W[k]))
     if not stretch:
         return Z_even, V_even, rho

@@ -8,11 +8,15 @@ import cvxpy as cp
 
 from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
 from qsdp.relaxation.backends.base import Backend, Settings
-from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.instance import LinearInstance
+from qsdp.relaxation.scaled import RawSolution
 
 
-def _solve(instance: Instance, settings: Settings) -> RawSolution:
+def _solve(instance: LinearInstance, settings: Settings) -> RawSolution:
+    return solve_with_cvxpy(instance, settings, solver=cp.CVXOPT, options=_options)
+
+
+def _options(settings: Settings) -> dict[str, Any]:
     options: dict[str, Any] = {
         "abstol": settings.tol,
         "reltol": settings.tol,
@@ -22,7 +26,7 @@ def _solve(instance: Instance, settings: Settings) -> RawSolution:
     }
     if settings.max_iter is not None:
         options["max_iters"] = settings.max_iter
-    return solve_with_cvxpy(instance, settings, solver=cp.CVXOPT, options=options)
+    return options
 
 
 BACKEND = Backend(
