@@ -9,7 +9,7 @@ from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.instance import Instance
 
-__all__ = ["project_psd", "repair"]
+__all__ = ["along_gradient", "project_psd", "repair"]
 
 _LARGEST_STRETCH = 1024.0
 
@@ -52,6 +52,17 @@ def repair(
         return Z_even, V_even, rho
     scale = _best_stretch(instance, instance.predictions(Z_even), instance.weight * float(rho.sum()))
     return scale * Z_even, scale * V_even, scale * rho
+
+
+def along_gradient(instance: Instance) -> tuple[FloatArray, FloatArray]:
+    r"""Return Z and V of the best point along minus the gradient at zero: a decomposition an output, and no iteration.
+
+    That is Z = s M and V = s |M| for :math:`M = \sum_i \nu_i \mathcal{X}_i`.
+    """
+    M = instance.adjoints(-instance.loss.gradient(np.zeros_like(instance.target), instance.target))
+    values, vectors = np.linalg.eigh(M)
+    V = (vectors * np.abs(values)[:, None, :]) @ vectors.swapaxes(-1, -2)
+    return repair(instance, M, V, V)[:2]
 
 
 def _repair_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float]:

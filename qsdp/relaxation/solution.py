@@ -183,14 +183,14 @@ def _finish_part(
 ) -> Relaxation:
     instance, units = scaled.instance, scaled.units
     Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified, deadline=deadline)
-    prediction = instance.predictions(Z)
+    prediction = instance.predictions(Z) if np.any(rho > 0.0) else np.zeros_like(instance.target)
     objective = instance.loss.value(prediction, instance.target) + instance.weight * float(rho.sum())
     nothing = np.zeros_like(prediction)
     if stretch and not objective <= (at_zero := instance.loss.value(nothing, instance.target)):
         # Rounding misled a solver whose data are of sizes too far apart.
         Z, V, rho, prediction, objective = np.zeros_like(Z), np.zeros_like(V), np.zeros_like(rho), nothing, at_zero
     dual = instance_bound(instance, [raw.nu], [raw.z], exhaustive=False, deadline=deadline) if certified else None
-    if dual is None or relative(objective - dual.value, objective) > tol:
+    if dual is None or (not deadline.late and relative(objective - dual.value, objective) > tol):
         minus_gradient = -instance.loss.gradient(prediction, instance.target)
         dual = instance_bound(instance, [raw.nu, minus_gradient], [raw.z], deadline=deadline)
     usable = raw.Z is not None and bool(np.any(rho > 0.0))

@@ -19,6 +19,7 @@ from qsdp.relaxation.backends import BACKENDS, Backend, Settings, choose_backend
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.incumbent import Progress
 from qsdp.relaxation.instance import GramReduction, Instance, Units
+from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import ZERO_GAP, Relaxation, finish, join_outputs
 
@@ -210,6 +211,9 @@ def _best_of_attempts(
         if best is not None and solver_settings.deadline.over:
             break
         raw = backend.solve(reduced or scaled.instance, replace(solver_settings, tol=settings.tol * factor))
+        if backend.certified and raw.status == "time limit" and not np.any(raw.Z) and not deadline.over:
+            Z, V = along_gradient(scaled.instance)
+            raw = replace(raw, Z=Z, V=V, W=V)
         compiled += float(raw.timings.get("compile", 0.0))
         if reduction and reduced and raw.nu is not None and np.all(np.isfinite(raw.nu)):
             raw = replace(raw, nu=reduction.lift_dual(raw.nu, reduced, scaled.instance))
