@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -156,8 +157,10 @@ class _BilinearPricing:
         matrices = list(master.instance.adjoints(master.nu))
         if is_cheap(self.problem):
             return self._prove(matrices, dual_radius, [0.0] * len(matrices))
+        began = time.monotonic()
         found = self._search(master, matrices, dual_radius, STARTS)
-        if self._promising(master, found, gap):
+        seconds = (time.monotonic() - began) * (_MANY_STARTS / STARTS)
+        if self._promising(master, found, gap) and seconds <= self.deadline.left:
             found = self._search(master, matrices, dual_radius, _MANY_STARTS)
         if self._promising(master, found, gap):
             return self._prove(matrices, dual_radius, [price.value for price in found])

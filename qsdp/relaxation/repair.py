@@ -13,6 +13,9 @@ __all__ = ["along_gradient", "project_psd", "repair"]
 
 _LARGEST_STRETCH = 1024.0
 
+#: Operations of a decomposition of a symmetric matrix, as a multiple of N^3.
+_DECOMPOSITION = 25.0
+
 Blocks = FloatArray | None
 
 
@@ -54,15 +57,22 @@ def repair(
     return scale * Z_even, scale * V_even, scale * rho
 
 
-def along_gradient(instance: Instance) -> tuple[FloatArray, FloatArray]:
-    r"""Return Z and V of the best point along minus the gradient at zero: a decomposition an output, and no iteration.
+def along_gradient(instance: Instance, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
+    r"""Return Z and V of the best point along minus the gradient at zero: a decomposition an output, as far as time allows.
 
     That is Z = s M and V = s |M| for :math:`M = \sum_i \nu_i \mathcal{X}_i`.
     """
     M = instance.adjoints(-instance.loss.gradient(np.zeros_like(instance.target), instance.target))
-    values, vectors = np.linalg.eigh(M)
-    V = (vectors * np.abs(values)[:, None, :]) @ vectors.swapaxes(-1, -2)
-    return repair(instance, M, V, V)[:2]
+    V = np.zeros_like(M)
+    for k, matrix in enumerate(M):
+        # Two more follow when the point is repaired, here and in the end.
+        if not deadline.affords(4.0 * _DECOMPOSITION * float(len(matrix)) ** 3):
+            M[k:] = 0.0
+            break
+        values, vectors = np.linalg.eigh(matrix)
+        V[k] = (vectors * np.abs(values)) @ vectors.T
+    scale = _best_stretch(instance, instance.predictions(M), instance.weight * float(V.diagonal(0, 1, 2).max(1).sum()))
+    return scale * M, scale * V
 
 
 def _repair_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float]:

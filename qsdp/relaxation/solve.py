@@ -212,7 +212,7 @@ def _best_of_attempts(
             break
         raw = backend.solve(reduced or scaled.instance, replace(solver_settings, tol=settings.tol * factor))
         if backend.certified and raw.status == "time limit" and not np.any(raw.Z) and not deadline.over:
-            Z, V = along_gradient(scaled.instance)
+            Z, V = along_gradient(scaled.instance, deadline)
             raw = replace(raw, Z=Z, V=V, W=V)
         compiled += float(raw.timings.get("compile", 0.0))
         if reduction and reduced and raw.nu is not None and np.all(np.isfinite(raw.nu)):
@@ -296,7 +296,8 @@ def _some_neuron_pays(instance: Instance) -> bool:
     """
     nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
     with np.errstate(over="ignore", invalid="ignore"):
-        for M in instance.adjoints(nu):
+        for column in nu.T if nu.ndim == 2 else [nu]:
+            M = instance.map.adjoint(column)
             v = np.where(M.sum(axis=0) < 0.0, -1.0, 1.0)
             for _ in range(3):
                 v = np.where(M @ v < 0.0, -1.0, 1.0)

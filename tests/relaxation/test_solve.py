@@ -311,7 +311,9 @@ class TestRegistry:
         monkeypatch.setitem(BACKENDS, "mosek", replace(BACKENDS["mosek"], licence=None))
         monkeypatch.setattr(
             "qsdp.relaxation.backends.mosek.solve_with_cvxpy",
-            lambda problem, settings, solver, options: handed.update(solver=solver, options=options) or RawSolution(),
+            lambda problem, settings, solver, options: (
+                handed.update(solver=solver, options=options(settings)) or RawSolution()
+            ),
         )
         qsdp.solve_relaxation(random_problem(0, 2, 4), solver="mosek", tol=1e-7, max_iter=7, time_limit=3.0)
         assert handed["solver"] == "MOSEK"

@@ -37,6 +37,9 @@ _PATIENCE, _NO_STEP = 15, 1e-10
 #: Of mu, what the next aim is at least: what a step short of the boundary leaves, so that no product falls far behind.
 _LEAST_CENTRING = 1e-3
 
+#: Operations of the decompositions of a step, as multiples of N^3 for each of A and B.
+_DECOMPOSITIONS = 50.0
+
 #: Signs of the data's matrix in the dual matrices of A and B.
 _SIGNS = np.array([-1.0, 1.0])[:, None, None]
 
@@ -74,7 +77,7 @@ def follow(
         From the multiplier of shape (C, n) to a dual vector as the incumbent's evaluation takes it.
     """
     best, since, iteration = np.inf, 0, incumbent.iteration
-    seconds = incumbent.deadline.seconds(newton.work)
+    seconds = incumbent.deadline.seconds(newton.work + _DECOMPOSITIONS * state.Y.size * state.Y.shape[-1])
     while True:
         incumbent.offer_point(state.Y[:, 0], state.Y[:, 1])
         incumbent.offer_dual(candidate(fit.nu), state.z)

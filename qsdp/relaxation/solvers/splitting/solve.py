@@ -216,7 +216,7 @@ class _Iteration:
         M = instance.adjoints(nu)
         z = np.abs(M[own]).sum(axis=(0, 2))
         z *= instance.dual_radius / (float(z.sum()) or 1.0)
-        radii = np.array([_radius(matrix) for matrix in M])
+        radii = np.array([_radius(matrix, self._deadline) for matrix in M])
         ray = self._evaluation.point(M)
         radius = np.array([radii.sum()]) if instance.loss.coupled else radii
         costs = instance.dual_radius * radius
@@ -396,8 +396,9 @@ def _split(matrices: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatA
     return positive, matrices - positive
 
 
-def _radius(M: FloatArray) -> float:
+def _radius(M: FloatArray, deadline: Deadline) -> float:
     """Return the largest diagonal entry of the absolute value of a symmetric matrix."""
+    deadline.check()
     values, vectors = scipy.linalg.eigh(M, check_finite=False)
     return float(((vectors * np.abs(values)) * vectors).sum(axis=1).max())
 
