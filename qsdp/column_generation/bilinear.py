@@ -147,6 +147,7 @@ class _BilinearPricing:
                 n_starts=0,
                 max_atoms=2 * _SAMPLED,
                 rng=self.rng,
+                time_limit=self.deadline.time_limit,
             )
             for column in output_columns(nu)
         ]
@@ -182,6 +183,7 @@ class _BilinearPricing:
                 n_starts=n_starts,
                 max_atoms=n_atoms,
                 rng=self.rng,
+                time_limit=self.deadline.time_limit,
             )
             for k, M in enumerate(matrices)
         ]

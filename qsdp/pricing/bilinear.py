@@ -56,6 +56,7 @@ class BilinearOracle:
         n_starts: int = 300,
         max_atoms: int = 200,
         rng: np.random.Generator,
+        time_limit: float | None = None,
     ) -> Price:
         """Return the best local optima found by alternation and sign flips.
 
@@ -72,12 +73,15 @@ class BilinearOracle:
         max_atoms : int, default=200
             Largest number of atoms returned.
         rng : numpy.random.Generator
+        time_limit : float, optional
+            Seconds after which to stop with what was found by then.
 
         Returns
         -------
         Price
             With an infinite upper bound.
         """
+        deadline = Deadline.after(time_limit)
         scaled = Scaled.of(M, self.size)
         check_integer("n_starts", n_starts, minimum=0)
         pool = _pool(scaled, threshold, max_atoms)
@@ -86,7 +90,7 @@ class BilinearOracle:
             given = check_rows(starts, self.size)
             U = np.vstack([given, U])
         if len(U) and len(scaled.M):
-            improve(pool, U[:, scaled.support])
+            improve(pool, U[:, scaled.support], deadline)
         return _price(scaled, pool, math.inf, False, ())
 
     def prove(
@@ -138,7 +142,7 @@ class BilinearOracle:
         pool = _pool(scaled, threshold, max_atoms, check_real("incumbent", incumbent), slack)
         deadline = Deadline.after(time_limit, wish=interrupted)
         seed = check_seed(shift, scaled)
-        _warm(pool)
+        _warm(pool, deadline)
         tree = BilinearTree(scaled, pool, self.enumerated, deadline)
         upper, exact = tree.prove(seed)
         return _price(scaled, pool, scaled.outside(upper), exact, (tree.tree(),))
@@ -152,14 +156,14 @@ def tree_upper(M: Any, tree: PriceTree) -> float:
     """
     scaled = Scaled.of(M, len(tree.order))
     pool = _pool(scaled, 0.0, 0)
-    _warm(pool)
+    _warm(pool, NEVER)
     return scaled.outside(BilinearTree(scaled, pool, 0, NEVER).verify(tree))
 
 
-def _warm(pool: PairPool) -> None:
+def _warm(pool: PairPool, deadline: Deadline) -> None:
     """Find a good price, so that little has to be told apart from it."""
     if len(pool.M):
-        improve(pool, np.random.default_rng(0).choice([-1.0, 1.0], size=(_STARTS, len(pool.M))))
+        improve(pool, np.random.default_rng(0).choice([-1.0, 1.0], size=(_STARTS, len(pool.M))), deadline)
 
 
 def _pool(scaled: Scaled, threshold: float, max_atoms: int, incumbent: float = 0.0, slack: float = 0.0) -> PairPool:

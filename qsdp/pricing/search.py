@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.pool import PairPool, signs
 
@@ -16,12 +18,16 @@ _ROUNDS = 60
 _CENTRES, _SEARCHES = 30, 20
 
 
-def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
-    """Return the rows u to which ``v = sign(M u)``, ``u = sign(M v)`` leads; the price never falls."""
+def alternate(M: FloatArray, U: FloatArray, deadline: Deadline = NEVER) -> FloatArray:
+    """Return the rows u to which ``v = sign(M u)``, ``u = sign(M v)`` leads, as far as time allows; no price falls."""
     U = U.copy()
     active = np.arange(len(U))
     for _ in range(_ROUNDS):
-        moved = signs(signs(U[active] @ M) @ M)
+        moved = U[active]
+        for rows in blocks(len(moved), len(M)) if deadline.limited else [slice(None)]:
+            if deadline.over:
+                break
+            moved[rows] = signs(signs(moved[rows] @ M) @ M)
         changed = (moved != U[active]).any(axis=1)
         active, moved = active[changed], moved[changed]
         if len(active) == 0:
@@ -30,10 +36,10 @@ def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
     return U
 
 
-def improve(pool: PairPool, starts: FloatArray) -> None:
+def improve(pool: PairPool, starts: FloatArray, deadline: Deadline = NEVER) -> None:
     """Add to the pool the local optima reached from `starts`, and those around the best of them."""
     pool.add(starts)
-    U = alternate(pool.M, starts)
+    U = alternate(pool.M, starts, deadline)
     values = pool.add(U)
     N = len(pool.M)
     flips = 1.0 - 2.0 * np.eye(N)
@@ -42,11 +48,13 @@ def improve(pool: PairPool, starts: FloatArray) -> None:
         # Of equal prices one: most are the same atom in another version, and ties are worth little.
         _, distinct = np.unique(np.round(values, 12), return_index=True)
         centres = [u for u in U[distinct[::-1][:_CENTRES]] if (u * u[0]).tobytes() not in tried]
-        if not centres:
+        if not centres or deadline.over:
             return
         tried.update((u * u[0]).tobytes() for u in centres)
         before = np.sort(values)[-min(_CENTRES, len(values)) :].min()
-        moved = alternate(pool.M, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N))
+        moved = alternate(pool.M, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N), deadline)
+        if deadline.over:
+            return
         gained = pool.add(moved)
         better = gained > before
         if not better.any():

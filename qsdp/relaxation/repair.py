@@ -58,7 +58,7 @@ def repair(
 
 
 def along_gradient(instance: Instance, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
-    r"""Return Z and V of the best point along minus the gradient at zero: a decomposition an output, as far as time allows.
+    r"""Return Z and V of the best point along minus the gradient at zero, for as many outputs as there is time for.
 
     That is Z = s M and V = s |M| for :math:`M = \sum_i \nu_i \mathcal{X}_i`.
     """
