@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.instance import Instance, LinearMap
+from qsdp.relaxation.instance import Instance
 
 __all__ = [
     "DualBound",
@@ -107,11 +108,12 @@ def instance_bound(
     weights: Iterable[FloatArray | None] = (),
     *,
     exhaustive: bool = True,
+    deadline: Deadline = NEVER,
 ) -> DualBound:
     """Return `best_dual_bound` of an instance, in its units.
 
     Without `exhaustive` only the weights given are tried, nearly as they are: enough for those of a method that
-    has evaluated them already.
+    has evaluated them already. Once the deadline has passed for good, the row sums of M are what dominates it.
     """
     shape = (instance.n_blocks, instance.size)
     usable = [np.reshape(z, shape) for z in weights if z is not None and _is_usable(np.atleast_2d(z), shape)]
@@ -122,7 +124,7 @@ def instance_bound(
             continue
         nu = -instance.loss.project_dual(-candidate, instance.target)
         proofs = [
-            _tightest(instance, M, [z[k] for z in usable], exhaustive=exhaustive or not usable)
+            _tightest(instance, M, [z[k] for z in usable], exhaustive=exhaustive or not usable, deadline=deadline)
             for k, M in enumerate(instance.adjoints(nu))
         ]
         roundings = price_roundings(instance, nu)
@@ -139,19 +141,38 @@ def _is_usable(candidate: FloatArray, shape: tuple[int, ...]) -> bool:
 
 
 def _tightest(
-    instance: Instance, M: FloatArray, weights: Sequence[FloatArray], *, exhaustive: bool = True
+    instance: Instance,
+    M: FloatArray,
+    weights: Sequence[FloatArray],
+    *,
+    exhaustive: bool = True,
+    deadline: Deadline = NEVER,
 ) -> tuple[float, FloatArray]:
     """Return t and z with the smallest ``t sum(z)`` such that ``Diag(t z)`` dominates M."""
-    if exhaustive:
-        choices = [np.ones(instance.size), *_raised(np.abs(M).sum(axis=1))]
-        choices += [raised for z in weights for raised in _raised(z)]
-        if not weights and instance.size <= _LARGEST_SEARCH and np.any(M):
-            choices.append(_raised(grothendieck_bound(M, tol=_SEARCH_TOL).z[: instance.size])[0])
-    else:
-        choices = [raised for z in weights for raised in _raised(z)[:1]] or [np.ones(instance.size)]
+    sums = np.abs(M).sum(axis=1)
+
+    def choices() -> Iterator[FloatArray]:
+        if not exhaustive:
+            yield from [raised for z in weights for raised in _raised(z)[:1]] or [np.ones(instance.size)]
+            return
+        # The first are the best as a rule, and all there is time for where that is short.
+        yield from (raised for z in weights for raised in _raised(z))
+        yield from _raised(sums)
+        yield np.ones(instance.size)
+        if not weights and instance.size <= _LARGEST_SEARCH and np.any(M) and not deadline.over:
+            search = grothendieck_bound(M, tol=_SEARCH_TOL, time_limit=deadline.time_limit)
+            yield _raised(search.z[: instance.size])[0]
+
     # The eigenvalues of the scaled matrix carry a modest multiple of N eps, relative to the largest.
     factor = 1.0 + 20.0 * EPS * instance.size
-    pairs = [(factor * spectral_bound(M, z), z) for z in choices]
+    pairs: list[tuple[float, FloatArray]] = []
+    for z in choices():
+        if deadline.late:
+            break
+        pairs.append((factor * spectral_bound(M, z), z))
+    if not pairs:
+        # Row sums dominate without a decomposition.
+        pairs = [(factor * float(sums.max()), z) for z in _raised(sums)[:1]] or [(0.0, np.ones(instance.size))]
     return min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
 
 
@@ -168,7 +189,7 @@ def price_roundings(instance: Instance, nu: FloatArray) -> FloatArray:
     return roundings
 
 
-def entry_rounding(data: LinearMap, nu: FloatArray) -> float:
+def entry_rounding(data: QuadraticMap, nu: FloatArray) -> float:
     r"""Return by how much the rounding of :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v.
 
     Entry by entry M carries at most ``(n + 16) eps sum |nu_i| |X_i|``, and a price at most the sum of these bounds.
@@ -177,9 +198,8 @@ def entry_rounding(data: LinearMap, nu: FloatArray) -> float:
     return EPS * (data.n_rows + 16) * entry_size(data, nu)
 
 
-def entry_size(data: LinearMap, nu: FloatArray) -> float:
+def entry_size(data: QuadraticMap, nu: FloatArray) -> float:
     """Return the sum of all entries of ``sum |nu_i| |X_i|``."""
-    assert isinstance(data, QuadraticMap)
     a, b, c = (abs(value) for value in data.coefficients)
     ones = np.ones((1, data.size))
     sizes = QuadraticMap(np.abs(data.X), (a, b, c), data.lifted).products(ones, ones)[:, 0]

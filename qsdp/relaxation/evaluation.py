@@ -58,7 +58,7 @@ class DirectEvaluation:
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self._separable = instance.target.ndim == 2 and not instance.loss.coupled
+        self._separable = instance.separable
         self._parts = _columns(instance.target) if self._separable else [instance.target]
 
     def point(self, T: FloatArray) -> Ray:

@@ -57,7 +57,7 @@ class PathPlan:
         quiet : bool, default=False
             Do not warn of certified gaps that are larger than was asked for.
         """
-        settings = Settings(self.tol, "two-block", None, None, reductions=self._reductions)
+        settings = Settings(self.tol, "two-block", None, reductions=self._reductions)
         path, stopped = path_with(
             self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, bar=bar
         )
@@ -124,7 +124,7 @@ def _shared_reductions(
     targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
 
     def part(rows: npt.NDArray[np.intp]) -> Any:
-        return replace(instance.map, X=instance.map.X[rows])  # type: ignore[attr-defined,type-var]
+        return replace(instance.map, X=instance.map.X[rows])
 
     blocks = [part(test).gram(targets[test]) for _, test in splits]
 

@@ -17,7 +17,6 @@ from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_matrix, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import project_psd
@@ -277,7 +276,6 @@ def _bound(
             continue
         nu = -instance.loss.project_dual(-candidate, instance.target)
         M = instance.map.adjoint(nu)
-        assert isinstance(instance.map, QuadraticMap)
         slack = rounding * float(np.abs(nu) @ instance.map.row_bounds(np.ones(instance.size)))
         tau = max(_largest(sign * M, binary, shifts, slack) for sign in (1.0, -1.0))
         limit = instance.penalty / tau if tau > 0.0 else np.inf

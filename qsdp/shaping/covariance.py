@@ -160,7 +160,7 @@ def shape_covariance(relaxation: Relaxation, method: str = "krivine", *, verbose
     problem = relaxation.problem
     covariances: list[SignCovariance] = []
     with progress(check_flag("verbose", verbose)) as stages, stages.stage("shape") as bar:
-        for Z, V, rho in zip(*relaxation.blocks, strict=True):
+        for Z, V, rho in zip(relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack, strict=True):
             bar.count(len(covariances), problem.n_outputs)
             covariances.append(
                 shape_block(Z, V, float(rho), levels=problem.levels, activation=problem.activation, method=method)

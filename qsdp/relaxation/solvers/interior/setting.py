@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, symmetric_basis
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions, gram_of
@@ -38,20 +38,20 @@ class Setting:
 class Shared:
     """What the outputs share: coordinates, and the Gram matrix where it pays."""
 
-    def __init__(self, instance: Instance, reductions: Reductions | None) -> None:
+    def __init__(self, instance: Instance, reductions: Reductions | None, deadline: Deadline) -> None:
         data = instance.map
-        assert isinstance(data, QuadraticMap)
         targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
         self._factor: FactorCoordinates | None = None
         if instance.loss.name == "squared" and takes_factor(data.n_rows, data.size):
-            gram, products = gram_of(data, targets, instance.fit.weights, reductions)
+            gram, products = gram_of(data, targets, instance.fit.weights, reductions, deadline)
             factors = symmetric_basis(data.size)[2]
             # The Gram matrix counts entries of the upper triangle; off-diagonal ones stand in two places.
             counts = np.where(factors == 1.0, 1.0, 2.0) / factors
             self._gram, self._products = gram * counts * counts[:, None], products * counts[:, None]
+            deadline.require(float(len(gram)) ** 3)
             self._factor = FactorCoordinates(self._gram, data.size)
         else:
-            self._samples = SampleCoordinates(data)
+            self._samples = SampleCoordinates(data, deadline)
 
     def setting(self, k: int, part: Instance) -> Setting:
         """Return the setting of output k."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
 
-from qsdp.lifting import QuadraticMap
+from qsdp._utils.deadline import TimeOver
 from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.outputs import solve_outputs
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.repair import repair
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.fits import fit_of
 from qsdp.relaxation.solvers.interior.method import State, follow
@@ -50,18 +49,18 @@ def solve_interior(
         "time limit", "stopped by the callback", "stalled" (rounding allows no further step), or "interrupted":
         a keyboard interrupt ends the iteration and is not raised again.
     """
-    assert isinstance(instance.map, QuadraticMap)
     kept = reached(instance.map)
     small = instance if np.all(kept) else replace(instance, map=restricted(instance.map, kept))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        began = time.perf_counter()
         try:
-            shared = Shared(small, reductions)
+            shared = Shared(small, reductions, limits.deadline)
         except KeyboardInterrupt:
             return zero_solution(instance, "interrupted")
+        except TimeOver:
+            return zero_solution(instance, "time limit")
         raw = solve_outputs(
             small,
-            limits.after(time.perf_counter() - began),
+            limits,
             lambda k, part, own: _solve_part(shared, k, part, own, restrict_start(start, instance, kept, k)),
         )
     return raw if np.all(kept) else expanded(raw, kept)
@@ -75,6 +74,8 @@ def _solve_part(shared: Shared, k: int, part: Instance, limits: Limits, given: R
         status = _follow(part, setting, incumbent, given)
     except KeyboardInterrupt:
         status = "interrupted"
+    except TimeOver:
+        status = "time limit"
     except LinAlgError:
         # Numbers at the ends of their range, where not even eigenvalues are found.
         status = "stalled"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,7 @@ from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.outputs import solve_outputs
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.lowrank.factors import Factors, cold_factors, factors_of
 from qsdp.relaxation.solvers.lowrank.fit import Fit
 from qsdp.relaxation.solvers.lowrank.method import follow
@@ -51,11 +50,8 @@ def solve_low_rank(
         limit", "stopped by the callback", "stalled" (nothing more is gained), or "interrupted": a keyboard interrupt
         ends the iteration and is not raised again.
     """
-    assert isinstance(instance.map, QuadraticMap)
     kept = reached(instance.map)
     small = instance if np.all(kept) else replace(instance, map=restricted(instance.map, kept))
-    assert isinstance(small.map, QuadraticMap)
-    began = time.perf_counter()
     try:
         levels = _levels(small.map)
         known = [Data(data if rows is None else replace(data, X=data.X[rows]), device) for data, rows in levels]
@@ -67,7 +63,7 @@ def solve_low_rank(
         return _solve_part(known, chosen, part, own, restrict_start(start, instance, kept, k))
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        raw = solve_outputs(small, limits.after(time.perf_counter() - began), solve)
+        raw = solve_outputs(small, limits, solve)
     return raw if np.all(kept) else expanded(raw, kept)
 
 
@@ -83,7 +79,6 @@ def _levels(data: QuadraticMap) -> list[tuple[QuadraticMap, np.ndarray | None]]:
 def _solve_part(
     known: list[Data], chosen: list[np.ndarray | None], instance: Instance, limits: Limits, start: RawSolution | None
 ) -> RawSolution:
-    began = time.perf_counter()
     evaluation = KnownEvaluation(instance, known[-1])
     incumbent = Incumbent(evaluation, limits)
     status = incumbent.stop(0)
@@ -93,7 +88,7 @@ def _solve_part(
         if start is not None and start.Z is not None and start.V is not None:
             factors = factors_of(start.V + start.Z, start.V - start.Z)
         else:
-            factors = _begun(known, chosen, instance, limits, began)
+            factors = _begun(known, chosen, instance, limits)
     except KeyboardInterrupt:
         return incumbent.solution("interrupted")
     except np.linalg.LinAlgError:
@@ -102,9 +97,7 @@ def _solve_part(
     return incumbent.solution(status)
 
 
-def _begun(
-    known: list[Data], chosen: list[np.ndarray | None], instance: Instance, limits: Limits, began: float
-) -> Factors:
+def _begun(known: list[Data], chosen: list[np.ndarray | None], instance: Instance, limits: Limits) -> Factors:
     """Return factors to start from: those of fewer samples, or where these are all the gradient at zero."""
     data, rows = known[0], chosen[0]
     if rows is not None:
@@ -117,7 +110,7 @@ def _begun(
     if rows is None:
         return factors
     tol = max(limits.tol, _SAMPLE_GAP)
-    left = replace(limits.after(time.perf_counter() - began), tol=tol, callback=None)
+    left = replace(limits, tol=tol, callback=None)
     incumbent = Incumbent(evaluation, left)
     status, factors = follow(_objective(data, instance), factors, incumbent, evaluation, tol)
     if status == "interrupted":

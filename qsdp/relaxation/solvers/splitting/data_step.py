@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import symmetric_basis, to_matrices, to_vectors
@@ -59,12 +60,14 @@ class DataStep(Protocol):
 class KernelStep:
     r"""Through the n x n kernel :math:`\langle \tilde{\mathcal{X}}_i, \tilde{\mathcal{X}}_j \rangle`, of degree two."""
 
-    def __init__(self, data: QuadraticMap) -> None:
-        self._data = data
+    def __init__(self, data: QuadraticMap, deadline: Deadline = NEVER) -> None:
+        self._data, self._deadline = data, deadline
         self.side = data.n_rows
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Form and factor the kernel."""
+        n = float(self.side)
+        self._deadline.require(n**3 / 3.0 + 2.0 * n * n * self._data.size)
         self._outer = np.outer(delta, delta)
         self._w = w
         K = _kernel(self._data, delta)
@@ -91,13 +94,16 @@ class GramStep:
         Of the rows with targets that never change, those of the squared loss.
     """
 
-    def __init__(self, data: QuadraticMap, gram: FloatArray, products: FloatArray | None = None) -> None:
-        self._data, self._gram, self._products = data, gram, products
+    def __init__(
+        self, data: QuadraticMap, gram: FloatArray, products: FloatArray | None = None, deadline: Deadline = NEVER
+    ) -> None:
+        self._data, self._gram, self._products, self._deadline = data, gram, products, deadline
         self.side = len(gram)
         self._first, self._second, _ = symmetric_basis(data.size)
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Scale and factor the Gram matrix."""
+        self._deadline.require(float(self.side) ** 3 / 3.0)
         self._outer = np.outer(delta, delta)
         self._scale = 1.0 / (delta[self._first] * delta[self._second])
         self._ridge = 0.5 / w
@@ -123,8 +129,8 @@ class IterativeStep:
 
     side = 0
 
-    def __init__(self, data: QuadraticMap) -> None:
-        self._data = data
+    def __init__(self, data: QuadraticMap, deadline: Deadline = NEVER) -> None:
+        self._data, self._deadline = data, deadline
         self._moments = second_moments(data)
         self._outer: FloatArray = np.ones_like(self._moments)
         self._last: FloatArray | None = None
@@ -164,6 +170,7 @@ class IterativeStep:
         for _ in range(_MOST_PRODUCTS):
             if not size > _REDUCTION**2 * start:
                 break
+            self._deadline.check()
             image = self._data.forward(direction / self._outer)
             curved = float(image @ image) + self._ridge * float(np.vdot(direction, direction))
             length = size / curved
@@ -189,9 +196,15 @@ def operations(instance: Instance) -> float:
     return min(_costs(instance).values()) + _ITERATIONS * (cones + prox)
 
 
-def choose_step(instance: Instance) -> str:
-    """Return "kernel", "gram" or "iterative", whichever takes the fewest operations within the memory."""
-    costs = _costs(instance)
+def choose_step(instance: Instance, deadline: Deadline = NEVER) -> str:
+    """Return "kernel", "gram" or "iterative", whichever takes the fewest operations within the memory.
+
+    What cannot be set up in half of the time is none of them; products alone always can.
+    """
+    n, p = float(instance.map.n_rows), 0.5 * instance.size * (instance.size + 1)
+    setup = {"kernel": n**3 / 3.0 + 2.0 * n * n * instance.size, "gram": n * p * p + p**3 / 3.0}
+    half = deadline.share(0.5)
+    costs = {name: cost for name, cost in _costs(instance).items() if name not in setup or half.affords(setup[name])}
     return min(costs, key=lambda name: costs[name])
 
 
@@ -223,10 +236,14 @@ def adjoint(data: QuadraticMap, nu: FloatArray) -> FloatArray:
 
 
 def gram_in_basis(
-    data: QuadraticMap, targets: FloatArray, weights: FloatArray | None, reductions: Reductions | None = None
+    data: QuadraticMap,
+    targets: FloatArray,
+    weights: FloatArray | None,
+    reductions: Reductions | None = None,
+    deadline: Deadline = NEVER,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the Gram matrix and the products with targets in the basis of `symmetric_basis`."""
-    gram, products = gram_of(data, targets, weights, reductions)
+    gram, products = gram_of(data, targets, weights, reductions, deadline)
     _, _, factors = symmetric_basis(data.size)
     gram *= factors
     gram *= factors[:, None]

@@ -31,13 +31,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.splitting.acceleration import Anderson
 from qsdp.relaxation.solvers.splitting.data_step import (
     DataStep,
@@ -99,19 +99,21 @@ def solve_splitting(
         The best point and the best dual vector met, also after KeyboardInterrupt, and where rounding makes a system
         singular ("stalled").
     """
-    data = instance.map
-    assert isinstance(data, QuadraticMap)
     began = time.perf_counter()
     incumbent: Incumbent | None = None
+    spent, deadline = 0.0, limits.deadline
     try:
-        data_step, evaluation = _ways(instance, choose_step(instance) if step == "auto" else step, reductions)
-        iteration = _Iteration(instance, data_step, evaluation, start)
-        spent = time.perf_counter() - began
-        limits = limits.after(spent)
+        data_step, evaluation = _ways(
+            instance, choose_step(instance, deadline) if step == "auto" else step, reductions, deadline
+        )
         incumbent = Incumbent(evaluation, limits, search=True)
+        iteration = _Iteration(instance, data_step, evaluation, start, deadline)
+        spent = time.perf_counter() - began
         status = _run(iteration, incumbent, limits)
     except KeyboardInterrupt:
         status = "interrupted"
+    except TimeOver:
+        status = "time limit"
     except scipy.linalg.LinAlgError:
         # Squares of the data so far apart that a system is singular in floating point.
         status = "stalled"
@@ -144,7 +146,7 @@ def _iterate(iteration: _Iteration, incumbent: Incumbent, limits: Limits, k: int
     while k < last:
         k += 1
         iteration.advance()
-        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter:
+        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter or incumbent.expired:
             iteration.offer(incumbent)
             if (status := incumbent.stop(k)) is not None:
                 return k, status
@@ -158,27 +160,33 @@ def _check_distance(k: int) -> int:
     return 5 if k < 100 else 10 if k < 500 else 25
 
 
-def _ways(instance: Instance, step: str, reductions: Reductions | None) -> tuple[DataStep, Evaluation]:
+def _ways(
+    instance: Instance, step: str, reductions: Reductions | None, deadline: Deadline
+) -> tuple[DataStep, Evaluation]:
     data = instance.map
-    assert isinstance(data, QuadraticMap)
     if step == "kernel":
-        return KernelStep(data), DirectEvaluation(instance)
+        return KernelStep(data, deadline), DirectEvaluation(instance)
     if step == "iterative":
-        return IterativeStep(data), DirectEvaluation(instance)
+        return IterativeStep(data, deadline), DirectEvaluation(instance)
     targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-    gram, products = gram_in_basis(data, targets, instance.fit.weights, reductions)
+    gram, products = gram_in_basis(data, targets, instance.fit.weights, reductions, deadline)
     if instance.loss.name != "squared":
-        return GramStep(data, gram), DirectEvaluation(instance)
-    return GramStep(data, gram, products), GramEvaluation(instance, gram, products)
+        return GramStep(data, gram, deadline=deadline), DirectEvaluation(instance)
+    return GramStep(data, gram, products, deadline), GramEvaluation(instance, gram, products)
 
 
 class _Iteration:
     """The iterates, in the metric's coordinates."""
 
-    def __init__(self, instance: Instance, step: DataStep, evaluation: Evaluation, start: RawSolution | None) -> None:
-        data = instance.map
-        assert isinstance(data, QuadraticMap)
-        self._instance, self._data, self._step = instance, data, step
+    def __init__(
+        self,
+        instance: Instance,
+        step: DataStep,
+        evaluation: Evaluation,
+        start: RawSolution | None,
+        deadline: Deadline,
+    ) -> None:
+        self._instance, self._data, self._step, self._deadline = instance, instance.map, step, deadline
         self._evaluation = evaluation
         self._squared = instance.loss.name == "squared"
         self._target = instance.target if instance.target.ndim == 2 else instance.target[:, None]
@@ -208,7 +216,7 @@ class _Iteration:
         M = instance.adjoints(nu)
         z = np.abs(M[own]).sum(axis=(0, 2))
         z *= instance.dual_radius / (float(z.sum()) or 1.0)
-        radii = np.array([_radius(matrix) for matrix in M])
+        radii = np.array([_radius(matrix, self._deadline) for matrix in M])
         ray = self._evaluation.point(M)
         radius = np.array([radii.sum()]) if instance.loss.coupled else radii
         costs = instance.dual_radius * radius
@@ -282,8 +290,8 @@ class _Iteration:
             images.append(_RELAXATION * moved + kept * self._p[:, own] + self._u[:, own])
             points.append(self._p[:, own] + self._u[:, own])
         moved_A, moved_B, *moved_p = self._accelerated(images, points)
-        self.A[own], self._UA[own] = _split(moved_A)
-        self.B[own], self._UB[own] = _split(moved_B)
+        self.A[own], self._UA[own] = _split(moved_A, self._deadline)
+        self.B[own], self._UB[own] = _split(moved_B, self._deadline)
         if moved_p:
             self._p[:, own], self._u[:, own] = self._prox(moved_p[0])
         self._T[own] = T
@@ -371,10 +379,11 @@ class _Iteration:
         self._set_metric(delta, w)
 
 
-def _split(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _split(matrices: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
     """Return the positive and the negative semidefinite parts, whose sum is the argument."""
     positive = np.empty_like(matrices)
     for k, matrix in enumerate(matrices):
+        deadline.check()
         values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
         first = int(np.searchsorted(values, 0.0))
         # The smaller of the two products.
@@ -387,8 +396,9 @@ def _split(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     return positive, matrices - positive
 
 
-def _radius(M: FloatArray) -> float:
+def _radius(M: FloatArray, deadline: Deadline) -> float:
     """Return the largest diagonal entry of the absolute value of a symmetric matrix."""
+    deadline.check()
     values, vectors = scipy.linalg.eigh(M, check_finite=False)
     return float(((vectors * np.abs(values)) * vectors).sum(axis=1).max())
 
