@@ -388,7 +388,7 @@ def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
         def share(self, part: float) -> Deadline:
             return self
 
-    monkeypatch.setattr("qsdp.column_generation.train.Deadline", Ended)
+    monkeypatch.setattr(sys.modules["qsdp.column_generation.train"], "Deadline", Ended)
 
 
 @pytest.mark.usefixtures("no_time")
