@@ -113,6 +113,11 @@ class Instance:
         r"""What :math:`\max_{u,v} u^T M_\nu v` of a feasible dual vector may reach: :math:`\beta D` if tight."""
         return 0.5 * self.penalty
 
+    @property
+    def zero_dual(self) -> FloatArray:
+        """Minus the gradient of the loss at zero."""
+        return -self.fit.gradient(np.zeros_like(self.target))
+
     def predictions(self, blocks: FloatArray) -> FloatArray:
         """Return predictions in the shape of the target for matrices Z of shape (C, N, N)."""
         columns = [2.0 * self.map.forward(Z) for Z in blocks]

@@ -339,7 +339,7 @@ def _check_problem(problem: object) -> None:
 def _zero(problem: TrainingProblem, regularization: str) -> tuple[float, FloatArray]:
     """Return `beta_max` and the weights z of shape (C, N) that prove zero optimal there."""
     instance, units = Instance.of(problem.with_beta(1.0), regularization).normalised()
-    nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
+    nu = instance.zero_dual
     bounds = [grothendieck_bound(M, tol=_BOUND_GAP) for M in instance.adjoints(nu)]
     # Of u and v stacked, which for a symmetric matrix are the same.
     weights = np.stack([bound.z[: problem.size] for bound in bounds])

@@ -404,7 +404,7 @@ def _some_neuron_pays(problem: TrainingProblem, regularization: str) -> bool:
     Cheap, and true of most problems: then the gradient does not prove the zero point optimal.
     """
     instance = Instance.of(problem, regularization)
-    nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
+    nu = instance.zero_dual
     with np.errstate(over="ignore", invalid="ignore"):
         for M in instance.adjoints(nu):
             v = np.where(M.sum(axis=0) < 0.0, -1.0, 1.0)

@@ -10,9 +10,9 @@ import scipy.linalg
 
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
+from qsdp.losses import Curvature, DataFit
 from qsdp.relaxation.products import Image, Products
 from qsdp.relaxation.solvers.lowrank.factors import Factors
-from qsdp.relaxation.solvers.lowrank.fit import Curvature, Fit
 
 __all__ = ["Data", "Objective", "Point"]
 
@@ -49,12 +49,13 @@ class Objective:
     Parameters
     ----------
     data : Data
-    fit : Fit
+    fit : DataFit
+        Of targets of shape (n, C).
     dual_radius : float
         Price c of every r.
     """
 
-    def __init__(self, data: Data, fit: Fit, dual_radius: float) -> None:
+    def __init__(self, data: Data, fit: DataFit, dual_radius: float) -> None:
         self.data, self.fit, self.dual_radius = data, fit, dual_radius
 
     def at(self, factors: Factors) -> Point:

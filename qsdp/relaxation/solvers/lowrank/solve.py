@@ -7,25 +7,29 @@ from dataclasses import replace
 
 import numpy as np
 
-from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
+from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.outputs import solve_outputs
 from qsdp.relaxation.solution import RawSolution
 from qsdp.relaxation.solvers.lowrank.factors import Factors, cold_factors, factors_of
-from qsdp.relaxation.solvers.lowrank.fit import Fit
 from qsdp.relaxation.solvers.lowrank.method import follow
 from qsdp.relaxation.solvers.lowrank.objective import Data, Objective
 from qsdp.relaxation.solvers.lowrank.proof import KnownEvaluation
 from qsdp.relaxation.support import expanded, reached, restrict_start, restricted
 
-__all__ = ["solve_low_rank"]
+__all__ = ["solve_low_rank", "unfit"]
 
 #: A first solve is on this many samples a column of the data, at least so many, where all are a few times as many.
 _SAMPLES_A_COLUMN, _LEAST_SAMPLES, _WORTHWHILE = 8, 1000, 3.0
 #: Its relative gap: the samples left out change the solution by more.
 _SAMPLE_GAP = 0.1
+
+
+def unfit(loss: Loss) -> str | None:
+    """Return what a loss lacks for this method, or None: at an optimum predictions rest on kinks."""
+    return None if loss.has_curvature else "to have a curvature"
 
 
 def solve_low_rank(
@@ -108,12 +112,11 @@ def _begun(
     """Return factors to start from: those of fewer samples, or where these are all the gradient at zero."""
     data, rows = known[0], chosen[0]
     if rows is not None:
-        share = len(rows) / instance.map.n_rows
-        instance = replace(instance, map=data.map, fit=instance.fit.rows(rows), penalty=share * instance.penalty)
+        fit = instance.fit.rows(rows)
+        share = fit.total_weight / instance.fit.total_weight
+        instance = replace(instance, map=data.map, fit=fit, penalty=share * instance.penalty)
     evaluation = KnownEvaluation(instance, data)
-    zero = np.zeros_like(instance.target)
-    slope = evaluation.nu(-instance.loss.gradient(zero, instance.target))
-    factors = cold_factors(evaluation.adjoints(slope), np.random.default_rng(0))
+    factors = cold_factors(evaluation.adjoints(evaluation.nu(instance.zero_dual)), np.random.default_rng(0))
     if rows is None:
         return factors
     tol = max(limits.tol, _SAMPLE_GAP)
@@ -126,5 +129,5 @@ def _begun(
 
 
 def _objective(data: Data, instance: Instance) -> Objective:
-    target: FloatArray = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-    return Objective(data, Fit(instance.loss, target), instance.dual_radius)
+    target = instance.target.reshape(len(instance.target), -1)
+    return Objective(data, replace(instance.fit, target=target), instance.dual_radius)

@@ -161,14 +161,15 @@ def _check_distance(k: int) -> int:
 def _ways(instance: Instance, step: str, reductions: Reductions | None) -> tuple[DataStep, Evaluation]:
     data = instance.map
     assert isinstance(data, QuadraticMap)
+    weights = instance.fit.weights
     if step == "kernel":
-        return KernelStep(data), DirectEvaluation(instance)
+        return KernelStep(data, weights), DirectEvaluation(instance)
     if step == "iterative":
-        return IterativeStep(data), DirectEvaluation(instance)
+        return IterativeStep(data, weights), DirectEvaluation(instance)
     targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-    gram, products = gram_in_basis(data, targets, instance.fit.weights, reductions)
-    if instance.loss.name != "squared":
-        return GramStep(data, gram), DirectEvaluation(instance)
+    gram, products = gram_in_basis(data, targets, weights, reductions)
+    if not instance.fit.quadratic:
+        return GramStep(data, gram, weights=weights), DirectEvaluation(instance)
     return GramStep(data, gram, products), GramEvaluation(instance, gram, products)
 
 
@@ -180,8 +181,10 @@ class _Iteration:
         assert isinstance(data, QuadraticMap)
         self._instance, self._data, self._step = instance, data, step
         self._evaluation = evaluation
-        self._squared = instance.loss.name == "squared"
+        self._squared = instance.fit.quadratic
         self._target = instance.target if instance.target.ndim == 2 else instance.target[:, None]
+        #: Weights of the samples that broadcast with predictions (n, C): those of loss and penalty alike.
+        self._weights = np.ones((1, 1)) if instance.fit.weights is None else instance.fit.weights[:, None]
         shape = (instance.n_blocks, instance.size, instance.size)
         self.A, self.B = np.zeros(shape), np.zeros(shape)
         # Scaled multipliers of A and B; minus them are the dual matrices Diag(z) -+ M.
@@ -203,9 +206,8 @@ class _Iteration:
     def _guess(self) -> tuple[FloatArray, float, float]:
         """Return typical weights of the diagonals, a typical r, and the weight of the predictions."""
         instance = self._instance
-        nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
         own = self._active
-        M = instance.adjoints(nu)
+        M = instance.adjoints(instance.zero_dual)
         z = np.abs(M[own]).sum(axis=(0, 2))
         z *= instance.dual_radius / (float(z.sum()) or 1.0)
         radii = np.array([_radius(matrix) for matrix in M])
@@ -242,8 +244,9 @@ class _Iteration:
             z = weights.mean(axis=0)
             if not self._squared:
                 self._p = forward(self._data, self._T)
-                w = _ratio(nu, self._p) or w
-                self._u = -nu / w
+                roots = np.sqrt(self._weights)
+                w = _ratio(nu / roots, roots * self._p) or w
+                self._u = -nu / (w * self._weights)
         return z, r, w
 
     def _set_metric(self, delta: FloatArray, w: float) -> None:
@@ -299,7 +302,7 @@ class _Iteration:
         return [part.reshape(array.shape) for part, array in zip(np.split(moved, ends[:-1]), images, strict=True)]
 
     def _prox(self, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the copy of the predictions and its multiplier."""
+        """Return the copy of the predictions and its multiplier: with weights in loss and penalty, they cancel."""
         target = self._instance.target
         mine = target[:, self._active] if target.ndim == 2 else target
         p = self._instance.loss.prox(moved.reshape(mine.shape), mine, 1.0 / self._w).reshape(moved.shape)
@@ -329,9 +332,9 @@ class _Iteration:
         incumbent.offer_point(self.A / self._outer, self.B / self._outer)
         shape = self._instance.target.shape
         if not self._squared:
-            incumbent.offer_dual((-self._w * self._u).reshape(shape), self._z)
+            incumbent.offer_dual((-self._w * self._weights * self._u).reshape(shape), self._z)
         elif self._predictions is not None:
-            incumbent.offer_dual((2.0 * (self._target - self._predictions)).reshape(shape), self._z)
+            incumbent.offer_dual(-self._instance.fit.gradient(self._predictions.reshape(shape)), self._z)
         elif isinstance(self._evaluation, GramEvaluation):
             incumbent.offer_dual(self._T / self._outer, self._z)
 
@@ -356,7 +359,8 @@ class _Iteration:
         z = -0.5 * duals.mean(axis=0) * self._delta**2
         w = self._w
         if not self._squared:
-            w *= np.clip(_ratio(self._u[:, own], self._p[:, own]) or 1.0, 1e-2, 1e2)
+            roots = np.sqrt(self._weights)
+            w *= np.clip(_ratio(roots * self._u[:, own], roots * self._p[:, own]) or 1.0, 1e-2, 1e2)
         if not level or not np.any(z > 0.0):
             return
         self._renewals += 1
