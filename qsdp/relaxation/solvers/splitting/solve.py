@@ -185,6 +185,7 @@ class _Iteration:
         self._target = instance.target if instance.target.ndim == 2 else instance.target[:, None]
         #: Weights of the samples that broadcast with predictions (n, C): those of loss and penalty alike.
         self._weights = np.ones((1, 1)) if instance.fit.weights is None else instance.fit.weights[:, None]
+        self._roots = np.sqrt(self._weights)
         shape = (instance.n_blocks, instance.size, instance.size)
         self.A, self.B = np.zeros(shape), np.zeros(shape)
         # Scaled multipliers of A and B; minus them are the dual matrices Diag(z) -+ M.
@@ -244,8 +245,7 @@ class _Iteration:
             z = weights.mean(axis=0)
             if not self._squared:
                 self._p = forward(self._data, self._T)
-                roots = np.sqrt(self._weights)
-                w = _ratio(nu / roots, roots * self._p) or w
+                w = _ratio(nu / self._roots, self._roots * self._p) or w
                 self._u = -nu / (w * self._weights)
         return z, r, w
 
@@ -282,13 +282,13 @@ class _Iteration:
         points = [A + UA, B + UB]
         if not self._squared:
             moved = predictions if predictions is not None else forward(self._data, T / self._outer)
-            images.append(_RELAXATION * moved + kept * self._p[:, own] + self._u[:, own])
-            points.append(self._p[:, own] + self._u[:, own])
+            images.append(self._roots * (_RELAXATION * moved + kept * self._p[:, own] + self._u[:, own]))
+            points.append(self._roots * (self._p[:, own] + self._u[:, own]))
         moved_A, moved_B, *moved_p = self._accelerated(images, points)
         self.A[own], self._UA[own] = _split(moved_A)
         self.B[own], self._UB[own] = _split(moved_B)
         if moved_p:
-            self._p[:, own], self._u[:, own] = self._prox(moved_p[0])
+            self._p[:, own], self._u[:, own] = self._prox(moved_p[0] / self._roots)
         self._T[own] = T
         if predictions is not None:
             self._predictions = self._predictions if self._predictions is not None else np.zeros_like(self._target)
@@ -359,8 +359,7 @@ class _Iteration:
         z = -0.5 * duals.mean(axis=0) * self._delta**2
         w = self._w
         if not self._squared:
-            roots = np.sqrt(self._weights)
-            w *= np.clip(_ratio(roots * self._u[:, own], roots * self._p[:, own]) or 1.0, 1e-2, 1e2)
+            w *= np.clip(_ratio(self._roots * self._u[:, own], self._roots * self._p[:, own]) or 1.0, 1e-2, 1e2)
         if not level or not np.any(z > 0.0):
             return
         self._renewals += 1
