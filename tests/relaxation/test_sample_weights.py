@@ -37,7 +37,7 @@ def weighted(n: int, d: int, loss: str, *, vector: bool = False) -> tuple[qsdp.T
 
 
 def solved(problem: qsdp.TrainingProblem, solver: str, tol: float) -> Relaxation:
-    instance, units = Instance.of(problem).normalised()
+    instance, _ = Instance.of(problem).normalised()
     solve = {"interior": solve_interior, "splitting": solve_splitting, "low-rank": solve_low_rank}[solver]
     raw = solve(instance, Limits(tol, 20_000 if solver == "splitting" else 200))
     return finish(problem, raw, solver=solver, tol=tol)
@@ -73,3 +73,90 @@ def test_splitting_counts_rows(loss, vector, n, d):
 def test_low_rank_counts_rows(loss):
     one, other = (solved(problem, "low-rank", 1e-6) for problem in weighted(*SIZES[0], loss))
     assert_equal(one, other, 2e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_conic_solvers_count_rows(loss):
+    one, other = (reference(problem) for problem in weighted(*SIZES[0], loss))
+    assert_equal(one, other, 1e-5)
+
+
+@pytest.mark.parametrize("solver", ["interior", "splitting", "low-rank"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_any_weights_agree_with_a_conic_solver(loss, solver):
+    if solver == "low-rank" and loss not in SMOOTH:
+        pytest.skip("a loss with kinks")
+    X, y = data(20, 4, loss)
+    weights = np.random.default_rng(1).lognormal(0.0, 1.5, 20)
+    problem = qsdp.TrainingProblem(X, y, beta=0.4, loss=loss, sample_weight=weights)
+    ours, theirs = solved(problem, solver, 1e-7 if solver == "interior" else 1e-6), reference(problem)
+    assert ours.status == "optimal"
+    assert ours.objective == pytest.approx(theirs.objective, rel=2e-6)
+    assert ours.lower_bound <= theirs.objective * (1.0 + 1e-12)
+    assert theirs.lower_bound <= ours.objective * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weight_zero_leaves_a_row_out(loss):
+    X, y = data(15, 3, loss)
+    weights = np.ones(15)
+    weights[[2, 7]] = 0.0
+    one = qsdp.solve_relaxation(qsdp.TrainingProblem(X, y, beta=0.4, loss=loss, sample_weight=weights))
+    kept = weights > 0.0
+    other = qsdp.solve_relaxation(qsdp.TrainingProblem(X[kept], y[kept], beta=0.4, loss=loss))
+    assert (one.objective, one.lower_bound) == (other.objective, other.lower_bound)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_bounds_are_below_the_enumerated_optimum(loss):
+    X, y = data(12, 3, loss)
+    weights = np.random.default_rng(2).lognormal(0.0, 2.0, 12)
+    problem = qsdp.TrainingProblem(X, y, beta=0.3, loss=loss, sample_weight=weights)
+    optimum = global_optimum(problem)
+    relaxation = qsdp.solve_relaxation(problem)
+    assert relaxation.lower_bound <= optimum.upper
+    assert relaxation.lower_bound > 0.3 * optimum.lower
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_paths_and_reduced_samples_count_rows(loss):
+    one, other = weighted(60, 2, loss)
+    assert qsdp.beta_max(one) == pytest.approx(qsdp.beta_max(other), rel=1e-9)
+    for solver in ("auto", "clarabel"):
+        found = [qsdp.solve_relaxation(problem, solver=solver, tol=1e-7) for problem in (one, other)]
+        assert_equal(*found, 5e-6)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "logistic"])
+def test_polynomial_relaxations_count_rows(loss):
+    X, y = data(10, 3, loss)
+    counts = np.resize(COUNTS, 10)
+    one = qsdp.TrainingProblem(X, y, beta=0.5, loss=loss, sample_weight=counts)
+    other = qsdp.TrainingProblem(np.repeat(X, counts, axis=0), np.repeat(y, counts), beta=0.5, loss=loss)
+    found = [qsdp.solve_polynomial_relaxation(problem, solver="clarabel") for problem in (one, other)]
+    assert found[0].objective == pytest.approx(found[1].objective, rel=1e-5)
+    assert found[0].lower_bound == pytest.approx(found[1].lower_bound, rel=1e-4)
+
+
+# -- losses of one's own ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MyHuber(Huber):
+    name: ClassVar[str] = "mine"
+
+
+@dataclass(frozen=True)
+class MyLogistic(Logistic):
+    name: ClassVar[str] = "mine"
+
+
+@pytest.mark.parametrize("solver", ["interior", "splitting", "low-rank"])
+@pytest.mark.parametrize(("mine", "theirs"), [(MyHuber(0.7), Huber(0.7)), (MyLogistic(), Logistic())])
+def test_a_subclass_is_its_loss(mine, theirs, solver):
+    X, y = data(20, 4, theirs.name)
+    one, other = (
+        qsdp.solve_relaxation(qsdp.TrainingProblem(X, y, beta=0.4, loss=loss), solver=solver, tol=1e-5)
+        for loss in (mine, theirs)
+    )
+    assert (one.objective, one.lower_bound) == (other.objective, other.lower_bound)
