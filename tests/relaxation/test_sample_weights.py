@@ -87,8 +87,8 @@ def test_any_weights_agree_with_a_conic_solver(loss, solver):
     if solver == "low-rank" and loss not in SMOOTH:
         pytest.skip("a loss with kinks")
     X, y = data(20, 4, loss)
-    weights = np.random.default_rng(1).lognormal(0.0, 1.5, 20)
-    problem = qsdp.TrainingProblem(X, y, beta=0.4, loss=loss, sample_weight=weights)
+    weights = np.random.default_rng(1).lognormal(0.0, 1.0, 20)
+    problem = qsdp.TrainingProblem(X, y, beta=1.0, loss=loss, sample_weight=weights)
     ours, theirs = solved(problem, solver, 1e-7 if solver == "interior" else 1e-6), reference(problem)
     assert ours.status == "optimal"
     assert ours.objective == pytest.approx(theirs.objective, rel=2e-6)

@@ -30,8 +30,9 @@ class Data:
     Newton's systems of large data are solved in single precision; values, gradients and proofs are of double.
     """
 
-    def __init__(self, data: QuadraticMap, device: str | None) -> None:
+    def __init__(self, data: QuadraticMap, weights: FloatArray | None, device: str | None) -> None:
         self.map = data
+        self._weights = None if weights is None else weights / weights.mean()
         self.exact = Products(data, np.float64, device)
         largest = max(float(np.abs(data.X).max(initial=0.0)), *(abs(value) for value in data.coefficients))
         single = largest < _LARGEST_SINGLE and data.X.size > _SMALL
@@ -39,8 +40,8 @@ class Data:
 
     @cached_property
     def moments(self) -> FloatArray:
-        """The matrix ``X'X``, in the preconditioner only."""
-        return self.quick.moments()
+        """The matrix ``X'X``, with weights of mean one, in the preconditioner only."""
+        return self.quick.moments(self._weights)
 
 
 class Objective:

@@ -61,9 +61,13 @@ def solve_low_rank(
     assert isinstance(small.map, QuadraticMap)
     began = time.perf_counter()
     try:
-        levels = _levels(small.map)
-        known = [Data(data if rows is None else replace(data, X=data.X[rows]), device) for data, rows in levels]
-        chosen = [rows for _, rows in levels]
+        chosen = _levels(small.map)
+        known = [
+            Data(small.map, small.fit.weights, device)
+            if rows is None
+            else Data(replace(small.map, X=small.map.X[rows]), small.fit.rows(rows).weights, device)
+            for rows in chosen
+        ]
     except KeyboardInterrupt:
         return zero_solution(instance, "interrupted")
 
@@ -75,13 +79,13 @@ def solve_low_rank(
     return raw if np.all(kept) else expanded(raw, kept)
 
 
-def _levels(data: QuadraticMap) -> list[tuple[QuadraticMap, np.ndarray | None]]:
-    """Return the data with the samples to begin with, where there are many, and with all of them."""
+def _levels(data: QuadraticMap) -> list[np.ndarray | None]:
+    """Return the samples to begin with, where there are many, and None for all of them."""
     first = max(_LEAST_SAMPLES, _SAMPLES_A_COLUMN * data.size)
     if data.n_rows < _WORTHWHILE * first:
-        return [(data, None)]
+        return [None]
     rows = np.sort(np.random.default_rng(0).permutation(data.n_rows)[:first])
-    return [(data, rows), (data, None)]
+    return [rows, None]
 
 
 def _solve_part(
