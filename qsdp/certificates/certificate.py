@@ -22,7 +22,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.bounds import best_scale, dual_value, price_roundings
+from qsdp.relaxation.bounds import best_scale, price_roundings
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits", "load_certificate"]
@@ -204,8 +204,8 @@ def _scaled(problem: TrainingProblem, nu: FloatArray, price: float) -> tuple[flo
     """Return the best bound that multiples of `nu` prove, and the multiple; at least 0, which zero proves."""
     instance = Instance.of(problem)
     largest = instance.dual_radius / price if price > 0.0 else np.inf
-    scale = best_scale(instance, nu, largest)
-    value = dual_value(instance, scale * nu)
+    scale = best_scale(instance.fit, nu, largest)
+    value = instance.fit.guarded_dual_value(scale * nu)
     return (value, scale) if value > 0.0 else (0.0, 0.0)
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution, solve_restricted, sparsify
-from qsdp.relaxation.bounds import best_scale, best_step, dual_value, entry_rounding, entry_size
+from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
 from qsdp.relaxation.instance import GramReduction, Instance, LinearInstance, ReducedInstance
 
 __all__ = ["Atoms", "Master", "Multiple"]
@@ -294,19 +294,19 @@ class Master:
         shrink with the rest. Value and feasibility are those on all rows of the data.
         """
         units, dual_radius = self.units.value / self.units.prediction, self.instance.dual_radius
-        scale = best_scale(self.normal, self._dual, dual_radius / price if price > 0.0 else math.inf)
+        scale = best_scale(self.normal.fit, self._dual, dual_radius / price if price > 0.0 else math.inf)
         best = Multiple(self._value(scale * self._dual), units * (scale * self._dual), scale, 0.0)
         residual = self._residual
         if residual is not None and (largest := residual.largest(dual_radius, price)) > 0.0:
             direction = self._dual - residual.nu
-            step = best_step(self.normal, residual.nu, direction, largest)
+            step = best_step(self.normal.fit, residual.nu, direction, largest)
             moved = residual.nu + step * direction
             if (value := self._value(moved)) > best.value:
                 best = Multiple(value, units * moved, step, abs(1.0 - step) * residual.price + residual.spare)
         return best
 
     def _value(self, nu: FloatArray) -> float:
-        return max(0.0, dual_value(self.normal, nu) * self.units.value)
+        return max(0.0, self.normal.fit.guarded_dual_value(nu) * self.units.value)
 
     def prune(self) -> None:
         """Give up the atoms of least weight once they are too many."""

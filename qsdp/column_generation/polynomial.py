@@ -19,7 +19,7 @@ from qsdp.column_generation.result import ColumnGenerationResult
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork
 from qsdp.pricing import PolynomialOracle
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.bounds import best_scale, dual_value, entry_rounding
+from qsdp.relaxation.bounds import best_scale, entry_rounding
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["polynomial_result"]
@@ -86,8 +86,8 @@ def _polynomial_bound(problem: TrainingProblem, instance: Instance, proven: Prov
     M = problem.levels - 1.0
     nu = proven.multiple.nu
     price = proven.price(proven.offer.upper) + entry_rounding(problem.weight_map.with_levels(M), nu)
-    scale = best_scale(instance, nu, instance.dual_radius / price if price > 0.0 else np.inf)
-    return max(0.0, dual_value(instance, scale * nu))
+    scale = best_scale(instance.fit, nu, instance.dual_radius / price if price > 0.0 else np.inf)
+    return max(0.0, instance.fit.guarded_dual_value(scale * nu))
 
 
 def _polynomial_network(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> PolynomialNetwork:

@@ -110,6 +110,11 @@ class LinearInstance:
         r"""What :math:`\max_{u,v} u^T M_\nu v` of a feasible dual vector may reach: :math:`\beta D` if tight."""
         return 0.5 * self.penalty
 
+    @property
+    def zero_dual(self) -> FloatArray:
+        """Minus the gradient of the loss at zero."""
+        return -self.fit.gradient(np.zeros_like(self.target))
+
 
 @dataclass(frozen=True, eq=False)
 class Instance(LinearInstance):

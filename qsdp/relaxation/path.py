@@ -345,7 +345,7 @@ def _zero(problem: TrainingProblem, regularization: str, deadline: Deadline) -> 
     """Return `beta_max` and the weights z of shape (C, N) that prove zero optimal there."""
     scaled = ScaledProblem.of(problem.with_beta(1.0), regularization)
     instance, units = scaled.instance, scaled.units
-    nu = -instance.fit.gradient(np.zeros_like(instance.target))
+    nu = instance.zero_dual
     matrices = instance.adjoints(nu)
     bounds = [
         grothendieck_bound(M, tol=_BOUND_GAP, time_limit=deadline.share(0.5 / (len(matrices) - k)).time_limit)

@@ -62,7 +62,7 @@ def along_gradient(instance: Instance, deadline: Deadline) -> tuple[FloatArray, 
 
     That is Z = s M and V = s |M| for :math:`M = \sum_i \nu_i \mathcal{X}_i`.
     """
-    M = instance.adjoints(-instance.fit.gradient(np.zeros_like(instance.target)))
+    M = instance.adjoints(instance.zero_dual)
     V = np.zeros_like(M)
     for k, matrix in enumerate(M):
         # Two more follow when the point is repaired, here and in the end.

@@ -294,7 +294,7 @@ def _some_neuron_pays(instance: Instance) -> bool:
 
     Cheap, and true of most problems: then the gradient does not prove the zero point optimal.
     """
-    nu = -instance.fit.gradient(np.zeros_like(instance.target))
+    nu = instance.zero_dual
     with np.errstate(over="ignore", invalid="ignore"):
         for column in nu.T if nu.ndim == 2 else [nu]:
             M = instance.map.adjoint(column)

@@ -127,7 +127,7 @@ def test_auto_takes_low_rank_where_neither_kernel_nor_gram_matrix_has_room(loss)
 
 @pytest.mark.parametrize("loss", ["absolute", "hinge"])
 def test_low_rank_refuses_losses_with_kinks(loss):
-    with pytest.raises(SolverError, match=f"'low-rank' cannot do loss '{loss}', only cross_entropy, huber"):
+    with pytest.raises(SolverError, match=f"'low-rank' cannot do loss '{loss}': it needs to have a curvature"):
         qsdp.solve_relaxation(constant(20, 3, loss), solver="low-rank")
 
 

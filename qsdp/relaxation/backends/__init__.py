@@ -132,8 +132,8 @@ def _operations(backend: Backend, instance: Instance) -> float:
 
 def _cannot(backend: Backend, loss: Loss) -> str | None:
     """Return why the back end cannot do the loss, or None."""
-    if backend.losses is not None and loss.name not in backend.losses:
-        return f"solver {backend.name!r} cannot do loss {loss.name!r}, only {', '.join(sorted(backend.losses))}"
+    if backend.unfit is not None and (needed := backend.unfit(loss)) is not None:
+        return f"solver {backend.name!r} cannot do loss {loss.name!r}: it needs {needed}"
     if lacking := sorted(loss.cones - backend.cones):
         able = ", ".join(repr(name) for name, other in BACKENDS.items() if loss.cones <= other.cones)
         return f"solver {backend.name!r} has no {lacking[0]} cone, which loss {loss.name!r} needs; use {able}"

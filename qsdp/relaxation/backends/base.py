@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qsdp._utils.deadline import NEVER, Deadline
+from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
@@ -75,8 +76,8 @@ class Backend:
     operations : callable or None
         Returns about how many floating-point operations an instance takes, infinity where the memory would not do;
         what "auto" goes by.
-    losses : frozenset of str or None
-        Names of the losses it can do; None leaves that to `cones`.
+    unfit : callable or None
+        Returns what a loss lacks for it, as "to have a curvature", or None; without one `cones` alone decide.
     devices : bool
         Whether it takes a device.
     """
@@ -91,7 +92,7 @@ class Backend:
     licence: Callable[[], str | None] | None = None
     certified: bool = False
     operations: Callable[[Instance], float] | None = None
-    losses: frozenset[str] | None = None
+    unfit: Callable[[Loss], str | None] | None = None
     devices: bool = False
 
 
@@ -100,7 +101,7 @@ def own_backend(
     solve: Callable[[Instance, Settings], RawSolution],
     operations: Callable[[Instance], float],
     *,
-    losses: frozenset[str] | None = None,
+    unfit: Callable[[Loss], str | None] | None = None,
     devices: bool = False,
 ) -> Backend:
     """Return the back end of a method of this package, which takes every limit and needs no other package."""
@@ -114,6 +115,6 @@ def own_backend(
         solve=solve,
         certified=True,
         operations=operations,
-        losses=losses,
+        unfit=unfit,
         devices=devices,
     )

@@ -164,15 +164,16 @@ def _ways(
     instance: Instance, step: str, reductions: Reductions | None, deadline: Deadline
 ) -> tuple[DataStep, Evaluation]:
     data = instance.map
+    weights = instance.fit.weights
     if step == "kernel":
-        return KernelStep(data, deadline), DirectEvaluation(instance)
+        return KernelStep(data, weights, deadline), DirectEvaluation(instance)
     if step == "iterative":
-        return IterativeStep(data, deadline), DirectEvaluation(instance)
+        return IterativeStep(data, weights, deadline), DirectEvaluation(instance)
     targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-    gram, products = gram_in_basis(data, targets, instance.fit.weights, reductions, deadline)
-    if instance.loss.name != "squared":
-        return GramStep(data, gram, deadline=deadline), DirectEvaluation(instance)
-    return GramStep(data, gram, products, deadline), GramEvaluation(instance, gram, products)
+    gram, products = gram_in_basis(data, targets, weights, reductions, deadline)
+    if not instance.fit.quadratic:
+        return GramStep(data, gram, weights=weights, deadline=deadline), DirectEvaluation(instance)
+    return GramStep(data, gram, products, deadline=deadline), GramEvaluation(instance, gram, products)
 
 
 class _Iteration:
@@ -188,8 +189,11 @@ class _Iteration:
     ) -> None:
         self._instance, self._data, self._step, self._deadline = instance, instance.map, step, deadline
         self._evaluation = evaluation
-        self._squared = instance.loss.name == "squared"
+        self._squared = instance.fit.quadratic
         self._target = instance.target if instance.target.ndim == 2 else instance.target[:, None]
+        #: Weights of the samples that broadcast with predictions (n, C): those of loss and penalty alike.
+        self._weights = np.ones((1, 1)) if instance.fit.weights is None else instance.fit.weights[:, None]
+        self._roots = np.sqrt(self._weights)
         shape = (instance.n_blocks, instance.size, instance.size)
         self.A, self.B = np.zeros(shape), np.zeros(shape)
         # Scaled multipliers of A and B; minus them are the dual matrices Diag(z) -+ M.
@@ -211,9 +215,8 @@ class _Iteration:
     def _guess(self) -> tuple[FloatArray, float, float]:
         """Return typical weights of the diagonals, a typical r, and the weight of the predictions."""
         instance = self._instance
-        nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
         own = self._active
-        M = instance.adjoints(nu)
+        M = instance.adjoints(instance.zero_dual)
         z = np.abs(M[own]).sum(axis=(0, 2))
         z *= instance.dual_radius / (float(z.sum()) or 1.0)
         radii = np.array([_radius(matrix, self._deadline) for matrix in M])
@@ -250,8 +253,8 @@ class _Iteration:
             z = weights.mean(axis=0)
             if not self._squared:
                 self._p = forward(self._data, self._T)
-                w = _ratio(nu, self._p) or w
-                self._u = -nu / w
+                w = _ratio(nu / self._roots, self._roots * self._p) or w
+                self._u = -nu / (w * self._weights)
         return z, r, w
 
     def _set_metric(self, delta: FloatArray, w: float) -> None:
@@ -287,13 +290,13 @@ class _Iteration:
         points = [A + UA, B + UB]
         if not self._squared:
             moved = predictions if predictions is not None else forward(self._data, T / self._outer)
-            images.append(_RELAXATION * moved + kept * self._p[:, own] + self._u[:, own])
-            points.append(self._p[:, own] + self._u[:, own])
+            images.append(self._roots * (_RELAXATION * moved + kept * self._p[:, own] + self._u[:, own]))
+            points.append(self._roots * (self._p[:, own] + self._u[:, own]))
         moved_A, moved_B, *moved_p = self._accelerated(images, points)
         self.A[own], self._UA[own] = _split(moved_A, self._deadline)
         self.B[own], self._UB[own] = _split(moved_B, self._deadline)
         if moved_p:
-            self._p[:, own], self._u[:, own] = self._prox(moved_p[0])
+            self._p[:, own], self._u[:, own] = self._prox(moved_p[0] / self._roots)
         self._T[own] = T
         if predictions is not None:
             self._predictions = self._predictions if self._predictions is not None else np.zeros_like(self._target)
@@ -307,7 +310,7 @@ class _Iteration:
         return [part.reshape(array.shape) for part, array in zip(np.split(moved, ends[:-1]), images, strict=True)]
 
     def _prox(self, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the copy of the predictions and its multiplier."""
+        """Return the copy of the predictions and its multiplier: with weights in loss and penalty, they cancel."""
         target = self._instance.target
         mine = target[:, self._active] if target.ndim == 2 else target
         p = self._instance.loss.prox(moved.reshape(mine.shape), mine, 1.0 / self._w).reshape(moved.shape)
@@ -337,9 +340,9 @@ class _Iteration:
         incumbent.offer_point(self.A / self._outer, self.B / self._outer)
         shape = self._instance.target.shape
         if not self._squared:
-            incumbent.offer_dual((-self._w * self._u).reshape(shape), self._z)
+            incumbent.offer_dual((-self._w * self._weights * self._u).reshape(shape), self._z)
         elif self._predictions is not None:
-            incumbent.offer_dual((2.0 * (self._target - self._predictions)).reshape(shape), self._z)
+            incumbent.offer_dual(-self._instance.fit.gradient(self._predictions.reshape(shape)), self._z)
         elif isinstance(self._evaluation, GramEvaluation):
             incumbent.offer_dual(self._T / self._outer, self._z)
 
@@ -364,7 +367,7 @@ class _Iteration:
         z = -0.5 * duals.mean(axis=0) * self._delta**2
         w = self._w
         if not self._squared:
-            w *= np.clip(_ratio(self._u[:, own], self._p[:, own]) or 1.0, 1e-2, 1e2)
+            w *= np.clip(_ratio(self._roots * self._u[:, own], self._roots * self._p[:, own]) or 1.0, 1e-2, 1e2)
         if not level or not np.any(z > 0.0):
             return
         self._renewals += 1
