@@ -114,7 +114,7 @@ class Certificate(Summarized, Gap):
 
     def _summary(self) -> Summary:
         bound = f"{self.bound_type}, {self.arithmetic} arithmetic"
-        return Summary("Certificate", [*gap_rows(self, "of this network"), ("kind of bound", bound)])
+        return Summary("Certificate", [*gap_rows(self, "of this network"), ("bound type", bound)])
 
 
 def check_fits(network: Any, problem: Any, name: str = "network") -> None:

@@ -18,7 +18,7 @@ import scipy.sparse
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.progress import ProgressBar, progress
-from qsdp._utils.summary import Summary, format_number, format_seconds
+from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
     FloatArray,
     RandomState,
@@ -49,7 +49,7 @@ _SMALL = 1024
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class InnerBound(ReadOnlyArrays):
+class InnerBound(Summarized, ReadOnlyArrays):
     r"""An upper bound of a quadratic form over sign vectors, with its proof.
 
     In the following B is the symmetric part of M for `maxcut_bound`, and of shape (m + n, m + n),

@@ -11,7 +11,7 @@ from test_interior import data, reference
 import qsdp
 from qsdp.losses import LOSSES, Huber, Logistic
 from qsdp.relaxation.incumbent import Limits
-from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.scaled import ScaledProblem
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solvers.interior import solve_interior
 from qsdp.relaxation.solvers.lowrank import solve_low_rank
@@ -37,10 +37,10 @@ def weighted(n: int, d: int, loss: str, *, vector: bool = False) -> tuple[qsdp.T
 
 
 def solved(problem: qsdp.TrainingProblem, solver: str, tol: float) -> Relaxation:
-    instance, _ = Instance.of(problem).normalised()
+    scaled = ScaledProblem.of(problem)
     solve = {"interior": solve_interior, "splitting": solve_splitting, "low-rank": solve_low_rank}[solver]
-    raw = solve(instance, Limits(tol, 20_000 if solver == "splitting" else 200))
-    return finish(problem, raw, solver=solver, tol=tol)
+    raw = solve(scaled.instance, Limits(tol, 20_000 if solver == "splitting" else 200))
+    return finish(scaled, raw, solver=solver, tol=tol)
 
 
 def assert_equal(one: Relaxation, other: Relaxation, rel: float) -> None:
