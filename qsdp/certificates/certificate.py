@@ -23,7 +23,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, PriceTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.bounds import best_scale, dual_value, price_roundings
+from qsdp.relaxation.bounds import best_scale, price_roundings
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits", "load_certificate"]
@@ -164,7 +164,7 @@ def certificate_of(
     check_fits(network, problem)
     check_choice("kind", kind, KINDS)
     check_proof(problem, nu, trees)
-    inside = -problem.loss.project_dual(-np.asarray(nu, dtype=np.float64), problem.y)
+    inside = problem.data_fit.project(np.asarray(nu, dtype=np.float64))
     known = [None] * len(trees) if prices is None else prices
     priced = [_price(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
     bounds = [float(bound) for bound in np.array(priced) + price_roundings(Instance.of(problem), inside)]
@@ -199,8 +199,8 @@ def _scaled(problem: TrainingProblem, nu: FloatArray, price: float) -> tuple[flo
     """Return the best bound that multiples of `nu` prove, and the multiple; at least 0, which zero proves."""
     instance = Instance.of(problem)
     largest = instance.dual_radius / price if price > 0.0 else np.inf
-    scale = best_scale(instance, nu, largest)
-    value = dual_value(instance, scale * nu)
+    scale = best_scale(instance.fit, nu, largest)
+    value = instance.fit.guarded_dual_value(scale * nu)
     return (value, scale) if value > 0.0 else (0.0, 0.0)
 
 
@@ -321,11 +321,11 @@ def _exact(
 ) -> Iterator[Certificate]:
     """Yield the certificates of both dual vectors with their exact prices, as far as time allows."""
     problem, deadline = relaxation.problem, math.inf if time_limit is None else time.monotonic() + time_limit
-    gradient = -problem.loss.gradient(network.predict(problem.X), problem.y)
+    gradient = -problem.data_fit.gradient(network.predict(problem.X))
     oracle = BilinearOracle(problem.size)
     remaining = total = 2 * problem.n_outputs
     for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):
-        inside = -problem.loss.project_dual(-nu, problem.y)
+        inside = problem.data_fit.project(nu)
         if not np.all(np.isfinite(inside)):
             continue
         prices = []

@@ -11,14 +11,14 @@ from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate
-from qsdp.column_generation.loop import Clock, PricingResult, Proven, Round, generate
+from qsdp.column_generation.loop import Clock, Outcome, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.polynomial_atoms import ATOMS, NEIGHBOURS, STARTS, accuracy_of, atoms_of
 from qsdp.column_generation.result import ColumnGenerationResult
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork
 from qsdp.pricing import PolynomialOracle
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.bounds import best_scale, dual_value, entry_rounding
+from qsdp.relaxation.bounds import best_scale, entry_rounding
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["polynomial_result"]
@@ -37,7 +37,7 @@ def polynomial_result(
 ) -> ColumnGenerationResult:
     """Train a network of polynomial neurons on the objective (12)."""
     d, M = problem.n_features, problem.levels - 1
-    # The dual_radius of an instance is half its weight.
+    # The dual radius of an instance is half its penalty.
     master = Master(Instance(problem.weight_map, problem.data_fit, 2.0 * problem.beta * (d * M)))
     oracle = PolynomialOracle(d, problem.levels, problem.lifted)
 
@@ -55,7 +55,7 @@ def polynomial_result(
         promised = relative(master.objective - master.bound(found.value), master.objective)
         if promised > max(_PROMISE * gap, tol) or clock.over:
             return PricingResult(atoms_of([found], problem.size), found.value)
-        price = oracle.prove(
+        proven = oracle.prove(
             K,
             threshold=master.instance.dual_radius,
             max_atoms=ATOMS,
@@ -63,7 +63,7 @@ def polynomial_result(
             time_limit=None if clock.left is None else max(clock.left, 1e-3),
         )
         return PricingResult(
-            atoms_of([price], problem.size), price.value, price.upper, (price.upper,), price.trees, price.exact
+            atoms_of([proven], problem.size), proven.value, proven.upper, (proven.upper,), proven.trees, proven.exact
         )
 
     with few_threads(small=master.small):
@@ -71,22 +71,24 @@ def polynomial_result(
         atoms, weights = master.support(accuracy_of(outcome))
     network = _polynomial_network(problem, atoms, weights)
     objective = network.objective(problem)
-    bound = _polynomial_bound(problem, master.instance, outcome.proven) if outcome.proven else 0.0
+    bound = _polynomial_bound(problem, master.instance, outcome)
     certificate = Certificate(
         lower_bound=min(bound, objective),
         objective=objective,
-        kind="exact" if outcome.proven and outcome.proven.offer.exact else "sdp",
+        kind="exact" if outcome.priced and outcome.priced.exact else "sdp",
     )
     return ColumnGenerationResult(network, certificate, problem, outcome.status, history, clock.seconds)
 
 
-def _polynomial_bound(problem: TrainingProblem, instance: Instance, proven: Proven) -> float:
+def _polynomial_bound(problem: TrainingProblem, instance: Instance, outcome: Outcome) -> float:
     """Return the bound of a priced dual vector, recomputed from the data less what rounding may have added."""
-    M = problem.levels - 1.0
-    nu = proven.multiple.nu
-    price = proven.price(proven.offer.upper) + entry_rounding(problem.weight_map.with_levels(M), nu)
-    scale = best_scale(instance, nu, instance.dual_radius / price if price > 0.0 else np.inf)
-    return max(0.0, dual_value(instance, scale * nu))
+    if outcome.proof is None or outcome.priced is None:
+        return 0.0
+    nu = outcome.proof.nu
+    rounding = entry_rounding(problem.weight_map.with_levels(problem.levels - 1.0), nu)
+    upper = outcome.proof.largest(outcome.priced.upper) + rounding
+    scale = best_scale(instance.fit, nu, instance.dual_radius / upper if upper > 0.0 else np.inf)
+    return max(0.0, instance.fit.guarded_dual_value(scale * nu))
 
 
 def _polynomial_network(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> PolynomialNetwork:

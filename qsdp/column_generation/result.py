@@ -23,7 +23,7 @@ class ColumnGenerationResult(Gap):
     ----------
     network : BilinearNetwork or PolynomialNetwork
     certificate : Certificate
-        Of kind "exact" where the prices behind the bound were computed exactly; that of a bilinear network can be
+        Of kind "exact" where the largest pricing values behind the bound were computed exactly; that of a bilinear network can be
         saved and checked by others.
     problem : TrainingProblem
     status : {"optimal", "time limit", "interrupted", "stalled"}

@@ -12,6 +12,7 @@ import scipy.optimize
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.lifting import QuadraticMap
+from qsdp.losses import DataFit
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.instance import Instance, LinearMap
 
@@ -20,7 +21,6 @@ __all__ = [
     "best_dual_bound",
     "best_scale",
     "best_step",
-    "dual_value",
     "entry_rounding",
     "entry_size",
     "instance_bound",
@@ -118,19 +118,19 @@ def instance_bound(
     shape = (instance.n_blocks, instance.size)
     usable = [np.reshape(z, shape) for z in weights if z is not None and _is_usable(np.atleast_2d(z), shape)]
     nothing = np.zeros_like(instance.target)
-    best = DualBound(max(0.0, dual_value(instance, nothing)), nothing, np.ones(shape))
+    best = DualBound(max(0.0, instance.fit.guarded_dual_value(nothing)), nothing, np.ones(shape))
     for candidate in duals:
         if candidate is None or not _is_usable(candidate, instance.target.shape):
             continue
-        nu = -instance.loss.project_dual(-candidate, instance.target)
+        nu = instance.fit.project(candidate)
         proofs = [
             _tightest(instance, M, [z[k] for z in usable], exhaustive=exhaustive or not usable)
             for k, M in enumerate(instance.adjoints(nu))
         ]
         roundings = price_roundings(instance, nu)
         tau = max(t * float(z.sum()) + rounding for (t, z), rounding in zip(proofs, roundings, strict=True))
-        scale = best_scale(instance, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
-        value = dual_value(instance, scale * nu)
+        scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
+        value = instance.fit.guarded_dual_value(scale * nu)
         if value > best.value:
             best = DualBound(value, scale * nu, np.stack([scale * t * z for t, z in proofs]))
     return best if instance.target.ndim == 2 else DualBound(best.value, best.nu, best.z[0])
@@ -197,39 +197,28 @@ def _raised(z: FloatArray) -> list[FloatArray]:
     return [clipped + floor * float(clipped.mean()) for floor in _FLOORS]
 
 
-def best_scale(instance: Instance, nu: FloatArray, largest: float) -> float:
-    r"""Return the s in ``[0, largest]`` that maximises the concave :math:`-\ell^*(-s \nu)`."""
-    if instance.loss.bounded_dual:
+def best_scale(fit: DataFit, nu: FloatArray, largest: float) -> float:
+    r"""Return the s in ``[0, largest]`` that maximises the concave dual value of :math:`s \nu`."""
+    if fit.loss.bounded_dual:
         largest = min(largest, 1.0)
     # Beyond s = 2 a candidate was far from optimal anyway; the search keeps its resolution near 1.
     upper = min(largest, 2.0)
     if upper == 0.0:
         return 0.0
-    if instance.loss.name == "squared":
-        return best_step(instance, np.zeros_like(nu), nu, largest)
+    if fit.quadratic:
+        return best_step(fit, np.zeros_like(nu), nu, largest)
     search = scipy.optimize.minimize_scalar(
-        lambda s: -_conjugate_value(instance, s * nu),
+        lambda s: -fit.dual_value(s * nu),
         bounds=(0.0, upper),
         method="bounded",
         options={"xatol": 1e-10 * upper},
     )
     candidates = [float(search.x), upper, min(1.0, upper)]
-    return max(candidates, key=lambda s: _conjugate_value(instance, s * nu))
+    return max(candidates, key=lambda s: fit.dual_value(s * nu))
 
 
-def best_step(instance: Instance, start: FloatArray, direction: FloatArray, largest: float) -> float:
+def best_step(fit: DataFit, start: FloatArray, direction: FloatArray, largest: float) -> float:
     r"""Return the s in ``[0, largest]`` for which ``start + s direction`` maximises the bound of a squared loss."""
-    size = float(np.vdot(direction, direction))
-    slope = 2.0 * float(np.vdot(direction, instance.target)) - float(np.vdot(direction, start))
+    size = float(np.vdot(direction, fit.per_weight(direction)))
+    slope = 2.0 * float(np.vdot(direction, fit.target)) - float(np.vdot(direction, fit.per_weight(start)))
     return min(max(0.0, slope / size), largest) if size else 0.0
-
-
-def _conjugate_value(instance: Instance, nu: FloatArray) -> float:
-    return -instance.loss.conjugate(-nu, instance.target)
-
-
-def dual_value(instance: Instance, nu: FloatArray) -> float:
-    r"""Return :math:`-\ell^*(-\nu)` less an allowance for rounding."""
-    value = _conjugate_value(instance, nu)
-    at_zero = instance.loss.value(np.zeros_like(instance.target), instance.target)
-    return value - _EPS * instance.target.size * (abs(value) + at_zero)
