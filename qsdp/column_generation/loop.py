@@ -55,7 +55,7 @@ class Clock:
 
 @dataclass(frozen=True, eq=False)
 class PricingResult:
-    """Atoms of negative reduced cost, and what is known of the largest pricing value :math:`|u^T M_\nu v|`.
+    r"""Atoms of negative reduced cost, and what is known of the largest pricing value :math:`|u^T M_\nu v|`.
 
     Attributes
     ----------

@@ -77,9 +77,7 @@ def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: flo
     return best.solution()
 
 
-def solve_in_basis(
-    Q: FloatArray, R: FloatArray, fit: DataFit, penalties: FloatArray, tol: float
-) -> RestrictedSolution:
+def solve_in_basis(Q: FloatArray, R: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
     r"""Solve the problem of the squared loss for columns F with :math:`\mathrm{Diag}(\sqrt{w}) F = Q R`, Q orthonormal.
 
     The residual off the range of Q is constant, and orthogonal to every column.
@@ -91,9 +89,7 @@ def solve_in_basis(
     # The gap is relative to the whole objective.
     small = solve_quadratic(R, replace(plain, target=inside), penalties, tol)
     nu = roots * (Q @ small.nu + 2.0 * rest)
-    return replace(
-        small, nu=nu, objective=small.objective + constant, lower_bound=small.lower_bound + constant
-    )
+    return replace(small, nu=nu, objective=small.objective + constant, lower_bound=small.lower_bound + constant)
 
 
 def _start(F: FloatArray, fit: DataFit, c: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
