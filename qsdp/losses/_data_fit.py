@@ -90,9 +90,10 @@ class DataFit:
 
         Of a quadratic loss only, whose weights are those of squares.
         """
-        if self.factors is None:
+        if self.weights is None:
             return np.ones(len(self.target)), self
-        return np.sqrt(self.weights), replace(self, target=np.sqrt(self.factors) * self.target, weights=None)
+        roots: FloatArray = np.sqrt(self.weights)
+        return roots, replace(self, target=(self.target.T * roots).T, weights=None)
 
     # -- values -------------------------------------------------------------------------------------------------
 
