@@ -121,16 +121,7 @@ def _block_step(descent: Descent, rows: slice, images: FloatArray, curvature: Fl
         return
     which = np.arange(len(alpha))
     cross[:, which, which] = diagonals.T
-    step = block_minimum(slopes, cross, alpha, descent.penalty)
-    for _ in range(_SHORTENINGS):
-        f = descent.f + images.T @ step
-        value = descent.fit.value(f)
-        penalty = descent.penalty * float(np.sum(np.abs(alpha + step) - np.abs(alpha)))
-        if descent.value - value - penalty > descent.tolerance:
-            descent.alpha[rows] = alpha + step
-            descent.accept(f, value)
-            return
-        step = 0.25 * step
+    _take(descent, rows, images, block_minimum(slopes, cross, alpha, descent.penalty))
 
 
 def _step(descent: Descent, j: int, image: FloatArray, curvature: FloatArray, typical: float) -> None:
@@ -144,12 +135,18 @@ def _step(descent: Descent, j: int, image: FloatArray, curvature: FloatArray, ty
         return
     point = alpha - slope / curvature
     step = np.sign(point) * np.maximum(np.abs(point) - descent.penalty / curvature, 0.0) - alpha
+    _take(descent, slice(j, j + 1), image[None], step[None])
+
+
+def _take(descent: Descent, rows: slice, images: FloatArray, step: FloatArray) -> None:
+    """Take a step of second-layer weights, shortened until the objective itself falls; or none."""
+    alpha = descent.alpha[rows]
     for _ in range(_SHORTENINGS):
-        f = descent.f + np.multiply.outer(image, step)
+        f = descent.f + images.T @ step
         value = descent.fit.value(f)
         penalty = descent.penalty * float(np.sum(np.abs(alpha + step) - np.abs(alpha)))
         if descent.value - value - penalty > descent.tolerance:
-            descent.alpha[j] = alpha + step
+            descent.alpha[rows] = alpha + step
             descent.accept(f, value)
             return
         step = 0.25 * step
