@@ -51,25 +51,16 @@ def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: flo
         solve = _normal_equations(F, D[:k], diagonal)
         if solve is None:
             break
-
-        def step(
-            centre: FloatArray | float,
-            solve: Callable[[FloatArray], FloatArray] = solve,
-            x: FloatArray = x,
-            s: FloatArray = s,
-            D: FloatArray = D,
-            primal: FloatArray = primal,
-            dual: FloatArray = dual,
-        ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        centre: FloatArray | float = 0.0
+        for corrected in (False, True):
             g = centre / s - x
             dnu = solve(-primal - forward(g - D * dual))
             ds = dual - adjoint(dnu)
-            return g - D * ds, dnu, ds
-
-        dx, dnu, ds = step(0.0)
-        reach = min(reach_of(x, dx), reach_of(s, ds))
-        sigma = (float((x + reach * dx) @ (s + reach * ds)) / len(x) / mu) ** 3
-        dx, dnu, ds = step(sigma * mu - dx * ds)
+            dx = g - D * ds
+            if not corrected:
+                reach = min(reach_of(x, dx), reach_of(s, ds))
+                sigma = (float((x + reach * dx) @ (s + reach * ds)) / len(x) / mu) ** 3
+                centre = sigma * mu - dx * ds
         if not (np.all(np.isfinite(dx)) and np.all(np.isfinite(ds))):
             break
         length = min(1.0, TO_BOUNDARY * min(reach_of(x, dx), reach_of(s, ds)))
