@@ -169,7 +169,7 @@ def certificate_of(
     check_fits(network, problem)
     check_choice("bound_type", bound_type, BOUND_TYPES)
     check_proof(problem, nu, trees)
-    inside = -problem.loss.project_dual(-np.asarray(nu, dtype=np.float64), problem.y)
+    inside = problem.data_fit.project(np.asarray(nu, dtype=np.float64))
     known = [None] * len(trees) if prices is None else prices
     priced = [_price(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
     bounds = [float(bound) for bound in np.array(priced) + price_roundings(Instance.of(problem), inside)]
@@ -326,11 +326,11 @@ def _exact(
 ) -> Iterator[Certificate]:
     """Yield the certificates of both dual vectors with their exact prices, as far as time allows."""
     problem = relaxation.problem
-    gradient = -problem.loss.gradient(network.predict(problem.X), problem.y)
+    gradient = -problem.data_fit.gradient(network.predict(problem.X))
     oracle = BilinearOracle(problem.size)
     remaining = total = 2 * problem.n_outputs
     for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):
-        inside = -problem.loss.project_dual(-nu, problem.y)
+        inside = problem.data_fit.project(nu)
         if not np.all(np.isfinite(inside)):
             continue
         prices = []
