@@ -17,16 +17,16 @@ from qsdp._utils.summary import Summarized, Summary, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real, read_only
 from qsdp.certificates.files import read_proof, write_proof
 from qsdp.certificates.proof import Proof, check_proof, check_tree, output_columns, root_tree, scaled_tree, tree_bound
-from qsdp.certificates.verification import verified_scales
+from qsdp.certificates.verification import check_guarded, verified_scales
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.bounds import best_scale, dual_value, price_roundings
+from qsdp.relaxation.bounds import best_scale, price_roundings
 from qsdp.relaxation.instance import Instance
 
-__all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits", "load_certificate"]
+__all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits", "guarded", "load_certificate"]
 
 BOUND_TYPES = ("sdp", "exact")
 ARITHMETICS = ("float", "verified")
@@ -95,7 +95,8 @@ class Certificate(Summarized, Gap):
         Raises
         ------
         InvalidInputError
-            There is no proof, or its loss is none of `qsdp.losses.LOSSES`.
+            There is no proof; or its loss is neither one of `qsdp.losses.LOSSES` nor piecewise quadratic; or the loss as
+        the file holds it has another objective or bound than the certificate.
         """
         if self.proof is None:
             raise InvalidInputError("a certificate without proof cannot be saved")
@@ -170,11 +171,11 @@ def certificate_of(
     check_fits(network, problem)
     check_choice("bound_type", bound_type, BOUND_TYPES)
     check_proof(problem, nu, trees)
-    inside = -problem.loss.project_dual(-np.asarray(nu, dtype=np.float64), problem.y)
+    inside = problem.data_fit.project(np.asarray(nu, dtype=np.float64))
     known = [None] * len(trees) if prices is None else prices
     priced = [_price(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
     bounds = [float(bound) for bound in np.array(priced) + price_roundings(Instance.of(problem), inside)]
-    if problem.vector and not problem.loss.coupled:
+    if problem.data_fit.separable:
         parts = [_scaled(problem.output(k), inside[:, k], price) for k, price in enumerate(bounds)]
         value, scales = sum(part[0] for part in parts), np.array([part[1] for part in parts])
     else:
@@ -205,8 +206,8 @@ def _scaled(problem: TrainingProblem, nu: FloatArray, price: float) -> tuple[flo
     """Return the best bound that multiples of `nu` prove, and the multiple; at least 0, which zero proves."""
     instance = Instance.of(problem)
     largest = instance.dual_radius / price if price > 0.0 else np.inf
-    scale = best_scale(instance, nu, largest)
-    value = dual_value(instance, scale * nu)
+    scale = best_scale(instance.fit, nu, largest)
+    value = instance.fit.guarded_dual_value(scale * nu)
     return (value, scale) if value > 0.0 else (0.0, 0.0)
 
 
@@ -247,7 +248,8 @@ def certify(
     Raises
     ------
     InvalidInputError
-        The network is of another kind, or the relaxation is one of another problem.
+        The network is of another kind, the relaxation is one of another problem, or a verified bound is asked for a
+        loss without guarded values.
 
     Examples
     --------
@@ -260,7 +262,8 @@ def certify(
     """
     check_fits(network, problem)
     check_choice("bound_type", bound_type, BOUND_TYPES)
-    check_choice("arithmetic", arithmetic, ARITHMETICS)
+    if check_choice("arithmetic", arithmetic, ARITHMETICS) == "verified":
+        check_guarded(problem.loss)
     if time_limit is not None:
         check_real("time_limit", time_limit, strict=True)
     with progress(check_flag("verbose", verbose)) as stages:
@@ -291,7 +294,7 @@ def _certified(
             share = 1.0 - _TIE if preferred else 1.0
             if priced.lower_bound >= share * certificate.lower_bound:
                 certificate = priced
-    return _verified(certificate) if arithmetic == "verified" else certificate
+    return guarded(certificate) if arithmetic == "verified" else certificate
 
 
 def load_certificate(path: str | os.PathLike[str], problem: TrainingProblem | None = None) -> Certificate:
@@ -327,11 +330,11 @@ def _exact(
 ) -> Iterator[Certificate]:
     """Yield the certificates of both dual vectors with their exact prices, as far as time allows."""
     problem, deadline = relaxation.problem, math.inf if time_limit is None else time.monotonic() + time_limit
-    gradient = -problem.loss.gradient(network.predict(problem.X), problem.y)
+    gradient = -problem.data_fit.gradient(network.predict(problem.X))
     oracle = BilinearOracle(problem.size)
     remaining = total = 2 * problem.n_outputs
     for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):
-        inside = -problem.loss.project_dual(-nu, problem.y)
+        inside = problem.data_fit.project(nu)
         if not np.all(np.isfinite(inside)):
             continue
         prices = []
@@ -349,7 +352,8 @@ def _exact(
             yield certificate_of(problem, network, inside, trees, "exact" if finished else "sdp")
 
 
-def _verified(certificate: Certificate) -> Certificate:
+def guarded(certificate: Certificate) -> Certificate:
+    """Return the certificate with the bound that its proof has in verified arithmetic."""
     proof = certificate.proof
     assert proof is not None
     value, nu, scales = verified_scales(proof.problem, proof.nu, proof.trees)
