@@ -95,8 +95,8 @@ class Certificate(Summarized, Gap):
         Raises
         ------
         InvalidInputError
-            There is no proof; or its loss is neither one of `qsdp.losses.LOSSES` nor piecewise quadratic; or the loss as
-        the file holds it has another objective or bound than the certificate.
+            There is no proof; or its loss is neither one of `qsdp.losses.LOSSES` nor a `PiecewiseQuadratic` one; or the
+            loss as a file holds it has another objective or bound than the certificate.
         """
         if self.proof is None:
             raise InvalidInputError("a certificate without proof cannot be saved")

@@ -130,7 +130,7 @@ def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
 
 
 def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> list[float]:
-    r"""Return upper bounds of :math:`\tau_k / (\beta D)`, which hold for rounded multiples of the dual vector as well."""
+    r"""Return upper bounds of :math:`\tau_k / (\beta D)`, of rounded multiples of the dual vector as well."""
     data = problem.map
     unit_x = _exponent(problem.X)
     a, b, c = data.coefficients

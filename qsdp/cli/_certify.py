@@ -7,7 +7,7 @@ import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -126,6 +126,8 @@ def _certificate(
 
 def _save_rows(problem: TrainingProblem, path: Path) -> None:
     stream = io.BytesIO()
-    weights = {} if problem.sample_weight is None else {"sample_weight": problem.sample_weight}
-    np.savez(stream, X=problem.X, y=problem.y, **weights)
+    arrays: dict[str, Any] = {"X": problem.X, "y": problem.y}
+    if problem.sample_weight is not None:
+        arrays["sample_weight"] = problem.sample_weight
+    np.savez(stream, **arrays)
     write_whole(path, stream.getvalue())

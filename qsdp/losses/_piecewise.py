@@ -107,9 +107,9 @@ class PiecewiseQuadratic(Loss):
     def guarded_values(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
     ) -> tuple[FloatArray, int, float] | None:
-        r"""Return the terms :math:`\nu y` and :math:`-\nu\, c \nu / (2 w)`, apart: where they cancel, their sum errs more.
+        r"""Return :math:`\nu y` and :math:`-\nu\, c \nu / (2 w)` apart, since the errors of a sum may exceed it.
 
-        The second has three roundings at most, two products and a quotient: a half is exact, as are infinite ends.
+        The second has three roundings at most, two products and a quotient: halving is exact.
         """
         low, high = self._ends(target, weight)
         if not np.all((multiplier >= low) & (multiplier <= high)):
