@@ -513,6 +513,10 @@ class Ramp(SquaredHinge):
     name: ClassVar[str] = "ramp"
     bounded_dual: ClassVar[bool] = True
 
+    @property
+    def lipschitz(self) -> float:
+        return 1.0
+
     def interval(self, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.minimum(target, 0.0), np.maximum(target, 0.0)
 
