@@ -143,27 +143,37 @@ class Loss:
             terms = nu * (r - self.c / 2 * nu)
         return math.fsum((w * terms).ravel())
 
-    def dual_value(self, nu: Array) -> float:
-        """Return -l*(-nu) less an allowance, for 1 - 4 eps times a nu that must lie in the domain of the conjugate."""
-        w, y, slack = self.w, self.y, 0.0
-        within = self.name in ("logistic", "cross_entropy") or np.all((nu >= w * self.a) & (nu <= w * self.b))
-        need(within, "the dual vector leaves its domain, w a <= nu <= w b")
-        nu = (1 - 4 * EPS) * nu
+    def probabilities(self, nu: Array) -> Array:
+        """Return p = u + y of u = -nu / w, of the cross-entropy; of the logistic loss that of the label, y nu / w."""
+        return (self.w * self.y - nu if self.name == "cross_entropy" else self.y * nu) / self.w
+
+    def check_domain(self, nu: Array) -> None:
+        """Raise `ClaimError` unless nu lies in the domain of the conjugate, up to a rounding of ends or quotients."""
         if self.name in ("logistic", "cross_entropy"):
-            p, slack = (y * nu if self.name == "logistic" else w * y - nu) / w, math.fsum((w + 0 * y).ravel())
-            # The own class of a sample has 1 - nu, which rounds; the others are exact.
-            coupled = self.name == "cross_entropy"
-            need(np.all(p >= (-EPS * y if coupled else 0.0)), "the dual vector leaves its domain, p >= 0")
+            p, coupled = self.probabilities(nu), self.name == "cross_entropy"
+            # The own class of a sample has 1 - nu, which rounds; the signs of the others are exact.
+            need(np.all(p >= (-EPS * self.y if coupled else 0.0)), "the dual vector leaves its domain, p >= 0")
             need(np.all(p <= 1 + 1e-12 * coupled), "the dual vector leaves its domain, p <= 1")
-            p = np.maximum(p, 0.0)
-            q = np.where(p > 0, p, 1.0)
-            terms = -q * np.log(q)
-            if not coupled:
-                terms -= (1 - p) * np.log1p(-np.where(p < 1, p, 0.0))
-            terms = w * terms
         else:
-            terms = np.stack([nu * y, -self.c / 2 * nu / w * nu])
-        return math.fsum(terms.ravel()) - 16 * EPS * (math.fsum(np.abs(terms).ravel()) + slack)
+            within = (nu >= self.w * self.a) & (nu <= self.w * self.b)
+            need(np.all(within), "the dual vector leaves its domain, w a <= nu <= w b")
+
+    def dual_value(self, nu: Array) -> float:
+        """Return -l*(-nu) less an allowance, for 1 - 4 eps times the nu given, which must lie in the domain."""
+        self.check_domain(nu)
+        nu, size = (1 - 4 * EPS) * nu, 0.0
+        if self.name in ("logistic", "cross_entropy"):
+            p = np.maximum(self.probabilities(nu), 0.0)
+            q = np.where(p > 0, p, 1.0)
+            entropy = -q * np.log(q)
+            if self.name == "logistic":
+                entropy -= (1 - p) * np.log1p(-np.where(p < 1, p, 0.0))
+            terms = self.w * entropy
+            # Rounding p changes its entropy by less than 16 eps: p log p is below 1, the slope next to p = 1 below 36.
+            size = math.fsum((self.w + 0 * terms).ravel())
+        else:
+            terms = np.stack([nu * self.y, -self.c / 2 * nu / self.w * nu])
+        return math.fsum(terms.ravel()) - 16 * EPS * (math.fsum(np.abs(terms).ravel()) + size)
 
 
 def signs_of(k: int) -> Array:
@@ -210,7 +220,7 @@ def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO) -> float:
     return float(best)
 
 
-def price_of(M: Array, order: Array, leaves: list[Leaf], progress: TextIO) -> float:
+def pricing_bound(M: Array, order: Array, leaves: list[Leaf], progress: TextIO) -> float:
     """Return an upper bound of max |u'Mv| over signs u, v, proven by leaves (signs, shift or None)."""
     N, bound, covered = len(M), 0.0, 0
     need(sorted(order.tolist()) == list(range(N)), "the order of a tree is no permutation")
@@ -238,7 +248,7 @@ def price_of(M: Array, order: Array, leaves: list[Leaf], progress: TextIO) -> fl
 
 
 def matrix_of(E: Array, K: Array, nu: Array, defects: Array) -> tuple[Array, float]:
-    """Return sum_i nu_i A(x_i) = K * (E' diag(nu) E), elementwise, and what rounding can add to a price of it."""
+    """Return sum_i nu_i A(x_i) = K * (E' diag(nu) E), elementwise, and what rounding can add to a pricing value."""
     step = max(64, math.isqrt(len(E)))
     parts = [(E[i : i + step].T * nu[i : i + step]) @ E[i : i + step] for i in range(0, len(E), step)]
     size = np.einsum("ij,jk,ik->i", np.abs(E), np.abs(K), np.abs(E), optimize=True)
@@ -266,7 +276,7 @@ def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
 
 
 def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, float, float, float]:
-    """Return objective, lower bound, largest price and beta D, all recomputed; raise `ClaimError` if they fail."""
+    """Return objective, lower bound, largest pricing value and beta D, all recomputed; raise `ClaimError` if they fail."""
     X, y, alpha, nu = (np.asarray(f[name], dtype=float) for name in ("X", "y", "alpha", "nu"))
     beta, levels = float(f["beta"]), int(f["levels"])
     n, d = X.shape
@@ -291,8 +301,8 @@ def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, f
         if lift:
             hidden += b / 2 * (left * V[:, d] + right * U[:, d]) + c * U[:, d] * V[:, d]
         prediction[i : i + 1024] = hidden @ alpha
-    capacity = beta * (d * L + lift)
-    objective = loss.value(prediction) + capacity * math.fsum(np.abs(alpha).ravel())
+    penalty = beta * (d * L + lift)
+    objective = loss.value(prediction) + penalty * math.fsum(np.abs(alpha).ravel())
     tolerance = TOLERANCE * max(objective, 1e-6 * loss.value(np.zeros(y.shape)))
     claimed = float(f["objective"])
     need(abs(objective - claimed) <= tolerance, f"the objective is {objective:.12g}, not {claimed:.12g} as claimed")
@@ -306,19 +316,19 @@ def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, f
         # Probabilities of a sample must sum to one; what they miss moves the matrix.
         defects = np.abs(nu.sum(axis=1)) + nu.shape[1] * EPS * np.abs(nu).sum(axis=1)
     need(np.all(defects <= 1e-12 * w * (nu.shape[-1] + 1)), "the dual vector leaves its domain, sum p = 1")
-    trees, price = leaves_of(f, d + lift), 0.0
+    trees, value = leaves_of(f, d + lift), 0.0
     columns = nu.T if nu.ndim == 2 else [nu]
     need(len(trees) == len(columns), "there must be one tree an output")
     for column, (order, leaves) in zip(columns, trees):  # noqa: B905
         M, rounding = matrix_of(E, K, column, defects)
-        price = max(price, price_of(M, order, leaves, progress or sys.stderr) + rounding)
-    need(math.isfinite(price), "the numbers are too large")
-    scale = min(1.0, capacity / price) if price > 0 else 1.0
+        value = max(value, pricing_bound(M, order, leaves, progress or sys.stderr) + rounding)
+    need(math.isfinite(value), "the numbers are too large")
+    scale = min(1.0, penalty / value) if value > 0 else 1.0
     bound = max(0.0, loss.dual_value(scale * nu)) if scale > 0 else 0.0
     claimed = float(f["lower_bound"])
     need(bound >= claimed - tolerance, f"only {bound:.12g} is proven, not {claimed:.12g} as claimed")
     need(claimed <= objective + tolerance, "the lower bound exceeds the objective")
-    return objective, bound, price, capacity
+    return objective, bound, value, penalty
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -332,7 +342,7 @@ def main(arguments: list[str] | None = None) -> int:
         bound_type, arithmetic, shifted = str(f["bound_type"]), str(f["arithmetic"]), f["shifted"]
         need(bound_type in ("sdp", "exact") and arithmetic in ("float", "verified"), "it claims an unknown bound type")
         with np.errstate(all="ignore"):
-            objective, bound, price, capacity = check(f)
+            objective, bound, value, penalty = check(f)
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -348,13 +358,13 @@ def main(arguments: list[str] | None = None) -> int:
     size = f"{f['X'].shape[0]} {weighted}samples, {f['X'].shape[1]} features"
     print(f"problem      {size}, {f['loss']} loss, beta {f['beta']:g},")
     print(f"             {f['levels']} levels, {activation}; data sha256 {digest}")
-    if "interval" in f:
+    if str(f["loss"]) == "piecewise quadratic":
         print(
             f"loss         {str(f['label'])!r}: max over a <= nu <= b of nu (y - t) - c nu^2 / 2, a, b, c of the file"
         )
     print(f"network      {len(f['alpha'])} neurons, objective {objective:.12g}")
-    print(f"proof        {np.sum(shifted)} leaves by eigenvalues, {np.sum(~shifted)} enumerated: a price of at most")
-    print(f"             {price:.12g}, beta D = {capacity:.12g}")
+    print(f"proof        {np.sum(shifted)} leaves by eigenvalues, {np.sum(~shifted)} enumerated: u'M(nu)v at most")
+    print(f"             {value:.12g}, beta D = {penalty:.12g}")
     print(f"lower bound  {bound:.12g} ({bound_type}; claimed {float(f['lower_bound']):.12g}, {arithmetic})")
     print(f"gap          {objective - bound:.4g}, relative {relative:.4g}")
     print(

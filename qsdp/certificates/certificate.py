@@ -49,7 +49,7 @@ class Certificate(Summarized, Gap):
     objective : float
         Objective (24) of the certified network.
     bound_type : {"sdp", "exact"}
-        Whether the price of the dual vector was bounded by the semidefinite relaxation or computed exactly.
+        Whether pricing values were bounded by the semidefinite relaxation or their maximum computed exactly.
     arithmetic : {"float", "verified"}
         "verified": the bound holds whatever the rounding of the computer, see `qsdp.certificates.verification`.
     proof : Proof or None
@@ -64,7 +64,7 @@ class Certificate(Summarized, Gap):
 
     @property
     def nu(self) -> FloatArray | None:
-        r"""Dual vector of shape (n,) or (n, C), of price at most :math:`\beta D`; None without a proof."""
+        r"""Dual vector of shape (n,) or (n, C), of pricing values up to :math:`\beta D`; None without a proof."""
         return self.proof.nu if self.proof else None
 
     @property
@@ -141,7 +141,7 @@ def certificate_of(
     bound_type: str,
     prices: Sequence[float | None] | None = None,
 ) -> Certificate:
-    r"""Return the certificate that a dual vector and bounds of its price prove, recomputed from the data.
+    r"""Return the certificate that a dual vector and bounds of its pricing values prove, recomputed from the data.
 
     With :math:`\bar\tau_k \ge \max_{u,v} |u^T M_k v|` the bound of the k-th tree for
     :math:`M_k = \sum_i \nu_{ik} \mathcal{X}_i`, every :math:`s \nu` with :math:`s \bar\tau_k \le \beta D` proves
@@ -197,7 +197,7 @@ def certificate_of(
 
 
 def _price(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: float | None) -> float:
-    r"""Return an upper bound of the price of :math:`M_\nu` as it is computed."""
+    r"""Return an upper bound of the pricing values of :math:`M_\nu` as it is computed."""
     check_tree(tree, problem.size)
     return tree_bound(problem.adjoint(nu), tree) if known is None else known
 
@@ -240,10 +240,10 @@ def certify(
     arithmetic : {"float", "verified"}, default="float"
         "verified" guards the bound against all rounding, see `qsdp.certificates.verification`.
     time_limit : float, optional
-        Seconds, > 0, for the exact prices together; their recomputation comes on top. A price that is not
+        Seconds, > 0, for exact pricing; the recomputation of its bounds comes on top. A maximum that is not
         finished still has a valid bound, but the `bound_type` of the certificate is then "sdp".
     verbose : bool, default=False
-        Show a bar, of the exact prices that are known, on the standard error or in the notebook.
+        Show a bar, of the maxima that are known, on the standard error or in the notebook.
 
     Raises
     ------
@@ -328,7 +328,7 @@ def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certific
 def _exact(
     network: BilinearNetwork, relaxation: Relaxation, time_limit: float | None, bar: ProgressBar
 ) -> Iterator[Certificate]:
-    """Yield the certificates of both dual vectors with their exact prices, as far as time allows."""
+    """Yield the certificates of both dual vectors with exact pricing, as far as time allows."""
     problem, deadline = relaxation.problem, math.inf if time_limit is None else time.monotonic() + time_limit
     gradient = -problem.data_fit.gradient(network.predict(problem.X))
     oracle = BilinearOracle(problem.size)
@@ -345,7 +345,7 @@ def _exact(
                 limit = None if left == math.inf else left
                 shift = None if z is None else z[k]
                 prices.append(oracle.prove(problem.adjoint(column), max_atoms=0, time_limit=limit, shift=shift))
-                bar.count(total - remaining, total, f"{total - remaining} of {total} prices")
+                bar.count(total - remaining, total, f"{total - remaining} of {total} pricing problems")
         if len(prices) == problem.n_outputs and all(price.trees and price.trees[0].leaves for price in prices):
             finished = all(price.exact for price in prices)
             trees = [price.trees[0] for price in prices]
