@@ -57,8 +57,9 @@ class ClassifierOptions(EstimatorOptions):
         None,
         'None, "balanced" or dict',
         """
-        Weights > 0 of the classes, by which those of their samples are multiplied; "balanced" gives all classes the same
-        total weight, that of all samples divided by the number of classes. Classes missing in a dict have weight one.
+        Weights > 0 of the classes, by which those of their samples are multiplied; "balanced" gives all classes the
+        same total weight, that of all samples divided by the number of classes. Classes missing in a dict have weight
+        one.
         """,
         check_class_weight,
         "balanced gives all classes the same total weight.",
