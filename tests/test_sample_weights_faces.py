@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
-from qsdp import InvalidInputError, TrainingProblem
-from qsdp.exceptions import InvalidTypeError
+from qsdp import TrainingProblem
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import check_sample_weight
 
 RNG = np.random.default_rng(0)
