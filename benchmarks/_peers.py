@@ -22,8 +22,8 @@ import scipy.sparse
 from _memory import peak_mib, run_apart
 
 import qsdp
-from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution, Relaxation, finish
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.solution import Relaxation, finish
 
 OWN = ("auto", "interior", "splitting", "low-rank")
 
@@ -94,12 +94,13 @@ def _solve_full(problem, solver, tolerance, time_limit):
     if Z is None:
         return Answer(seconds, compiled - start, None, status)
     # To the units of the normalised instance, from which everything is recomputed.
-    _, units = Instance.of(problem, "tight").normalised()
+    scaled = ScaledProblem.of(problem)
+    units = scaled.units
     Z, V, W = (block / units.weight for block in (Z, V, W))
     nu = None if nu is None else nu * (units.prediction / units.value)
     iterations = program.solver_stats.num_iters if program.solver_stats else None
     raw = RawSolution(Z, V, W, nu, z, status=status, iterations=iterations)
-    return Answer(seconds, compiled - start, finish(problem, raw, solver=solver, tol=1e-6), status)
+    return Answer(seconds, compiled - start, finish(scaled, raw, solver=solver, tol=1e-6), status)
 
 
 def reach(problem, solver, level, budget, ladder=None, callback=None):
@@ -129,11 +130,9 @@ def class_gaps(relaxation):
     """Return the relative certified gaps of the outputs of a vector problem, recomputed for each alone."""
     problem, gaps = relaxation.problem, []
     for k in range(problem.n_outputs):
-        part = problem.output(k)
-        _, units = Instance.of(part, "tight").normalised()
-        Z, V = (block[k : k + 1] / units.weight for block in relaxation.blocks[:2])
-        nu = relaxation.dual.nu[:, k] * (units.prediction / units.value)
-        raw = RawSolution(Z, V, V, nu, relaxation.dual.z[k : k + 1], status="given")
+        part = ScaledProblem.of(problem.output(k))
+        Z, V = relaxation.Z_stack[k : k + 1], relaxation.V_stack[k : k + 1]
+        raw = part.inside(Z, V, relaxation.dual.nu[:, k], relaxation.dual.z[k])
         gaps.append(finish(part, raw, solver="given", tol=relaxation.tol, certified=True).relative_gap)
     return gaps
 

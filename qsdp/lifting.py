@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.parallel import blocks, in_threads
 from qsdp._utils.validation import FloatArray
 
@@ -19,6 +20,9 @@ __all__ = ["QuadraticMap", "append_constant", "quadratic_values"]
 
 #: Floats of a block of lifted rows held at once, 32 MiB: each block reads and writes the whole Gram matrix.
 _CHUNK_FLOATS = 2**22
+
+#: Operations of a block of rows, a tenth of a second, and its rows at least, where there is a deadline.
+_CHUNK_OPERATIONS, _LEAST_ROWS = 2e9, 64
 
 #: Columns of a strip of a triangular matrix at least, and strips at most: narrower products are slow.
 _STRIP, _MOST_STRIPS = 64, 8
@@ -189,7 +193,9 @@ class QuadraticMap:
         """Return the map for the data times `ratio`, as for another number of levels."""
         return replace(self, X=self.X * ratio)
 
-    def gram(self, targets: FloatArray, weights: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+    def gram(
+        self, targets: FloatArray, weights: FloatArray | None = None, deadline: Deadline = NEVER
+    ) -> tuple[FloatArray, FloatArray]:
         r"""Return the Gram matrix of the rows in the symmetric-vector basis, and their products with targets.
 
         Parameters
@@ -197,6 +203,8 @@ class QuadraticMap:
         targets : ndarray of shape (n, C)
         weights : ndarray of shape (n,), optional
             Sample weights; None is one for each.
+        deadline : Deadline
+            Raises TimeOver in the midst of it.
 
         Returns
         -------
@@ -208,7 +216,10 @@ class QuadraticMap:
         first, second = np.triu_indices(self.size)
         G, h = np.zeros((len(first), len(first))), np.zeros((len(first), targets.shape[1]))
         step = max(1, _CHUNK_FLOATS // len(first))
+        if deadline.limited:
+            step = min(step, max(_LEAST_ROWS, int(_CHUNK_OPERATIONS / len(first) ** 2)))
         for start in range(0, self.n_rows, step):
+            deadline.check()
             rows = slice(start, start + step)
             F = self._rows(rows, first, second)
             Y = targets[rows]

@@ -158,6 +158,16 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self.y.ndim == 2
 
     @property
+    def separable(self) -> bool:
+        """Whether there are several outputs that do not interact: each is a scalar problem of its own."""
+        return self.vector and not self.loss.coupled
+
+    @property
+    def parts(self) -> list[TrainingProblem]:
+        """The problems that do not interact: one an output where it is separable, else itself."""
+        return [self.output(k) for k in range(self.n_outputs)] if self.separable else [self]
+
+    @property
     def n_outputs(self) -> int:
         """Number of outputs ``C``; 1 for scalar targets."""
         return int(self.y.shape[1]) if self.vector else 1

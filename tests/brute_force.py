@@ -108,7 +108,7 @@ def global_optimum(
     alpha = cp.Variable((features.shape[1], *problem.y.shape[1:]))
     prediction = cp.Variable(problem.y.shape)
     fit = prediction == features @ alpha
-    objective = problem.loss.expression(prediction, problem.y) + weight * cp.sum(cp.abs(alpha))
+    objective = problem.data_fit.expression(prediction) + weight * cp.sum(cp.abs(alpha))
     program = cp.Problem(cp.Minimize(objective), [fit])
     with warnings.catch_warnings():
         # Both ends are evaluated below, however accurate the solver was.
@@ -119,16 +119,16 @@ def global_optimum(
                 break
             except cp.SolverError:
                 continue
-    value = problem.loss.value(features @ alpha.value, problem.y) + weight * np.abs(alpha.value).sum()
+    value = problem.data_fit.value(features @ alpha.value) + weight * np.abs(alpha.value).sum()
     best = 0.0
     multipliers = np.reshape(fit.dual_value, problem.y.shape)
-    for nu in (multipliers, -problem.loss.gradient(features @ alpha.value, problem.y)):
-        nu = -problem.loss.project_dual(-nu, problem.y)
+    for nu in (multipliers, -problem.data_fit.gradient(features @ alpha.value)):
+        nu = problem.data_fit.project(nu)
         steepest = np.abs(features.T @ nu).max()
         scale = min(1.0, weight / steepest) if steepest > 0 else 1.0
-        best = max(best, -problem.loss.conjugate(-scale * nu, problem.y))
+        best = max(best, problem.data_fit.dual_value(scale * nu))
     # Less what rounding may have added: sums of n terms no larger than these.
-    size = best + problem.loss.value(np.zeros_like(problem.y), problem.y)
+    size = best + problem.data_fit.value_at_zero
     return Optimum(max(0.0, best - 1e-15 * problem.y.size * size), value, alpha.value)
 
 

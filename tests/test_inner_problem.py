@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import qsdp
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.inner_problem import InnerBound
-from qsdp.inner_problem import search as searching
 
 
 def symmetric(n, seed=0):
@@ -435,7 +434,7 @@ def test_interrupted_it_keeps_what_it_has(function, calls, monkeypatch):
             return time.monotonic()
 
     exact = function(M)
-    monkeypatch.setattr(searching, "time", Clock)
+    monkeypatch.setattr("qsdp._utils.deadline.time", Clock)
     bound = function(M, tol=1e-8, time_limit=1000.0)
     assert bound.status == "interrupted"
     assert bound.value <= exact.upper_bound <= bound.upper_bound * (1 + 2e-6)

@@ -7,7 +7,7 @@ import time
 import numpy as np
 from scipy.optimize import minimize
 
-from qsdp.losses import LOSSES
+from qsdp.losses import Loss
 from qsdp.relaxation import RawSolution
 from qsdp.relaxation.backends import Backend, Settings
 from qsdp.relaxation.instance import Instance
@@ -16,7 +16,7 @@ from qsdp.relaxation.instance import Instance
 def solve(instance: Instance, settings: Settings) -> RawSolution:
     r"""Minimise over :math:`V + Z = 2 \rho P P^T`, :math:`V - Z = 2 \rho N N^T`, rows of T = [P, N] having length 1."""
     start = time.perf_counter()
-    loss, data, y, N = instance.loss, instance.map, instance.target, instance.size
+    fit, data, N = instance.fit, instance.map, instance.size
     signs = np.repeat([1.0, -1.0], N)
 
     def unpack(x):
@@ -29,14 +29,14 @@ def solve(instance: Instance, settings: Settings) -> RawSolution:
         K = (signs * T) @ T.T
         yhat = 2.0 * rho * data.forward(K)
         # The chain rule backwards: the loss in yhat = 2 <X_i, rho K>, K in T, T in rows of any length.
-        slope = 2.0 * data.adjoint(loss.gradient(yhat, y))
-        d_rho = instance.weight + np.sum(slope * K)
+        slope = 2.0 * data.adjoint(fit.gradient(yhat))
+        d_rho = instance.penalty + np.sum(slope * K)
         d_T = 2.0 * rho * slope @ (signs * T)
         d_rows = (d_T - T * np.sum(T * d_T, axis=1, keepdims=True)) / lengths
-        return loss.value(yhat, y) + instance.weight * rho, np.concatenate([[d_rho], d_rows.ravel()])
+        return fit.value(yhat) + instance.penalty * rho, np.concatenate([[d_rho], d_rows.ravel()])
 
     # To begin with, P spans what the gradient at zero wants more of, and N what it wants less of.
-    values, vectors = np.linalg.eigh(-data.adjoint(loss.gradient(np.zeros_like(y), y)))
+    values, vectors = np.linalg.eigh(data.adjoint(instance.zero_dual))
     rows = np.hstack([vectors * np.sqrt(np.maximum(part, 0.0)) for part in (values, -values)])
     rows += 0.1 * np.abs(rows).max() * np.random.default_rng(0).standard_normal(rows.shape)
 
@@ -52,10 +52,15 @@ def solve(instance: Instance, settings: Settings) -> RawSolution:
 
     rho, T, _ = unpack(found.x)
     Z, V = rho * (signs * T) @ T.T, rho * T @ T.T
-    nu = -loss.gradient(2.0 * data.forward(Z), y)
+    nu = -fit.gradient(2.0 * data.forward(Z))
     z = np.sum(T * (data.adjoint(nu) @ (signs * T)), axis=1)
     seconds = {"solve": time.perf_counter() - start}
     return RawSolution(Z[None], V[None], V[None], nu, z[None], found.message, found.nit, seconds)
+
+
+def unfit(loss: Loss) -> str | None:
+    """Return what a loss lacks, or None."""
+    return None if loss.smooth and not loss.coupled else "to be smooth, of outputs that do not interact"
 
 
 BACKEND = Backend(
@@ -66,5 +71,5 @@ BACKEND = Backend(
     iteration_limit=True,
     time_limit=False,
     solve=solve,
-    losses=frozenset(name for name, loss in LOSSES.items() if loss.smooth and not loss.coupled),
+    unfit=unfit,
 )

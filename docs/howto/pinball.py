@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from qsdp.losses import Loss
+from qsdp.losses import PiecewiseQuadratic
 
 
 @dataclass(frozen=True)
-class Pinball(Loss):
-    """Pinball loss of ``r = y - t``: ``q r`` for ``r >= 0``, ``(q - 1) r`` below; its conjugate is ``u y``.
+class Pinball(PiecewiseQuadratic):
+    """Pinball loss of ``r = y - t``: ``q r`` for ``r >= 0``, ``(q - 1) r`` below.
 
     Parameters
     ----------
@@ -25,37 +24,25 @@ class Pinball(Loss):
 
     name: ClassVar[str] = "pinball"
     smooth: ClassVar[bool] = False  # a kink at t = y
-    bounded_dual: ClassVar[bool] = True  # slopes stay within [-q, 1 - q]
+    bounded_dual: ClassVar[bool] = True  # the interval is
     cones: ClassVar[frozenset[str]] = frozenset()  # a linear program needs no cone
 
     @property
     def lipschitz(self) -> float:
         return max(self.q, 1.0 - self.q)
 
-    def value(self, prediction, target):
+    def interval(self, target):
+        return self.q - 1.0, self.q
+
+    def values(self, prediction, target):
         r = target - prediction
-        return float(np.sum(np.maximum(self.q * r, (self.q - 1.0) * r)))
+        return np.maximum(self.q * r, (self.q - 1.0) * r)
 
-    def gradient(self, prediction, target):
-        return np.select([prediction < target, prediction > target], [-self.q, 1.0 - self.q], 0.0)
-
-    def conjugate(self, dual, target):
-        if not np.all((dual >= -self.q) & (dual <= 1.0 - self.q)):
-            return math.inf
-        return float(np.sum(dual * target))
-
-    def project_dual(self, dual, target):
-        return np.clip(dual, -self.q, 1.0 - self.q)
-
-    def prox(self, point, target, step):
-        up, down = point + step * self.q, point - step * (1.0 - self.q)
-        return np.where(point < target, np.minimum(up, target), np.maximum(down, target))
-
-    def expression(self, prediction, target):
+    def expression(self, prediction, target, weight=1.0):
         import cvxpy as cp
 
         r = target - prediction
-        return cp.sum(cp.maximum(self.q * r, (self.q - 1.0) * r))
+        return cp.sum(cp.multiply(weight, cp.maximum(self.q * r, (self.q - 1.0) * r)))
 
     def rescaled(self, scale):
         return self, float(scale)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import os
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.gap import Gap
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, gap_rows
-from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real, read_only
+from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.certificates.files import read_proof, write_proof
 from qsdp.certificates.proof import Proof, check_proof, check_tree, output_columns, root_tree, scaled_tree, tree_bound
 from qsdp.certificates.verification import verified_scales
@@ -23,7 +22,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.bounds import best_scale, dual_value, price_roundings
+from qsdp.relaxation.bounds import best_scale, price_roundings
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits", "load_certificate"]
@@ -115,7 +114,7 @@ class Certificate(Summarized, Gap):
 
     def _summary(self) -> Summary:
         bound = f"{self.bound_type}, {self.arithmetic} arithmetic"
-        return Summary("Certificate", [*gap_rows(self, "of this network"), ("kind of bound", bound)])
+        return Summary("Certificate", [*gap_rows(self, "of this network"), ("bound type", bound)])
 
 
 def check_fits(network: Any, problem: Any, name: str = "network") -> None:
@@ -174,7 +173,7 @@ def certificate_of(
     known = [None] * len(trees) if prices is None else prices
     priced = [_price(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
     bounds = [float(bound) for bound in np.array(priced) + price_roundings(Instance.of(problem), inside)]
-    if problem.vector and not problem.loss.coupled:
+    if problem.separable:
         parts = [_scaled(problem.output(k), inside[:, k], price) for k, price in enumerate(bounds)]
         value, scales = sum(part[0] for part in parts), np.array([part[1] for part in parts])
     else:
@@ -205,8 +204,8 @@ def _scaled(problem: TrainingProblem, nu: FloatArray, price: float) -> tuple[flo
     """Return the best bound that multiples of `nu` prove, and the multiple; at least 0, which zero proves."""
     instance = Instance.of(problem)
     largest = instance.dual_radius / price if price > 0.0 else np.inf
-    scale = best_scale(instance, nu, largest)
-    value = dual_value(instance, scale * nu)
+    scale = best_scale(instance.fit, nu, largest)
+    value = instance.fit.guarded_dual_value(scale * nu)
     return (value, scale) if value > 0.0 else (0.0, 0.0)
 
 
@@ -239,8 +238,8 @@ def certify(
     arithmetic : {"float", "verified"}, default="float"
         "verified" guards the bound against all rounding, see `qsdp.certificates.verification`.
     time_limit : float, optional
-        Seconds, > 0, for the exact prices together; their recomputation comes on top. A price that is not
-        finished still has a valid bound, but the `bound_type` of the certificate is then "sdp".
+        Seconds, > 0, for the relaxation, if none is given, and the exact prices. A price that is not
+        finished still has a valid bound, but the certificate's `bound_type` is then "sdp".
     verbose : bool, default=False
         Show a bar, of the exact prices that are known, on the standard error or in the notebook.
 
@@ -261,13 +260,13 @@ def certify(
     check_fits(network, problem)
     check_choice("bound_type", bound_type, BOUND_TYPES)
     check_choice("arithmetic", arithmetic, ARITHMETICS)
-    if time_limit is not None:
-        check_real("time_limit", time_limit, strict=True)
+    deadline = Deadline.after(time_limit)
     with progress(check_flag("verbose", verbose)) as stages:
         if relaxation is None:
-            relaxation = solve_relaxation(problem, verbose=verbose)
+            share = deadline.share(0.5 if bound_type == "exact" else 1.0)
+            relaxation = solve_relaxation(problem, time_limit=share.time_limit, verbose=verbose)
         with stages.stage("certify") as bar:
-            return _certified(network, problem, relaxation, bound_type, arithmetic, time_limit, bar)
+            return _certified(network, problem, relaxation, bound_type, arithmetic, deadline, bar)
 
 
 def _certified(
@@ -276,7 +275,7 @@ def _certified(
     relaxation: Relaxation,
     bound_type: str,
     arithmetic: str,
-    time_limit: float | None,
+    deadline: Deadline,
     bar: ProgressBar,
 ) -> Certificate:
     if not isinstance(relaxation, Relaxation):
@@ -285,7 +284,7 @@ def _certified(
         raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
     certificate = _of_relaxation(network, relaxation)
     if bound_type == "exact":
-        for priced in _exact(network, relaxation, time_limit, bar):
+        for priced in _exact(network, relaxation, deadline, bar):
             # An exact bound may fall short of the relaxation's by its own allowance for rounding.
             preferred = priced.bound_type == "exact" and certificate.bound_type != "exact"
             share = 1.0 - _TIE if preferred else 1.0
@@ -323,10 +322,10 @@ def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certific
 
 
 def _exact(
-    network: BilinearNetwork, relaxation: Relaxation, time_limit: float | None, bar: ProgressBar
+    network: BilinearNetwork, relaxation: Relaxation, deadline: Deadline, bar: ProgressBar
 ) -> Iterator[Certificate]:
     """Yield the certificates of both dual vectors with their exact prices, as far as time allows."""
-    problem, deadline = relaxation.problem, math.inf if time_limit is None else time.monotonic() + time_limit
+    problem = relaxation.problem
     gradient = -problem.loss.gradient(network.predict(problem.X), problem.y)
     oracle = BilinearOracle(problem.size)
     remaining = total = 2 * problem.n_outputs
@@ -336,12 +335,12 @@ def _exact(
             continue
         prices = []
         for k, column in enumerate(output_columns(inside)):
-            left = (deadline - time.monotonic()) / remaining
+            own = deadline.share(1.0 / remaining)
             remaining -= 1
-            if left > 0.0:
-                limit = None if left == math.inf else left
+            if not own.over:
                 shift = None if z is None else z[k]
-                prices.append(oracle.prove(problem.adjoint(column), max_atoms=0, time_limit=limit, shift=shift))
+                M = problem.adjoint(column)
+                prices.append(oracle.prove(M, max_atoms=0, time_limit=own.time_limit, shift=shift))
                 bar.count(total - remaining, total, f"{total - remaining} of {total} prices")
         if len(prices) == problem.n_outputs and all(price.trees and price.trees[0].leaves for price in prices):
             finished = all(price.exact for price in prices)

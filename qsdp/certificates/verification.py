@@ -83,7 +83,7 @@ def verified_scales(
         prices = _relative_prices(problem, inside, trees)
     # A price of at most the dual radius leaves nu as it is: no rounding then either.
     scales = np.array([1.0 if price <= 1.0 else (1.0 - 2.0**-50) / price for price in prices])
-    if problem.loss.coupled or not problem.vector:
+    if not problem.separable:
         value, scale = _best(problem, inside, float(scales.min()))
         return value, inside, np.full(len(scales), scale)
     parts = [_best(problem.output(k), inside[:, k], float(scale)) for k, scale in enumerate(scales)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import shlex
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.files import write_whole
 from qsdp._utils.validation import check_choice, check_real, warn
 from qsdp.certificates import BOUND_TYPES, Certificate
@@ -104,20 +104,19 @@ def _certificate(
     relaxation = solve_relaxation(problem, verbose=verbose)
     if bound_type == "sdp":
         return certify_network(network, problem, relaxation)
-    deadline = time.monotonic() + time_limit
+    deadline = Deadline.after(time_limit)
     certificate = certify_network(
         network, problem, relaxation, bound_type="exact", time_limit=time_limit, verbose=verbose
     )
-    left = deadline - time.monotonic()
     if (
         problem.beta == 0.0
-        or left <= 0.0
+        or deadline.over
         or (certificate.bound_type == "exact" and certificate.relative_gap <= _CLOSED)
     ):
         return certificate
     # The gradient at the network is no useful dual vector if the loss has kinks or the network is not optimal.
     found = column_generation(
-        problem, relaxation=relaxation, start=network, time_limit=left, random_state=0, verbose=verbose
+        problem, relaxation=relaxation, start=network, time_limit=deadline.time_limit, random_state=0, verbose=verbose
     ).certificate
     if found.proof is None or found.lower_bound <= certificate.lower_bound:
         return certificate

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.gap import relative
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import output_columns, root_tree, scaled_tree
-from qsdp.column_generation.loop import Clock, PricingResult, Round, generate
+from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.polynomial_atoms import ATOMS, NEIGHBOURS, STARTS, accuracy_of, atoms_of
 from qsdp.networks import BilinearNetwork
@@ -62,7 +64,7 @@ def bilinear_part(
     relaxation: Relaxation | None,
     start: BilinearNetwork | None,
     tol: float,
-    clock: Clock,
+    deadline: Deadline,
     rng: np.random.Generator,
     report: Callable[[Round], None],
 ) -> Part:
@@ -74,7 +76,7 @@ def bilinear_part(
         nu = dual.nu if k is None else dual.nu[:, k]
         z = np.atleast_2d(dual.z) if k is None else dual.z[[k]]
         floor = instance_bound(master.instance, [nu], [z if problem.vector else z[0]])
-    pricing = _BilinearPricing(problem, rng, clock, tol, None if floor is None else np.atleast_2d(floor.z))
+    pricing = _BilinearPricing(problem, rng, deadline, tol, None if floor is None else np.atleast_2d(floor.z))
     seeds = [start] if start is not None else []
     if relaxation is not None and relaxation.status != "failed":
         seeds.append(_sampled(relaxation, k, rng))
@@ -83,7 +85,7 @@ def bilinear_part(
         master.add(pricing.seeds(worth, seeds))
     with few_threads(small=master.small):
         outcome = generate(
-            master, pricing, tol=tol, clock=clock, floor=0.0 if floor is None else floor.value, report=report
+            master, pricing, tol=tol, deadline=deadline, floor=0.0 if floor is None else floor.value, report=report
         )
         atoms, weights = master.support(accuracy_of(outcome))
     M = np.int8(problem.levels - 1)
@@ -123,9 +125,14 @@ class _BilinearPricing:
     """Prices of the neurons of a master's dual vector: searched for, and proven where that pays."""
 
     def __init__(
-        self, problem: TrainingProblem, rng: np.random.Generator, clock: Clock, tol: float, shifts: FloatArray | None
+        self,
+        problem: TrainingProblem,
+        rng: np.random.Generator,
+        deadline: Deadline,
+        tol: float,
+        shifts: FloatArray | None,
     ) -> None:
-        self.problem, self.rng, self.clock, self.tol, self.shifts = problem, rng, clock, tol, shifts
+        self.problem, self.rng, self.deadline, self.tol, self.shifts = problem, rng, deadline, tol, shifts
         self.oracle = BilinearOracle(problem.size)
 
     def seeds(self, nu: FloatArray, networks: Sequence[BilinearNetwork]) -> Atoms:
@@ -140,6 +147,7 @@ class _BilinearPricing:
                 n_starts=0,
                 max_atoms=2 * _SAMPLED,
                 rng=self.rng,
+                time_limit=self.deadline.time_limit,
             )
             for column in output_columns(nu)
         ]
@@ -150,8 +158,10 @@ class _BilinearPricing:
         matrices = list(master.instance.adjoints(master.nu))
         if is_cheap(self.problem):
             return self._prove(matrices, dual_radius, [0.0] * len(matrices))
+        began = time.monotonic()
         found = self._search(master, matrices, dual_radius, STARTS)
-        if self._promising(master, found, gap):
+        seconds = (time.monotonic() - began) * (_MANY_STARTS / STARTS)
+        if self._promising(master, found, gap) and seconds <= self.deadline.left:
             found = self._search(master, matrices, dual_radius, _MANY_STARTS)
         if self._promising(master, found, gap):
             return self._prove(matrices, dual_radius, [price.value for price in found])
@@ -161,7 +171,7 @@ class _BilinearPricing:
         """Whether a proof that nothing is worth more than was found would close much of the gap."""
         bound = master.bound(max(price.value for price in found))
         promised = relative(master.objective - bound, master.objective)
-        return not self.clock.over and promised <= max(_PROMISE * gap, self.tol)
+        return not self.deadline.over and promised <= max(_PROMISE * gap, self.tol)
 
     def _search(
         self, master: Master, matrices: list[FloatArray], dual_radius: float, n_starts: int
@@ -175,6 +185,7 @@ class _BilinearPricing:
                 n_starts=n_starts,
                 max_atoms=n_atoms,
                 rng=self.rng,
+                time_limit=self.deadline.time_limit,
             )
             for k, M in enumerate(matrices)
         ]
@@ -183,7 +194,6 @@ class _BilinearPricing:
         n_atoms = max(20, ATOMS // len(matrices))
         prices = []
         for k, (M, incumbent) in enumerate(zip(matrices, incumbents, strict=True)):
-            left = self.clock.left
             prices.append(
                 self.oracle.prove(
                     M,
@@ -191,7 +201,7 @@ class _BilinearPricing:
                     max_atoms=n_atoms,
                     incumbent=incumbent,
                     slack=0.1 * self.tol if not is_cheap(self.problem) else 0.0,
-                    time_limit=None if left is None else max(left / (len(matrices) - k), 1e-3),
+                    time_limit=self.deadline.share(1.0 / (len(matrices) - k)).time_limit,
                     shift=None if self.shifts is None else self.shifts[k],
                 )
             )

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.gap import relative
 from qsdp.column_generation.master import Atoms, Master, Multiple
 
 if TYPE_CHECKING:
     from qsdp.pricing import BoundTree
 
-__all__ = ["Clock", "Outcome", "PricingResult", "Proven", "Round", "generate"]
+__all__ = ["Outcome", "PricingResult", "Proven", "Round", "generate"]
 
 #: Accuracy of the restricted problem as a share of the gap: its dual vector stays well inside, where few atoms
 #: violate their price, and those are the right ones.
@@ -24,33 +24,6 @@ _COARSEST, _FINEST = 1e-2, 1e-12
 
 #: Rounds without a smaller gap after which rounding has taken over.
 _PATIENCE = 40
-
-
-class Clock:
-    """Time that is left."""
-
-    def __init__(self, limit: float | None) -> None:
-        self.start = time.perf_counter()
-        self.limit = limit
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the start."""
-        return time.perf_counter() - self.start
-
-    @property
-    def left(self) -> float | None:
-        """Seconds that are left, never negative; None without a limit."""
-        return None if self.limit is None else max(0.0, self.limit - self.seconds)
-
-    def stop(self) -> None:
-        """Leave no time."""
-        self.limit = 0.0
-
-    @property
-    def over(self) -> bool:
-        """Whether no time is left."""
-        return self.left == 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +98,7 @@ def generate(
     pricing: Callable[[Master, float], PricingResult],
     *,
     tol: float,
-    clock: Clock,
+    deadline: Deadline = NEVER,
     floor: float = 0.0,
     report: Callable[[Round], None] | None = None,
 ) -> Outcome:
@@ -138,7 +111,7 @@ def generate(
     pricing : callable
         Of the master and the relative gap reached; returns an `PricingResult`.
     tol : float
-    clock : Clock
+    deadline : Deadline
     floor : float
         A lower bound that is known already, in the units of the master's instance.
     report : callable, optional
@@ -168,10 +141,12 @@ def generate(
             promised = min(gap, max(promised, 0.0))
             least, since = (promised, 0) if promised < 0.99 * least else (least, since + 1)
             if report is not None:
-                report(Round(number, master.objective, bound, gap, len(master.atoms), master.n_neurons, clock.seconds))
+                report(
+                    Round(number, master.objective, bound, gap, len(master.atoms), master.n_neurons, deadline.elapsed)
+                )
             if gap <= tol:
                 return Outcome("optimal", proven, number, gap)
-            if clock.over:
+            if deadline.over:
                 return Outcome("time limit", proven, number, gap)
             master.prune()
             if master.add(offer.atoms):

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution, solve_restricted, sparsify
-from qsdp.relaxation.bounds import best_scale, best_step, dual_value, entry_rounding, entry_size
-from qsdp.relaxation.instance import GramReduction, Instance
+from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
+from qsdp.relaxation.instance import GramReduction, Instance, LinearInstance, ReducedInstance
 
 __all__ = ["Atoms", "Master", "Multiple"]
 
@@ -154,15 +154,16 @@ class Master:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self.normal, self.units = instance.normalised()
-        self._working, self._constant = self.normal, 0.0
-        self._reduction: GramReduction | None = None
+        self._working: LinearInstance = self.normal
+        self._constant = 0.0
+        self._reduction: tuple[GramReduction, ReducedInstance] | None = None
         self._residual: _Residual | None = None
         n, p = len(instance.target), instance.size * (instance.size + 1) // 2
         squared = instance.loss.name == "squared" and instance.target.ndim == 1
         if squared and n > p and p <= _LARGEST_GRAM:
             reduction = GramReduction(self.normal, instance.target[:, None])
-            self._reduction = reduction
-            self._working = reduction.reduced(self.normal, self.units, 0)
+            self._working = reduced = reduction.reduced(self.normal, self.units, 0)
+            self._reduction = reduction, reduced
             sizes = [float(one.target @ one.target) for one in (self.normal, self._working)]
             self._constant = max(0.0, sizes[0] - sizes[1])
             self._residual = self._left_out()
@@ -268,7 +269,10 @@ class Master:
         self._dual = self._lifted(solution.nu)
 
     def _lifted(self, dual: FloatArray) -> FloatArray:
-        return dual if self._reduction is None else self._reduction.lift_dual(dual, self._working, self.normal)
+        if self._reduction is None:
+            return dual
+        reduction, reduced = self._reduction
+        return reduction.lift_dual(dual, reduced, self.normal)
 
     def _left_out(self) -> _Residual:
         nu = self._lifted(np.zeros_like(self._working.target))
@@ -290,19 +294,19 @@ class Master:
         shrink with the rest. Value and feasibility are those on all rows of the data.
         """
         units, dual_radius = self.units.value / self.units.prediction, self.instance.dual_radius
-        scale = best_scale(self.normal, self._dual, dual_radius / price if price > 0.0 else math.inf)
+        scale = best_scale(self.normal.fit, self._dual, dual_radius / price if price > 0.0 else math.inf)
         best = Multiple(self._value(scale * self._dual), units * (scale * self._dual), scale, 0.0)
         residual = self._residual
         if residual is not None and (largest := residual.largest(dual_radius, price)) > 0.0:
             direction = self._dual - residual.nu
-            step = best_step(self.normal, residual.nu, direction, largest)
+            step = best_step(self.normal.fit, residual.nu, direction, largest)
             moved = residual.nu + step * direction
             if (value := self._value(moved)) > best.value:
                 best = Multiple(value, units * moved, step, abs(1.0 - step) * residual.price + residual.spare)
         return best
 
     def _value(self, nu: FloatArray) -> float:
-        return max(0.0, dual_value(self.normal, nu) * self.units.value)
+        return max(0.0, self.normal.fit.guarded_dual_value(nu) * self.units.value)
 
     def prune(self) -> None:
         """Give up the atoms of least weight once they are too many."""

@@ -6,19 +6,20 @@ from collections.abc import Callable
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.gap import relative
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate
-from qsdp.column_generation.loop import Clock, PricingResult, Proven, Round, generate
+from qsdp.column_generation.loop import PricingResult, Proven, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.polynomial_atoms import ATOMS, NEIGHBOURS, STARTS, accuracy_of, atoms_of
 from qsdp.column_generation.result import ColumnGenerationResult
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork
 from qsdp.pricing import PolynomialOracle
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.bounds import best_scale, dual_value, entry_rounding
+from qsdp.relaxation.bounds import best_scale, entry_rounding
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["polynomial_result"]
@@ -30,7 +31,7 @@ _PROMISE = 0.5
 def polynomial_result(
     problem: TrainingProblem,
     tol: float,
-    clock: Clock,
+    deadline: Deadline,
     rng: np.random.Generator,
     history: list[Round],
     report: Callable[[Round], None],
@@ -53,21 +54,21 @@ def polynomial_result(
             rng=rng,
         )
         promised = relative(master.objective - master.bound(found.value), master.objective)
-        if promised > max(_PROMISE * gap, tol) or clock.over:
+        if promised > max(_PROMISE * gap, tol) or deadline.over:
             return PricingResult(atoms_of([found], problem.size), found.value)
         price = oracle.prove(
             K,
             threshold=master.instance.dual_radius,
             max_atoms=ATOMS,
             incumbent=found.value,
-            time_limit=None if clock.left is None else max(clock.left, 1e-3),
+            time_limit=deadline.time_limit,
         )
         return PricingResult(
             atoms_of([price], problem.size), price.value, price.upper, (price.upper,), price.trees, price.exact
         )
 
     with few_threads(small=master.small):
-        outcome = generate(master, pricing, tol=tol, clock=clock, report=report)
+        outcome = generate(master, pricing, tol=tol, deadline=deadline, report=report)
         atoms, weights = master.support(accuracy_of(outcome))
     network = _polynomial_network(problem, atoms, weights)
     objective = network.objective(problem)
@@ -77,7 +78,7 @@ def polynomial_result(
         objective=objective,
         bound_type="exact" if outcome.proven and outcome.proven.offer.exact else "sdp",
     )
-    return ColumnGenerationResult(network, certificate, problem, outcome.status, history, clock.seconds)
+    return ColumnGenerationResult(network, certificate, problem, outcome.status, history, deadline.elapsed)
 
 
 def _polynomial_bound(problem: TrainingProblem, instance: Instance, proven: Proven) -> float:
@@ -85,8 +86,8 @@ def _polynomial_bound(problem: TrainingProblem, instance: Instance, proven: Prov
     M = problem.levels - 1.0
     nu = proven.multiple.nu
     price = proven.price(proven.offer.upper) + entry_rounding(problem.weight_map.with_levels(M), nu)
-    scale = best_scale(instance, nu, instance.dual_radius / price if price > 0.0 else np.inf)
-    return max(0.0, dual_value(instance, scale * nu))
+    scale = best_scale(instance.fit, nu, instance.dual_radius / price if price > 0.0 else np.inf)
+    return max(0.0, instance.fit.guarded_dual_value(scale * nu))
 
 
 def _polynomial_network(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> PolynomialNetwork:

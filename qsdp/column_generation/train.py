@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import RandomState, check_choice, check_flag, check_random_state, check_real
 from qsdp.certificates import certificate_of, check_fits
 from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap, network_of
-from qsdp.column_generation.loop import Clock, Round
+from qsdp.column_generation.loop import Round
 from qsdp.column_generation.master import Atoms
 from qsdp.column_generation.polynomial import polynomial_result
 from qsdp.column_generation.result import ColumnGenerationResult
@@ -94,40 +95,35 @@ def column_generation(
     >>> result.status, result.certificate.bound_type, result.relative_gap <= 1e-6
     ('optimal', 'exact', True)
     """
-    clock = Clock(time_limit)
-    _check(problem, neurons, tol, time_limit, relaxation, start, verbose, callback)
+    deadline = Deadline.after(time_limit)
+    _check(problem, neurons, tol, relaxation, start, verbose, callback)
     rng = check_random_state(random_state)
     history: list[Round] = []
     with progress(verbose) as stages:
         if neurons == "bilinear" and relaxation is None and not is_cheap(problem):
-            limit = time_limit and _SHARE * time_limit
+            limit = deadline.share(_SHARE).time_limit
             relaxation = solve_relaxation(problem, time_limit=limit, verbose=verbose)
-        apart = problem.vector and not problem.loss.coupled
         with stages.stage("exact", tol) as bar:
-            report = _reporter(history, bar, problem.n_outputs if apart else 1, callback)
+            report = _reporter(history, bar, len(problem.parts), callback)
             if neurons == "polynomial":
-                return polynomial_result(problem, tol, clock, rng, history, report(0))
+                return polynomial_result(problem, tol, deadline, rng, history, report(0))
             parts = []
-            for k in range(problem.n_outputs) if apart else [None]:
-                one = problem if k is None else problem.output(k)
-                shares = 1 if k is None else problem.n_outputs - k
-                own = Clock(None if clock.left is None else clock.left / shares)
-                parts.append(bilinear_part(one, k, relaxation, start, tol, own, rng, report(k or 0)))
+            ones = problem.parts
+            for number, one in enumerate(ones):
+                own = deadline.share(1.0 / (len(ones) - number))
+                k = number if problem.separable else None
+                parts.append(bilinear_part(one, k, relaxation, start, tol, own, rng, report(number)))
                 if parts[-1].status == "interrupted":
-                    clock.stop()
-    return _joined(problem, parts, history, clock)
+                    deadline.expire()
+    return _joined(problem, parts, history, deadline)
 
 
-def _check(
-    problem: Any, neurons: Any, tol: Any, time_limit: Any, relaxation: Any, start: Any, verbose: Any, callback: Any
-) -> None:
+def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, verbose: Any, callback: Any) -> None:
     if not isinstance(problem, TrainingProblem):
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
     check_choice("neurons", neurons, NEURONS)
     check_real("tol", tol, strict=True)
     check_flag("verbose", verbose)
-    if time_limit is not None:
-        check_real("time_limit", time_limit, strict=True)
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
     if problem.beta == 0.0:
@@ -166,10 +162,10 @@ def _reporter(
 
 
 def _joined(
-    problem: TrainingProblem, parts: Sequence[Part], history: list[Round], clock: Clock
+    problem: TrainingProblem, parts: Sequence[Part], history: list[Round], deadline: Deadline
 ) -> ColumnGenerationResult:
     atoms, weights, nu = parts[0].atoms, parts[0].weights, parts[0].nu
-    if problem.vector and not problem.loss.coupled:
+    if problem.separable:
         atoms = atoms[:0]
         for k, part in enumerate(parts):
             atoms = atoms + Atoms.of(part.atoms.U, part.atoms.V, part.atoms.signs, k)
@@ -186,4 +182,4 @@ def _joined(
     )
     statuses = [part.status for part in parts]
     status = next((bad for bad in ("interrupted", "time limit", "stalled") if bad in statuses), "optimal")
-    return ColumnGenerationResult(network, certificate, problem, status, history, clock.seconds)
+    return ColumnGenerationResult(network, certificate, problem, status, history, deadline.elapsed)

@@ -9,16 +9,16 @@ r"""Upper bounds of quadratic forms over sign vectors, by the semidefinite progr
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.progress import ProgressBar, progress
-from qsdp._utils.summary import Summary, format_number, format_seconds
+from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
     FloatArray,
     RandomState,
@@ -49,7 +49,7 @@ _SMALL = 1024
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class InnerBound(ReadOnlyArrays):
+class InnerBound(Summarized, ReadOnlyArrays):
     r"""An upper bound of a quadratic form over sign vectors, with its proof.
 
     In the following B is the symmetric part of M for `maxcut_bound`, and of shape (m + n, m + n),
@@ -238,12 +238,11 @@ def _bound(
     random_state: RandomState,
     bar: ProgressBar,
 ) -> InnerBound:
-    start = time.perf_counter()
+    deadline = Deadline.after(time_limit)
     given = read_matrix(M, square=not bilinear)
     tolerance = check_real("tol", tol, strict=True)
     columns = None if rank is None else check_integer("rank", rank, minimum=1)
     steps = check_integer("max_iter", max_iter, minimum=1)
-    seconds = None if time_limit is None else check_real("time_limit", time_limit, strict=True)
     random = check_random_state(random_state)
     matrix, exponent = scaled(given)
     paired = bilinear and _is_symmetric(matrix)
@@ -259,7 +258,7 @@ def _bound(
     trace = math.fsum(diagonal)
     if len(support):
         with few_threads(small=form.size <= _SMALL):
-            found = BoundSearch(form, trace, tolerance, columns, steps, seconds, random, bar).run()
+            found = BoundSearch(form, trace, tolerance, columns, steps, deadline, random, bar).run()
     else:
         found = DualPair(np.empty((0, 0)), 0, 0.0, np.empty(0), 0, "optimal")
     z, Y = np.zeros(len(diagonal)), found.Y
@@ -289,7 +288,7 @@ def _bound(
         Y=read_only(Y),
         iterations=found.iterations,
         status=status,
-        solve_time=time.perf_counter() - start,
+        solve_time=deadline.elapsed,
         _matrix=matrix,
         _bilinear=bilinear,
         _exponent=exponent,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.ascent import Ascent
@@ -39,8 +39,9 @@ class BoundSearch:
         Of at least two rows.
     offset : float
         Difference between the bounds of the whole problem and of the form, in its units; of any sign.
-    tol, rank, max_iter, time_limit
+    tol, rank, max_iter
         As for `qsdp.maxcut_bound`; `rank` is for each sign of a paired form.
+    deadline : Deadline
     random : Generator
     bar : ProgressBar
         Shown the gradient, which is one to ten times the gap that a proof would leave.
@@ -59,7 +60,7 @@ class BoundSearch:
     tol: float
     rank: int | None
     max_iter: int
-    time_limit: float | None
+    deadline: Deadline
     random: np.random.Generator = field(repr=False)
     bar: ProgressBar = NO_BAR
     likely: float = 1.5
@@ -77,10 +78,6 @@ class BoundSearch:
         safe = min(N, math.isqrt(2 * N) + 2)
         usual = min(N, math.isqrt(2 * N) // 2 + 2)
         columns = usual if self.rank is None else min(N, self.rank)
-        deadline = math.inf if self.time_limit is None else time.monotonic() + self.time_limit
-
-        def late() -> bool:
-            return time.monotonic() > deadline
 
         def allowed() -> float:
             # The part of the gap allowed that does not depend on the error of the bound itself.
@@ -93,12 +90,12 @@ class BoundSearch:
         iterations, status, escapes, proof_work, risen = 0, "inaccurate", 0, 0.0, (ascent.value, 0)
         try:
             while iterations < self.max_iter:
-                moving = ascent.step(late)
+                moving = ascent.step(lambda: self.deadline.over)
                 iterations += 1
                 self.bar.measure(ascent.gradient, f"step {iterations}, gradient {ascent.gradient:.1e}")
                 if ascent.value >= best[0]:
                     best = (ascent.value, ascent.Y, ascent.split)
-                if late():
+                if self.deadline.over:
                     status = "time limit"
                     break
                 if ascent.value > risen[0] + self.rise * allowed():

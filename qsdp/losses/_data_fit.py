@@ -62,6 +62,14 @@ class DataFit:
         """Value of the zero network."""
         return self.value(np.zeros_like(self.target))
 
+    def weighted(self, array: FloatArray) -> FloatArray:
+        """Return an array in the shape of the target times the weights."""
+        return array if self.factors is None else self.factors * array
+
+    def per_weight(self, array: FloatArray) -> FloatArray:
+        """Return an array in the shape of the target divided by the weights."""
+        return array if self.factors is None else array / self.factors
+
     # -- parts ------------------------------------------------------------------------------------------------
 
     def output(self, k: int) -> DataFit:
@@ -90,8 +98,7 @@ class DataFit:
 
     def gradient(self, prediction: FloatArray) -> FloatArray:
         """Return the gradient in the predictions."""
-        gradient = self.loss.gradient(prediction, self.target)
-        return gradient if self.factors is None else self.factors * gradient
+        return self.weighted(self.loss.gradient(prediction, self.target))
 
     def dual_value(self, nu: FloatArray) -> float:
         r"""Return :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)`, minus infinity outside the domain.
@@ -100,8 +107,10 @@ class DataFit:
         """
         if self.factors is None:
             return -self.loss.conjugate(-nu, self.target)
-        unit = -nu / self.factors
-        inside = self.loss.project_dual(unit, self.target)
+        inside = unit = -nu / self.factors
+        if not self.loss.coupled:
+            # Of coupled outputs rows may miss the domain by a rounding anyway.
+            inside = self.loss.project_dual(unit, self.target)
         if not np.all(np.abs(inside - unit) <= 4.0 * EPS * np.abs(unit)):
             return -math.inf
         return -float(np.sum(self._weighted(self.loss.conjugates(inside, self.target))))
@@ -175,18 +184,15 @@ class DataFit:
     def compliance(self) -> FloatArray:
         r"""Return :math:`c / w_i` of a piecewise quadratic loss, in the shape of the target."""
         assert isinstance(self.loss, PiecewiseQuadratic)
-        flat = np.full_like(self.target, self.loss.inverse_curvature)
-        return flat if self.factors is None else flat / self.factors
+        return self.per_weight(np.full_like(self.target, self.loss.inverse_curvature))
 
     def typical_curvature(self, prediction: FloatArray, step: float) -> FloatArray:
         """Return the curvature that a step of that size meets."""
-        curvature = self.loss.typical_curvature(prediction, self.target, step)
-        return curvature if self.factors is None else self.factors * curvature
+        return self.weighted(self.loss.typical_curvature(prediction, self.target, step))
 
     def curvature_floor(self, prediction: FloatArray, reach: float) -> FloatArray:
         """Return a lower bound of the curvature within `reach`, see `Loss.curvature_floor`."""
-        floor = self.loss.curvature_floor(prediction, self.target, reach)
-        return floor if self.factors is None else self.factors * floor
+        return self.weighted(self.loss.curvature_floor(prediction, self.target, reach))
 
     def expression(self, prediction: Any) -> Any:
         """Return `value` as a convex CVXPY expression."""

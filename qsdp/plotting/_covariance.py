@@ -87,7 +87,7 @@ class CovarianceDisplay:
         check_instance("relaxation", relaxation, Relaxation)
         k = check_output(output, relaxation.problem.vector, relaxation.problem.n_outputs)
         one = covariance[k] if isinstance(covariance, list) else covariance
-        Z, V, rho = (block[k] for block in relaxation.blocks)
+        Z, V, rho = (stack[k] for stack in (relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack))
         before = np.block([[V, Z], [Z.T, V]]) / (float(rho) or 1.0)
         titles = r"$[[V, Z], [Z^T, W]] / \rho$", f"$Q$, {one.method}, $c$ = {one.constant:.3g}"
         return cls(before=before, after=one.Q, titles=titles).plot(ax, **image_kw)

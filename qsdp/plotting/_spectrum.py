@@ -89,7 +89,7 @@ class SpectrumDisplay(Display):
         check_axes(ax)
         check_instance("relaxation", relaxation, Relaxation)
         k = check_output(output, relaxation.problem.vector, relaxation.problem.n_outputs)
-        Z, V, rho = (block[k] for block in relaxation.blocks)
+        Z, V, rho = (stack[k] for stack in (relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack))
         scale = float(rho) or 1.0
         eigenvalues = {
             "A": np.linalg.eigvalsh((V + Z) / scale),

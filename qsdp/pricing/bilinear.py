@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.pricing.bilinear_tree import BilinearTree
-from qsdp.pricing.branching import Stop
 from qsdp.pricing.oracle import Oracle
 from qsdp.pricing.pool import PairPool
 from qsdp.pricing.result import SignArray
@@ -46,11 +46,13 @@ class BilinearOracle(Oracle[PairPool]):
     def _draw(self, rng: np.random.Generator, count: int, free: int, size: int) -> FloatArray:
         return rng.choice([-1.0, 1.0], size=(count, size))
 
-    def _improve(self, pool: PairPool, starts: FloatArray, free: int, rng: np.random.Generator) -> None:
-        improve(pool, starts)
+    def _improve(
+        self, pool: PairPool, starts: FloatArray, free: int, rng: np.random.Generator, deadline: Deadline
+    ) -> None:
+        improve(pool, starts, deadline)
 
-    def _tree(self, scaled: Scaled, pool: PairPool, stop: Stop) -> BilinearTree:
-        return BilinearTree(scaled, pool, self.enumerated, stop)
+    def _tree(self, scaled: Scaled, pool: PairPool, deadline: Deadline) -> BilinearTree:
+        return BilinearTree(scaled, pool, self.enumerated, deadline)
 
     def _atoms(self, scaled: Scaled, pool: PairPool) -> tuple[SignArray, SignArray, SignArray]:
         U, V = pool.pairs

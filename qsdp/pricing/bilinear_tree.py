@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
-from qsdp.pricing.branching import Node, Stop, TreeSearch
+from qsdp.pricing.branching import Node, TreeSearch
 from qsdp.pricing.enumeration import Enumeration, fits
 from qsdp.pricing.pool import PairPool
 from qsdp.pricing.scaling import Scaled, rounding
@@ -32,16 +33,16 @@ class BilinearTree(TreeSearch):
     pool : PairPool
     limit : int
         Number of free coordinates up to which a node may be enumerated.
-    stop : Stop
+    deadline : Deadline
         Polled often.
     """
 
-    def __init__(self, scaled: Scaled, pool: PairPool, limit: int, stop: Stop) -> None:
+    def __init__(self, scaled: Scaled, pool: PairPool, limit: int, deadline: Deadline) -> None:
         self.M, N = scaled.M, len(scaled.M)
         super().__init__(
             scaled,
             pool,
-            stop,
+            deadline,
             order=tail_order(self.M),
             root=np.empty(0, dtype=np.int8),
             signs=(1,),
@@ -70,7 +71,7 @@ class BilinearTree(TreeSearch):
         """Show all completions to the pool; return whether that was finished."""
         k, free = len(node.signs), self.size - len(node.signs)
         if k not in self.enumerations:
-            self.enumerations[k] = Enumeration(self.M[self.order[k:]], self.stop)
+            self.enumerations[k] = Enumeration(self.M[self.order[k:]], self._stop)
         fixed = node.signs.astype(np.float64)
 
         def accept(codes: IntArray) -> None:
@@ -82,7 +83,7 @@ class BilinearTree(TreeSearch):
         enumeration = self.enumerations[k]
         before = enumeration.work
         finished = enumeration.run(
-            fixed @ self.M[self.order[:k]], half=k == 0, level=self.pool.level, accept=accept, stop=self.stop
+            fixed @ self.M[self.order[:k]], half=k == 0, level=self.pool.level, accept=accept, stop=self._stop
         )
         if finished and free > _SMALL:
             # Counted, not measured, so that proofs repeat.
@@ -110,7 +111,7 @@ class BilinearTree(TreeSearch):
     def _root_node(self, seed: FloatArray | None, sign: int) -> Node:
         rows = np.abs(self.M).sum(axis=1)
         shifts = [0.5 * np.concatenate([[0.0], z, z[self.order]]) for z in (rows, seed) if z is not None]
-        if not self.stop():
+        if not self.deadline.over:
             z = root_shift(grothendieck_bound, self.M)
             shifts.append(np.concatenate([[0.0], z[self.size :], z[: self.size][self.order]]))
         return self.first_node(leaf_matrix(self.M[self.order]), np.zeros(self.size), 0.0, sign, shifts)

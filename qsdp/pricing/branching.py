@@ -3,54 +3,28 @@
 from __future__ import annotations
 
 import heapq
-import math
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray, check_real
+from qsdp._utils.deadline import Deadline
+from qsdp._utils.validation import FloatArray
 from qsdp.pricing.pool import Pool
 from qsdp.pricing.result import BoundTree, Leaf, SignArray
 from qsdp.pricing.scaling import Scaled
 from qsdp.pricing.shifts import bordered, shift_bound, tighten
 
-__all__ = ["Node", "Stop", "TreeSearch"]
+__all__ = ["Node", "TreeSearch"]
 
 #: Relative distance at which a bound counts as reaching the best value: rounding, not looseness.
 _TOUCH = 1e-9
 
 #: Floats in the shifts of open nodes, 80 MB, before the search dives instead of branching best-first.
 _OPEN_FLOATS = 10**7
-
-
-class Stop:
-    """Tells whether to stop, by time or at the caller's wish.
-
-    Parameters
-    ----------
-    time_limit : float, optional
-        Seconds from now.
-    interrupted : callable, optional
-    """
-
-    def __init__(self, time_limit: float | None = None, interrupted: Callable[[], bool] | None = None) -> None:
-        self.deadline = math.inf
-        if time_limit is not None:
-            self.deadline = time.monotonic() + check_real("time_limit", time_limit, strict=True)
-        self.interrupted = interrupted
-
-    def __call__(self) -> bool:
-        """Return whether to stop."""
-        return (self.interrupted is not None and bool(self.interrupted())) or self.left() < 0.0
-
-    def left(self) -> float:
-        """Return the seconds left."""
-        return self.deadline - time.monotonic()
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +69,7 @@ class TreeSearch(ABC):
         The matrix.
     pool : Pool
         Collects the vectors evaluated and knows the best value.
-    stop : Stop
+    deadline : Deadline
         Polled often.
     order : ndarray of shape (n,), intp
         Order in which coordinates are fixed.
@@ -117,7 +91,7 @@ class TreeSearch(ABC):
         self,
         scaled: Scaled,
         pool: Pool,
-        stop: Stop,
+        deadline: Deadline,
         *,
         order: npt.NDArray[np.intp],
         root: SignArray,
@@ -127,7 +101,7 @@ class TreeSearch(ABC):
         rounding: float,
         positive: bool = False,
     ) -> None:
-        self.scaled, self.pool, self.stop, self.size = scaled, pool, stop, len(scaled.M)
+        self.scaled, self.pool, self.deadline, self.size = scaled, pool, deadline, len(scaled.M)
         self.order, self.inverse, self.root, self.signs = order, np.argsort(order), root, signs
         self.branches, self.node_seconds, self.rounding, self.positive = branches, node_seconds, rounding, positive
         self.open: list[tuple[float, int, Node]] = []
@@ -194,10 +168,10 @@ class TreeSearch(ABC):
                 self.closed.append(node)
                 continue
             children: list[Node] = []
-            done = not self.stop()
+            done = not self.deadline.over
             seconds = self._enumeration_seconds(node)
             # An enumeration that cannot be finished in time proves nothing.
-            pays = seconds < min(effort.seconds(node.bound - self.pool.target), 0.5 * self.stop.left())
+            pays = seconds < min(effort.seconds(node.bound - self.pool.target), 0.5 * self.deadline.left)
             if done and (pays or seconds == 0.0):
                 done = self.enumerate(node)
                 if done:
@@ -217,6 +191,9 @@ class TreeSearch(ABC):
                 else:
                     self._push(child, ticket)
         return True
+
+    def _stop(self) -> bool:
+        return self.deadline.over
 
     def upper(self) -> float:
         """Return the bound proven: that of the nodes, and of the enumeration with its rounding."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.pool import FormPool
 
@@ -17,7 +18,15 @@ def random_levels(rng: np.random.Generator, count: int, free: int, size: int, le
     return Q
 
 
-def ascend(K: FloatArray, Q: FloatArray, sign: FloatArray, free: int, levels: int, sweeps: int = 60) -> FloatArray:
+def ascend(
+    K: FloatArray,
+    Q: FloatArray,
+    sign: FloatArray,
+    free: int,
+    levels: int,
+    deadline: Deadline = NEVER,
+    sweeps: int = 60,
+) -> FloatArray:
     """Return the rows to which the best change of one coordinate at a time leads; ``sign q' K q`` never falls.
 
     Parameters
@@ -28,13 +37,15 @@ def ascend(K: FloatArray, Q: FloatArray, sign: FloatArray, free: int, levels: in
     free : int
         Number of coordinates that may change, the first ones.
     levels : int
+    deadline : Deadline
+        Looked at before every sweep.
     sweeps : int, default=60
         Largest number of sweeps through the coordinates; most starts settle within ten.
     """
     Q, top = Q.copy(), levels - 1.0
     active = np.arange(len(Q))
     for _ in range(sweeps):
-        if len(active) == 0:
+        if len(active) == 0 or deadline.over:
             break
         rows, s = Q[active].T.copy(), sign[active]
         G = (K @ rows) * s
@@ -72,6 +83,7 @@ def improve_forms(
     free: int,
     levels: int,
     rng: np.random.Generator,
+    deadline: Deadline = NEVER,
     *,
     n_centres: int = 20,
     n_kicks: int = 15,
@@ -85,9 +97,11 @@ def improve_forms(
     """
     pool.add(Q)
     sign = np.repeat([1.0, -1.0], len(Q))
-    Q = ascend(pool.M, np.vstack([Q, Q]), sign, free, levels)
+    Q = ascend(pool.M, np.vstack([Q, Q]), sign, free, levels, deadline)
     values = pool.add(Q)
     for _ in range(rounds if free else 0):
+        if deadline.over:
+            return
         centres = np.argsort(-values, kind="stable")
         _, distinct = np.unique(np.round(values[centres], 12), return_index=True)
         centres = centres[np.sort(distinct)[:n_centres]]
@@ -96,7 +110,7 @@ def improve_forms(
         where = rng.integers(0, free, size=(len(kicked), n_redrawn))
         drawn = random_levels(rng, len(kicked), n_redrawn, n_redrawn, levels)
         np.put_along_axis(kicked, where, drawn, axis=1)
-        moved = ascend(pool.M, kicked, s, free, levels)
+        moved = ascend(pool.M, kicked, s, free, levels, deadline)
         gained = pool.add(moved)
         better = gained > least
         if not better.any():

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import maxcut_bound
-from qsdp.pricing.branching import Node, Stop, TreeSearch
+from qsdp.pricing.branching import Node, TreeSearch
 from qsdp.pricing.form_enumeration import enumerate_forms
 from qsdp.pricing.pool import FormPool
 from qsdp.pricing.result import SignArray
@@ -36,7 +37,7 @@ class FormTree(TreeSearch):
         Whether the last of the nonzero rows belongs to the coordinate fixed at +1.
     limit : float
         Number of vectors up to which they may be enumerated.
-    stop : Stop
+    deadline : Deadline
         Polled often.
 
     Notes
@@ -45,7 +46,9 @@ class FormTree(TreeSearch):
     M being the largest level: shifts are nonnegative unless M = 1. A form -K is bounded as the form K' = -K.
     """
 
-    def __init__(self, scaled: Scaled, pool: FormPool, levels: int, lifted: bool, limit: float, stop: Stop) -> None:
+    def __init__(
+        self, scaled: Scaled, pool: FormPool, levels: int, lifted: bool, limit: float, deadline: Deadline
+    ) -> None:
         N = len(scaled.M)
         rows = np.argsort(-np.abs(scaled.M).sum(axis=1), kind="stable")
         # The coordinate that is fixed comes first.
@@ -54,7 +57,7 @@ class FormTree(TreeSearch):
         super().__init__(
             scaled,
             pool,
-            stop,
+            deadline,
             order=order,
             root=np.ones(int(lifted), dtype=np.int8),
             signs=(1, -1),
@@ -110,7 +113,7 @@ class FormTree(TreeSearch):
             z = np.maximum(z, 0.0) if self.positive else z
             # The fixed coordinate is the first entry; its diagonal is in the constant.
             shifts.append(np.concatenate([[z[0] / square - constant if k else 0.0], z[k:]]))
-        if not self.stop():
+        if not self.deadline.over:
             z = root_shift(maxcut_bound, B)
             # Squares of more than two levels may be less than one, where no entry may be negative.
             shifts.append(np.concatenate([z[:1], np.maximum(z[1:], 0.0)]) if self.positive else z)
@@ -137,4 +140,4 @@ class FormTree(TreeSearch):
 
     def _enumerate(self, fixed: SignArray, signs: tuple[int, ...]) -> bool:
         start = fixed.astype(np.float64)
-        return enumerate_forms(self.K, start, self.levels, signs, self.pool, lambda Q: Q[:, self.inverse], self.stop)
+        return enumerate_forms(self.K, start, self.levels, signs, self.pool, lambda Q: Q[:, self.inverse], self._stop)

@@ -9,9 +9,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray, check_integer, check_numbers, check_real
 from qsdp.exceptions import InvalidInputError
-from qsdp.pricing.branching import Stop, TreeSearch
+from qsdp.pricing.branching import TreeSearch
 from qsdp.pricing.pool import Pool
 from qsdp.pricing.result import BoundTree, OracleResult, SignArray
 from qsdp.pricing.scaling import Scaled
@@ -37,6 +38,7 @@ class Oracle(ABC, Generic[AnyPool]):
         n_starts: int = 300,
         max_atoms: int = 200,
         rng: np.random.Generator,
+        time_limit: float | None = None,
     ) -> OracleResult:
         """Return the best local optima found from given and random starts.
 
@@ -53,12 +55,15 @@ class Oracle(ABC, Generic[AnyPool]):
         max_atoms : int, default=200
             Largest number of atoms returned.
         rng : numpy.random.Generator
+        time_limit : float, optional
+            Seconds after which to stop with what was found by then.
 
         Returns
         -------
         OracleResult
             With an infinite upper bound.
         """
+        deadline = Deadline.after(time_limit)
         scaled = Scaled.of(M, self.size)
         n_starts = check_integer("n_starts", n_starts, minimum=0)
         pool = self._collection(scaled, threshold, max_atoms)
@@ -68,7 +73,7 @@ class Oracle(ABC, Generic[AnyPool]):
             # q and -q are the same neuron only together with the constant.
             vectors = np.vstack([given * given[:, -1:] if self.lifted else given, vectors])
         if len(vectors) and len(scaled.M):
-            self._improve(pool, vectors[:, scaled.support], len(scaled.M) - self._fixes(scaled), rng)
+            self._improve(pool, vectors[:, scaled.support], len(scaled.M) - self._fixes(scaled), rng, deadline)
         return self._result(scaled, pool, math.inf, False, ())
 
     def prove(
@@ -122,12 +127,12 @@ class Oracle(ABC, Generic[AnyPool]):
         slack = check_real("slack", slack)
         pool = self._collection(scaled, threshold, max_atoms, check_real("incumbent", incumbent), slack)
         n_starts = check_integer("n_starts", n_starts, minimum=0)
-        stop = Stop(time_limit, interrupted)
+        deadline = Deadline.after(time_limit, wish=interrupted)
         z = _checked_shift(shift, scaled)
         if n_starts and len(scaled.M):
             rng, free = np.random.default_rng(0), len(scaled.M) - self._fixes(scaled)
-            self._improve(pool, self._draw(rng, n_starts, free, len(scaled.M)), free, rng)
-        tree = self._tree(scaled, pool, stop)
+            self._improve(pool, self._draw(rng, n_starts, free, len(scaled.M)), free, rng, deadline)
+        tree = self._tree(scaled, pool, deadline)
         upper, exact = tree.prove(z)
         return self._result(scaled, pool, scaled.outside(upper), exact, tree.trees())
 
@@ -151,11 +156,13 @@ class Oracle(ABC, Generic[AnyPool]):
         """Draw `count` vectors of `size` entries, +1 in those from `free` on."""
 
     @abstractmethod
-    def _improve(self, pool: AnyPool, starts: FloatArray, free: int, rng: np.random.Generator) -> None:
+    def _improve(
+        self, pool: AnyPool, starts: FloatArray, free: int, rng: np.random.Generator, deadline: Deadline
+    ) -> None:
         """Add to the pool the local optima reached from `starts`."""
 
     @abstractmethod
-    def _tree(self, scaled: Scaled, pool: AnyPool, stop: Stop) -> TreeSearch:
+    def _tree(self, scaled: Scaled, pool: AnyPool, deadline: Deadline) -> TreeSearch:
         """Return the branch and bound of a proof."""
 
     @abstractmethod

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray, check_flag, check_integer
-from qsdp.pricing.branching import Stop
 from qsdp.pricing.form_search import improve_forms, random_levels
 from qsdp.pricing.form_tree import FormTree
 from qsdp.pricing.oracle import Oracle
@@ -54,11 +54,13 @@ class PolynomialOracle(Oracle[FormPool]):
     def _draw(self, rng: np.random.Generator, count: int, free: int, size: int) -> FloatArray:
         return random_levels(rng, count, free, size, self.levels)
 
-    def _improve(self, pool: FormPool, starts: FloatArray, free: int, rng: np.random.Generator) -> None:
-        improve_forms(pool, starts, free, self.levels, rng)
+    def _improve(
+        self, pool: FormPool, starts: FloatArray, free: int, rng: np.random.Generator, deadline: Deadline
+    ) -> None:
+        improve_forms(pool, starts, free, self.levels, rng, deadline)
 
-    def _tree(self, scaled: Scaled, pool: FormPool, stop: Stop) -> FormTree:
-        return FormTree(scaled, pool, self.levels, self._fixes(scaled), float(self.enumerated), stop)
+    def _tree(self, scaled: Scaled, pool: FormPool, deadline: Deadline) -> FormTree:
+        return FormTree(scaled, pool, self.levels, self._fixes(scaled), float(self.enumerated), deadline)
 
     def _atoms(self, scaled: Scaled, pool: FormPool) -> tuple[SignArray, SignArray, SignArray]:
         atoms = pool.atoms.reshape(len(pool.values), len(scaled.M))

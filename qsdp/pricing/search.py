@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.pool import PairPool, signs
 
 __all__ = ["alternate", "improve"]
 
 
-def alternate(M: FloatArray, U: FloatArray, rounds: int = 60) -> FloatArray:
+def alternate(M: FloatArray, U: FloatArray, deadline: Deadline = NEVER, rounds: int = 60) -> FloatArray:
     r"""Return the rows u to which ``v = sign(M u)``, ``u = sign(M v)`` leads; :math:`\|Mu\|_1` never falls.
 
-    Most starts settle within ten rounds.
+    Most starts settle within ten rounds; a deadline may break them off.
     """
     U = U.copy()
     active = np.arange(len(U))
     for _ in range(rounds):
-        moved = signs(signs(U[active] @ M) @ M)
+        moved = U[active]
+        for rows in blocks(len(moved), len(M)) if deadline.limited else [slice(None)]:
+            if deadline.over:
+                break
+            moved[rows] = signs(signs(moved[rows] @ M) @ M)
         changed = (moved != U[active]).any(axis=1)
         active, moved = active[changed], moved[changed]
         if len(active) == 0:
@@ -27,13 +33,15 @@ def alternate(M: FloatArray, U: FloatArray, rounds: int = 60) -> FloatArray:
     return U
 
 
-def improve(pool: PairPool, starts: FloatArray, *, n_centres: int = 30, rounds: int = 20) -> None:
+def improve(
+    pool: PairPool, starts: FloatArray, deadline: Deadline = NEVER, *, n_centres: int = 30, rounds: int = 20
+) -> None:
     """Add to the pool the local optima reached from `starts`, and those around the best of them.
 
     In each of at most `rounds`, every sign of the best `n_centres` distinct optima is flipped.
     """
     pool.add(starts)
-    U = alternate(pool.M, starts)
+    U = alternate(pool.M, starts, deadline)
     values = pool.add(U)
     N = len(pool.M)
     flips = 1.0 - 2.0 * np.eye(N)
@@ -42,11 +50,13 @@ def improve(pool: PairPool, starts: FloatArray, *, n_centres: int = 30, rounds: 
         # One per value: most ties are the same atom in another version.
         _, distinct = np.unique(np.round(values, 12), return_index=True)
         centres = [u for u in U[distinct[::-1][:n_centres]] if (u * u[0]).tobytes() not in tried]
-        if not centres:
+        if not centres or deadline.over:
             return
         tried.update((u * u[0]).tobytes() for u in centres)
         before = np.sort(values)[-min(n_centres, len(values)) :].min()
-        moved = alternate(pool.M, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N))
+        moved = alternate(pool.M, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N), deadline)
+        if deadline.over:
+            return
         gained = pool.add(moved)
         better = gained > before
         if not better.any():

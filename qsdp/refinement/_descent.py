@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import power_of_two
@@ -107,8 +107,8 @@ class Descent:
     problem : TrainingProblem
     network : BilinearNetwork
         One of the problem's kind.
-    deadline : float
-        Value of `time.monotonic` at which sweeps break off.
+    deadline : Deadline
+        When sweeps break off.
     samples : Samples, optional
         Those of the problem, where they are known.
 
@@ -134,7 +134,7 @@ class Descent:
         self,
         problem: TrainingProblem,
         network: BilinearNetwork,
-        deadline: float = math.inf,
+        deadline: Deadline = NEVER,
         samples: Samples | None = None,
     ) -> None:
         self.problem, self.loss, self.deadline = problem, problem.loss, deadline
@@ -188,7 +188,7 @@ class Descent:
     @property
     def expired(self) -> bool:
         """Whether the time is over."""
-        return time.monotonic() >= self.deadline
+        return self.deadline.over
 
     @property
     def tolerance(self) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.gap import Gap
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.progress import ProgressBar, progress
@@ -19,7 +19,6 @@ from qsdp._utils.validation import (
     check_flag,
     check_integer,
     check_random_state,
-    check_real,
     warn,
 )
 from qsdp.certificates import check_fits
@@ -28,7 +27,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._enumeration import enumerate_best
 from qsdp.refinement._exchange import exchange, greedy_network, random_network
-from qsdp.refinement.polishing import Run, better, deadline_of, is_small, perturbed
+from qsdp.refinement.polishing import Run, better, is_small, perturbed
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.sampling import MAX_NEURONS, allocate, sample_network
 from qsdp.shaping import shape_covariance
@@ -37,6 +36,9 @@ __all__ = ["METHODS", "FixedWidthResult", "train_fixed_width"]
 
 METHODS = ("polish", "enumerate")
 _SECOND_LAYERS = ("free", "shared")
+
+#: Share of the time for a relaxation that is not given.
+_RELAXATION_SHARE = 0.25
 
 #: Sweeps from one start, and polished starts whose neurons are exchanged: at least, and their neurons together.
 _SWEEPS, _LEAST_EXCHANGED, _NEURONS_EXCHANGED = 200, 3, 30
@@ -116,7 +118,8 @@ def train_fixed_width(
         Number of starts besides `starts`, >= 0: in turn sampled from the relaxation, built greedily neuron by
         neuron, and random. Without any, there must be a start given.
     time_limit : float, optional
-        Seconds for the search, > 0; the relaxation is not counted. At least one start is evaluated.
+        Seconds, > 0, a quarter of them for a relaxation that is not given. At least one start is evaluated;
+        an enumeration is not ended.
     starts : iterable of BilinearNetwork, optional
         Networks of m neurons to start from as well; with shared second layers where that is asked for.
     relaxation : Relaxation, optional
@@ -165,8 +168,7 @@ def train_fixed_width(
     m = check_integer("n_neurons", n_neurons, minimum=least, maximum=MAX_NEURONS)
     check_choice("method", method, METHODS)
     check_integer("restarts", restarts, minimum=0)
-    if time_limit is not None:
-        check_real("time_limit", time_limit, strict=True)
+    deadline = Deadline.after(time_limit)
     rng = check_random_state(random_state)
     # One weight is free and shared alike, and the latter is less work.
     shared = shared or (m == 1 and not problem.vector)
@@ -181,10 +183,10 @@ def train_fixed_width(
         if method == "enumerate":
             with stages.stage("search"):
                 network = _enumerated(problem, m, shared)
-            bound = (relaxation or solve_relaxation(problem, verbose=verbose)).lower_bound
-            return FixedWidthResult(network, problem.objective(network), bound, (), optimal=True)
-        relaxation = relaxation or solve_relaxation(problem, verbose=verbose)
-        deadline = deadline_of(time_limit)
+            relaxation = relaxation or solve_relaxation(problem, time_limit=deadline.time_limit, verbose=verbose)
+            return FixedWidthResult(network, problem.objective(network), relaxation.lower_bound, (), optimal=True)
+        limit = deadline.share(_RELAXATION_SHARE).time_limit
+        relaxation = relaxation or solve_relaxation(problem, time_limit=limit, verbose=verbose)
         C = problem.n_outputs
         owners = np.repeat(np.arange(C), allocate(m, [1.0] * C)).tolist() if m >= C else list(range(m))
         with few_threads(small=is_small(problem)), stages.stage("search") as bar:
@@ -200,7 +202,7 @@ def _search(
     candidates: Iterator[BilinearNetwork],
     counts: tuple[int, int],
     shared: bool,
-    deadline: float,
+    deadline: Deadline,
     rng: np.random.Generator,
     bar: ProgressBar,
 ) -> tuple[BilinearNetwork, float, tuple[float, ...]]:
@@ -222,7 +224,7 @@ def _search(
     run: Run | None = None
     try:
         for candidate in candidates:
-            if best is not None and time.monotonic() >= deadline:
+            if best is not None and deadline.over:
                 break
             best, objective = (candidate, problem.objective(candidate)) if best is None else (best, objective)
             run = Run(problem, candidate, deadline, rng, shared)
@@ -237,7 +239,7 @@ def _search(
             best, objective = better(problem, best, objective, run.network())
             tell(counts[0] + number + 1)
         for number in range(kicks):
-            if time.monotonic() >= deadline:
+            if deadline.over:
                 break
             start = perturbed(best, rng) if number % 2 else random_network(problem, owners, rng)
             run = Run(problem, start, deadline, rng, shared)

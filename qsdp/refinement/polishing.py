@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import count_jobs, few_threads, in_threads
 from qsdp._utils.progress import progress
-from qsdp._utils.validation import RandomState, check_flag, check_integer, check_random_state, check_real, warn
+from qsdp._utils.validation import RandomState, check_flag, check_integer, check_random_state, warn
 from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork
@@ -121,7 +120,7 @@ def polish(
     check_fits(network, problem)
     sweeps = check_integer("max_sweeps", max_sweeps, minimum=1)
     starts = 1 + check_integer("restarts", restarts, minimum=0)
-    deadline = deadline_of(time_limit)
+    deadline = Deadline.after(time_limit)
     jobs = count_jobs(n_jobs)
     check_flag("verbose", verbose)
     rng = check_random_state(random_state)
@@ -139,7 +138,7 @@ def polish(
         ):
             for start in range(starts):
                 if start:
-                    if time.monotonic() >= deadline:
+                    if deadline.over:
                         break
                     run = Run(problem, perturbed(best, rng), deadline, rng, samples=samples)
                 for value in run.sweeps(sweeps, jobs):
@@ -175,7 +174,7 @@ class Run:
         self,
         problem: TrainingProblem,
         network: BilinearNetwork,
-        deadline: float,
+        deadline: Deadline,
         rng: np.random.Generator,
         shared: bool | None = None,
         samples: Samples | None = None,
@@ -184,7 +183,7 @@ class Run:
         self.origin, self.rng = network, rng
         self.shared = network.shared_alpha if shared is None else shared
         self.rows: list[Any] = [slice(None)]
-        if problem.vector and self.shared and not problem.loss.coupled:
+        if problem.separable and self.shared:
             owners = np.argmax(network.alpha != 0.0, axis=1)
             self.rows = [np.flatnonzero(owners == k) for k in range(problem.n_outputs)]
             self.parts = [
@@ -294,10 +293,3 @@ def perturbed(network: BilinearNetwork, rng: np.random.Generator) -> BilinearNet
 def is_small(problem: TrainingProblem) -> bool:
     """Return whether the products of a sweep are too small for several threads."""
     return problem.n_samples * problem.size <= _SMALL_DATA
-
-
-def deadline_of(time_limit: float | None) -> float:
-    """Return the value of `time.monotonic` at which a time limit in seconds is over."""
-    if time_limit is None:
-        return math.inf
-    return time.monotonic() + check_real("time_limit", time_limit, strict=True)

@@ -14,7 +14,7 @@ from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real
 from qsdp.certificates import check_fits
 from qsdp.column_generation.bilinear import network_of
-from qsdp.column_generation.loop import Clock, PricingResult, Round, generate
+from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.restricted import solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
@@ -120,7 +120,7 @@ def _instance(problem: TrainingProblem) -> Instance:
 def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:
     if _compressible(network, problem):
         return network_of(problem, *_compressed(network, problem))
-    if problem.vector and not problem.loss.coupled:
+    if problem.separable:
         C = problem.n_outputs
         parts = [
             _support(network, problem.output(k), tol, functools.partial(bar.gap, part=k, parts=C)) for k in range(C)
@@ -213,7 +213,7 @@ def _support(
         return PricingResult(offers, max(uppers), max(uppers))
 
     with few_threads(small=master.small):
-        outcome = generate(master, pricing, tol=tol, clock=Clock(None), report=report)
+        outcome = generate(master, pricing, tol=tol, report=report)
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
         return master.support()

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.lifting import QuadraticMap
+from qsdp.losses import DataFit
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.instance import Instance, LinearMap
+from qsdp.relaxation.instance import Instance
 
 __all__ = [
     "DualBound",
     "best_dual_bound",
     "best_scale",
     "best_step",
-    "dual_value",
     "entry_rounding",
     "entry_size",
     "instance_bound",
@@ -107,28 +108,29 @@ def instance_bound(
     weights: Iterable[FloatArray | None] = (),
     *,
     exhaustive: bool = True,
+    deadline: Deadline = NEVER,
 ) -> DualBound:
     """Return `best_dual_bound` of an instance, in its units.
 
     Without `exhaustive` only the weights given are tried, nearly as they are: enough for those of a method that
-    has evaluated them already.
+    has evaluated them already. Once the deadline has passed for good, the row sums of M are what dominates it.
     """
     shape = (instance.n_blocks, instance.size)
     usable = [np.reshape(z, shape) for z in weights if z is not None and _is_usable(np.atleast_2d(z), shape)]
     nothing = np.zeros_like(instance.target)
-    best = DualBound(max(0.0, dual_value(instance, nothing)), nothing, np.ones(shape))
+    best = DualBound(max(0.0, instance.fit.guarded_dual_value(nothing)), nothing, np.ones(shape))
     for candidate in duals:
         if candidate is None or not _is_usable(candidate, instance.target.shape):
             continue
-        nu = -instance.loss.project_dual(-candidate, instance.target)
+        nu = instance.fit.project(candidate)
         proofs = [
-            _tightest(instance, M, [z[k] for z in usable], exhaustive=exhaustive or not usable)
+            _tightest(instance, M, [z[k] for z in usable], exhaustive=exhaustive or not usable, deadline=deadline)
             for k, M in enumerate(instance.adjoints(nu))
         ]
         roundings = price_roundings(instance, nu)
         tau = max(t * float(z.sum()) + rounding for (t, z), rounding in zip(proofs, roundings, strict=True))
-        scale = best_scale(instance, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
-        value = dual_value(instance, scale * nu)
+        scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
+        value = instance.fit.guarded_dual_value(scale * nu)
         if value > best.value:
             best = DualBound(value, scale * nu, np.stack([scale * t * z for t, z in proofs]))
     return best if instance.target.ndim == 2 else DualBound(best.value, best.nu, best.z[0])
@@ -139,19 +141,38 @@ def _is_usable(candidate: FloatArray, shape: tuple[int, ...]) -> bool:
 
 
 def _tightest(
-    instance: Instance, M: FloatArray, weights: Sequence[FloatArray], *, exhaustive: bool = True
+    instance: Instance,
+    M: FloatArray,
+    weights: Sequence[FloatArray],
+    *,
+    exhaustive: bool = True,
+    deadline: Deadline = NEVER,
 ) -> tuple[float, FloatArray]:
     """Return t and z with the smallest ``t sum(z)`` such that ``Diag(t z)`` dominates M."""
-    if exhaustive:
-        choices = [np.ones(instance.size), *_raised(np.abs(M).sum(axis=1))]
-        choices += [raised for z in weights for raised in _raised(z)]
-        if not weights and instance.size <= _LARGEST_SEARCH and np.any(M):
-            choices.append(_raised(grothendieck_bound(M, tol=_SEARCH_TOL).z[: instance.size])[0])
-    else:
-        choices = [raised for z in weights for raised in _raised(z)[:1]] or [np.ones(instance.size)]
+    sums = np.abs(M).sum(axis=1)
+
+    def choices() -> Iterator[FloatArray]:
+        if not exhaustive:
+            yield from [raised for z in weights for raised in _raised(z)[:1]] or [np.ones(instance.size)]
+            return
+        # The first are the best as a rule, and all there is time for where that is short.
+        yield from (raised for z in weights for raised in _raised(z))
+        yield from _raised(sums)
+        yield np.ones(instance.size)
+        if not weights and instance.size <= _LARGEST_SEARCH and np.any(M) and not deadline.over:
+            search = grothendieck_bound(M, tol=_SEARCH_TOL, time_limit=deadline.time_limit)
+            yield _raised(search.z[: instance.size])[0]
+
     # The eigenvalues of the scaled matrix carry a modest multiple of N eps, relative to the largest.
     factor = 1.0 + 20.0 * EPS * instance.size
-    pairs = [(factor * spectral_bound(M, z), z) for z in choices]
+    pairs: list[tuple[float, FloatArray]] = []
+    for z in choices():
+        if deadline.late:
+            break
+        pairs.append((factor * spectral_bound(M, z), z))
+    if not pairs:
+        # Row sums dominate without a decomposition.
+        pairs = [(factor * float(sums.max()), z) for z in _raised(sums)[:1]] or [(0.0, np.ones(instance.size))]
     return min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
 
 
@@ -168,7 +189,7 @@ def price_roundings(instance: Instance, nu: FloatArray) -> FloatArray:
     return roundings
 
 
-def entry_rounding(data: LinearMap, nu: FloatArray) -> float:
+def entry_rounding(data: QuadraticMap, nu: FloatArray) -> float:
     r"""Return by how much the rounding of :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v.
 
     Entry by entry M carries at most ``(n + 16) eps sum |nu_i| |X_i|``, and a price at most the sum of these bounds.
@@ -177,9 +198,8 @@ def entry_rounding(data: LinearMap, nu: FloatArray) -> float:
     return EPS * (data.n_rows + 16) * entry_size(data, nu)
 
 
-def entry_size(data: LinearMap, nu: FloatArray) -> float:
+def entry_size(data: QuadraticMap, nu: FloatArray) -> float:
     """Return the sum of all entries of ``sum |nu_i| |X_i|``."""
-    assert isinstance(data, QuadraticMap)
     a, b, c = (abs(value) for value in data.coefficients)
     ones = np.ones((1, data.size))
     sizes = QuadraticMap(np.abs(data.X), (a, b, c), data.lifted).products(ones, ones)[:, 0]
@@ -195,39 +215,28 @@ def _raised(z: FloatArray) -> list[FloatArray]:
     return [clipped + floor * float(clipped.mean()) for floor in _FLOORS]
 
 
-def best_scale(instance: Instance, nu: FloatArray, largest: float) -> float:
-    r"""Return the s in ``[0, largest]`` that maximises the concave :math:`-\ell^*(-s \nu)`."""
-    if instance.loss.bounded_dual:
+def best_scale(fit: DataFit, nu: FloatArray, largest: float) -> float:
+    r"""Return the s in ``[0, largest]`` that maximises the concave dual value of :math:`s \nu`."""
+    if fit.loss.bounded_dual:
         largest = min(largest, 1.0)
     # Beyond s = 2 a candidate was far from optimal anyway; the search keeps its resolution near 1.
     upper = min(largest, 2.0)
     if upper == 0.0:
         return 0.0
-    if instance.loss.name == "squared":
-        return best_step(instance, np.zeros_like(nu), nu, largest)
+    if fit.quadratic:
+        return best_step(fit, np.zeros_like(nu), nu, largest)
     search = scipy.optimize.minimize_scalar(
-        lambda s: -_conjugate_value(instance, s * nu),
+        lambda s: -fit.dual_value(s * nu),
         bounds=(0.0, upper),
         method="bounded",
         options={"xatol": 1e-10 * upper},
     )
     candidates = [float(search.x), upper, min(1.0, upper)]
-    return max(candidates, key=lambda s: _conjugate_value(instance, s * nu))
+    return max(candidates, key=lambda s: fit.dual_value(s * nu))
 
 
-def best_step(instance: Instance, start: FloatArray, direction: FloatArray, largest: float) -> float:
+def best_step(fit: DataFit, start: FloatArray, direction: FloatArray, largest: float) -> float:
     r"""Return the s in ``[0, largest]`` for which ``start + s direction`` maximises the bound of a squared loss."""
-    size = float(np.vdot(direction, direction))
-    slope = 2.0 * float(np.vdot(direction, instance.target)) - float(np.vdot(direction, start))
+    size = float(np.vdot(direction, fit.per_weight(direction)))
+    slope = 2.0 * float(np.vdot(direction, fit.target)) - float(np.vdot(direction, fit.per_weight(start)))
     return min(max(0.0, slope / size), largest) if size else 0.0
-
-
-def _conjugate_value(instance: Instance, nu: FloatArray) -> float:
-    return -instance.loss.conjugate(-nu, instance.target)
-
-
-def dual_value(instance: Instance, nu: FloatArray) -> float:
-    r"""Return :math:`-\ell^*(-\nu)` less an allowance for rounding."""
-    value = _conjugate_value(instance, nu)
-    at_zero = instance.loss.value(np.zeros_like(instance.target), instance.target)
-    return value - EPS * instance.target.size * (abs(value) + at_zero)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
-from qsdp.relaxation.bounds import best_scale, dual_value
+from qsdp.relaxation.bounds import best_scale
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["DirectEvaluation", "Evaluation", "GramEvaluation", "Ray", "symmetric_basis", "to_matrices", "to_vectors"]
@@ -58,8 +58,7 @@ class DirectEvaluation:
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self._separable = instance.target.ndim == 2 and not instance.loss.coupled
-        self._parts = _columns(instance.target) if self._separable else [instance.target]
+        self._fits = instance.fit.columns()
 
     def point(self, T: FloatArray) -> Ray:
         """Return the losses along the ray through T."""
@@ -67,18 +66,17 @@ class DirectEvaluation:
 
     def point_of(self, prediction: FloatArray) -> Ray:
         """Return the losses along the ray through a point of these predictions."""
-        loss, target = self.instance.loss, self.instance.target
-        parts = _columns(prediction) if self._separable else [prediction]
-        if loss.name == "squared":
+        parts = self._parts(prediction)
+        if self.instance.fit.quadratic:
+            weighted = [fit.weighted(p) for fit, p in zip(self._fits, parts, strict=True)]
             return _squared_point(
-                np.array([y @ y for y in self._parts]),
-                np.array([p @ y for p, y in zip(parts, self._parts, strict=True)]),
-                np.array([p @ p for p in parts]),
+                np.array([fit.value_at_zero for fit in self._fits]),
+                np.array([q @ fit.target for q, fit in zip(weighted, self._fits, strict=True)]),
+                np.array([q @ p for q, p in zip(weighted, parts, strict=True)]),
             )
-        assert prediction.shape == target.shape
 
         def values(scales: FloatArray) -> FloatArray:
-            return np.array([loss.value(s * p, y) for s, p, y in zip(scales, parts, self._parts, strict=True)])
+            return np.array([fit.value(s * p) for fit, s, p in zip(self._fits, scales, parts, strict=True)])
 
         return Ray(values, lambda costs: np.ones(len(parts)))
 
@@ -89,45 +87,49 @@ class DirectEvaluation:
 
     def dual_of(self, nu: FloatArray) -> Ray:
         """Return the dual values along the ray through a vector in the conjugate's domain."""
-        parts = _columns(nu) if self._separable else [nu]
-        if self.instance.loss.name == "squared":
-            linear = np.array([v @ y for v, y in zip(parts, self._parts, strict=True)])
-            curved = np.array([0.25 * (v @ v) for v in parts])
-            squares = np.array([y @ y for y in self._parts])
-            return _squared_dual(linear, curved, squares, len(self._parts[0]))
-        instances = [_part(self.instance, y) for y in self._parts]
+        parts = self._parts(nu)
+        if self.instance.fit.quadratic:
+            linear = np.array([v @ fit.target for fit, v in zip(self._fits, parts, strict=True)])
+            curved = np.array([0.25 * (v @ fit.per_weight(v)) for fit, v in zip(self._fits, parts, strict=True)])
+            squares = np.array([fit.value_at_zero for fit in self._fits])
+            return _squared_dual(linear, curved, squares, len(nu))
 
         def values(scales: FloatArray) -> FloatArray:
-            return np.array([dual_value(i, s * v) for i, s, v in zip(instances, scales, parts, strict=True)])
+            return np.array(
+                [fit.guarded_dual_value(s * v) for fit, s, v in zip(self._fits, scales, parts, strict=True)]
+            )
 
         def best(largest: FloatArray) -> FloatArray:
-            return np.array([best_scale(i, v, t) for i, v, t in zip(instances, parts, largest, strict=True)])
+            return np.array([best_scale(fit, v, t) for fit, v, t in zip(self._fits, parts, largest, strict=True)])
 
         return Ray(values, best)
 
     def nu(self, candidate: FloatArray) -> FloatArray:
         """Return the candidate, moved into the domain of the conjugate."""
-        return -self.instance.loss.project_dual(-candidate, self.instance.target)
+        return self.instance.fit.project(candidate)
+
+    def _parts(self, array: FloatArray) -> list[FloatArray]:
+        return _columns(array) if self.instance.fit.separable else [array]
 
 
 class GramEvaluation:
     r"""Evaluation of a squared loss through the Gram matrix of the data, without a pass over the samples.
 
-    A dual vector :math:`\nu = 2 (y - \mathcal{A} T)` is given by T.
+    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is given by T.
 
     Parameters
     ----------
     instance : Instance
         Normalised, with squared loss.
     gram : ndarray of shape (p, p)
-        In the orthonormal basis of symmetric matrices, p = N(N + 1)/2, see `symmetric_basis`.
+        Of the weighted samples, in the orthonormal basis of symmetric matrices, p = N(N + 1)/2, see `symmetric_basis`.
     products : ndarray of shape (p, C)
         Products of the same rows with the targets.
     """
 
     def __init__(self, instance: Instance, gram: FloatArray, products: FloatArray) -> None:
         self.instance, self.gram, self.products = instance, gram, products
-        self.squares = np.array([y @ y for y in _columns(instance.target)])
+        self.squares = np.array([fit.value_at_zero for fit in instance.fit.columns()])
 
     def point(self, T: FloatArray) -> Ray:
         """Return the losses along the ray through T."""
@@ -151,7 +153,7 @@ class GramEvaluation:
 
     def nu(self, candidate: FloatArray) -> FloatArray:
         """Return the dual vector in the shape of the target."""
-        return 2.0 * (self.instance.target - 0.5 * self.instance.predictions(candidate))
+        return -self.instance.fit.gradient(0.5 * self.instance.predictions(candidate))
 
 
 @functools.lru_cache(maxsize=8)
@@ -203,10 +205,6 @@ def _squared_dual(linear: FloatArray, curved: FloatArray, squares: FloatArray, n
         return np.clip(peak, 0.0, largest)
 
     return Ray(values, best)
-
-
-def _part(instance: Instance, target: FloatArray) -> Instance:
-    return replace(instance, fit=replace(instance.fit, target=target))
 
 
 def _columns(array: FloatArray) -> list[FloatArray]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray, check_real
+from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import Settings, check_solver
 from qsdp.relaxation.instance import GramReduction, Instance
@@ -57,7 +58,7 @@ class PathPlan:
         quiet : bool, default=False
             Do not warn of certified gaps that are larger than was asked for.
         """
-        settings = Settings(self.tol, "two-block", None, None, reductions=self._reductions)
+        settings = Settings(self.tol, "two-block", None, reductions=self._reductions)
         path, stopped = path_with(
             self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, bar=bar
         )
@@ -122,10 +123,10 @@ def _shared_reductions(
         return nothing, None
     instance = Instance.of(problem).normalised()[0]
 
-    def part(rows: npt.NDArray[np.intp]) -> tuple[Any, FloatArray, FloatArray | None]:
+    def part(rows: npt.NDArray[np.intp]) -> tuple[QuadraticMap, FloatArray, FloatArray | None]:
         """Return map, targets of shape (k, C) and weights of some samples."""
         fit = instance.fit.rows(rows)
-        data = replace(instance.map, X=instance.map.X[rows])  # type: ignore[attr-defined,type-var]
+        data = replace(instance.map, X=instance.map.X[rows])
         return data, fit.target if fit.target.ndim == 2 else fit.target[:, None], fit.weights
 
     def reductions(rows: npt.NDArray[np.intp], left_out: int | None = None) -> Reductions:

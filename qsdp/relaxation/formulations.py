@@ -9,7 +9,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
-from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.instance import Instance, LinearInstance
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -129,7 +129,7 @@ def build_two_block(problem: TrainingProblem, *, regularization: str = "tight") 
     return formulate(Instance.of(problem, regularization), form="two-block")
 
 
-def formulate(instance: Instance, *, form: str) -> Formulation:
+def formulate(instance: LinearInstance, *, form: str) -> Formulation:
     """Build the relaxation of an instance, in its units."""
     import cvxpy as cp
 

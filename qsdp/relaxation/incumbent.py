@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.gap import Gap, relative
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.scaled import RawSolution
 
 __all__ = ["Incumbent", "Limits", "Progress", "zero_solution"]
 
@@ -61,20 +62,15 @@ class Limits:
     tol : float
         Relative certified gap of every output.
     max_iter : int
-    time_limit : float or None
-        Seconds.
+    deadline : Deadline
     callback : callable or None
         Told a `Progress` at every check; True stops.
     """
 
     tol: float
     max_iter: int
-    time_limit: float | None = None
+    deadline: Deadline = NEVER
     callback: Callable[[Progress], object] | None = None
-
-    def after(self, seconds: float) -> Limits:
-        """Return what is left of the limits after so much time."""
-        return self if self.time_limit is None else replace(self, time_limit=max(0.0, self.time_limit - seconds))
 
 
 def zero_solution(instance: Instance, status: str) -> RawSolution:
@@ -106,7 +102,7 @@ class Incumbent:
         self.T, self.S = np.zeros(shape), np.zeros(shape)
         at_zero = evaluation.point(self.T)
         #: Number of parts that do not interact: one an output, or one.
-        self.n_parts = 1 if instance.loss.coupled else instance.n_blocks
+        self.n_parts = instance.n_blocks if instance.separable else 1
         self.objectives = at_zero.values(np.zeros(self.n_parts))
         self.bounds = np.zeros(self.n_parts)
         self._duals: list[FloatArray | None] = [None] * self.n_parts
@@ -171,7 +167,10 @@ class Incumbent:
             blocks = range(self._instance.n_blocks)[self._blocks(part)]
             tol = min(1e-3, max(1e-8, _FLOOR_SHARE * float(self.gaps[part])))
             for block in blocks:
-                found = grothendieck_bound(M[block], tol=tol).z[: self._instance.size]
+                if self.expired:
+                    return
+                limit = self.deadline.time_limit
+                found = grothendieck_bound(M[block], tol=tol, time_limit=limit).z[: self._instance.size]
                 if np.any(found > 0.0):
                     weights[block] = found + _LEAST_FLOOR * found.mean()
         self._take_dual(candidate, M, ray, weights)
@@ -194,10 +193,14 @@ class Incumbent:
         return time.perf_counter() - self._start
 
     @property
+    def deadline(self) -> Deadline:
+        """When the method has to end."""
+        return self._limits.deadline
+
+    @property
     def expired(self) -> bool:
-        """Whether the time limit has passed."""
-        limit = self._limits.time_limit
-        return limit is not None and self.elapsed >= limit
+        """Whether the time is over."""
+        return self.deadline.over
 
     def stop(self, iteration: int) -> str | None:
         """Return why the method has to stop, or None."""
@@ -222,7 +225,7 @@ class Incumbent:
         )  # fmt: skip
 
     def _nu(self) -> FloatArray | None:
-        if self._instance.target.ndim == 1 or self.n_parts == 1:
+        if not self._instance.separable:
             dual = self._duals[0]
             return None if dual is None else self._evaluation.nu(dual)
         nu = np.zeros_like(self._instance.target)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap, power_of_two
@@ -20,11 +21,11 @@ from qsdp.relaxation.reductions import Reductions, gram_of
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["GramReduction", "Instance", "LinearMap", "Units"]
+__all__ = ["GramReduction", "Instance", "LinearInstance", "LinearMap", "ReducedInstance", "Units"]
 
 
 class LinearMap(Protocol):
-    """A linear map of symmetric N x N matrices to n numbers, with its adjoint."""
+    """A linear map of symmetric N x N matrices to n numbers, as formulations and column generation see it."""
 
     @property
     def n_rows(self) -> int:
@@ -37,11 +38,11 @@ class LinearMap(Protocol):
     def forward(self, S: FloatArray) -> FloatArray:
         """Return the values of shape (n,)."""
 
-    def products(self, U: npt.ArrayLike, V: npt.ArrayLike) -> FloatArray:
-        """Return the values of shape (n, k) of the matrices ``u_j v_j'`` for rows of U and V."""
-
     def adjoint(self, nu: FloatArray) -> FloatArray:
         """Return the matrix of shape (N, N)."""
+
+    def products(self, U: npt.ArrayLike, V: npt.ArrayLike) -> FloatArray:
+        """Return the values of shape (n, k) of the matrices ``u_j v_j'`` for rows of U and V."""
 
     def expression(self, S: cp.Expression) -> cp.Expression:
         """Return the values as a CVXPY expression."""
@@ -67,7 +68,7 @@ class Units:
 
 
 @dataclass(frozen=True, eq=False)
-class Instance:
+class LinearInstance:
     r"""Minimise :math:`L(2 \mathcal{A}(Z_k)_k) + w \sum_k \rho_k` over the relaxation's cone.
 
     Attributes
@@ -83,11 +84,6 @@ class Instance:
     map: LinearMap
     fit: DataFit
     penalty: float
-
-    @classmethod
-    def of(cls, problem: TrainingProblem, regularization: str = "tight") -> Instance:
-        """Return the instance of a training problem, in its own units."""
-        return cls(problem.map, problem.data_fit, problem.regularization_weight(regularization))
 
     @property
     def loss(self) -> Loss:
@@ -114,6 +110,35 @@ class Instance:
         r"""What :math:`\max_{u,v} u^T M_\nu v` of a feasible dual vector may reach: :math:`\beta D` if tight."""
         return 0.5 * self.penalty
 
+    @property
+    def zero_dual(self) -> FloatArray:
+        """Minus the gradient of the loss at zero."""
+        return -self.fit.gradient(np.zeros_like(self.target))
+
+
+@dataclass(frozen=True, eq=False)
+class Instance(LinearInstance):
+    """An instance of the data themselves, which the methods of this package solve and every bound refers to."""
+
+    map: QuadraticMap
+
+    @classmethod
+    def of(cls, problem: TrainingProblem, regularization: str = "tight") -> Instance:
+        """Return the instance of a training problem, in its own units."""
+        return cls(problem.map, problem.data_fit, problem.regularization_weight(regularization))
+
+    @property
+    def separable(self) -> bool:
+        """Whether there are several outputs that do not interact."""
+        return self.fit.separable
+
+    @property
+    def parts(self) -> list[Instance]:
+        """The instances that do not interact: one an output where it is separable, else itself."""
+        if not self.separable:
+            return [self]
+        return [replace(self, fit=fit) for fit in self.fit.columns()]
+
     def predictions(self, blocks: FloatArray) -> FloatArray:
         """Return predictions in the shape of the target for matrices Z of shape (C, N, N)."""
         columns = [2.0 * self.map.forward(Z) for Z in blocks]
@@ -138,7 +163,6 @@ class Instance:
         :math:`w \rho` would vanish beside the loss. Means are those of the weighted samples, so that a weight k is
         the same as k equal rows; weights whose mean is far from one are divided by it.
         """
-        assert isinstance(self.map, QuadraticMap)
         labels = self.loss.labels or self.loss.coupled
         prediction = 1.0 if labels else power_of_two(self.fit.root_mean_square())
         fit, value = self.fit.rescaled(prediction)
@@ -181,13 +205,22 @@ class GramReduction:
         Targets of all outputs, in the problem's units.
     reductions : Reductions, optional
         Kept from solves with the same data.
+    deadline : Deadline
+        Raises TimeOver where it comes too early.
     """
 
-    def __init__(self, normal: Instance, targets: FloatArray, reductions: Reductions | None = None) -> None:
-        assert isinstance(normal.map, QuadraticMap)
+    def __init__(
+        self,
+        normal: Instance,
+        targets: FloatArray,
+        reductions: Reductions | None = None,
+        deadline: Deadline = NEVER,
+    ) -> None:
         data = normal.map
         self._data = data
-        gram, products = gram_of(data, targets, normal.fit.weights, reductions)
+        gram, products = gram_of(data, targets, normal.fit.weights, reductions, deadline)
+        # A decomposition takes about as long as 25 products.
+        deadline.require(25.0 * float(len(gram)) ** 3)
         # A symmetric matrix counts every off-diagonal entry twice.
         first, second = np.triu_indices(data.size)
         counts = np.where(first == second, 1.0, 2.0)
@@ -205,20 +238,18 @@ class GramReduction:
         """Whether the loss is squared and n exceeds p."""
         return problem.loss.quadratic and problem.n_samples > problem.size * (problem.size + 1) // 2
 
-    def reduced(self, normal: Instance, units: Units, k: int) -> Instance:
+    def reduced(self, normal: Instance, units: Units, k: int) -> ReducedInstance:
         """Return the reduced form of output k's normalised instance, in its units."""
-        assert isinstance(normal.map, QuadraticMap)
         # Outputs share the data and differ in a power of two on the map.
         factor = np.abs(normal.map.coefficients).max() / np.abs(self._data.coefficients).max()
         rows = _Rows(self._data.size, factor * self._rows, self._inverse / factor)
-        return replace(normal, map=rows, fit=DataFit(normal.loss, self._targets[:, k] / units.prediction))
+        return ReducedInstance(rows, DataFit(normal.loss, self._targets[:, k] / units.prediction), normal.penalty)
 
-    def lift_dual(self, nu: FloatArray, reduced: Instance, normal: Instance) -> FloatArray:
+    def lift_dual(self, nu: FloatArray, reduced: ReducedInstance, normal: Instance) -> FloatArray:
         r"""Return the dual vector of the full instance that has the same matrix :math:`M_\nu`.
 
         With F = Q R it is :math:`2 (I - Q Q^T) y + Q \nu`, the residual being optimal off the range of F.
         """
-        assert isinstance(reduced.map, _Rows)
         s = reduced.map.preimage(nu - 2.0 * reduced.target)
         multiplier = 2.0 * normal.target + normal.map.forward(s)
         return multiplier if normal.fit.weights is None else normal.fit.weights * multiplier
@@ -267,6 +298,13 @@ class _Rows:
         S[first, second] = self.inverse @ values
         S[second, first] = S[first, second]
         return S
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedInstance(LinearInstance):
+    """An instance of one output in the rows of a reduction."""
+
+    map: _Rows
 
 
 def _root_mean_square(X: FloatArray, weights: FloatArray | None) -> float:

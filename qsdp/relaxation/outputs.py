@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from qsdp.relaxation.incumbent import Limits, Progress
+from qsdp.relaxation.incumbent import Limits, Progress, zero_solution
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.scaled import RawSolution
 
 __all__ = ["solve_outputs"]
 
 #: Reasons that end the whole solve, not only that of one output.
-_FINAL = ("stopped by the callback", "interrupted", "time limit")
+_FINAL = ("stopped by the callback", "interrupted")
 
 
 def solve_outputs(
@@ -32,10 +32,9 @@ def solve_outputs(
     solve : callable
         Takes the number of an output, its instance and its limits.
     """
-    if instance.target.ndim == 1 or instance.loss.coupled:
+    if not instance.separable:
         return solve(0, instance, limits)
-    start = time.perf_counter()
-    parts = [replace(instance, fit=fit) for fit in instance.fit.columns()]
+    start, deadline, parts = time.perf_counter(), limits.deadline, instance.parts
     at_zero = [part.fit.value_at_zero for part in parts]
     solutions: list[RawSolution] = []
     #: The last report of every output, as far as there is one.
@@ -54,18 +53,25 @@ def solve_outputs(
 
     reason = None
     for k, part in enumerate(parts):
-        own = limits.after(time.perf_counter() - start)
+        # Two shares of what is left: easy outputs leave theirs to those that come after them.
+        own = replace(limits, deadline=deadline.share(min(1.0, 2.0 / (len(parts) - k))))
         if limits.callback is not None:
             own = replace(own, callback=_reporting(k, total, limits.callback))
         if reason is not None:
             # What is left keeps its zero point, and the bound that costs nothing.
             own = replace(own, max_iter=0, callback=None)
+        if deadline.over:
+            reason = reason or "time limit"
+            solutions.append(zero_solution(part, reason))
+            continue
         solution = solve(k, part, own)
         solutions.append(solution)
         if reason is None and solution.status in _FINAL:
             reason = solution.status
-    statuses = sorted({solution.status for solution in solutions} - {"optimal"})
-    return _joined(solutions, reason or (statuses[0] if statuses else "optimal"))
+    statuses = {solution.status for solution in solutions} - {"optimal"}
+    if reason is None and statuses:
+        reason = "time limit" if "time limit" in statuses else min(statuses)
+    return _joined(solutions, reason or "optimal")
 
 
 def _reporting(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -10,6 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
@@ -29,9 +29,9 @@ from qsdp.inner_problem import grothendieck_bound
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, Settings, check_solver
 from qsdp.relaxation.incumbent import Progress
-from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
-from qsdp.relaxation.solution import RawSolution, Relaxation, finish
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solve import check_callback, solve_with
 
 __all__ = ["RelaxationPath", "beta_max", "check_betas", "relaxation_path"]
@@ -158,7 +158,7 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight") -> floa
     """
     _check_problem(problem)
     check_choice("regularization", regularization, REGULARIZATIONS)
-    return _zero(problem, regularization)[0]
+    return _zero(problem, regularization, NEVER)[0]
 
 
 def relaxation_path(
@@ -235,7 +235,7 @@ def relaxation_path(
         tol=check_real("tol", tol, strict=True),
         form="two-block",
         max_iter=None,
-        time_limit=None if time_limit is None else check_real("time_limit", time_limit, strict=True),
+        deadline=Deadline.after(time_limit),
         callback=check_callback(callback),
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
@@ -264,44 +264,39 @@ def path_with(
 
     Reductions that the settings have are used.
     """
-    began = time.perf_counter()
+    deadline = settings.deadline
     settings = replace(settings, reductions=settings.reductions or Reductions())
-    largest, weights = _zero(problem, regularization)
+    largest, weights = _zero(problem, regularization, deadline)
     grid = geometric(largest, fraction, betas) if isinstance(betas, int) else betas
     warm = solver == "auto" or BACKENDS[solver].certified
     solved: dict[int, Relaxation] = {}
     last: Relaxation | None = None
     stopped: str | None = None
     for index in np.argsort(-grid, kind="stable").tolist():
-        left = None
-        if settings.time_limit is not None:
-            left = settings.time_limit - (time.perf_counter() - began)
-            if left <= 0.0 and solved:
-                stopped = "time limit"
-                break
-            left = max(left, 1e-3)
+        if deadline.over and solved:
+            stopped = "time limit"
+            break
         own = problem.with_beta(float(grid[index]))
         bar.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}, beta {own.beta:.4g}")
         try:
             # Where zero is optimal iterations would only find out slowly.
-            relaxation = _zero_relaxation(own, weights, settings.tol, regularization) if own.beta >= largest else None
+            relaxation = _zero_relaxation(own, weights, settings, regularization) if own.beta >= largest else None
             if relaxation is None:
-                limited = replace(settings, time_limit=left)
                 start = last if warm and last is not None and last.problem.beta <= _NEAR * own.beta else None
-                relaxation = solve_with(own, solver, limited, regularization, n_jobs=n_jobs, start=start, quiet=True)
+                relaxation = solve_with(own, solver, settings, regularization, n_jobs=n_jobs, start=start, quiet=True)
         except KeyboardInterrupt:
             if not solved:
                 raise
             stopped = "interrupted"
             break
-        reason = _why_stopped(relaxation, None if settings.time_limit is None else began + settings.time_limit)
+        reason = _why_stopped(relaxation, deadline)
         if reason is None or relaxation.status == "optimal" or not solved:
             solved[index] = relaxation
         if reason is not None:
             stopped = reason
             break
         # The zero point is no start: it has no scale.
-        last = relaxation if np.any(relaxation.blocks[2] > 0.0) else None
+        last = relaxation if np.any(relaxation.rho_stack > 0.0) else None
     bar.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}")
     kept = sorted(solved)
     path = RelaxationPath(read_only(grid[kept]), tuple(solved[index] for index in kept))
@@ -346,11 +341,16 @@ def _check_problem(problem: object) -> None:
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
 
 
-def _zero(problem: TrainingProblem, regularization: str) -> tuple[float, FloatArray]:
+def _zero(problem: TrainingProblem, regularization: str, deadline: Deadline) -> tuple[float, FloatArray]:
     """Return `beta_max` and the weights z of shape (C, N) that prove zero optimal there."""
-    instance, units = Instance.of(problem.with_beta(1.0), regularization).normalised()
-    nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
-    bounds = [grothendieck_bound(M, tol=_BOUND_GAP) for M in instance.adjoints(nu)]
+    scaled = ScaledProblem.of(problem.with_beta(1.0), regularization)
+    instance, units = scaled.instance, scaled.units
+    nu = instance.zero_dual
+    matrices = instance.adjoints(nu)
+    bounds = [
+        grothendieck_bound(M, tol=_BOUND_GAP, time_limit=deadline.share(0.5 / (len(matrices) - k)).time_limit)
+        for k, M in enumerate(matrices)
+    ]
     # Of u and v stacked, which for a symmetric matrix are the same.
     weights = np.stack([bound.z[: problem.size] for bound in bounds])
     share = 0.5 * REGULARIZATIONS[regularization]
@@ -358,19 +358,19 @@ def _zero(problem: TrainingProblem, regularization: str) -> tuple[float, FloatAr
 
 
 def _zero_relaxation(
-    problem: TrainingProblem, weights: FloatArray, tol: float, regularization: str
+    problem: TrainingProblem, weights: FloatArray, settings: Settings, regularization: str
 ) -> Relaxation | None:
     """Return the zero point if it is proven optimal."""
     raw = RawSolution(z=weights, status="not needed")
-    zero = finish(problem, raw, solver="none", tol=tol, regularization=regularization)
-    return zero if zero.relative_gap <= tol else None
+    scaled = ScaledProblem.of(problem, regularization)
+    zero = finish(scaled, raw, solver="none", tol=settings.tol, deadline=settings.deadline)
+    return zero if zero.relative_gap <= settings.tol else None
 
 
-def _why_stopped(relaxation: Relaxation, deadline: float | None) -> str | None:
+def _why_stopped(relaxation: Relaxation, deadline: Deadline) -> str | None:
     if relaxation.solver_status in _STOPPED:
         return relaxation.solver_status
-    late = deadline is not None and time.perf_counter() >= deadline
-    return "time limit" if late and relaxation.status != "optimal" else None
+    return "time limit" if deadline.over and relaxation.status != "optimal" else None
 
 
 def warn_of_gaps(path: RelaxationPath) -> None:

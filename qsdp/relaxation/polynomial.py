@@ -17,7 +17,6 @@ from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_matrix, check_real, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import project_psd
@@ -156,9 +155,7 @@ def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRela
     instance, units = _instance(problem).normalised()
     binary = _binary(problem)
     program = _build(instance, binary)
-    zero_gradient = instance.fit.gradient(np.zeros_like(instance.target))
-    at_zero = instance.fit.value(np.zeros_like(instance.target))
-    if _bound(instance, binary, [-zero_gradient], [])[0] >= (1.0 - ZERO_GAP) * at_zero:
+    if _bound(instance, binary, [instance.zero_dual], [])[0] >= (1.0 - ZERO_GAP) * instance.fit.value_at_zero:
         solver, status = "none", "not needed"
     else:
         status = _run(program, solver, tol)
@@ -275,16 +272,13 @@ def _bound(
     for candidate in duals:
         if candidate is None or np.shape(candidate) != instance.target.shape or not np.all(np.isfinite(candidate)):
             continue
-        nu = -instance.loss.project_dual(-candidate, instance.target)
+        nu = instance.fit.project(candidate)
         M = instance.map.adjoint(nu)
-        assert isinstance(instance.map, QuadraticMap)
         slack = rounding * float(np.abs(nu) @ instance.map.row_bounds(np.ones(instance.size)))
         tau = max(_largest(sign * M, binary, shifts, slack) for sign in (1.0, -1.0))
         limit = instance.penalty / tau if tau > 0.0 else np.inf
         for scale in {min(1.0, limit), min(limit, 1.0) * 0.999}:
-            value = -instance.loss.conjugate(-scale * nu, instance.target)
-            at_zero = instance.fit.value(np.zeros_like(nu))
-            value -= EPS * instance.target.size * (abs(value) + at_zero)
+            value = instance.fit.guarded_dual_value(scale * nu)
             if value > best:
                 best, proof = value, scale * nu
     return best, proof

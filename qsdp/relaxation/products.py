@@ -137,9 +137,9 @@ class Products:
         r"""Return :math:`\sum_i \nu_i \mathcal{X}_i`, symmetric."""
         return self._weighted(nu, *self._data.coefficients)
 
-    def moments(self) -> FloatArray:
-        r"""Return :math:`X^T X`, the rows of X with a one more if lifted."""
-        return self._weighted(np.ones(self._data.n_rows), 1.0, 2.0, 1.0)
+    def moments(self, weights: FloatArray | None = None) -> FloatArray:
+        r"""Return :math:`X^T X` of (weighted) rows, with a one more if lifted."""
+        return self._weighted(np.ones(self._data.n_rows) if weights is None else weights, 1.0, 2.0, 1.0)
 
     def _weighted(self, nu: FloatArray, a: float, b: float, c: float) -> FloatArray:
         d = self._data.X.shape[1]

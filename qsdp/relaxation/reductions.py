@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 
@@ -47,7 +48,11 @@ class Reductions:
         return reductions
 
     def gram(
-        self, data: QuadraticMap, targets: FloatArray, weights: FloatArray | None = None
+        self,
+        data: QuadraticMap,
+        targets: FloatArray,
+        weights: FloatArray | None = None,
+        deadline: Deadline = NEVER,
     ) -> tuple[FloatArray, FloatArray]:
         """Return ``data.gram(targets, weights)``, computed or scaled; the arrays are the caller's own."""
         known = self._known
@@ -55,16 +60,22 @@ class Reductions:
             factor, unit = _map_ratio(data, known.data), _ratio(targets, known.targets)
             if factor is not None and unit is not None:
                 return factor**2 * known.gram, (factor * unit) * known.products
-        gram, products = data.gram(targets, weights)
+        gram, products = data.gram(targets, weights, deadline)
         self._known = _Known(data, targets, weights, gram.copy(), products.copy())
         return gram, products
 
 
 def gram_of(
-    data: QuadraticMap, targets: FloatArray, weights: FloatArray | None, reductions: Reductions | None
+    data: QuadraticMap,
+    targets: FloatArray,
+    weights: FloatArray | None,
+    reductions: Reductions | None,
+    deadline: Deadline = NEVER,
 ) -> tuple[FloatArray, FloatArray]:
     """Return ``data.gram(targets, weights)``, from the reductions if given: a single solve keeps nothing."""
-    return data.gram(targets, weights) if reductions is None else reductions.gram(data, targets, weights)
+    if reductions is None:
+        return data.gram(targets, weights, deadline)
+    return reductions.gram(data, targets, weights, deadline)
 
 
 def _same(one: FloatArray | None, other: FloatArray | None) -> bool:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.instance import Instance
 
-__all__ = ["project_psd", "repair"]
+__all__ = ["along_gradient", "project_psd", "repair"]
 
 _LARGEST_STRETCH = 1024.0
+
+#: Operations of a decomposition of a symmetric matrix, as a multiple of N^3.
+_DECOMPOSITION = 25.0
 
 Blocks = FloatArray | None
 
 
 def repair(
-    instance: Instance, Z: Blocks, V: Blocks, W: Blocks, *, stretch: bool = True
+    instance: Instance, Z: Blocks, V: Blocks, W: Blocks, *, stretch: bool = True, deadline: Deadline = NEVER
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Return ``(Z, V, rho)``, feasible for the relaxation, from a solver's blocks.
 
@@ -24,7 +28,7 @@ def repair(
     predictions stay and nothing grows), the negative eigenvalues of ``V + Z`` and ``V - Z`` clipped,
     ``rho`` set to the largest diagonal entry of V, the diagonal padded to it, and (unless `stretch` is False)
     everything rescaled by the non-negative factor that minimises the objective along the ray. What is
-    missing, of another shape or not finite gives the zero point.
+    missing, of another shape or not finite gives the zero point, and so do the outputs that time is too short for.
 
     Parameters
     ----------
@@ -44,11 +48,31 @@ def repair(
     if not all(np.shape(M) == shape and np.all(np.isfinite(M)) for M in (Z, V, W)):
         return Z_even, V_even, rho
     for k in range(instance.n_blocks):
+        if deadline.late:
+            break
         Z_even[k], V_even[k], rho[k] = _repair_block(Z[k], 0.5 * (V[k] + W[k]))
     if not stretch:
         return Z_even, V_even, rho
     scale = _best_stretch(instance, instance.predictions(Z_even), instance.penalty * float(rho.sum()))
     return scale * Z_even, scale * V_even, scale * rho
+
+
+def along_gradient(instance: Instance, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
+    r"""Return Z and V of the best point along minus the gradient at zero, for as many outputs as there is time for.
+
+    That is Z = s M and V = s |M| for :math:`M = \sum_i \nu_i \mathcal{X}_i`.
+    """
+    M = instance.adjoints(instance.zero_dual)
+    V = np.zeros_like(M)
+    for k, matrix in enumerate(M):
+        # Two more follow when the point is repaired, here and in the end.
+        if not deadline.affords(4.0 * _DECOMPOSITION * float(len(matrix)) ** 3):
+            M[k:] = 0.0
+            break
+        values, vectors = np.linalg.eigh(matrix)
+        V[k] = (vectors * np.abs(values)) @ vectors.T
+    scale = _best_stretch(instance, instance.predictions(M), instance.penalty * float(V.diagonal(0, 1, 2).max(1).sum()))
+    return scale * M, scale * V
 
 
 def _repair_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float]:

@@ -2,52 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.gap import Gap, relative
 from qsdp._utils.summary import Rows, Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_matrix, read_only
 from qsdp.problem import TrainingProblem, check_levels, quadratic_map
 from qsdp.relaxation.bounds import DualBound, instance_bound
-from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 
-__all__ = ["ZERO_GAP", "RawSolution", "Relaxation", "finish", "join_outputs"]
+__all__ = ["ZERO_GAP", "Relaxation", "finish", "join_outputs"]
 
 #: Relative gap at which the zero point counts as proven optimal before any solve.
 ZERO_GAP = 1e-9
-
-
-@dataclass(frozen=True)
-class RawSolution:
-    """What a back end returns: candidates, none of which has to be right.
-
-    Attributes
-    ----------
-    Z, V, W : ndarray of shape (C, N, N) or None
-    nu : ndarray of shape (n,) or (n, C), or None
-        Multipliers of ``yhat = 2 <X_i, Z>``.
-    z : ndarray of shape (C, N) or None
-        Multipliers of the diagonals.
-    status : str
-        The solver's own word.
-    iterations : int or None
-    timings : mapping of str to float
-        Seconds of the stages "compile" and "solve".
-    """
-
-    Z: FloatArray | None = None
-    V: FloatArray | None = None
-    W: FloatArray | None = None
-    nu: FloatArray | None = None
-    z: FloatArray | None = None
-    status: str = "failed"
-    iterations: int | None = None
-    timings: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,6 +37,8 @@ class Relaxation(Summarized, Gap):
         ``[[V, Z], [Z', W]]`` is positive semidefinite with constant diagonal `rho`. The data matrices are
         symmetric, so Z is symmetric and W equals V. For M + 1 levels they belong to data scaled by M.
     rho : float, or list of C of them
+    Z_stack, V_stack, rho_stack : ndarray of shape (C, N, N) or (C,)
+        The same, whatever the number of outputs.
     objective : float
         Loss of the predictions :math:`2 \langle \mathcal{X}_i, Z \rangle` plus :math:`2 \beta D \rho`
         (summed over outputs; "paper": half the latter).
@@ -88,7 +63,9 @@ class Relaxation(Summarized, Gap):
     """
 
     problem: TrainingProblem
-    blocks: tuple[FloatArray, FloatArray, FloatArray]
+    Z_stack: FloatArray
+    V_stack: FloatArray
+    rho_stack: FloatArray
     objective: float
     lower_bound: float
     dual: DualBound
@@ -105,12 +82,12 @@ class Relaxation(Summarized, Gap):
     @property
     def Z(self) -> Any:  # noqa: N802 (the paper's name of the block)
         """Off-diagonal block, or the list of those of all outputs."""
-        return list(self.blocks[0]) if self.problem.vector else self.blocks[0][0]
+        return list(self.Z_stack) if self.problem.vector else self.Z_stack[0]
 
     @property
     def V(self) -> Any:  # noqa: N802
         """Upper diagonal block, or the list of those of all outputs."""
-        return list(self.blocks[1]) if self.problem.vector else self.blocks[1][0]
+        return list(self.V_stack) if self.problem.vector else self.V_stack[0]
 
     @property
     def W(self) -> Any:  # noqa: N802
@@ -120,14 +97,14 @@ class Relaxation(Summarized, Gap):
     @property
     def rho(self) -> Any:
         """Common diagonal, or the list of those of all outputs."""
-        rhos = [float(rho) for rho in self.blocks[2]]
+        rhos = [float(rho) for rho in self.rho_stack]
         return rhos if self.problem.vector else rhos[0]
 
     def predict(self, X: Any) -> FloatArray:
         r"""Return the predictions :math:`2 \langle \mathcal{X}, Z \rangle`, shape (n,) or (n, C), for data (n, d)."""
         X = check_matrix("X", X, n_columns=self.problem.n_features)
         scaled = quadratic_map((self.problem.levels - 1.0) * X, self.problem.activation)
-        columns = [2.0 * scaled.forward(Z) for Z in self.blocks[0]]
+        columns = [2.0 * scaled.forward(Z) for Z in self.Z_stack]
         return np.stack(columns, axis=1) if self.problem.vector else columns[0]
 
     def with_levels(self, levels: int) -> Relaxation:
@@ -138,30 +115,14 @@ class Relaxation(Summarized, Gap):
         """
         if check_levels(levels) == self.problem.levels:
             return self
-        problem = self.problem.with_levels(levels)
-        if not problem.vector or problem.loss.coupled:
-            return self._carried_over(problem, self.blocks, self.dual.nu, np.atleast_2d(self.dual.z))
-        # Outputs that do not interact are bounded apart, which is tighter.
-        parts = [
-            self._carried_over(
-                problem.output(k),
-                (self.blocks[0][k : k + 1], self.blocks[1][k : k + 1], self.blocks[2][k : k + 1]),
-                self.dual.nu[:, k],
-                self.dual.z[k : k + 1],
-            )
-            for k in range(problem.n_outputs)
-        ]
-        return join_outputs(problem, parts)
-
-    def _carried_over(
-        self, problem: TrainingProblem, blocks: tuple[FloatArray, FloatArray, FloatArray], nu: FloatArray, z: FloatArray
-    ) -> Relaxation:
-        columns = np.ones(problem.size)
-        columns[: problem.n_features] = (self.problem.levels - 1.0) / (problem.levels - 1.0)
-        _, units = Instance.of(problem, self.regularization).normalised()
-        Z, V = (block * np.outer(columns, columns) / units.weight for block in blocks[:2])
-        raw = RawSolution(Z, V, V, nu * (units.prediction / units.value), z / columns**2, status="carried over")
-        return finish(problem, raw, solver=self.solver, tol=self.tol, regularization=self.regularization, stretch=False)
+        scaled = ScaledProblem.of(self.problem.with_levels(levels), self.regularization)
+        # Predictions stay where entries are divided by what the columns are multiplied with.
+        columns = np.ones(self.problem.size)
+        columns[: self.problem.n_features] = (self.problem.levels - 1.0) / (levels - 1.0)
+        stretched = np.outer(columns, columns)
+        raw = scaled.inside(stretched * self.Z_stack, stretched * self.V_stack, self.dual.nu, self.dual.z / columns**2)
+        raw = replace(raw, status="carried over")
+        return finish(scaled, raw, solver=self.solver, tol=self.tol, stretch=False)
 
     def __repr__(self) -> str:
         rho = "[" + ", ".join(f"{r:.3g}" for r in self.rho) + "]" if self.problem.vector else f"{self.rho:.6g}"
@@ -189,46 +150,68 @@ class Relaxation(Summarized, Gap):
 
 
 def finish(
-    problem: TrainingProblem,
+    scaled: ScaledProblem,
     raw: RawSolution,
     *,
     solver: str,
     tol: float,
-    regularization: str = "tight",
     stretch: bool = True,
     certified: bool = False,
+    deadline: Deadline = NEVER,
 ) -> Relaxation:
-    """Repair the solver's point for the normalised instance and recompute everything from the data.
+    """Repair the solver's point and recompute everything from the data, of every output apart if they do not interact.
+
+    Bounds that share no scale are tighter.
 
     Parameters
     ----------
-    problem : TrainingProblem
-        The problem in its own units.
+    scaled : ScaledProblem
     raw : RawSolution
-        Candidates in the units of ``Instance.of(problem, regularization).normalised()``.
+        Candidates in the units of its instance.
     stretch : bool, default=True
         Whether the point may be rescaled, see `repair`, and replaced by zero where that is better.
     certified : bool, default=False
         Whether a method of this package returned the candidates as those whose gap it had certified: the gap is
         recomputed all the same, further candidates are tried only where it is larger than `tol`.
+    deadline : Deadline
+        Once it has passed for good, points become zero, and weights the row sums.
     """
-    instance, units = Instance.of(problem, regularization).normalised()
-    Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified)
-    prediction = instance.predictions(Z)
+    parts = [
+        _finish_part(part, own, solver, tol, stretch, certified, deadline)
+        for part, own in zip(scaled.parts, scaled.divided(raw), strict=True)
+    ]
+    if len(parts) == 1 and not scaled.problem.separable:
+        return parts[0]
+    return replace(join_outputs(scaled.problem, parts, certified=certified), iterations=raw.iterations)
+
+
+def _finish_part(
+    scaled: ScaledProblem,
+    raw: RawSolution,
+    solver: str,
+    tol: float,
+    stretch: bool,
+    certified: bool,
+    deadline: Deadline,
+) -> Relaxation:
+    instance, units = scaled.instance, scaled.units
+    Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified, deadline=deadline)
+    prediction = instance.predictions(Z) if np.any(rho > 0.0) else np.zeros_like(instance.target)
     objective = instance.fit.value(prediction) + instance.penalty * float(rho.sum())
     nothing = np.zeros_like(prediction)
     if stretch and not objective <= (at_zero := instance.fit.value(nothing)):
         # Rounding misled a solver whose data are of sizes too far apart.
         Z, V, rho, prediction, objective = np.zeros_like(Z), np.zeros_like(V), np.zeros_like(rho), nothing, at_zero
-    dual = instance_bound(instance, [raw.nu], [raw.z], exhaustive=False) if certified else None
-    if dual is None or relative(objective - dual.value, objective) > tol:
+    dual = instance_bound(instance, [raw.nu], [raw.z], exhaustive=False, deadline=deadline) if certified else None
+    if dual is None or (not deadline.late and relative(objective - dual.value, objective) > tol):
         minus_gradient = -instance.fit.gradient(prediction)
-        dual = instance_bound(instance, [raw.nu, minus_gradient], [raw.z])
+        dual = instance_bound(instance, [raw.nu, minus_gradient], [raw.z], deadline=deadline)
     usable = raw.Z is not None and bool(np.any(rho > 0.0))
-    blocks = (units.weight * Z, units.weight * V, units.weight * rho)
     return Relaxation(
-        problem=problem,
-        blocks=(read_only(blocks[0]), read_only(blocks[1]), read_only(blocks[2])),
+        problem=scaled.problem,
+        Z_stack=read_only(units.weight * Z),
+        V_stack=read_only(units.weight * V),
+        rho_stack=read_only(units.weight * rho),
         objective=units.value * objective,
         lower_bound=units.value * dual.value,
         dual=DualBound(
@@ -240,10 +223,10 @@ def finish(
         solver=solver,
         solver_status=raw.status,
         iterations=raw.iterations,
-        residuals=_residuals(raw) if usable and not certified else {},
+        residuals=_residuals(raw) if usable and not certified and not deadline.late else {},
         compile_time=float(raw.timings.get("compile", 0.0)),
         solve_time=float(raw.timings.get("solve", 0.0)),
-        regularization=regularization,
+        regularization=scaled.regularization,
         tol=tol,
     )
 
@@ -254,20 +237,20 @@ def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation], *, certi
     objective = sum(part.objective for part in parts)
     bound = sum(part.lower_bound for part in parts)
     usable = any(part.status != "failed" for part in parts)
-    Z, V, rho = (np.concatenate([part.blocks[k] for part in parts]) for k in range(3))
-    statuses = sorted({part.solver_status for part in parts})
     iterations = [part.iterations for part in parts if part.iterations is not None]
     names = {name for part in parts for name in part.residuals}
     nu = np.stack([part.dual.nu for part in parts], axis=1)
     return Relaxation(
         problem=problem,
-        blocks=(read_only(Z), read_only(V), read_only(rho)),
+        Z_stack=read_only(np.concatenate([part.Z_stack for part in parts])),
+        V_stack=read_only(np.concatenate([part.V_stack for part in parts])),
+        rho_stack=read_only(np.concatenate([part.rho_stack for part in parts])),
         objective=objective,
         lower_bound=bound,
         dual=DualBound(bound, nu, np.stack([part.dual.z for part in parts])),
         status=_verdict(relative(objective - bound, objective), first.tol if certified else 100.0 * first.tol, usable),
         solver=", ".join(sorted({part.solver for part in parts})),
-        solver_status=", ".join(statuses),
+        solver_status=", ".join(sorted({part.solver_status for part in parts})),
         iterations=sum(iterations) if iterations else None,
         residuals={name: max(part.residuals.get(name, 0.0) for part in parts) for name in sorted(names)},
         compile_time=sum(part.compile_time for part in parts),

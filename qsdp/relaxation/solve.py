@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from joblib import delayed
 
+from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.parallel import CountedParallel, few_threads
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.validation import check_choice, check_flag, check_integer, check_jobs, check_real, warn
@@ -18,17 +19,23 @@ from qsdp.relaxation.backends import BACKENDS, Backend, Settings, choose_backend
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.incumbent import Progress
 from qsdp.relaxation.instance import GramReduction, Instance, Units
-from qsdp.relaxation.solution import ZERO_GAP, RawSolution, Relaxation, finish, join_outputs
+from qsdp.relaxation.repair import along_gradient
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.solution import ZERO_GAP, Relaxation, finish, join_outputs
 
 __all__ = ["check_callback", "solve_relaxation", "solve_with"]
 
-#: Factors on the tolerance of successive attempts: of solvers with an accuracy of their own, and of this package's.
-_TIGHTENINGS = (1.0, 1e-2, 1e-4)
-_MARGINS = (1.0, 0.3, 0.03)
+#: Factors on the tolerance of successive attempts: of solvers with an accuracy of their own, and of this package's,
+#: which go on where rounding in the problem's own units costs what was certified.
+_TIGHTENINGS, _MARGINS = (1.0, 1e-2, 1e-4), (1.0, 0.3, 0.03)
 
 #: Floating-point operations of a solve up to which it has one thread: planted 2000 x 80 takes 0.8 s with one and
 #: 1.3 s with two.
 _SMALL = 5e10
+
+#: Operations of the certificate of an output, as multiples of N^3: decompositions of the point and of bounds, all of
+#: them at the rate of a factorisation; and the share of the time that is kept for it at most.
+_CERTIFICATE, _LARGEST_RESERVE = 60.0, 0.5
 
 #: Multiple of the tolerance beyond which "auto" tries a second solver, and the iterations it gives that one.
 _FAR, _ANOTHER_TRY = 100.0, 3000
@@ -79,7 +86,8 @@ def solve_relaxation(
         Equivalent programs; see `build_two_block` and `build_full`. For solvers through CVXPY.
     max_iter : int, optional
     time_limit : float, optional
-        Seconds, > 0.
+        Seconds, > 0; kept but for a tenth and half a second, whatever the size: where time is short for a repair or for
+        the best weights of a bound, the zero point and cheap weights take their place.
     verbose : bool, default=False
         Show a progress bar on the standard error, or in the notebook: objective and gap of this package's own solvers,
         the outputs that are done of others.
@@ -134,7 +142,7 @@ def solve_relaxation(
         tol=check_real("tol", tol, strict=True),
         form=check_choice("form", form, FORMS),
         max_iter=None if max_iter is None else check_integer("max_iter", max_iter, minimum=1, maximum=2**31 - 1),
-        time_limit=None if time_limit is None else check_real("time_limit", time_limit, strict=True),
+        deadline=Deadline.after(time_limit),
         callback=check_callback(callback),
         device=_check_device(device),
     )
@@ -164,97 +172,147 @@ def solve_with(
     bar: ProgressBar = NO_BAR,
 ) -> Relaxation:
     """Solve as `solve_relaxation` does, for arguments that are checked; a gap is not warned of, nor zero if `quiet`."""
-    normal, units = Instance.of(problem, regularization).normalised()
+    scaled = ScaledProblem.of(problem, regularization)
     if start is not None:
-        settings = replace(settings, start=_in_units(start, units))
-    backend = choose_backend(solver, normal, settings)
-    if (trivial := _zero_if_optimal(problem, settings.tol, regularization, quiet=quiet)) is not None:
-        return trivial
-    if backend.certified:
-        settings = replace(settings, callback=_told_in_units(settings.callback, units, bar))
-        # Threads that share small matrices wait for one another: on a busy machine much longer than they work.
-        small = backend.operations is not None and backend.operations(normal) < _SMALL
-        with few_threads(small=small):
-            relaxation = _solve_certified(problem, normal, units, backend, settings, regularization)
-            if solver == "auto" and _worth_another_try(relaxation, settings):
-                relaxation = _tried_again(relaxation, normal, units, settings, regularization)
-        return relaxation
-    if problem.vector and not problem.loss.coupled:
-        return _solve_outputs(problem, backend, settings, regularization, n_jobs, bar)
-    return _solve_to_the_gap(problem, backend, settings, regularization)
+        inside = scaled.inside(start.Z_stack, start.V_stack, start.dual.nu, start.dual.z)
+        settings = replace(settings, start=inside)
+    backend = choose_backend(solver, scaled.instance, settings)
+    if (zero := _zero_if_optimal(scaled, settings)) is not None:
+        if not quiet:
+            _warn_of_zero(problem)
+        return zero
+    if not backend.certified:
+        return _solve_apart(scaled, backend, settings, n_jobs, bar)
+    settings = replace(settings, callback=_told_in_units(settings.callback, scaled.units, bar))
+    # Threads that share small matrices wait for one another: on a busy machine much longer than they work.
+    small = backend.operations is not None and backend.operations(scaled.instance) < _SMALL
+    with few_threads(small=small):
+        relaxation = _best_of_attempts(scaled, backend, settings)
+        if solver == "auto" and _worth_another_try(relaxation, settings):
+            limited = replace(settings, max_iter=settings.max_iter or _ANOTHER_TRY, start=None)
+            other = _best_of_attempts(scaled, BACKENDS["splitting"], limited)
+            relaxation = min(relaxation, other, key=lambda one: one.relative_gap)
+    return relaxation
 
 
-# -- solvers of this package -----------------------------------------------------------------------------
-
-
-def _solve_certified(
-    problem: TrainingProblem,
-    normal: Instance,
-    units: Units,
-    backend: Backend,
-    settings: Settings,
-    regularization: str,
+def _best_of_attempts(
+    scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: GramReduction | None = None, k: int = 0
 ) -> Relaxation:
-    """Solve; go on where the gap in the problem's own units, rounding accounted for, misses the tolerance."""
-    began = time.perf_counter()
+    """Solve; ask for more accuracy where the solver claims success and the certified gap denies it.
+
+    A method of this package goes on from where it ended. With a `reduction` output k is solved in its rows.
+    """
+    began, deadline = time.perf_counter(), settings.deadline
+    reduced = reduction.reduced(scaled.instance, scaled.units, k) if reduction else None
+    solver_settings = replace(settings, deadline=deadline.before(_certification_seconds(scaled, deadline)))
     best: Relaxation | None = None
     compiled = 0.0
-    for margin in _MARGINS:
-        left = None if settings.time_limit is None else settings.time_limit - (time.perf_counter() - began)
-        if left is not None and left <= 0.0:
+    for factor in _MARGINS if backend.certified else _TIGHTENINGS:
+        if best is not None and solver_settings.deadline.over:
             break
-        raw = backend.solve(normal, replace(settings, tol=settings.tol * margin, time_limit=left))
+        raw = backend.solve(reduced or scaled.instance, replace(solver_settings, tol=settings.tol * factor))
+        if backend.certified and raw.status == "time limit" and not np.any(raw.Z) and not deadline.over:
+            Z, V = along_gradient(scaled.instance, deadline)
+            raw = replace(raw, Z=Z, V=V, W=V)
         compiled += float(raw.timings.get("compile", 0.0))
-        relaxation = _finish_outputs(problem, raw, units, backend.name, settings.tol, regularization)
-        if best is None or relaxation.relative_gap < best.relative_gap:
-            best = relaxation
-        if raw.status != "optimal" or best.status == "optimal":
+        if reduction and reduced and raw.nu is not None and np.all(np.isfinite(raw.nu)):
+            raw = replace(raw, nu=reduction.lift_dual(raw.nu, reduced, scaled.instance))
+        relaxation = finish(
+            scaled, raw, solver=backend.name, tol=settings.tol, certified=backend.certified, deadline=deadline
+        )
+        before, best = best, relaxation if best is None else min(best, relaxation, key=lambda one: one.relative_gap)
+        helped = backend.certified or before is None or relaxation.relative_gap < 0.5 * before.relative_gap
+        if best.status == "optimal" or raw.status != "optimal" or not helped:
             break
-        settings = replace(settings, start=raw)
+        if backend.certified:
+            solver_settings = replace(solver_settings, start=raw)
     assert best is not None
     return replace(best, compile_time=compiled, solve_time=time.perf_counter() - began - compiled)
+
+
+def _certification_seconds(scaled: ScaledProblem, deadline: Deadline) -> float:
+    """Return about how long it takes to certify what a solver returns; 0 without a limit."""
+    operations = _CERTIFICATE * scaled.instance.n_blocks * float(scaled.instance.size) ** 3
+    return min(deadline.seconds(operations), _LARGEST_RESERVE * deadline.left)
 
 
 def _worth_another_try(relaxation: Relaxation, settings: Settings) -> bool:
     """Whether the interior-point method ran out of digits far from the tolerance, as on columns of all sizes."""
     stalled = relaxation.solver == "interior" and relaxation.solver_status == "stalled"
-    return stalled and relaxation.problem.beta > 0.0 and relaxation.relative_gap > _FAR * settings.tol
+    far = relaxation.relative_gap > _FAR * settings.tol
+    return stalled and relaxation.problem.beta > 0.0 and far and not settings.deadline.over
 
 
-def _tried_again(
-    relaxation: Relaxation, normal: Instance, units: Units, settings: Settings, regularization: str
+# -- outputs apart, for solvers through CVXPY ----------------------------------------------------------------
+
+
+def _solve_apart(
+    scaled: ScaledProblem, backend: Backend, settings: Settings, n_jobs: int | None, bar: ProgressBar
 ) -> Relaxation:
-    """Solve by operator splitting, and return the better of the two."""
-    limited = replace(settings, max_iter=settings.max_iter or _ANOTHER_TRY, start=None)
-    if settings.time_limit is not None:
-        left = settings.time_limit - relaxation.solve_time - relaxation.compile_time
-        if left <= 0.0:
-            return relaxation
-        limited = replace(limited, time_limit=left)
-    other = _solve_certified(relaxation.problem, normal, units, BACKENDS["splitting"], limited, regularization)
-    return min(relaxation, other, key=lambda one: one.relative_gap)
+    """Solve outputs that do not interact apart, with one reduction of the data for all."""
+    reduction = None
+    if GramReduction.pays(scaled.problem):
+        y = scaled.problem.y
+        targets = y if y.ndim == 2 else y[:, None]
+        try:
+            reduction = GramReduction(scaled.parts[0].instance, targets, settings.reductions, settings.deadline)
+        except TimeOver:
+            raw = RawSolution(status="time limit")
+            return finish(scaled, raw, solver=backend.name, tol=settings.tol, deadline=settings.deadline)
+    # Not to be sent to other processes: what it holds is in the reduction.
+    settings = replace(settings, reductions=None)
+    if not scaled.problem.separable:
+        return _best_of_attempts(scaled, backend, settings, reduction)
+    solved = CountedParallel(n_jobs, bar, len(scaled.parts))(
+        delayed(_solve_output)(part, backend.name, settings, reduction, k) for k, part in enumerate(scaled.parts)
+    )
+    return join_outputs(scaled.problem, list(solved))
 
 
-def _finish_outputs(
-    problem: TrainingProblem, raw: RawSolution, units: Units, solver: str, tol: float, regularization: str
+def _solve_output(
+    part: ScaledProblem, solver: str, settings: Settings, reduction: GramReduction | None, k: int
 ) -> Relaxation:
-    """Finish every output apart where they do not interact: bounds that share no scale are tighter."""
-    if not problem.vector or problem.loss.coupled:
-        return finish(problem, raw, solver=solver, tol=tol, regularization=regularization, certified=True)
-    assert raw.Z is not None
-    assert raw.V is not None
-    parts = []
-    for k in range(problem.n_outputs):
-        part = problem.output(k)
-        own = Instance.of(part, regularization).normalised()[1]
-        weight = units.weight / own.weight
-        dual = (units.value / units.prediction) / (own.value / own.prediction)
-        Z, V = weight * raw.Z[k : k + 1], weight * raw.V[k : k + 1]
-        nu = None if raw.nu is None else dual * raw.nu[:, k]
-        z = None if raw.z is None else raw.z[k : k + 1]
-        output = RawSolution(Z, V, V, nu, z, status=raw.status, iterations=raw.iterations)
-        parts.append(finish(part, output, solver=solver, tol=tol, regularization=regularization, certified=True))
-    return replace(join_outputs(problem, parts, certified=True), iterations=raw.iterations)
+    """Solve one output; the solver goes by name, since functions changed at run time cannot cross processes."""
+    return _zero_if_optimal(part, settings) or _best_of_attempts(part, BACKENDS[solver], settings, reduction, k)
+
+
+# -- the zero point ----------------------------------------------------------------------------------------
+
+
+def _zero_if_optimal(scaled: ScaledProblem, settings: Settings) -> Relaxation | None:
+    """Return the zero point where the data prove it optimal, as for all-zero data or a large beta."""
+    start = time.perf_counter()
+    if _some_neuron_pays(scaled.instance):
+        return None
+    raw = RawSolution(status="not needed")
+    zero = finish(scaled, raw, solver="none", tol=settings.tol, deadline=settings.deadline)
+    return replace(zero, solve_time=time.perf_counter() - start) if zero.relative_gap <= ZERO_GAP else None
+
+
+def _some_neuron_pays(instance: Instance) -> bool:
+    r"""Whether some :math:`u^T M_\nu v` is seen to exceed the dual radius for minus the gradient at 0 as :math:`\nu`.
+
+    Cheap, and true of most problems: then the gradient does not prove the zero point optimal.
+    """
+    nu = instance.zero_dual
+    with np.errstate(over="ignore", invalid="ignore"):
+        for column in nu.T if nu.ndim == 2 else [nu]:
+            M = instance.map.adjoint(column)
+            v = np.where(M.sum(axis=0) < 0.0, -1.0, 1.0)
+            for _ in range(3):
+                v = np.where(M @ v < 0.0, -1.0, 1.0)
+            if float(np.abs(M @ v).sum()) > (1.0 + 1e-6) * instance.dual_radius:
+                return True
+    return False
+
+
+def _warn_of_zero(problem: TrainingProblem) -> None:
+    empty = [name for name, array in (("X", problem.X), ("y", problem.y)) if not np.any(array)]
+    remedy = f"{empty[0]} is all zero" if empty else "choose a smaller beta to get one that predicts"
+    warn(f"with beta={problem.beta:g} the zero network is globally optimal; {remedy}")
+
+
+# -- arguments ---------------------------------------------------------------------------------------------
 
 
 def _told_in_units(
@@ -272,13 +330,6 @@ def _told_in_units(
         return told(own) if told is not None else None
 
     return callback
-
-
-def _in_units(start: Relaxation, units: Units) -> RawSolution:
-    """Return a solution as the start of a normalised instance."""
-    Z, V = start.blocks[0] / units.weight, start.blocks[1] / units.weight
-    nu = start.dual.nu * (units.prediction / units.value)
-    return RawSolution(Z, V, V, nu, np.atleast_2d(start.dual.z), status="start")
 
 
 def check_callback(callback: object) -> Callable[[Progress], object] | None:
@@ -302,114 +353,3 @@ def _check_start(start: object, problem: TrainingProblem) -> None:
     mine, other = (problem.size, problem.y.shape), (start.problem.size, start.problem.y.shape)
     if mine != other:
         raise InvalidInputError(f"start must be of size and targets {mine}, those of the problem; got {other}")
-
-
-# -- solvers through CVXPY -------------------------------------------------------------------------------
-
-
-def _solve_outputs(
-    problem: TrainingProblem,
-    backend: Backend,
-    settings: Settings,
-    regularization: str,
-    n_jobs: int | None,
-    bar: ProgressBar,
-) -> Relaxation:
-    """Solve the outputs of a separable vector problem apart, with one reduction of the data for all."""
-    reduction = _reduction(problem, settings, regularization)
-    # Not to be sent to other processes: what it holds is in the reduction.
-    settings = replace(settings, reductions=None)
-    parts = CountedParallel(n_jobs, bar, problem.n_outputs)(
-        delayed(_solve_output)(problem.output(k), backend.name, settings, regularization, reduction, k)
-        for k in range(problem.n_outputs)
-    )
-    return join_outputs(problem, list(parts))
-
-
-def _solve_output(
-    problem: TrainingProblem,
-    solver: str,
-    settings: Settings,
-    regularization: str,
-    reduction: GramReduction | None,
-    k: int,
-) -> Relaxation:
-    """Solve one output; the solver goes by name, since functions changed at run time cannot cross processes."""
-    trivial = _zero_if_optimal(problem, settings.tol, regularization, quiet=True)
-    return trivial or _solve_to_the_gap(problem, BACKENDS[solver], settings, regularization, reduction, k)
-
-
-def _reduction(problem: TrainingProblem, settings: Settings, regularization: str) -> GramReduction | None:
-    if not GramReduction.pays(problem):
-        return None
-    scalar = problem.output(0) if problem.vector else problem
-    targets = problem.y if problem.vector else problem.y[:, None]
-    return GramReduction(Instance.of(scalar, regularization).normalised()[0], targets, settings.reductions)
-
-
-def _solve_to_the_gap(
-    problem: TrainingProblem,
-    backend: Backend,
-    settings: Settings,
-    regularization: str,
-    reduction: GramReduction | None = None,
-    k: int = 0,
-) -> Relaxation:
-    """Solve; ask again for more accuracy where the solver claims success and the gap denies it."""
-    reduction = reduction or _reduction(problem, settings, regularization)
-    normal, units = Instance.of(problem, regularization).normalised()
-    instance = reduction.reduced(normal, units, k) if reduction else normal
-    best: Relaxation | None = None
-    for tightening in _TIGHTENINGS:
-        raw = backend.solve(instance, replace(settings, tol=settings.tol * tightening))
-        if reduction and raw.nu is not None and np.all(np.isfinite(raw.nu)):
-            raw = replace(raw, nu=reduction.lift_dual(raw.nu, instance, normal))
-        relaxation = finish(problem, raw, solver=backend.name, tol=settings.tol, regularization=regularization)
-        helped = best is None or relaxation.relative_gap < 0.5 * best.relative_gap
-        if best is not None:
-            better = min(best, relaxation, key=lambda candidate: candidate.relative_gap)
-            relaxation = replace(
-                better,
-                compile_time=best.compile_time + relaxation.compile_time,
-                solve_time=best.solve_time + relaxation.solve_time,
-            )
-        best = relaxation
-        if best.status == "optimal" or raw.status != "optimal" or not helped:
-            break
-    assert best is not None
-    return best
-
-
-def _zero_if_optimal(
-    problem: TrainingProblem, tol: float, regularization: str, *, quiet: bool = False
-) -> Relaxation | None:
-    """Return the zero point where the data prove it optimal, as for all-zero data or a large beta."""
-    start = time.perf_counter()
-    if _some_neuron_pays(problem, regularization):
-        return None
-    raw = RawSolution(status="not needed")
-    zero = finish(problem, raw, solver="none", tol=tol, regularization=regularization)
-    if zero.relative_gap > ZERO_GAP:
-        return None
-    if not quiet:
-        empty = [name for name, array in (("X", problem.X), ("y", problem.y)) if not np.any(array)]
-        remedy = f"{empty[0]} is all zero" if empty else "choose a smaller beta to get one that predicts"
-        warn(f"with beta={problem.beta:g} the zero network is globally optimal; {remedy}")
-    return replace(zero, solve_time=time.perf_counter() - start)
-
-
-def _some_neuron_pays(problem: TrainingProblem, regularization: str) -> bool:
-    r"""Whether some :math:`u^T M_\nu v` is seen to exceed the dual radius for minus the gradient at 0 as :math:`\nu`.
-
-    Cheap, and true of most problems: then the gradient does not prove the zero point optimal.
-    """
-    instance = Instance.of(problem, regularization)
-    nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for M in instance.adjoints(nu):
-            v = np.where(M.sum(axis=0) < 0.0, -1.0, 1.0)
-            for _ in range(3):
-                v = np.where(M @ v < 0.0, -1.0, 1.0)
-            if float(np.abs(M @ v).sum()) > (1.0 + 1e-6) * instance.dual_radius:
-                return True
-    return False

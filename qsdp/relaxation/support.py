@@ -8,7 +8,7 @@ import numpy as np
 
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.scaled import RawSolution
 
 __all__ = ["expanded", "reached", "restrict_start", "restricted"]
 
@@ -52,7 +52,7 @@ def restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndarr
     """Return the part of a given solution that belongs to output k, without the rows that are left out."""
     if start is None or start.Z is None or start.V is None or start.nu is None or start.z is None:
         return None
-    blocks = slice(None) if instance.target.ndim == 1 or instance.loss.coupled else slice(k, k + 1)
+    blocks = slice(k, k + 1) if instance.separable else slice(None)
     if start.Z.shape[1:] != (len(kept), len(kept)) or start.V.shape != start.Z.shape or start.z.shape[1:] != kept.shape:
         return None
     nu = start.nu if blocks == slice(None) else start.nu[:, k]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils.progress import progress
-from qsdp._utils.summary import Summary, format_number
+from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidTypeError
@@ -31,7 +31,7 @@ _TOLERANCE, _TOLERANCE_OF_LEVELS = 1e-5, 1e-2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SignCovariance:
+class SignCovariance(Summarized):
     r"""Covariance `Q` with :math:`\arcsin(Q_{12}) = c Z_s`, with its own accuracy.
 
     For M + 1 levels a weight is the sum of M signs, its replicas. `Q` holds the correlations of replicas
@@ -160,7 +160,7 @@ def shape_covariance(relaxation: Relaxation, method: str = "krivine", *, verbose
     problem = relaxation.problem
     covariances: list[SignCovariance] = []
     with progress(check_flag("verbose", verbose)) as stages, stages.stage("shape") as bar:
-        for Z, V, rho in zip(*relaxation.blocks, strict=True):
+        for Z, V, rho in zip(relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack, strict=True):
             bar.count(len(covariances), problem.n_outputs)
             covariances.append(
                 shape_block(Z, V, float(rho), levels=problem.levels, activation=problem.activation, method=method)

@@ -65,7 +65,7 @@ class Solution(ReadOnlyArrays):
         relaxation, problem = result.relaxation, result.problem
         weights, nu = np.atleast_2d(relaxation.dual.z), relaxation.dual.nu.reshape(problem.n_samples, -1)
         covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
-        Z, V, rho = relaxation.blocks
+        Z, V, rho = relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack
         bound = result.certificate.lower_bound
         return cls(
             Z=Z,
@@ -152,7 +152,7 @@ class Solution(ReadOnlyArrays):
         Z, _, rho = self.blocks(problem.levels)
         cost = problem.regularization_weight(self.regularization) * rho
         predictions = np.stack([2.0 * problem.forward(block) for block in Z], axis=1)
-        if problem.vector and not problem.loss.coupled:
+        if problem.separable:
             parts = [
                 _proven(problem.output(k), predictions[:, k], float(cost[k]), weights[k], self.regularization)
                 for k in range(self.n_outputs)

@@ -21,10 +21,11 @@ from brute_force import (
 )
 
 from qsdp import BilinearNetwork, PolynomialNetwork, TrainingProblem, datasets, solve_relaxation
+from qsdp._utils.deadline import Deadline
 from qsdp.certificates import certificate_of
 from qsdp.certificates.verification import verified_bound
 from qsdp.column_generation import ColumnGenerationResult, column_generation
-from qsdp.column_generation.loop import Clock, Round
+from qsdp.column_generation.loop import Round
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.pricing import BilinearOracle, OracleResult, PolynomialOracle
@@ -379,7 +380,15 @@ ENDING: list[TrainingProblem] = [
 
 @pytest.fixture
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Clock, "over", property(lambda self: True))
+    class Ended(Deadline):
+        """Over for the loop, and without a limit for what it calls."""
+
+        over = property(lambda self: True)
+
+        def share(self, part: float) -> Deadline:
+            return self
+
+    monkeypatch.setattr(sys.modules["qsdp.column_generation.train"], "Deadline", Ended)
 
 
 @pytest.mark.usefixtures("no_time")

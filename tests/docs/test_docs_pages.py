@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import qsdp
-from qsdp.losses import SCALAR_LOSSES, Loss
+from qsdp.losses import SCALAR_LOSSES, Absolute, Curvature, Loss
 from qsdp.relaxation.backends import BACKENDS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -69,14 +69,17 @@ def spoilt(**members):
 
 
 WRONG = {
-    "value": spoilt(value=lambda self, t, y: float(np.sum(np.square(t - y)))),
+    "values": spoilt(values=lambda self, t, y: np.square(t - y)),
     "gradient": spoilt(gradient=lambda self, t, y: -np.sign(t - y)),
-    "conjugate too small": spoilt(conjugate=lambda self, u, y: float(np.sum(u * y)) - 1.0),
-    "conjugate too large": spoilt(conjugate=lambda self, u, y: float(np.sum(u * y)) + 1.0),
+    "conjugate too small": spoilt(conjugates=lambda self, u, y: u * y - 1.0),
+    "conjugate too large": spoilt(conjugates=lambda self, u, y: u * y + 1.0),
     "project_dual": spoilt(project_dual=lambda self, u, y: np.clip(u, -0.5, 0.5)),
     "prox": spoilt(prox=lambda self, p, y, s: y.copy()),
     "lipschitz": spoilt(lipschitz=math.inf),
-    "expression": spoilt(expression=lambda self, t, y: 2.0 * SCALAR_LOSSES["absolute"].expression(self, t, y)),
+    "expression": spoilt(expression=lambda self, t, y, w=1.0: 2.0 * Absolute.expression(self, t, y, w)),
+    "weights": spoilt(expression=lambda self, t, y, w=1.0: Absolute.expression(self, t, y)),
+    "curvature": spoilt(has_curvature=True, curvature=lambda self, t, y: Curvature(np.ones_like(t))),
+    "guarded_values": spoilt(guarded_values=lambda self, nu, y, w=None: (2.0 * nu * y, 1, 0.0)),
     "rescaled": spoilt(rescaled=lambda self, c: (self, c * c)),
 }
 

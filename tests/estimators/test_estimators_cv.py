@@ -309,9 +309,9 @@ def rows_of_grams(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     rows: list[int] = []
     original = QuadraticMap.gram
 
-    def counted(self: QuadraticMap, targets: np.ndarray) -> Any:
+    def counted(self: QuadraticMap, targets: np.ndarray, *options: Any) -> Any:
         rows.append(self.n_rows)
-        return original(self, targets)
+        return original(self, targets, *options)
 
     monkeypatch.setattr(QuadraticMap, "gram", counted)
     return rows

@@ -93,7 +93,7 @@ def test_formulations_print_their_variables(build):
 def test_unknown_names_are_refused():
     problem = random_problem(0, 3, 5)
     with pytest.raises(InvalidInputError, match="did you mean 'full'"):
-        qsdp.build_relaxation(problem, form="litteral")
+        qsdp.build_relaxation(problem, form="ful")
     with pytest.raises(InvalidInputError, match="did you mean 'tight'"):
         qsdp.build_relaxation(problem, regularization="tigth")
 

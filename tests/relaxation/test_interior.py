@@ -1,5 +1,6 @@
 """The interior-point method: against a conic solver, reference values and the enumerated optimum."""
 
+import math
 import warnings
 
 import numpy as np
@@ -9,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
+from qsdp._utils.deadline import Deadline
 from qsdp.lifting import append_constant
 from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution, Relaxation, finish
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solvers.interior import solve_interior
 
 KINKED = ("absolute", "hinge")
@@ -31,13 +34,16 @@ def data(n: int, d: int, loss: str, seed: int = 0) -> tuple[np.ndarray, np.ndarr
 def raw_solution(problem: qsdp.TrainingProblem, tol: float = 1e-8, **limits) -> tuple[RawSolution, list[Progress]]:
     told: list[Progress] = []
     given_callback = limits.pop("callback", None)
+    deadline = Deadline(limits.pop("time_limit", math.inf))
 
     def callback(progress: Progress) -> object:
         told.append(progress)
         return given_callback(progress) if given_callback else None
 
     instance = Instance.of(problem).normalised()[0]
-    return solve_interior(instance, Limits(tol, limits.pop("max_iter", 100), callback=callback, **limits)), told
+    return solve_interior(
+        instance, Limits(tol, limits.pop("max_iter", 100), deadline=deadline, callback=callback)
+    ), told
 
 
 def solved(problem: qsdp.TrainingProblem, tol: float = 1e-8) -> Relaxation:
@@ -45,7 +51,7 @@ def solved(problem: qsdp.TrainingProblem, tol: float = 1e-8) -> Relaxation:
     raw, told = raw_solution(problem, tol)
     assert raw.status == "optimal"
     assert told[-1].relative_gap <= tol * max(1, problem.n_outputs)
-    return finish(problem, raw, solver="interior", tol=tol)
+    return finish(ScaledProblem.of(problem), raw, solver="interior", tol=tol)
 
 
 def reference(problem: qsdp.TrainingProblem) -> Relaxation:
@@ -159,7 +165,7 @@ def test_bounds_and_points_of_random_problems(seed, n, d, log_beta, loss, size):
     X = np.round(rng.standard_normal((n, d)), 1) * size
     problem = qsdp.TrainingProblem(X, rng.standard_normal(n), beta=10.0**log_beta, loss=loss)
     raw, told = raw_solution(problem, 1e-6)
-    relaxation = finish(problem, raw, solver="interior", tol=1e-6)
+    relaxation = finish(ScaledProblem.of(problem), raw, solver="interior", tol=1e-6)
     # Optima far below the value at zero are small differences.
     assert told[-1].gap <= 1e-4 * told[-1].objective + 1e-9 * told[0].objective
     assert relaxation.lower_bound <= relaxation.objective * (1.0 + 1e-12)

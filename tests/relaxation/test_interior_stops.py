@@ -10,7 +10,8 @@ import qsdp
 from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution, finish
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solvers.interior import solve_interior
 
 STATUSES = {"optimal", "iteration limit", "time limit", "stopped by the callback", "stalled", "interrupted"}
@@ -23,7 +24,7 @@ def problem_of(loss: str, n: int = 15, d: int = 3, **options) -> qsdp.TrainingPr
 
 def assert_certified(problem, raw) -> qsdp.Relaxation:
     assert raw.status in STATUSES
-    relaxation = finish(problem, raw, solver="interior", tol=1e-6, stretch=False)
+    relaxation = finish(ScaledProblem.of(problem), raw, solver="interior", tol=1e-6, stretch=False)
     instance = Instance.of(problem).normalised()[0]
     for Z, V in zip(np.atleast_3d(raw.Z), np.atleast_3d(raw.V), strict=True):
         size = max(1e-300, np.abs(V).max())
@@ -42,7 +43,7 @@ def assert_certified(problem, raw) -> qsdp.Relaxation:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_stop_leaves_a_valid_pair(loss):
     problem = problem_of(loss)
-    optimum = finish(problem, raw_solution(problem, 1e-7)[0], solver="interior", tol=1e-7)
+    optimum = finish(ScaledProblem.of(problem), raw_solution(problem, 1e-7)[0], solver="interior", tol=1e-7)
     for k in range(optimum.iterations):
         raw, told = raw_solution(problem, 1e-7, callback=lambda progress, k=k: progress.iteration == k)
         assert raw.status == "stopped by the callback"
@@ -88,7 +89,9 @@ def test_limits_are_those_of_all_outputs():
     assert whole.status == "optimal"
     assert [p.iteration for p in told] == sorted(p.iteration for p in told)
     assert told[-1].objective == pytest.approx(
-        finish(problem, whole, solver="", tol=1.0).objective / Instance.of(problem).normalised()[1].value, rel=1e-9
+        finish(ScaledProblem.of(problem), whole, solver="", tol=1.0).objective
+        / Instance.of(problem).normalised()[1].value,
+        rel=1e-9,
     )
     raw, _ = raw_solution(problem, 1e-8, callback=lambda progress: progress.iteration == whole.iterations // 2)
     assert raw.status == "stopped by the callback"

@@ -1,6 +1,7 @@
 """The method in factors of low rank: against a conic solver, at every kind of stop, and on degenerate data."""
 
 import importlib.util
+import math
 import warnings
 
 import numpy as np
@@ -8,10 +9,12 @@ import pytest
 from brute_force import global_optimum
 
 import qsdp
+from qsdp._utils.deadline import Deadline
 from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution, Relaxation, finish
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solvers.lowrank import solve_low_rank
 
 SMOOTH = ("squared", "huber", "logistic", "squared_hinge")
@@ -29,20 +32,21 @@ def data(n: int, d: int, loss: str, seed: int = 0) -> tuple[np.ndarray, np.ndarr
 def raw_solution(problem: qsdp.TrainingProblem, tol: float = 1e-6, start=None, **limits) -> tuple[RawSolution, list]:
     told: list[Progress] = []
     stop = limits.pop("callback", None)
+    deadline = Deadline(limits.pop("time_limit", math.inf))
 
     def callback(progress: Progress) -> object:
         told.append(progress)
         return stop(progress) if stop else None
 
     instance = Instance.of(problem).normalised()[0]
-    limits = Limits(tol, limits.pop("max_iter", 500), callback=callback, **limits)
+    limits = Limits(tol, limits.pop("max_iter", 500), deadline=deadline, callback=callback)
     return solve_low_rank(instance, limits, start), told
 
 
 def solved(problem: qsdp.TrainingProblem, tol: float = 1e-6) -> Relaxation:
     raw, _ = raw_solution(problem, tol)
     assert raw.status == "optimal"
-    return finish(problem, raw, solver="low rank", tol=tol, certified=True)
+    return finish(ScaledProblem.of(problem), raw, solver="low rank", tol=tol, certified=True)
 
 
 def reference(problem: qsdp.TrainingProblem) -> Relaxation:
@@ -67,7 +71,7 @@ def assert_certified(problem: qsdp.TrainingProblem, raw: RawSolution) -> Relaxat
     for V, Z in zip(raw.V, raw.Z, strict=True):
         for block in (V + Z, V - Z):
             assert np.linalg.eigvalsh(block)[0] >= -1e-12 * max(1e-300, np.abs(V).max())
-    relaxation = finish(problem, raw, solver="low rank", tol=1e-6)
+    relaxation = finish(ScaledProblem.of(problem), raw, solver="low rank", tol=1e-6)
     theirs = reference(problem)
     assert relaxation.lower_bound <= theirs.objective * (1.0 + 1e-9)
     assert relaxation.objective >= theirs.lower_bound * (1.0 - 1e-9)
@@ -111,7 +115,10 @@ def test_outputs_are_solved_one_after_the_other(loss):
     assert raw.Z.shape == (3, 5, 5)
     assert raw.nu is not None
     assert raw.nu.shape == Y.shape
-    objective, theirs = finish(problem, raw, solver="low rank", tol=1e-6).objective, reference(problem).objective
+    objective, theirs = (
+        finish(ScaledProblem.of(problem), raw, solver="low rank", tol=1e-6).objective,
+        reference(problem).objective,
+    )
     assert objective == pytest.approx(theirs, rel=1e-5)
     bounds = [progress.lower_bound for progress in told]
     assert bounds == sorted(bounds)

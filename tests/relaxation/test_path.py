@@ -148,9 +148,9 @@ def test_the_largest_beta_separates_zero_from_the_rest(loss: str, vector: bool) 
     at_zero = problem.loss.value(np.zeros_like(problem.y), problem.y)
     below, at, above = relaxation_path(problem, beta * np.array([0.99, 1.0, 1.01]))
     assert below.objective < at_zero
-    assert np.any(below.blocks[0])
+    assert np.any(below.Z_stack)
     for zero in (at, above):
-        assert not np.any(zero.blocks[0])
+        assert not np.any(zero.Z_stack)
         assert zero.objective == pytest.approx(at_zero, rel=1e-14)
         assert zero.relative_gap <= 1e-6
         assert zero.status == "optimal"

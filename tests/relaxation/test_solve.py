@@ -15,7 +15,7 @@ from qsdp.relaxation.backends import BACKENDS, choose_backend
 from qsdp.relaxation.backends.base import Settings
 from qsdp.relaxation.backends.mosek import mosek_parameters
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.scaled import RawSolution
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 
@@ -243,7 +243,7 @@ def test_warning_names_the_gap_when_the_solver_stops_early():
 
 
 def choice(solver, problem, **settings_):
-    settings_ = {"tol": 1e-6, "form": "two-block", "max_iter": None, "time_limit": None} | settings_
+    settings_ = {"tol": 1e-6, "form": "two-block", "max_iter": None} | settings_
     return choose_backend(solver, Instance.of(problem).normalised()[0], Settings(**settings_)).name
 
 
@@ -311,14 +311,16 @@ class TestRegistry:
         monkeypatch.setitem(BACKENDS, "mosek", replace(BACKENDS["mosek"], licence=None))
         monkeypatch.setattr(
             "qsdp.relaxation.backends.mosek.solve_with_cvxpy",
-            lambda problem, settings, solver, options: handed.update(solver=solver, options=options) or RawSolution(),
+            lambda problem, settings, solver, options: (
+                handed.update(solver=solver, options=options(settings)) or RawSolution()
+            ),
         )
         qsdp.solve_relaxation(random_problem(0, 2, 4), solver="mosek", tol=1e-7, max_iter=7, time_limit=3.0)
         assert handed["solver"] == "MOSEK"
         parameters = handed["options"]["mosek_params"]
         assert parameters["MSK_IPAR_INTPNT_MAX_ITERATIONS"] == 7
-        assert parameters["MSK_DPAR_OPTIMIZER_MAX_TIME"] == 3.0
-        settings_ = Settings(1e-7, "two-block", None, None)
+        assert parameters["MSK_DPAR_OPTIMIZER_MAX_TIME"] == pytest.approx(3.0, abs=1.0)
+        settings_ = Settings(1e-7, "two-block", None)
         assert mosek_parameters(settings_)["MSK_DPAR_INTPNT_CO_TOL_REL_GAP"] == 1e-7
 
     def test_limit_a_solver_does_not_take_is_refused(self):

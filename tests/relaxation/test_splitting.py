@@ -1,5 +1,6 @@
 """Operator splitting: against other solvers, at every stop, and on data that degenerate."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +12,13 @@ from test_interior import KINKED, data, reference, standardised
 from test_interior_stops import assert_certified, problem_of
 
 import qsdp
+from qsdp._utils.deadline import Deadline
 from qsdp.lifting import append_constant
 from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution, finish
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solvers.splitting import solve as splitting
 from qsdp.relaxation.solvers.splitting import solve_splitting
 from qsdp.relaxation.solvers.splitting.acceleration import Anderson
@@ -29,13 +32,14 @@ def raw_solution(
 ) -> tuple[RawSolution, list[Progress]]:
     told: list[Progress] = []
     given_callback = limits.pop("callback", None)
+    deadline = Deadline(limits.pop("time_limit", math.inf))
 
     def callback(progress: Progress) -> object:
         told.append(progress)
         return given_callback(progress) if given_callback else None
 
     instance = Instance.of(problem).normalised()[0]
-    settings_ = Limits(tol, limits.pop("max_iter", 5000), callback=callback, **limits)
+    settings_ = Limits(tol, limits.pop("max_iter", 5000), deadline=deadline, callback=callback)
     return solve_splitting(instance, settings_, step=step), told
 
 
@@ -109,7 +113,7 @@ def test_agrees_with_a_conic_solver(loss, activation, n):
     raw, told = raw_solution(problem, tol)
     assert raw.status == "optimal"
     assert told[-1].relative_gap <= tol
-    ours, theirs = finish(problem, raw, solver="splitting", tol=tol), reference(problem)
+    ours, theirs = finish(ScaledProblem.of(problem), raw, solver="splitting", tol=tol), reference(problem)
     assert ours.objective <= theirs.objective * (1.0 + 1.1 * tol)
     assert ours.lower_bound <= theirs.objective * (1.0 + 1e-12)
     assert theirs.lower_bound <= ours.objective * (1.0 + 1e-12)
@@ -123,7 +127,9 @@ def test_every_step_reaches_the_gap(step, loss):
     raw, _ = raw_solution(problem, 1e-5, step)
     assert raw.status == "optimal"
     interior = qsdp.solve_relaxation(problem, solver="interior", tol=1e-6)
-    assert finish(problem, raw, solver="", tol=1e-5).objective == pytest.approx(interior.objective, rel=2e-5)
+    assert finish(ScaledProblem.of(problem), raw, solver="", tol=1e-5).objective == pytest.approx(
+        interior.objective, rel=2e-5
+    )
 
 
 @pytest.mark.parametrize(("step", "name"), [(KernelStep, "kernel"), (GramStep, "gram")])

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import qsdp
 from qsdp.activations import get_activation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.relaxation.solution import RawSolution, finish
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.solution import finish
 from qsdp.shaping import GAMMA, SHAPINGS, completion, shape_block, smallest_diagonal
 from qsdp.shaping import covariance as covariance_module
 from qsdp.tabular._solution import Solution
@@ -37,7 +38,10 @@ def test_krivine_is_exact_for_any_feasible_point(seed, d):
     factor /= np.linalg.norm(factor, axis=1, keepdims=True)
     K = factor @ factor.T
     relaxation = finish(
-        problem, RawSolution(K[None, :d, d:], K[None, :d, :d], K[None, d:, d:]), solver="none", tol=1e-6
+        ScaledProblem.of(problem),
+        RawSolution(K[None, :d, d:], K[None, :d, :d], K[None, d:, d:]),
+        solver="none",
+        tol=1e-6,
     )
     covariance = qsdp.shape_covariance(relaxation)
     assert_proven(covariance, relaxation, residual=1e-14, eigenvalue=-1e-13)
@@ -312,10 +316,10 @@ def test_adaptive_is_exact_and_no_worse_than_krivine(seed, d, levels, activation
         )
     N = problem.size
     Z, V = random_point(seed, N, outputs)
-    relaxation = finish(problem, RawSolution(Z, V, V), solver="none", tol=1e-6, stretch=False)
+    relaxation = finish(ScaledProblem.of(problem), RawSolution(Z, V, V), solver="none", tol=1e-6, stretch=False)
     found, krivine = (qsdp.shape_covariance(relaxation, method=method) for method in ("adaptive", "krivine"))
     found, krivine = (found, krivine) if outputs > 1 else ([found], [krivine])
-    for one, other, Z, rho in zip(found, krivine, *relaxation.blocks[::2], strict=True):
+    for one, other, Z, rho in zip(found, krivine, relaxation.Z_stack, relaxation.rho_stack, strict=True):
         assert one.constant >= GAMMA
         assert one.rho == rho
         assert one.total_weight <= other.total_weight

@@ -36,8 +36,8 @@ from benchmarks.experiments._common import (
 from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.product._stages import STAGES, TARGET, limit_claim, staged
 from qsdp.bench import Claim, Experiment, Record, Table
-from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution, finish
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.solution import finish
 from qsdp.shaping import GAMMA
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
@@ -148,11 +148,12 @@ def certified(problem: qsdp.TrainingProblem, formulation: Any) -> qsdp.Relaxatio
     """Return the solution of (25) repaired to exact feasibility, with a bound recomputed from the data."""
     (Z, V, W), (nu, z) = formulation.blocks(), formulation.duals()
     # To the units of the normalised instance, from which everything is recomputed.
-    _, units = Instance.of(problem, "tight").normalised()
+    scaled = ScaledProblem.of(problem)
+    units = scaled.units
     Z, V, W = (block / units.weight for block in (Z, V, W))
     nu = None if nu is None else nu * (units.prediction / units.value)
     raw = RawSolution(Z, V, W, nu, z, status=formulation.problem.status)
-    return finish(problem, raw, solver="scs", tol=GAP)
+    return finish(scaled, raw, solver="scs", tol=GAP)
 
 
 # -- tables ----------------------------------------------------------------------------------------------

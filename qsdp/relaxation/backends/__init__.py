@@ -105,6 +105,9 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
         for backend in BACKENDS.values()
         if backend.operations is not None and _refusal(backend, instance.loss, settings) is None
     ]
+    if own and not any(settings.deadline.affords(_operations(backend, instance)) for backend in own):
+        # None would end in time: the one whose iterations are the cheapest has the most to show.
+        own = [splitting.BACKEND]
     if own:
         return min(own, key=lambda backend: _expected(backend, instance))
     # Looking for packages and licences takes longer than a small solve.
@@ -117,16 +120,20 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
 
 def _expected(backend: Backend, instance: Instance) -> float:
     """Return the operations by which "auto" compares."""
-    assert backend.operations is not None
     easy = instance.map.n_rows >= _MANY * instance.size * (instance.size + 1) / 2
     factor = 1.0 if easy or backend is interior.BACKEND else _LUCK
-    return max(factor * backend.operations(instance), _NEGLIGIBLE)
+    return max(factor * _operations(backend, instance), _NEGLIGIBLE)
+
+
+def _operations(backend: Backend, instance: Instance) -> float:
+    assert backend.operations is not None
+    return backend.operations(instance)
 
 
 def _cannot(backend: Backend, loss: Loss) -> str | None:
     """Return why the back end cannot do the loss, or None."""
-    if backend.losses is not None and loss.name not in backend.losses:
-        return f"solver {backend.name!r} cannot do loss {loss.name!r}, only {', '.join(sorted(backend.losses))}"
+    if backend.unfit is not None and (needed := backend.unfit(loss)) is not None:
+        return f"solver {backend.name!r} cannot do loss {loss.name!r}: it needs {needed}"
     if lacking := sorted(loss.cones - backend.cones):
         able = ", ".join(repr(name) for name, other in BACKENDS.items() if loss.cones <= other.cones)
         return f"solver {backend.name!r} has no {lacking[0]} cone, which loss {loss.name!r} needs; use {able}"
@@ -138,7 +145,7 @@ def _refusal(backend: Backend, loss: Loss, settings: Settings) -> str | None:
         return reason
     given = {
         "max_iter": settings.max_iter is not None and not backend.iteration_limit,
-        "time_limit": settings.time_limit is not None and not backend.time_limit,
+        "time_limit": settings.deadline.limited and not backend.time_limit,
         "callback": settings.callback is not None and not backend.certified,
         "start": settings.start is not None and not backend.certified,
         "device": settings.device is not None and not backend.devices,

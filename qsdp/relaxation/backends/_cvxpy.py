@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
+import cvxpy as cp
+
+from qsdp._utils.deadline import TimeOver
 from qsdp.relaxation.backends.base import Settings
 from qsdp.relaxation.formulations import formulate
-from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.instance import LinearInstance
+from qsdp.relaxation.scaled import RawSolution
 
 __all__ = ["solve_with_cvxpy"]
 
@@ -17,29 +21,33 @@ __all__ = ["solve_with_cvxpy"]
 _SCS_INTERRUPTED = -5
 
 
-def solve_with_cvxpy(instance: Instance, settings: Settings, *, solver: str, options: dict[str, Any]) -> RawSolution:
+def solve_with_cvxpy(
+    instance: LinearInstance, settings: Settings, *, solver: str, options: Callable[[Settings], dict[str, Any]]
+) -> RawSolution:
     """Build, compile and solve the relaxation; what the solver reports is passed on, not believed.
 
     Compiling and solving are called apart, so that each is timed and a solver that stops early still hands
     over the point it has reached.
     """
-    import cvxpy as cp
-
     start = time.perf_counter()
     formulation = formulate(instance, form=settings.form)
-    data, chain, inverse = formulation.problem.get_problem_data(solver, solver_opts=options)
+    data, chain, inverse = formulation.problem.get_problem_data(solver, solver_opts=options(settings))
     compiled = time.perf_counter()
-    status, iterations = "failed", None
+    status, iterations = "time limit", None
     try:
+        # What is left of the time is less by what compiling took.
+        settings.deadline.check()
         with warnings.catch_warnings():
             # The accuracy reached is measured and reported by the relaxation itself.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-            answer = chain.solve_via_data(formulation.problem, data, False, False, options)
+            answer = chain.solve_via_data(formulation.problem, data, False, False, options(settings))
             if _was_interrupted(answer):
                 raise KeyboardInterrupt
             formulation.problem.unpack_results(answer, chain, inverse)
         status = str(formulation.problem.status)
         iterations = formulation.problem.solver_stats.num_iters
+    except TimeOver:
+        pass
     except cp.SolverError as error:
         status = f"failed: {str(error).splitlines()[0]}"
     solved = time.perf_counter()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from qsdp._utils.deadline import NEVER, Deadline
+from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.scaled import RawSolution
 
 __all__ = ["Backend", "Settings", "own_backend"]
 
@@ -23,8 +26,7 @@ class Settings:
         The solver's own accuracy (relative certified gap for solvers of this package).
     form : {"two-block", "full"}
     max_iter : int or None
-    time_limit : float or None
-        Seconds.
+    deadline : Deadline
     callback : callable or None
         Told a `Progress` in the instance's units; True stops. For solvers of this package.
     start : RawSolution or None
@@ -38,7 +40,7 @@ class Settings:
     tol: float
     form: str
     max_iter: int | None
-    time_limit: float | None
+    deadline: Deadline = NEVER
     callback: Callable[[Progress], object] | None = None
     start: RawSolution | None = None
     device: str | None = None
@@ -46,7 +48,7 @@ class Settings:
 
     def limits(self, max_iter: int) -> Limits:
         """Return the limits of a method whose iterations end by themselves after `max_iter`."""
-        return Limits(self.tol, self.max_iter or max_iter, self.time_limit, self.callback)
+        return Limits(self.tol, self.max_iter or max_iter, self.deadline, self.callback)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Backend:
     iteration_limit, time_limit : bool
         Which limits it takes.
     solve : callable
-        From a (normalised) instance and settings to candidates.
+        From a normalised instance and settings to candidates; those through CVXPY take a `ReducedInstance` as well.
     licence : callable or None
         Returns None where the licence is in order, else one line that says what is missing.
     certified : bool
@@ -74,8 +76,8 @@ class Backend:
     operations : callable or None
         Returns about how many floating-point operations an instance takes, infinity where the memory would not do;
         what "auto" goes by.
-    losses : frozenset of str or None
-        Names of the losses it can do; None leaves that to `cones`.
+    unfit : callable or None
+        Returns what a loss lacks for it, as "to have a curvature", or None; without one `cones` alone decide.
     devices : bool
         Whether it takes a device.
     """
@@ -86,11 +88,11 @@ class Backend:
     cones: frozenset[str]
     iteration_limit: bool
     time_limit: bool
-    solve: Callable[[Instance, Settings], RawSolution]
+    solve: Callable[[Any, Settings], RawSolution]
     licence: Callable[[], str | None] | None = None
     certified: bool = False
     operations: Callable[[Instance], float] | None = None
-    losses: frozenset[str] | None = None
+    unfit: Callable[[Loss], str | None] | None = None
     devices: bool = False
 
 
@@ -99,7 +101,7 @@ def own_backend(
     solve: Callable[[Instance, Settings], RawSolution],
     operations: Callable[[Instance], float],
     *,
-    losses: frozenset[str] | None = None,
+    unfit: Callable[[Loss], str | None] | None = None,
     devices: bool = False,
 ) -> Backend:
     """Return the back end of a method of this package, which takes every limit and needs no other package."""
@@ -113,6 +115,6 @@ def own_backend(
         solve=solve,
         certified=True,
         operations=operations,
-        losses=losses,
+        unfit=unfit,
         devices=devices,
     )

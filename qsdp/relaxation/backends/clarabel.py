@@ -6,11 +6,15 @@ from typing import Any
 
 from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
 from qsdp.relaxation.backends.base import Backend, Settings
-from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.instance import LinearInstance
+from qsdp.relaxation.scaled import RawSolution
 
 
-def _solve(instance: Instance, settings: Settings) -> RawSolution:
+def _solve(instance: LinearInstance, settings: Settings) -> RawSolution:
+    return solve_with_cvxpy(instance, settings, solver="CLARABEL", options=_options)
+
+
+def _options(settings: Settings) -> dict[str, Any]:
     options: dict[str, Any] = {
         "tol_gap_abs": settings.tol,
         "tol_gap_rel": settings.tol,
@@ -18,9 +22,9 @@ def _solve(instance: Instance, settings: Settings) -> RawSolution:
     }
     if settings.max_iter is not None:
         options["max_iter"] = settings.max_iter
-    if settings.time_limit is not None:
-        options["time_limit"] = settings.time_limit
-    return solve_with_cvxpy(instance, settings, solver="CLARABEL", options=options)
+    if (seconds := settings.deadline.time_limit) is not None:
+        options["time_limit"] = seconds
+    return options
 
 
 BACKEND = Backend(

@@ -6,11 +6,15 @@ from typing import Any
 
 from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
 from qsdp.relaxation.backends.base import Backend, Settings
-from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.instance import LinearInstance
+from qsdp.relaxation.scaled import RawSolution
 
 
-def _solve(instance: Instance, settings: Settings) -> RawSolution:
+def _solve(instance: LinearInstance, settings: Settings) -> RawSolution:
+    return solve_with_cvxpy(instance, settings, solver="CVXOPT", options=_options)
+
+
+def _options(settings: Settings) -> dict[str, Any]:
     options: dict[str, Any] = {
         "abstol": settings.tol,
         "reltol": settings.tol,
@@ -20,7 +24,7 @@ def _solve(instance: Instance, settings: Settings) -> RawSolution:
     }
     if settings.max_iter is not None:
         options["max_iters"] = settings.max_iter
-    return solve_with_cvxpy(instance, settings, solver="CVXOPT", options=options)
+    return options
 
 
 BACKEND = Backend(

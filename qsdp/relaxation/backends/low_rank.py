@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from qsdp.relaxation.backends.base import Settings, own_backend
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution
-from qsdp.relaxation.solvers.lowrank import LOSSES, operations, solve_low_rank
+from qsdp.relaxation.scaled import RawSolution
+from qsdp.relaxation.solvers.lowrank import operations, solve_low_rank, unfit
 
 _MAX_ITER = 500
 
@@ -14,4 +14,4 @@ def _solve(instance: Instance, settings: Settings) -> RawSolution:
     return solve_low_rank(instance, settings.limits(_MAX_ITER), settings.start, settings.device)
 
 
-BACKEND = own_backend("low-rank", _solve, operations, losses=LOSSES, devices=True)
+BACKEND = own_backend("low-rank", _solve, operations, unfit=unfit, devices=True)

@@ -6,12 +6,16 @@ from typing import Any
 
 from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
 from qsdp.relaxation.backends.base import Backend, Settings
-from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.instance import LinearInstance
+from qsdp.relaxation.scaled import RawSolution
 
 
-def _solve(instance: Instance, settings: Settings) -> RawSolution:
-    return solve_with_cvxpy(instance, settings, solver="MOSEK", options={"mosek_params": mosek_parameters(settings)})
+def _solve(instance: LinearInstance, settings: Settings) -> RawSolution:
+    return solve_with_cvxpy(instance, settings, solver="MOSEK", options=_options)
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    return {"mosek_params": mosek_parameters(settings)}
 
 
 def mosek_parameters(settings: Settings) -> dict[str, Any]:
@@ -23,8 +27,8 @@ def mosek_parameters(settings: Settings) -> dict[str, Any]:
     }
     if settings.max_iter is not None:
         parameters["MSK_IPAR_INTPNT_MAX_ITERATIONS"] = settings.max_iter
-    if settings.time_limit is not None:
-        parameters["MSK_DPAR_OPTIMIZER_MAX_TIME"] = settings.time_limit
+    if (seconds := settings.deadline.time_limit) is not None:
+        parameters["MSK_DPAR_OPTIMIZER_MAX_TIME"] = seconds
     return parameters
 
 

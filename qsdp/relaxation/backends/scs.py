@@ -6,21 +6,25 @@ from typing import Any
 
 from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
 from qsdp.relaxation.backends.base import Backend, Settings
-from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.instance import LinearInstance
+from qsdp.relaxation.scaled import RawSolution
 
 _MAX_ITER = 20_000
 
 
-def _solve(instance: Instance, settings: Settings) -> RawSolution:
+def _solve(instance: LinearInstance, settings: Settings) -> RawSolution:
+    return solve_with_cvxpy(instance, settings, solver="SCS", options=_options)
+
+
+def _options(settings: Settings) -> dict[str, Any]:
     options: dict[str, Any] = {
         "eps_abs": settings.tol,
         "eps_rel": settings.tol,
         "max_iters": settings.max_iter or _MAX_ITER,
     }
-    if settings.time_limit is not None:
-        options["time_limit_secs"] = settings.time_limit
-    return solve_with_cvxpy(instance, settings, solver="SCS", options=options)
+    if (seconds := settings.deadline.time_limit) is not None:
+        options["time_limit_secs"] = seconds
+    return options
 
 
 BACKEND = Backend(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qsdp.relaxation.backends.base import Settings, own_backend
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.splitting import operations, solve_splitting
 
 _MAX_ITER = 20_000

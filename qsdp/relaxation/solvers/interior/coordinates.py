@@ -25,6 +25,7 @@ import scipy.linalg
 from scipy.linalg.blas import dsyrk, dtrmm
 from scipy.linalg.lapack import dpstrf
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
@@ -69,10 +70,12 @@ class SampleCoordinates:
     Parameters
     ----------
     data : QuadraticMap
+    deadline : Deadline
+        Kernels raise TimeOver in the midst of their work.
     """
 
-    def __init__(self, data: QuadraticMap) -> None:
-        self._map = data
+    def __init__(self, data: QuadraticMap, deadline: Deadline = NEVER) -> None:
+        self._map, self._deadline = data, deadline
         self.length, self.size = data.n_rows, data.size
         self._a, self._b, self._c = data.coefficients
         self._X = np.ascontiguousarray(data.X)
@@ -98,6 +101,7 @@ class SampleCoordinates:
         step = max(16, _KERNEL_BLOCK // self.length)
         buffers = np.empty((2, min(step, self.length) * self.length))
         for start in range(0, self.length, step):
+            self._deadline.check()
             stop = min(start + step, self.length)
             shape = (stop - start, stop)
             blocks = [buffer[: shape[0] * shape[1]].reshape(shape) for buffer in buffers]
@@ -132,6 +136,7 @@ class SampleCoordinates:
         gram = np.zeros((len(first), len(first)), order="F")
         step = max(1, _CHUNK // len(first))
         for start in range(0, self.length, step):
+            self._deadline.check()
             rows = slice(start, start + step)
             X = self._X[rows] @ Q[:d]
             block = X[:, first]

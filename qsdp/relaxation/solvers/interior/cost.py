@@ -36,10 +36,10 @@ def operations(instance: Instance) -> float:
     # Decompositions of N x N matrices, and passes over the data.
     step = (60.0 * N**3 + 2.0 * n * N * N) * coupled
     once = 0.0
-    if instance.loss.name == "squared" and takes_factor(n, N):
+    if instance.fit.quadratic and takes_factor(n, N):
         once = float(n) * p * p
         step += _factor_step(p)
-    elif n > p and instance.loss.name != "squared":
+    elif n > p and not instance.fit.quadratic:
         step += float(n) * p * p * coupled + _cholesky(p * coupled)
     else:
         step += _samples_step(n, N, coupled)

@@ -14,6 +14,7 @@ missed by less after every step.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -35,6 +36,9 @@ _PATIENCE, _NO_STEP = 15, 1e-10
 
 #: Of mu, what the next aim is at least: what a step short of the boundary leaves, so that no product falls far behind.
 _LEAST_CENTRING = 1e-3
+
+#: Operations of the decompositions of a step, as multiples of N^3 for each of A and B.
+_DECOMPOSITIONS = 50.0
 
 #: Signs of the data's matrix in the dual matrices of A and B.
 _SIGNS = np.array([-1.0, 1.0])[:, None, None]
@@ -73,16 +77,22 @@ def follow(
         From the multiplier of shape (C, n) to a dual vector as the incumbent's evaluation takes it.
     """
     best, since, iteration = np.inf, 0, incumbent.iteration
+    seconds = incumbent.deadline.seconds(newton.work + _DECOMPOSITIONS * state.Y.size * state.Y.shape[-1])
     while True:
         incumbent.offer_point(state.Y[:, 0], state.Y[:, 1])
         incumbent.offer_dual(candidate(fit.nu), state.z)
         reason = incumbent.stop(iteration)
         if reason is not None:
             return reason
+        # A step cannot be ended in the midst of its factorisation: one that would be too late is not begun.
+        if seconds > incumbent.deadline.left:
+            return "time limit"
+        began = time.monotonic()
         try:
             mu = _advance(newton, fit, state, dual_radius)
         except LinAlgError:
             return "stalled"
+        seconds = time.monotonic() - began
         # The gap stands still at first where the optimum is near zero, and in the end mu where rounding rules.
         progress = mu * float(incumbent.gaps.max())
         best, since = (progress, 0) if progress < 0.9 * best else (best, since + 1)

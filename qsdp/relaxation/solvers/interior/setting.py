@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import QuadraticMap
+from qsdp.losses import DataFit
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, symmetric_basis
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions, gram_of
 from qsdp.relaxation.solvers.interior.coordinates import FactorCoordinates, SampleCoordinates
 from qsdp.relaxation.solvers.interior.cost import takes_factor
+from qsdp.relaxation.solvers.interior.fits import as_rows, as_target
 from qsdp.relaxation.solvers.interior.newton import CoupledNewton, Newton, SingleNewton
 from qsdp.relaxation.solvers.interior.primal import PrimalNewton
 
@@ -29,7 +31,8 @@ class Setting:
 
     newton: Newton
     evaluation: Evaluation
-    targets: FloatArray
+    #: The loss of the predictions in these coordinates.
+    fit: DataFit
     #: From the multiplier to a dual vector as the evaluation takes it, and from one in the shape of the target back.
     candidate: Callable[[FloatArray], FloatArray]
     multiplier: Callable[[FloatArray], FloatArray]
@@ -38,38 +41,40 @@ class Setting:
 class Shared:
     """What the outputs share: coordinates, and the Gram matrix where it pays."""
 
-    def __init__(self, instance: Instance, reductions: Reductions | None) -> None:
+    def __init__(self, instance: Instance, reductions: Reductions | None, deadline: Deadline) -> None:
         data = instance.map
-        assert isinstance(data, QuadraticMap)
         targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
         self._factor: FactorCoordinates | None = None
-        if instance.loss.name == "squared" and takes_factor(data.n_rows, data.size):
-            gram, products = gram_of(data, targets, instance.fit.weights, reductions)
+        if instance.fit.quadratic and takes_factor(data.n_rows, data.size):
+            gram, products = gram_of(data, targets, instance.fit.weights, reductions, deadline)
             factors = symmetric_basis(data.size)[2]
             # The Gram matrix counts entries of the upper triangle; off-diagonal ones stand in two places.
             counts = np.where(factors == 1.0, 1.0, 2.0) / factors
             self._gram, self._products = gram * counts * counts[:, None], products * counts[:, None]
+            deadline.require(float(len(gram)) ** 3)
             self._factor = FactorCoordinates(self._gram, data.size)
         else:
-            self._samples = SampleCoordinates(data)
+            self._samples = SampleCoordinates(data, deadline)
 
     def setting(self, k: int, part: Instance) -> Setting:
         """Return the setting of output k."""
         if self._factor is None:
-            if part.loss.coupled:
-                coupled = CoupledNewton(self._samples, part.n_blocks)
-                return Setting(coupled, DirectEvaluation(part), part.target.T, np.transpose, np.transpose)
-            primal = PrimalNewton(self._samples)
-            affordable = self._samples.work * (1.0 if part.loss.smooth else _KINKED_SHARE)
-            newton = primal if primal.work < affordable else SingleNewton(self._samples)
-            return Setting(newton, DirectEvaluation(part), part.target[None], lambda nu: nu[0], lambda nu: nu[None])
+            newton = self._newton(part)
+            return Setting(newton, DirectEvaluation(part), part.fit, lambda nu: as_target(nu, part.fit), as_rows)
         factor, products = self._factor, self._products[:, k]
         targets = factor.targets(products)
         evaluation = GramEvaluation(part, self._gram, products[:, None])
         return Setting(
             SingleNewton(factor),
             evaluation,
-            targets[None],
+            DataFit(part.loss, targets),
             lambda nu: factor.preimage(targets - 0.5 * nu[0])[None],
             lambda nu: factor.coordinates_of(part.map.adjoint(nu))[None],
         )
+
+    def _newton(self, part: Instance) -> Newton:
+        if part.loss.coupled:
+            return CoupledNewton(self._samples, part.n_blocks)
+        primal = PrimalNewton(self._samples)
+        affordable = self._samples.work * (1.0 if part.loss.smooth else _KINKED_SHARE)
+        return primal if primal.work < affordable else SingleNewton(self._samples)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
 
-from qsdp.lifting import QuadraticMap
+from qsdp._utils.deadline import TimeOver
 from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.outputs import solve_outputs
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.repair import repair
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
-from qsdp.relaxation.solvers.interior.fits import fit_of
+from qsdp.relaxation.solvers.interior.fits import fit_of, zero_dual
 from qsdp.relaxation.solvers.interior.method import State, follow
 from qsdp.relaxation.solvers.interior.newton import Newton
 from qsdp.relaxation.solvers.interior.setting import Setting, Shared
-from qsdp.relaxation.solvers.interior.start import Start, cold_start, warm_start, zero_dual
+from qsdp.relaxation.solvers.interior.start import Start, cold_start, warm_start
 from qsdp.relaxation.support import expanded, reached, restrict_start, restricted
 
 __all__ = ["solve_interior"]
@@ -50,18 +49,18 @@ def solve_interior(
         "time limit", "stopped by the callback", "stalled" (rounding allows no further step), or "interrupted":
         a keyboard interrupt ends the iteration and is not raised again.
     """
-    assert isinstance(instance.map, QuadraticMap)
     kept = reached(instance.map)
     small = instance if np.all(kept) else replace(instance, map=restricted(instance.map, kept))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        began = time.perf_counter()
         try:
-            shared = Shared(small, reductions)
+            shared = Shared(small, reductions, limits.deadline)
         except KeyboardInterrupt:
             return zero_solution(instance, "interrupted")
+        except TimeOver:
+            return zero_solution(instance, "time limit")
         raw = solve_outputs(
             small,
-            limits.after(time.perf_counter() - began),
+            limits,
             lambda k, part, own: _solve_part(shared, k, part, own, restrict_start(start, instance, kept, k)),
         )
     return raw if np.all(kept) else expanded(raw, kept)
@@ -75,6 +74,8 @@ def _solve_part(shared: Shared, k: int, part: Instance, limits: Limits, given: R
         status = _follow(part, setting, incumbent, given)
     except KeyboardInterrupt:
         status = "interrupted"
+    except TimeOver:
+        status = "time limit"
     except LinAlgError:
         # Numbers at the ends of their range, where not even eigenvalues are found.
         status = "stalled"
@@ -83,8 +84,8 @@ def _solve_part(shared: Shared, k: int, part: Instance, limits: Limits, given: R
 
 def _follow(part: Instance, setting: Setting, incumbent: Incumbent, given: RawSolution | None) -> str:
     """Start at the zero point, where that is not optimal already, or at what is given."""
-    newton, targets = setting.newton, setting.targets
-    nu = zero_dual(part.loss, targets)
+    newton = setting.newton
+    nu = zero_dual(setting.fit)
     M = newton.adjoint(nu)
     largest = part.size * float(np.abs(np.linalg.eigvalsh(M)).max())
     if largest <= part.dual_radius:
@@ -94,14 +95,14 @@ def _follow(part: Instance, setting: Setting, incumbent: Incumbent, given: RawSo
     dual_radius = part.dual_radius or _LEAST_DUAL_RADIUS * largest
     if not (dual_radius > 0.0 and np.isfinite(largest)):
         return "stalled"
-    start = cold_start(part.loss, targets, newton, nu, M, dual_radius, float(incumbent.objectives.sum()))
+    start = cold_start(setting.fit, newton, nu, M, dual_radius, float(incumbent.objectives.sum()))
     if given is not None and (warm := _warm(part, setting, incumbent, start, given)) is not None:
-        fit = fit_of(part.loss, targets, warm.nu)
+        fit = fit_of(setting.fit, warm.nu)
         fit.centre(newton.forward(warm.Y[:, 0] - warm.Y[:, 1]), _mean_product(newton, warm))
         reason = follow(newton, fit, State(warm.Y, warm.r, warm.z), dual_radius, incumbent, setting.candidate)
         if reason != "stalled":
             return reason
-    fit = fit_of(part.loss, targets, start.nu)
+    fit = fit_of(setting.fit, start.nu)
     return follow(newton, fit, State(start.Y, start.r, start.z), dual_radius, incumbent, setting.candidate)
 
 
@@ -115,7 +116,7 @@ def _warm(part: Instance, setting: Setting, incumbent: Incumbent, cold: Start, g
     if not (fits and given.nu.shape == part.target.shape and all(np.all(np.isfinite(array)) for array in arrays)):
         return None
     Z, V, _ = repair(part, given.Z, given.V, given.V)
-    nu = setting.multiplier(-part.loss.project_dual(-given.nu, part.target))
+    nu = setting.multiplier(part.fit.project(given.nu))
     incumbent.offer_point(V + Z, V - Z)
     incumbent.offer_dual(setting.candidate(nu), given.z)
     return warm_start(cold, setting.newton, nu, np.stack([V + Z, V - Z], axis=1), given.z, float(incumbent.gaps.max()))

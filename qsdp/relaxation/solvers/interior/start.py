@@ -12,17 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.losses import Loss
+from qsdp.losses import DataFit
 from qsdp.relaxation.solvers.interior.newton import Newton
 
-__all__ = ["Start", "cold_start", "warm_start", "zero_dual"]
+__all__ = ["Start", "cold_start", "warm_start"]
 
 #: Of the way from zero to the dual vector at the zero point; where the dual radius is the smaller share w of what that
-#: vector takes, w to this power of it. Only the squared loss does better with weights that add up to the dual radius.
-_SHARE, _POWER = {"squared": 0.8}, {"squared": 1.0}
-
-#: The largest r in multiples of what explains the targets along the dual matrix.
-_REACH = {"squared": 4.0}
+#: vector takes, w to this power of it; and the largest r in multiples of what explains the targets along the dual
+#: matrix. A quadratic loss alone does better with weights that add up to the dual radius.
+_SHARE, _POWER, _REACH = 0.5, 0.5, 10.0
+_QUADRATIC_SHARE, _QUADRATIC_POWER, _QUADRATIC_REACH = 0.8, 1.0, 4.0
 
 #: The largest ratio of two rows of the dual matrix that counts as none.
 _EVEN = 100.0
@@ -42,23 +41,15 @@ class Start:
     dual_radius: float
 
 
-def zero_dual(loss: Loss, targets: FloatArray) -> FloatArray:
-    """Return minus the gradient at zero, for targets of shape (C, n)."""
-    # Coupled losses have the sample first.
-    return -loss.gradient(np.zeros_like(targets.T), targets.T).T
-
-
-def cold_start(
-    loss: Loss, targets: FloatArray, newton: Newton, nu: FloatArray, M: FloatArray, dual_radius: float, value: float
-) -> Start:
+def cold_start(fit: DataFit, newton: Newton, nu: FloatArray, M: FloatArray, dual_radius: float, value: float) -> Start:
     """Return the start from the zero point.
 
     Parameters
     ----------
-    loss : Loss
-    targets, nu : ndarray of shape (C, n)
-        Targets and `zero_dual`.
+    fit : DataFit
     newton : Newton
+    nu : ndarray of shape (C, n)
+        `zero_dual`.
     M : ndarray of shape (C, N, N)
         Of nu; not zero.
     dual_radius : float
@@ -69,13 +60,18 @@ def cold_start(
     n_blocks, size = M.shape[:2]
     largest = float(np.abs(np.linalg.eigvalsh(M)).max())
     ratio = min(1.0, dual_radius / (size * largest))
-    share = _SHARE.get(loss.name, 0.5) * ratio ** _POWER.get(loss.name, 0.5)
-    weight = max(share / _SHARE.get(loss.name, 0.5) * largest, dual_radius / size)
-    explained = float(np.linalg.norm(targets)) / max(float(np.linalg.norm(newton.forward(M))), 1e-300) * largest
+    part, power, reach = (
+        (_QUADRATIC_SHARE, _QUADRATIC_POWER, _QUADRATIC_REACH) if fit.quadratic else (_SHARE, _POWER, _REACH)
+    )
+    share = part * ratio**power
+    weight = max(share / part * largest, dual_radius / size)
+    roots = 1.0 if fit.weights is None else np.sqrt(fit.weights)
+    moved = float(np.linalg.norm(roots * newton.forward(M)))
+    explained = float(np.linalg.norm(roots * fit.target.T)) / max(moved, 1e-300) * largest
     rows = np.linalg.norm(M, axis=2)
     # Along M only its largest rows explain anything; where others are far smaller, they may need a much larger r.
     even = float(rows.max()) < _EVEN * float(rows.min())
-    r = min(0.25 * value / dual_radius / n_blocks, _REACH.get(loss.name, 10.0) * explained if even else np.inf)
+    r = min(0.25 * value / dual_radius / n_blocks, reach * explained if even else np.inf)
     Y = np.zeros((n_blocks, 2, size, size))
     diagonal = np.arange(size)
     Y[..., diagonal, diagonal] = 0.5 * r

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.truncated_newton import newton_step
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.solvers.lowrank.factors import Directions, Factors, renewed
@@ -58,6 +59,8 @@ def follow(
             status = "optimal" if np.all(incumbent.gaps <= tol) else status
     except KeyboardInterrupt:
         status = "interrupted"
+    except TimeOver:
+        status = "time limit"
     except np.linalg.LinAlgError:
         # Numbers at the ends of their range, where not even eigenvalues are found.
         status = "stalled"

@@ -10,9 +10,9 @@ import scipy.linalg
 
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
+from qsdp.losses import Curvature, DataFit
 from qsdp.relaxation.products import Image, Products
 from qsdp.relaxation.solvers.lowrank.factors import Factors
-from qsdp.relaxation.solvers.lowrank.fit import Curvature, Fit
 
 __all__ = ["Data", "Objective", "Point"]
 
@@ -30,8 +30,9 @@ class Data:
     Newton's systems of large data are solved in single precision; values, gradients and proofs are of double.
     """
 
-    def __init__(self, data: QuadraticMap, device: str | None) -> None:
+    def __init__(self, data: QuadraticMap, weights: FloatArray | None, device: str | None) -> None:
         self.map = data
+        self._weights = None if weights is None else weights / weights.mean()
         self.exact = Products(data, np.float64, device)
         largest = max(float(np.abs(data.X).max(initial=0.0)), *(abs(value) for value in data.coefficients))
         single = largest < _LARGEST_SINGLE and data.X.size > _SMALL
@@ -39,8 +40,8 @@ class Data:
 
     @cached_property
     def moments(self) -> FloatArray:
-        """The matrix ``X'X``, in the preconditioner only."""
-        return self.quick.moments()
+        """The matrix ``X'X``, with weights of mean one, in the preconditioner only."""
+        return self.quick.moments(self._weights)
 
 
 class Objective:
@@ -49,12 +50,13 @@ class Objective:
     Parameters
     ----------
     data : Data
-    fit : Fit
+    fit : DataFit
+        Of targets of shape (n, C).
     dual_radius : float
         Price c of every r.
     """
 
-    def __init__(self, data: Data, fit: Fit, dual_radius: float) -> None:
+    def __init__(self, data: Data, fit: DataFit, dual_radius: float) -> None:
         self.data, self.fit, self.dual_radius = data, fit, dual_radius
 
     def at(self, factors: Factors) -> Point:

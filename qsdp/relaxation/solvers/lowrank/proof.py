@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
+from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.relaxation.evaluation import DirectEvaluation, Ray
@@ -74,22 +75,24 @@ def offer(incumbent: Incumbent, evaluation: KnownEvaluation, point: Point, tol: 
     floor = min(_LARGEST_FLOOR, _FLOOR_SHARE * float(incumbent.gaps.max()))
     z, directions = np.empty((len(M), M.shape[1])), []
     for block, matrix in enumerate(M):
+        if incumbent.deadline.late:
+            raise TimeOver
         z[block], lacking = _corrected(matrix, np.maximum(point.z[:, block], 0.0), floor)
         directions.append(lacking)
     incumbent.offer_dual(nu, z)
     gap = float(incumbent.gaps.max())
-    if gap > tol:
+    if gap > tol and not incumbent.expired:
         accuracy = min(_LARGEST_WEIGHT_GAP, _WEIGHT_SHARE * gap)
-        incumbent.offer_dual(nu, np.stack([_best_weights(matrix, accuracy) for matrix in M]))
+        incumbent.offer_dual(nu, np.stack([_best_weights(matrix, accuracy, incumbent.deadline) for matrix in M]))
     return directions
 
 
-def _best_weights(M: FloatArray, accuracy: float) -> FloatArray:
+def _best_weights(M: FloatArray, accuracy: float, deadline: Deadline) -> FloatArray:
     """Return weights with ``Diag(z) +- M`` positive semidefinite of nearly the least sum.
 
     The multipliers of the rows are these only where the point is optimal.
     """
-    z = grothendieck_bound(M, tol=accuracy).z
+    z = grothendieck_bound(M, tol=accuracy, time_limit=deadline.time_limit).z
     weights: FloatArray = z[: len(M)] + z[len(M) :]
     return weights
 

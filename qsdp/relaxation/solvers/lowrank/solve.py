@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
 
-from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
+from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.outputs import solve_outputs
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.lowrank.factors import Factors, cold_factors, factors_of
-from qsdp.relaxation.solvers.lowrank.fit import Fit
 from qsdp.relaxation.solvers.lowrank.method import follow
 from qsdp.relaxation.solvers.lowrank.objective import Data, Objective
 from qsdp.relaxation.solvers.lowrank.proof import KnownEvaluation
 from qsdp.relaxation.support import expanded, reached, restrict_start, restricted
 
-__all__ = ["solve_low_rank"]
+__all__ = ["solve_low_rank", "unfit"]
 
 #: A first solve is on this many samples a column of the data, at least so many, where all are a few times as many.
 _SAMPLES_A_COLUMN, _LEAST_SAMPLES, _WORTHWHILE = 8, 1000, 3.0
 #: Its relative gap: the samples left out change the solution by more.
 _SAMPLE_GAP = 0.1
+
+
+def unfit(loss: Loss) -> str | None:
+    """Return what a loss lacks for this method, or None: at an optimum predictions rest on kinks."""
+    return None if loss.has_curvature else "to have a curvature"
 
 
 def solve_low_rank(
@@ -51,15 +54,16 @@ def solve_low_rank(
         limit", "stopped by the callback", "stalled" (nothing more is gained), or "interrupted": a keyboard interrupt
         ends the iteration and is not raised again.
     """
-    assert isinstance(instance.map, QuadraticMap)
     kept = reached(instance.map)
     small = instance if np.all(kept) else replace(instance, map=restricted(instance.map, kept))
-    assert isinstance(small.map, QuadraticMap)
-    began = time.perf_counter()
     try:
-        levels = _levels(small.map)
-        known = [Data(data if rows is None else replace(data, X=data.X[rows]), device) for data, rows in levels]
-        chosen = [rows for _, rows in levels]
+        chosen = _levels(small.map)
+        known = [
+            Data(small.map, small.fit.weights, device)
+            if rows is None
+            else Data(replace(small.map, X=small.map.X[rows]), small.fit.rows(rows).weights, device)
+            for rows in chosen
+        ]
     except KeyboardInterrupt:
         return zero_solution(instance, "interrupted")
 
@@ -67,23 +71,22 @@ def solve_low_rank(
         return _solve_part(known, chosen, part, own, restrict_start(start, instance, kept, k))
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        raw = solve_outputs(small, limits.after(time.perf_counter() - began), solve)
+        raw = solve_outputs(small, limits, solve)
     return raw if np.all(kept) else expanded(raw, kept)
 
 
-def _levels(data: QuadraticMap) -> list[tuple[QuadraticMap, np.ndarray | None]]:
-    """Return the data with the samples to begin with, where there are many, and with all of them."""
+def _levels(data: QuadraticMap) -> list[np.ndarray | None]:
+    """Return the samples to begin with, where there are many, and None for all of them."""
     first = max(_LEAST_SAMPLES, _SAMPLES_A_COLUMN * data.size)
     if data.n_rows < _WORTHWHILE * first:
-        return [(data, None)]
+        return [None]
     rows = np.sort(np.random.default_rng(0).permutation(data.n_rows)[:first])
-    return [(data, rows), (data, None)]
+    return [rows, None]
 
 
 def _solve_part(
     known: list[Data], chosen: list[np.ndarray | None], instance: Instance, limits: Limits, start: RawSolution | None
 ) -> RawSolution:
-    began = time.perf_counter()
     evaluation = KnownEvaluation(instance, known[-1])
     incumbent = Incumbent(evaluation, limits)
     status = incumbent.stop(0)
@@ -93,7 +96,7 @@ def _solve_part(
         if start is not None and start.Z is not None and start.V is not None:
             factors = factors_of(start.V + start.Z, start.V - start.Z)
         else:
-            factors = _begun(known, chosen, instance, limits, began)
+            factors = _begun(known, chosen, instance, limits)
     except KeyboardInterrupt:
         return incumbent.solution("interrupted")
     except np.linalg.LinAlgError:
@@ -102,22 +105,19 @@ def _solve_part(
     return incumbent.solution(status)
 
 
-def _begun(
-    known: list[Data], chosen: list[np.ndarray | None], instance: Instance, limits: Limits, began: float
-) -> Factors:
+def _begun(known: list[Data], chosen: list[np.ndarray | None], instance: Instance, limits: Limits) -> Factors:
     """Return factors to start from: those of fewer samples, or where these are all the gradient at zero."""
     data, rows = known[0], chosen[0]
     if rows is not None:
-        share = len(rows) / instance.map.n_rows
-        instance = replace(instance, map=data.map, fit=instance.fit.rows(rows), penalty=share * instance.penalty)
+        fit = instance.fit.rows(rows)
+        share = fit.total_weight / instance.fit.total_weight
+        instance = replace(instance, map=data.map, fit=fit, penalty=share * instance.penalty)
     evaluation = KnownEvaluation(instance, data)
-    zero = np.zeros_like(instance.target)
-    slope = evaluation.nu(-instance.loss.gradient(zero, instance.target))
-    factors = cold_factors(evaluation.adjoints(slope), np.random.default_rng(0))
+    factors = cold_factors(evaluation.adjoints(evaluation.nu(instance.zero_dual)), np.random.default_rng(0))
     if rows is None:
         return factors
     tol = max(limits.tol, _SAMPLE_GAP)
-    left = replace(limits.after(time.perf_counter() - began), tol=tol, callback=None)
+    left = replace(limits, tol=tol, callback=None)
     incumbent = Incumbent(evaluation, left)
     status, factors = follow(_objective(data, instance), factors, incumbent, evaluation, tol)
     if status == "interrupted":
@@ -126,5 +126,5 @@ def _begun(
 
 
 def _objective(data: Data, instance: Instance) -> Objective:
-    target: FloatArray = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-    return Objective(data, Fit(instance.loss, target), instance.dual_radius)
+    target = instance.target.reshape(len(instance.target), -1)
+    return Objective(data, replace(instance.fit, target=target), instance.dual_radius)

@@ -1,10 +1,11 @@
 r"""The step through the data, through whichever is smallest of three linear systems.
 
-All solve, for targets q of shape (n, C) and matrices :math:`T_0` of shape (C, N, N) in scaled coordinates,
+All solve, for targets q of shape (n, C), sample weights :math:`\Omega` and matrices :math:`T_0` of shape (C, N, N) in
+scaled coordinates,
 
 .. math::
 
-    \min_T\; \tfrac{w}{2} \|\tilde{\mathcal{A}}(T) - q\|^2 + \tfrac14 \|T - T_0\|_F^2, \qquad
+    \min_T\; \tfrac{w}{2} \|\tilde{\mathcal{A}}(T) - q\|_\Omega^2 + \tfrac14 \|T - T_0\|_F^2, \qquad
     \tilde{\mathcal{A}}(T)_i = \langle \mathcal{X}_i, T_{jk} / (\delta_j \delta_k) \rangle,
 
 whose factorisation all outputs share.
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import symmetric_basis, to_matrices, to_vectors
@@ -59,16 +61,18 @@ class DataStep(Protocol):
 class KernelStep:
     r"""Through the n x n kernel :math:`\langle \tilde{\mathcal{X}}_i, \tilde{\mathcal{X}}_j \rangle`, of degree two."""
 
-    def __init__(self, data: QuadraticMap) -> None:
-        self._data = data
+    def __init__(self, data: QuadraticMap, weights: FloatArray | None = None, deadline: Deadline = NEVER) -> None:
+        self._data, self._weights, self._deadline = data, _column(weights), deadline
         self.side = data.n_rows
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Form and factor the kernel."""
+        n = float(self.side)
+        self._deadline.require(n**3 / 3.0 + 2.0 * n * n * self._data.size)
         self._outer = np.outer(delta, delta)
-        self._w = w
+        self._compliance = 0.5 / (w * self._weights)
         K = _kernel(self._data, delta)
-        K[np.diag_indices_from(K)] += 0.5 / w
+        K[np.diag_indices_from(K)] += np.ravel(self._compliance)
         self._factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
 
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
@@ -76,7 +80,7 @@ class KernelStep:
         missing = q - forward(self._data, T0 / self._outer)
         a = scipy.linalg.cho_solve(self._factor, missing, check_finite=False)
         T = T0 + adjoint(self._data, a) / self._outer
-        return T, q - a / (2.0 * self._w)
+        return T, q - self._compliance * a
 
 
 class GramStep:
@@ -86,18 +90,29 @@ class GramStep:
     ----------
     data : QuadraticMap
     gram : ndarray of shape (p, p)
-        In the basis of `symmetric_basis`.
+        Of the weighted samples, in the basis of `symmetric_basis`.
     products : ndarray of shape (p, C), optional
-        Of the rows with targets that never change, those of the squared loss.
+        Of the weighted rows with targets that never change, those of the squared loss.
+    weights : ndarray of shape (n,), optional
+        Sample weights.
     """
 
-    def __init__(self, data: QuadraticMap, gram: FloatArray, products: FloatArray | None = None) -> None:
+    def __init__(
+        self,
+        data: QuadraticMap,
+        gram: FloatArray,
+        products: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        deadline: Deadline = NEVER,
+    ) -> None:
         self._data, self._gram, self._products = data, gram, products
+        self._weights, self._deadline = _column(weights), deadline
         self.side = len(gram)
         self._first, self._second, _ = symmetric_basis(data.size)
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Scale and factor the Gram matrix."""
+        self._deadline.require(float(self.side) ** 3 / 3.0)
         self._outer = np.outer(delta, delta)
         self._scale = 1.0 / (delta[self._first] * delta[self._second])
         self._ridge = 0.5 / w
@@ -108,7 +123,10 @@ class GramStep:
 
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
         """Return T, and no predictions: they would take a pass over the data."""
-        products = to_vectors(adjoint(self._data, q)) if self._products is None else self._products[:, outputs]
+        if self._products is None:
+            products = to_vectors(adjoint(self._data, self._weights * q))
+        else:
+            products = self._products[:, outputs]
         right = products * self._scale[:, None] + self._ridge * to_vectors(T0)
         t = scipy.linalg.cho_solve(self._factor, right, overwrite_b=True, check_finite=False)
         return to_matrices(t, T0.shape[-1]), None
@@ -118,14 +136,16 @@ class IterativeStep:
     r"""Matrix-free, by conjugate gradients from the last solution.
 
     The preconditioner is the operator that Gaussian data of the same second moments :math:`\Sigma` would have,
-    :math:`n (2 \Sigma T \Sigma + \mathrm{tr}(\Sigma T) \Sigma)`, inverted in the eigenbasis of :math:`\Sigma`.
+    :math:`n (2 \Sigma T \Sigma + \mathrm{tr}(\Sigma T) \Sigma)` with the total weight n, inverted in the eigenbasis of
+    :math:`\Sigma`.
     """
 
     side = 0
 
-    def __init__(self, data: QuadraticMap) -> None:
-        self._data = data
-        self._moments = second_moments(data)
+    def __init__(self, data: QuadraticMap, weights: FloatArray | None = None, deadline: Deadline = NEVER) -> None:
+        self._data, self._deadline = data, deadline
+        self._weights = np.ones(data.n_rows) if weights is None else weights
+        self._moments = second_moments(data, weights)
         self._outer: FloatArray = np.ones_like(self._moments)
         self._last: FloatArray | None = None
 
@@ -137,7 +157,7 @@ class IterativeStep:
         self._outer, self._ridge = outer, 0.5 / w
         values, self._vectors = scipy.linalg.eigh(self._moments / outer, check_finite=False)
         values = np.maximum(values, 0.0)
-        n = self._data.n_rows
+        n = float(self._weights.sum())
         self._spectrum = 2.0 * n * np.outer(values, values) + self._ridge
         diagonal = np.diagonal(self._spectrum)
         self._spread = values / diagonal
@@ -158,17 +178,19 @@ class IterativeStep:
     def _solve(
         self, T: FloatArray, prediction: FloatArray, T0: FloatArray, q: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        residual = self._data.adjoint(q - prediction) / self._outer + self._ridge * (T0 - T)
+        residual = self._data.adjoint(self._weights * (q - prediction)) / self._outer + self._ridge * (T0 - T)
         direction = shaped = self._precondition(residual)
         size = start = float(np.vdot(residual, shaped))
         for _ in range(_MOST_PRODUCTS):
             if not size > _REDUCTION**2 * start:
                 break
+            self._deadline.check()
             image = self._data.forward(direction / self._outer)
-            curved = float(image @ image) + self._ridge * float(np.vdot(direction, direction))
+            weighted = self._weights * image
+            curved = float(image @ weighted) + self._ridge * float(np.vdot(direction, direction))
             length = size / curved
             T, prediction = T + length * direction, prediction + length * image
-            residual = residual - length * (self._data.adjoint(image) / self._outer + self._ridge * direction)
+            residual = residual - length * (self._data.adjoint(weighted) / self._outer + self._ridge * direction)
             shaped = self._precondition(residual)
             size, last = float(np.vdot(residual, shaped)), size
             direction = shaped + size / last * direction
@@ -185,13 +207,19 @@ def operations(instance: Instance) -> float:
     """Return about how many floating-point operations a solve takes."""
     cones = 2.0 * 15.0 * instance.size**3 * instance.n_blocks
     # Prox and products in every iteration are bound by memory rather than by arithmetic.
-    prox = 0.0 if instance.loss.name == "squared" else 200.0 * instance.target.size
+    prox = 0.0 if instance.fit.quadratic else 200.0 * instance.target.size
     return min(_costs(instance).values()) + _ITERATIONS * (cones + prox)
 
 
-def choose_step(instance: Instance) -> str:
-    """Return "kernel", "gram" or "iterative", whichever takes the fewest operations within the memory."""
-    costs = _costs(instance)
+def choose_step(instance: Instance, deadline: Deadline = NEVER) -> str:
+    """Return "kernel", "gram" or "iterative", whichever takes the fewest operations within the memory.
+
+    What cannot be set up in half of the time is none of them; products alone always can.
+    """
+    n, p = float(instance.map.n_rows), 0.5 * instance.size * (instance.size + 1)
+    setup = {"kernel": n**3 / 3.0 + 2.0 * n * n * instance.size, "gram": n * p * p + p**3 / 3.0}
+    half = deadline.share(0.5)
+    costs = {name: cost for name, cost in _costs(instance).items() if name not in setup or half.affords(setup[name])}
     return min(costs, key=lambda name: costs[name])
 
 
@@ -204,7 +232,7 @@ def _costs(instance: Instance) -> dict[str, float]:
         "gram": float(n) * p * p + _FACTORISATIONS * p**3 / 3 + _ITERATIONS * 10.0 * p * p * C,
         "iterative": _ITERATIONS * _PRODUCTS * (pass_over + 8.0 * N**3 * C),
     }
-    if instance.loss.name != "squared":
+    if not instance.fit.quadratic:
         costs["gram"] += _ITERATIONS * pass_over
     for name, side in (("kernel", n), ("gram", p)):
         if 16 * side * side > _MEMORY:
@@ -223,27 +251,32 @@ def adjoint(data: QuadraticMap, nu: FloatArray) -> FloatArray:
 
 
 def gram_in_basis(
-    data: QuadraticMap, targets: FloatArray, weights: FloatArray | None, reductions: Reductions | None = None
+    data: QuadraticMap,
+    targets: FloatArray,
+    weights: FloatArray | None,
+    reductions: Reductions | None = None,
+    deadline: Deadline = NEVER,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the Gram matrix and the products with targets in the basis of `symmetric_basis`."""
-    gram, products = gram_of(data, targets, weights, reductions)
+    gram, products = gram_of(data, targets, weights, reductions, deadline)
     _, _, factors = symmetric_basis(data.size)
     gram *= factors
     gram *= factors[:, None]
     return gram, products * factors[:, None]
 
 
-def second_moments(data: QuadraticMap) -> FloatArray:
+def second_moments(data: QuadraticMap, weights: FloatArray | None = None) -> FloatArray:
     r"""Return the matrix whose square (Kronecker) stands for :math:`\frac1n \sum \mathcal{X}_i \otimes \mathcal{X}_i`.
 
-    The mean of x x' times the root of the factor a; a lift adds its last row and column.
+    The (weighted) mean of x x' times the root of the factor a; a lift adds its last row and column.
     """
     a, _, c = data.coefficients
     X = data.X
-    M = abs(a) * (X.T @ X) / data.n_rows
+    shares = np.full((len(X), 1), 1.0 / len(X)) if weights is None else (weights / weights.sum())[:, None]
+    M = abs(a) * (X.T @ (shares * X))
     if not data.lifted:
         return M
-    edge = np.sqrt(abs(a) * abs(c)) * X.mean(axis=0)
+    edge = np.sqrt(abs(a) * abs(c)) * (shares * X).sum(axis=0)
     full: FloatArray = np.block([[M, edge[:, None]], [edge[None, :], np.array([[abs(c)]])]])
     return full
 
@@ -264,3 +297,8 @@ def _kernel(data: QuadraticMap, delta: FloatArray) -> FloatArray:
     K += linear
     K += (c / last) ** 2
     return K
+
+
+def _column(weights: FloatArray | None) -> FloatArray:
+    """Return weights that broadcast with predictions of shape (n, C)."""
+    return np.ones((1, 1)) if weights is None else weights[:, None]

@@ -31,13 +31,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
-from qsdp.relaxation.solution import RawSolution
+from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.splitting.acceleration import Anderson
 from qsdp.relaxation.solvers.splitting.data_step import (
     DataStep,
@@ -99,19 +99,21 @@ def solve_splitting(
         The best point and the best dual vector met, also after KeyboardInterrupt, and where rounding makes a system
         singular ("stalled").
     """
-    data = instance.map
-    assert isinstance(data, QuadraticMap)
     began = time.perf_counter()
     incumbent: Incumbent | None = None
+    spent, deadline = 0.0, limits.deadline
     try:
-        data_step, evaluation = _ways(instance, choose_step(instance) if step == "auto" else step, reductions)
-        iteration = _Iteration(instance, data_step, evaluation, start)
-        spent = time.perf_counter() - began
-        limits = limits.after(spent)
+        data_step, evaluation = _ways(
+            instance, choose_step(instance, deadline) if step == "auto" else step, reductions, deadline
+        )
         incumbent = Incumbent(evaluation, limits, search=True)
+        iteration = _Iteration(instance, data_step, evaluation, start, deadline)
+        spent = time.perf_counter() - began
         status = _run(iteration, incumbent, limits)
     except KeyboardInterrupt:
         status = "interrupted"
+    except TimeOver:
+        status = "time limit"
     except scipy.linalg.LinAlgError:
         # Squares of the data so far apart that a system is singular in floating point.
         status = "stalled"
@@ -144,7 +146,7 @@ def _iterate(iteration: _Iteration, incumbent: Incumbent, limits: Limits, k: int
     while k < last:
         k += 1
         iteration.advance()
-        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter:
+        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter or incumbent.expired:
             iteration.offer(incumbent)
             if (status := incumbent.stop(k)) is not None:
                 return k, status
@@ -158,30 +160,40 @@ def _check_distance(k: int) -> int:
     return 5 if k < 100 else 10 if k < 500 else 25
 
 
-def _ways(instance: Instance, step: str, reductions: Reductions | None) -> tuple[DataStep, Evaluation]:
+def _ways(
+    instance: Instance, step: str, reductions: Reductions | None, deadline: Deadline
+) -> tuple[DataStep, Evaluation]:
     data = instance.map
-    assert isinstance(data, QuadraticMap)
+    weights = instance.fit.weights
     if step == "kernel":
-        return KernelStep(data), DirectEvaluation(instance)
+        return KernelStep(data, weights, deadline), DirectEvaluation(instance)
     if step == "iterative":
-        return IterativeStep(data), DirectEvaluation(instance)
+        return IterativeStep(data, weights, deadline), DirectEvaluation(instance)
     targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-    gram, products = gram_in_basis(data, targets, instance.fit.weights, reductions)
-    if instance.loss.name != "squared":
-        return GramStep(data, gram), DirectEvaluation(instance)
-    return GramStep(data, gram, products), GramEvaluation(instance, gram, products)
+    gram, products = gram_in_basis(data, targets, weights, reductions, deadline)
+    if not instance.fit.quadratic:
+        return GramStep(data, gram, weights=weights, deadline=deadline), DirectEvaluation(instance)
+    return GramStep(data, gram, products, deadline=deadline), GramEvaluation(instance, gram, products)
 
 
 class _Iteration:
     """The iterates, in the metric's coordinates."""
 
-    def __init__(self, instance: Instance, step: DataStep, evaluation: Evaluation, start: RawSolution | None) -> None:
-        data = instance.map
-        assert isinstance(data, QuadraticMap)
-        self._instance, self._data, self._step = instance, data, step
+    def __init__(
+        self,
+        instance: Instance,
+        step: DataStep,
+        evaluation: Evaluation,
+        start: RawSolution | None,
+        deadline: Deadline,
+    ) -> None:
+        self._instance, self._data, self._step, self._deadline = instance, instance.map, step, deadline
         self._evaluation = evaluation
-        self._squared = instance.loss.name == "squared"
+        self._squared = instance.fit.quadratic
         self._target = instance.target if instance.target.ndim == 2 else instance.target[:, None]
+        #: Weights of the samples that broadcast with predictions (n, C): those of loss and penalty alike.
+        self._weights = np.ones((1, 1)) if instance.fit.weights is None else instance.fit.weights[:, None]
+        self._roots = np.sqrt(self._weights)
         shape = (instance.n_blocks, instance.size, instance.size)
         self.A, self.B = np.zeros(shape), np.zeros(shape)
         # Scaled multipliers of A and B; minus them are the dual matrices Diag(z) -+ M.
@@ -203,12 +215,11 @@ class _Iteration:
     def _guess(self) -> tuple[FloatArray, float, float]:
         """Return typical weights of the diagonals, a typical r, and the weight of the predictions."""
         instance = self._instance
-        nu = -instance.loss.gradient(np.zeros_like(instance.target), instance.target)
         own = self._active
-        M = instance.adjoints(nu)
+        M = instance.adjoints(instance.zero_dual)
         z = np.abs(M[own]).sum(axis=(0, 2))
         z *= instance.dual_radius / (float(z.sum()) or 1.0)
-        radii = np.array([_radius(matrix) for matrix in M])
+        radii = np.array([_radius(matrix, self._deadline) for matrix in M])
         ray = self._evaluation.point(M)
         radius = np.array([radii.sum()]) if instance.loss.coupled else radii
         costs = instance.dual_radius * radius
@@ -242,8 +253,8 @@ class _Iteration:
             z = weights.mean(axis=0)
             if not self._squared:
                 self._p = forward(self._data, self._T)
-                w = _ratio(nu, self._p) or w
-                self._u = -nu / w
+                w = _ratio(nu / self._roots, self._roots * self._p) or w
+                self._u = -nu / (w * self._weights)
         return z, r, w
 
     def _set_metric(self, delta: FloatArray, w: float) -> None:
@@ -279,13 +290,13 @@ class _Iteration:
         points = [A + UA, B + UB]
         if not self._squared:
             moved = predictions if predictions is not None else forward(self._data, T / self._outer)
-            images.append(_RELAXATION * moved + kept * self._p[:, own] + self._u[:, own])
-            points.append(self._p[:, own] + self._u[:, own])
+            images.append(self._roots * (_RELAXATION * moved + kept * self._p[:, own] + self._u[:, own]))
+            points.append(self._roots * (self._p[:, own] + self._u[:, own]))
         moved_A, moved_B, *moved_p = self._accelerated(images, points)
-        self.A[own], self._UA[own] = _split(moved_A)
-        self.B[own], self._UB[own] = _split(moved_B)
+        self.A[own], self._UA[own] = _split(moved_A, self._deadline)
+        self.B[own], self._UB[own] = _split(moved_B, self._deadline)
         if moved_p:
-            self._p[:, own], self._u[:, own] = self._prox(moved_p[0])
+            self._p[:, own], self._u[:, own] = self._prox(moved_p[0] / self._roots)
         self._T[own] = T
         if predictions is not None:
             self._predictions = self._predictions if self._predictions is not None else np.zeros_like(self._target)
@@ -299,7 +310,7 @@ class _Iteration:
         return [part.reshape(array.shape) for part, array in zip(np.split(moved, ends[:-1]), images, strict=True)]
 
     def _prox(self, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the copy of the predictions and its multiplier."""
+        """Return the copy of the predictions and its multiplier: with weights in loss and penalty, they cancel."""
         target = self._instance.target
         mine = target[:, self._active] if target.ndim == 2 else target
         p = self._instance.loss.prox(moved.reshape(mine.shape), mine, 1.0 / self._w).reshape(moved.shape)
@@ -329,9 +340,9 @@ class _Iteration:
         incumbent.offer_point(self.A / self._outer, self.B / self._outer)
         shape = self._instance.target.shape
         if not self._squared:
-            incumbent.offer_dual((-self._w * self._u).reshape(shape), self._z)
+            incumbent.offer_dual((-self._w * self._weights * self._u).reshape(shape), self._z)
         elif self._predictions is not None:
-            incumbent.offer_dual((2.0 * (self._target - self._predictions)).reshape(shape), self._z)
+            incumbent.offer_dual(-self._instance.fit.gradient(self._predictions.reshape(shape)), self._z)
         elif isinstance(self._evaluation, GramEvaluation):
             incumbent.offer_dual(self._T / self._outer, self._z)
 
@@ -356,7 +367,7 @@ class _Iteration:
         z = -0.5 * duals.mean(axis=0) * self._delta**2
         w = self._w
         if not self._squared:
-            w *= np.clip(_ratio(self._u[:, own], self._p[:, own]) or 1.0, 1e-2, 1e2)
+            w *= np.clip(_ratio(self._roots * self._u[:, own], self._roots * self._p[:, own]) or 1.0, 1e-2, 1e2)
         if not level or not np.any(z > 0.0):
             return
         self._renewals += 1
@@ -371,10 +382,11 @@ class _Iteration:
         self._set_metric(delta, w)
 
 
-def _split(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _split(matrices: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
     """Return the positive and the negative semidefinite parts, whose sum is the argument."""
     positive = np.empty_like(matrices)
     for k, matrix in enumerate(matrices):
+        deadline.check()
         values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
         first = int(np.searchsorted(values, 0.0))
         # The smaller of the two products.
@@ -387,8 +399,9 @@ def _split(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     return positive, matrices - positive
 
 
-def _radius(M: FloatArray) -> float:
+def _radius(M: FloatArray, deadline: Deadline) -> float:
     """Return the largest diagonal entry of the absolute value of a symmetric matrix."""
+    deadline.check()
     values, vectors = scipy.linalg.eigh(M, check_finite=False)
     return float(((vectors * np.abs(values)) * vectors).sum(axis=1).max())
 

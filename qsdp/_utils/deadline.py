@@ -1,0 +1,137 @@
+"""The one clock of every time limit."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from qsdp._utils.validation import check_real
+
+__all__ = ["NEVER", "Deadline", "TimeOver"]
+
+#: What must follow the end, such as a certificate, cuts corners after this share of the limit and so many seconds more:
+#: half of what a time limit may be passed by.
+_GRACE_SHARE, _GRACE = 0.05, 0.25
+
+#: The products that tell how fast the machine is, in a few milliseconds, and the share of their rate that
+#: factorisations of moderate matrices reach.
+_SIDE, _PRODUCTS, _FACTORISATION = 300, 5, 0.5
+
+
+class TimeOver(Exception):  # noqa: N818 (a reason to stop, caught by whoever made the deadline, and no error)
+    """The time is over in the midst of what has nothing to show for itself before its end."""
+
+
+class Deadline:
+    """When work has to end: made where a time limit enters, and passed down.
+
+    Parameters
+    ----------
+    limit : float, default=inf
+        Seconds from now, >= 0.
+    parent : Deadline, optional
+        Another one that ends this one, too.
+    wish : callable, optional
+        Polled; once it returns true no time is left.
+    """
+
+    def __init__(
+        self, limit: float = math.inf, *, parent: Deadline | None = None, wish: Callable[[], bool] | None = None
+    ) -> None:
+        self._start, self._limit, self._parent, self._wish = time.monotonic(), limit, parent, wish
+
+    @classmethod
+    def after(cls, seconds: object = None, *, wish: Callable[[], bool] | None = None) -> Deadline:
+        """Return the deadline of the argument `time_limit`: so many seconds from now, > 0, or never for None.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            It is no such number.
+        """
+        return cls(math.inf if seconds is None else check_real("time_limit", seconds, strict=True), wish=wish)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it was made."""
+        return time.monotonic() - self._start
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, never negative; infinite without a limit."""
+        if self._wish is not None and self._wish():
+            return 0.0
+        left = max(0.0, self._limit - self.elapsed)
+        return left if self._parent is None else min(left, self._parent.left)
+
+    @property
+    def time_limit(self) -> float | None:
+        """The argument `time_limit` of what is called next: the seconds that are left, or None without a limit."""
+        return None if self.left == math.inf else max(self.left, 1e-3)
+
+    @property
+    def limited(self) -> bool:
+        """Whether it ever comes by itself."""
+        return self._limit < math.inf or (self._parent is not None and self._parent.limited)
+
+    @property
+    def over(self) -> bool:
+        """Whether no time is left."""
+        return self.left == 0.0
+
+    @property
+    def late(self) -> bool:
+        """Whether it is over for so long that what must still be done has to be cheap."""
+        late = self.elapsed > (1.0 + _GRACE_SHARE) * self._limit + _GRACE
+        return late or (self._parent is not None and self._parent.late)
+
+    def share(self, part: float) -> Deadline:
+        """Return the deadline of a share of what is left."""
+        return Deadline(part * self.left, parent=self)
+
+    def before(self, seconds: float) -> Deadline:
+        """Return the deadline so many seconds earlier, which what follows will take."""
+        return Deadline(max(0.0, self.left - seconds), parent=self)
+
+    def expire(self) -> None:
+        """Leave no time, as after an interrupt."""
+        self._limit = 0.0
+
+    def seconds(self, operations: float) -> float:
+        """Return about how long so many floating-point operations take; 0 where there is no limit to keep."""
+        return operations / _operations_per_second() if self.limited else 0.0
+
+    def affords(self, operations: float) -> bool:
+        """Whether what cannot be interrupted, of so many floating-point operations, would end in time."""
+        return not self.limited or (not self.over and self.seconds(operations) <= self.left)
+
+    def require(self, operations: float) -> None:
+        """Raise TimeOver if so many operations would end too late."""
+        if not self.affords(operations):
+            raise TimeOver
+
+    def check(self) -> None:
+        """Raise TimeOver if no time is left."""
+        if self.over:
+            raise TimeOver
+
+
+@functools.cache
+def _operations_per_second() -> float:
+    """Return the rate of a factorisation, measured once: about half that of a product of matrices."""
+    matrix = np.ones((_SIDE, _SIDE))
+    matrix @ matrix
+    times = []
+    for _ in range(_PRODUCTS):
+        start = time.perf_counter()
+        matrix @ matrix
+        times.append(time.perf_counter() - start)
+    return _FACTORISATION * 2.0 * _SIDE**3 / min(times)
+
+
+#: Without a limit; not to be expired.
+NEVER = Deadline()

@@ -1,0 +1,96 @@
+"""What goes into a solver and what comes out: a problem in its best units, and candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from qsdp._utils.validation import FloatArray
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation.instance import Instance, Units
+
+__all__ = ["RawSolution", "ScaledProblem"]
+
+
+@dataclass(frozen=True)
+class RawSolution:
+    """What a back end returns: candidates, none of which has to be right.
+
+    Attributes
+    ----------
+    Z, V, W : ndarray of shape (C, N, N) or None
+    nu : ndarray of shape (n,) or (n, C), or None
+        Multipliers of ``yhat = 2 <X_i, Z>``.
+    z : ndarray of shape (C, N) or None
+        Multipliers of the diagonals.
+    status : str
+        The solver's own word.
+    iterations : int or None
+    timings : mapping of str to float
+        Seconds of the stages "compile" and "solve".
+    """
+
+    Z: FloatArray | None = None
+    V: FloatArray | None = None
+    W: FloatArray | None = None
+    nu: FloatArray | None = None
+    z: FloatArray | None = None
+    status: str = "failed"
+    iterations: int | None = None
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledProblem:
+    """A training problem with its normalised instance: what is solved, and the way there and back.
+
+    Attributes
+    ----------
+    problem : TrainingProblem
+        In its own units.
+    regularization : {"tight", "paper"}
+    instance : Instance
+        Normalised.
+    units : Units
+        Of the instance, in those of the problem.
+    """
+
+    problem: TrainingProblem
+    regularization: str
+    instance: Instance
+    units: Units
+
+    @classmethod
+    def of(cls, problem: TrainingProblem, regularization: str = "tight") -> ScaledProblem:
+        """Return the problem with its normalised instance."""
+        return cls(problem, regularization, *Instance.of(problem, regularization).normalised())
+
+    @cached_property
+    def parts(self) -> list[ScaledProblem]:
+        """The problems that do not interact, each in units of its own."""
+        if not self.problem.separable:
+            return [self]
+        return [ScaledProblem.of(part, self.regularization) for part in self.problem.parts]
+
+    def inside(self, Z: FloatArray, V: FloatArray, nu: FloatArray, z: FloatArray) -> RawSolution:
+        """Return stacks Z and V, a dual vector and weights in the problem's units as candidates for the instance."""
+        units = self.units
+        nu = nu * (units.prediction / units.value)
+        return RawSolution(Z / units.weight, V / units.weight, V / units.weight, nu, np.atleast_2d(z), status="start")
+
+    def divided(self, raw: RawSolution) -> list[RawSolution]:
+        """Return candidates for the instance as those of its parts, each in the units of the part."""
+        if not self.problem.separable:
+            return [raw]
+        return [self._of_part(raw, part.units, k) for k, part in enumerate(self.parts)]
+
+    def _of_part(self, raw: RawSolution, own: Units, k: int) -> RawSolution:
+        weight = self.units.weight / own.weight
+        dual = (self.units.value / self.units.prediction) / (own.value / own.prediction)
+        Z, V, W = (None if M is None else weight * M[k : k + 1] for M in (raw.Z, raw.V, raw.W))
+        nu = None if raw.nu is None else dual * raw.nu[:, k]
+        z = None if raw.z is None else raw.z[k : k + 1]
+        return replace(raw, Z=Z, V=V, W=W, nu=nu, z=z, timings={})
