@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,7 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork, QuadraticForm
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, run_pipeline
-from qsdp.problem import quadratic_map
+from qsdp.problem import check_sample_weight, quadratic_map
 from qsdp.relaxation import spectral_bound
 
 __all__ = ["DenseLayer", "DistillationResult", "distill"]
@@ -75,19 +76,22 @@ class DenseLayer:
             raise InvalidInputError("activation must return finite values of the shape of its argument")
         return values
 
-    def fit_activation(self, X: Any) -> PolynomialActivation:
-        r"""Return the least-squares :math:`a t^2 + b t + c` on the layer's own pre-activations on data X."""
+    def fit_activation(self, X: Any, sample_weight: Any = None) -> PolynomialActivation:
+        r"""Return the least-squares :math:`a t^2 + b t + c` on the layer's own pre-activations on (weighted) data X."""
         t, values = self.preactivations(X).ravel(), self.predict(X).ravel()
         # Powers of standardised values keep the columns of the fit comparable.
         middle, spread = float(t.mean()), float(t.std()) or 1.0
         u = (t - middle) / spread
-        c2, c1, c0 = np.linalg.lstsq(np.column_stack([u * u, u, np.ones_like(u)]), values, rcond=None)[0]
+        weights = check_sample_weight(sample_weight, len(X))
+        roots = np.ones_like(u) if weights is None else np.sqrt(np.repeat(weights, len(self.weights)))
+        powers = np.column_stack([u * u, u, np.ones_like(u)])
+        c2, c1, c0 = np.linalg.lstsq(roots[:, None] * powers, roots * values, rcond=None)[0]
         a, b = c2 / spread**2, c1 / spread
         return PolynomialActivation(a, b - 2.0 * a * middle, (a * middle - b) * middle + c0)
 
-    def to_quadratic_form(self, X: Any) -> QuadraticForm:
+    def to_quadratic_form(self, X: Any, sample_weight: Any = None) -> QuadraticForm:
         """Return the layer with its activation replaced by `fit_activation`, as C quadratic functions."""
-        a, b, c = self.fit_activation(X).coefficients
+        a, b, c = self.fit_activation(X, sample_weight).coefficients
         W, bias = self.weights, np.asarray(self.bias)
         S = a * W[:, :, None] * W[:, None, :]
         return QuadraticForm(S, (2.0 * a * bias + b)[:, None] * W, (a * bias + b) * bias + c)
@@ -112,7 +116,7 @@ class DistillationResult(Summarized):
         Relaxation, covariance, problem and timings; its certificate bounds the summed squared mismatch plus
         regulariser of *every* quantized network.
     relative_error : float
-        Root of the summed squared mismatch over that of the model's outputs, on the data.
+        Root of the (weighted) summed squared mismatch over that of the model's outputs, on the data.
     relaxed_error : float
         The same for the relaxation's predictions, the limit of many neurons.
     """
@@ -161,6 +165,7 @@ def distill(
     n_neurons: int = 1000,
     *,
     beta: float | None = None,
+    sample_weight: Any = None,
     levels: int = TrainingOptions.levels,
     activation: str | Sequence[float] | PolynomialActivation | None = "auto",
     outputs: Sequence[int] | None = None,
@@ -179,7 +184,7 @@ def distill(
 
     .. math::
 
-        \min_{m, u, v, \alpha} \sum_i \|f(x_i) - g(x_i)\|^2 + \beta D \sum_j \|\alpha_j\|_1
+        \min_{m, u, v, \alpha} \sum_i w_i \|f(x_i) - g(x_i)\|^2 + \beta D \sum_j \|\alpha_j\|_1
         \quad\text{over quantized } f, \text{ for the model } g.
 
     The loss adds up over outputs, so a layer is matched one neuron at a time and every neuron has a bound of its
@@ -197,6 +202,8 @@ def distill(
         See `TrainingOptions`.
     beta : float, optional
         Regularisation; by default a thousandth of the value from which on the zero network is optimal.
+    sample_weight : array-like of shape (n,), optional
+        Weights :math:`w_i` >= 0 of the rows of X; None is one for each. See `TrainingProblem`.
     levels
         See `TrainingOptions`.
     activation : "auto", None, str, (a, b, c) or PolynomialActivation, default="auto"
@@ -237,28 +244,30 @@ def distill(
     options = TrainingOptions.of(given)
     check_choice("match", match, ["model", "polynomial"])
     X = check_matrix("X", X)
-    target, has_affine_part = _targets(model, X, match)
+    weights = check_sample_weight(sample_weight, len(X))
+    target, has_affine_part = _targets(model, X, match, weights)
     if outputs is not None:
         target = _selected(target, outputs)
     if automatic:
         options = replace(options, activation=_AFFINE_SQUARE if has_affine_part else None)
     if beta is None:
-        options = replace(options, beta=_default_beta(X, target, options))
-    return _match(run_pipeline(X, target, options))
+        weighted = target if weights is None else (weights * target.T).T
+        options = replace(options, beta=_default_beta(X, weighted, options))
+    return _match(run_pipeline(X, target, options, weights))
 
 
 def _match(result: QSDPResult) -> DistillationResult:
     problem = result.problem
-    size = float(np.linalg.norm(problem.y)) or 1.0
+    size = problem.data_fit.value_at_zero or 1.0
     predictions = (result.network.predict(problem.X), result.relaxation.predict(problem.X))
-    errors = [float(np.linalg.norm(prediction - problem.y)) / size for prediction in predictions]
+    errors = [math.sqrt(problem.data_fit.value(prediction) / size) for prediction in predictions]
     return DistillationResult(result.network, result, *errors)
 
 
-def _targets(model: Any, X: FloatArray, match: str) -> tuple[FloatArray, bool]:
+def _targets(model: Any, X: FloatArray, match: str, weights: FloatArray | None) -> tuple[FloatArray, bool]:
     """Return the model's outputs on X, and whether it has a linear or constant part."""
     if isinstance(model, DenseLayer):
-        return (model.predict(X) if match == "model" else model.to_quadratic_form(X).predict(X)), True
+        return (model.predict(X) if match == "model" else model.to_quadratic_form(X, weights).predict(X)), True
     if hasattr(model, "to_quadratic_form"):
         form = model.to_quadratic_form()
     elif hasattr(model, "decision_function") and _is_classifier(model):
@@ -295,7 +304,7 @@ def _selected(target: FloatArray, outputs: Sequence[int]) -> FloatArray:
 
 
 def _default_beta(X: FloatArray, target: FloatArray, options: TrainingOptions) -> float:
-    """Return a share of (an upper bound on) the largest useful beta, averaged over outputs."""
+    """Return a share of (an upper bound on) the largest useful beta, averaged over outputs, of weighted targets."""
     columns = target.T if target.ndim == 2 else target[None, :]
     M = options.levels - 1
     data = quadratic_map(M * X, get_activation(options.activation))

@@ -170,9 +170,17 @@ class TrainingOptions(Options):
         if self.refine == "exact" and self.beta == 0.0:
             raise InvalidInputError("beta must be > 0 for refine='exact', which prices neurons against beta D; got 0")
 
-    def problem(self, X: Any, y: Any) -> TrainingProblem:
-        """Return the problem of data and targets, which has no more outputs than there are to be neurons."""
-        problem = TrainingProblem(X, y, beta=self.beta, loss=self.loss, activation=self.activation, levels=self.levels)
+    def problem(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingProblem:
+        """Return the problem of weighted samples, which has no more outputs than there are to be neurons."""
+        problem = TrainingProblem(
+            X,
+            y,
+            beta=self.beta,
+            loss=self.loss,
+            activation=self.activation,
+            levels=self.levels,
+            sample_weight=sample_weight,
+        )
         if self.n_neurons < problem.n_outputs:
             raise InvalidInputError(
                 f"n_neurons must be at least {problem.n_outputs}, the number of outputs; got {self.n_neurons}"

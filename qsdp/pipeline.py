@@ -156,6 +156,7 @@ def solve_and_sample(
     beta: float = TrainingOptions.beta,
     loss: str | Loss = TrainingOptions.loss,
     *,
+    sample_weight: Any = None,
     activation: str | Sequence[float] | PolynomialActivation | None = TrainingOptions.activation,
     levels: int = TrainingOptions.levels,
     solver: str = TrainingOptions.solver,
@@ -174,7 +175,7 @@ def solve_and_sample(
 
     .. math::
 
-        \min \sum_i \ell\Big(\sum_j \alpha_j\, u_j^T \mathcal{X}_i v_j, y_i\Big) + \beta D \sum_j \|\alpha_j\|_1,
+        \min \sum_i w_i\, \ell\Big(\sum_j \alpha_j\, u_j^T \mathcal{X}_i v_j, y_i\Big) + \beta D \sum_j \|\alpha_j\|_1,
 
     shapes a covariance from its solution, samples the neurons from it and refines them if asked to.
 
@@ -185,8 +186,11 @@ def solve_and_sample(
         wanted (the estimators do).
     y : array-like of shape (n,) or (n, C)
         Targets; -1 and +1 for the losses of labels, class numbers or one-hot rows for the cross-entropy.
-    n_neurons, beta, loss, activation, levels, solver, shaping, refine, tol, allocation, time_limit, n_jobs,
-    random_state, verbose
+    n_neurons, beta, loss
+        See `TrainingOptions`.
+    sample_weight : array-like of shape (n,), optional
+        Weights :math:`w_i` >= 0; None is one for each. See `TrainingProblem`.
+    activation, levels, solver, shaping, refine, tol, allocation, time_limit, n_jobs, random_state, verbose
         See `TrainingOptions`.
 
     Returns
@@ -210,13 +214,13 @@ def solve_and_sample(
     >>> optimal.certificate.bound_type, optimal.certificate.relative_gap <= 1e-6
     ('exact', True)
     """
-    return run_pipeline(X, y, TrainingOptions.of(locals()))
+    return run_pipeline(X, y, TrainingOptions.of(locals()), sample_weight)
 
 
-def run_pipeline(X: Any, y: Any, options: TrainingOptions) -> QSDPResult:
+def run_pipeline(X: Any, y: Any, options: TrainingOptions, sample_weight: Any = None) -> QSDPResult:
     """Do what `solve_and_sample` does, with options that are checked."""
     rng = check_random_state(options.random_state)
-    problem = options.problem(X, y)
+    problem = options.problem(X, y, sample_weight)
     with progress(options.verbose):
         relaxation = solve_relaxation(
             problem, solver=options.solver, tol=options.tol, n_jobs=options.n_jobs, verbose=options.verbose

@@ -16,6 +16,7 @@ from qsdp._utils.validation import (
     check_choice,
     check_integer,
     check_matrix,
+    check_numbers,
     check_real,
     check_targets,
     own,
@@ -199,13 +200,14 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def _summary(self) -> Summary:
         outputs = f", {self.n_outputs} outputs" if self.vector else ""
         kind = "bilinear" if self.activation is None else f"polynomial {self.activation.coefficients}"
-        at_zero = self.loss.value(np.zeros_like(self.y), self.y)
+        fit = self.data_fit
+        weighted = "" if fit.weights is None else f", of total weight {format_number(fit.total_weight)}"
         rows = [
-            ("data", f"{self.n_samples:,} samples, {self.n_features} columns{outputs}"),
+            ("data", f"{self.n_samples:,} samples, {self.n_features} columns{outputs}{weighted}"),
             ("loss", repr(self.loss)),
             ("beta", format_number(self.beta)),
             ("network", f"{kind}, {self.levels} levels, D = {self.dimension}"),
-            ("zero network", f"objective {format_number(at_zero)}"),
+            ("zero network", f"objective {format_number(fit.value_at_zero)}"),
         ]
         return Summary("TrainingProblem", rows)
 
@@ -231,9 +233,17 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self._replaced(beta=check_real("beta", beta))
 
     def take(self, rows: Any) -> TrainingProblem:
-        """Return the problem of some of the samples, given by their numbers."""
-        X, y = self.X[rows], self.y[rows]
-        return TrainingProblem(X, y, beta=self.beta, loss=self.loss, activation=self.activation, levels=self.levels)
+        """Return the problem of some of the samples, given by their row numbers in `X`, with their weights."""
+        weights = None if self.sample_weight is None else self.sample_weight[rows]
+        return TrainingProblem(
+            self.X[rows],
+            self.y[rows],
+            beta=self.beta,
+            loss=self.loss,
+            activation=self.activation,
+            levels=self.levels,
+            sample_weight=weights,
+        )
 
     def output(self, k: int) -> TrainingProblem:
         """Return the scalar problem of output `k` of a vector problem; the data are shared."""
@@ -331,9 +341,11 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray | None
     """Return sample weights (n,): finite, >= 0 and not all zero; None stays."""
     if sample_weight is None:
         return None
-    weights = check_targets("sample_weight", sample_weight, length=n_samples)
-    if weights.ndim != 1:
-        raise InvalidInputError(f"sample_weight must have shape ({n_samples},); got {weights.shape}")
+    weights = check_numbers("sample_weight", sample_weight, f"({n_samples},)")
+    if weights.shape != (n_samples,):
+        raise InvalidInputError(
+            f"sample_weight must have shape ({n_samples},), one entry for each row of X; got {weights.shape}"
+        )
     if np.any(weights < 0.0):
         raise InvalidInputError(f"sample_weight must be >= 0; found {weights[weights < 0.0][0]:g}")
     if not np.any(weights > 0.0):

@@ -18,7 +18,12 @@ from qsdp._utils.options import Options, documented, option
 from qsdp._utils.validation import check_integer
 from qsdp.cli import app
 from qsdp.cli._options import ARGUMENTS
-from qsdp.estimators import CrossValidationOptions, EstimatorOptions
+from qsdp.estimators import (
+    ClassifierCrossValidationOptions,
+    ClassifierOptions,
+    CrossValidationOptions,
+    EstimatorOptions,
+)
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.options import TrainingOptions
 
@@ -27,9 +32,9 @@ X, Y = qsdp.datasets.make_planted(n=30, d=4, n_neurons=2, random_state=0)
 #: What a face has on purpose: other defaults, words of its own, and no such parameter at all.
 FACES: dict[str, tuple[Any, type[Options], dict[str, Any], set[str], set[str]]] = {
     "solve_and_sample": (qsdp.solve_and_sample, TrainingOptions, {}, set(), set()),
-    "classifier": (qsdp.QuantizedNetworkClassifier, EstimatorOptions, {}, set(), set()),
+    "classifier": (qsdp.QuantizedNetworkClassifier, ClassifierOptions, {}, set(), set()),
     "regressor": (qsdp.QuantizedNetworkRegressor, EstimatorOptions, {}, set(), set()),
-    "classifier, CV": (qsdp.QuantizedNetworkClassifierCV, CrossValidationOptions, {}, set(), {"beta"}),
+    "classifier, CV": (qsdp.QuantizedNetworkClassifierCV, ClassifierCrossValidationOptions, {}, set(), {"beta"}),
     "regressor, CV": (qsdp.QuantizedNetworkRegressorCV, CrossValidationOptions, {}, set(), {"beta"}),
     "distill": (
         qsdp.distill,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from qsdp._utils.validation import check_choice
+from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.cli._options import (
     BETA,
     BILINEAR,
@@ -47,11 +47,21 @@ from qsdp.cli._reports import (
     time_figure,
 )
 from qsdp.cli._streams import destination, stage
+from qsdp.estimators import ClassifierOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, run_pipeline
-from qsdp.tabular import TASKS, CategoricalColumn, NumericColumn, TabularModel, Training, prepare, read_table
+from qsdp.tabular import (
+    TASKS,
+    CategoricalColumn,
+    NumericColumn,
+    Table,
+    TabularModel,
+    Training,
+    prepare,
+    read_table,
+)
 
 
 def fit(
@@ -59,6 +69,13 @@ def fit(
     target: Annotated[str, typer.Option(help="Column to predict.")],
     task: Annotated[str, typer.Option(help=f"{' | '.join(TASKS)}.")] = "auto",
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat it for more.")] = None,
+    weights: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of sample weights >= 0; it is no input.")
+    ] = None,
+    class_weight: Annotated[
+        str | None,
+        typer.Option(metavar="balanced", help=ClassifierOptions.declared()["class_weight"].summary),
+    ] = None,
     neurons: Neurons = NEURONS,
     beta: Beta = BETA,
     loss: LossName = LOSS,
@@ -89,6 +106,8 @@ def fit(
     if not 0.0 <= test_size < 1.0:
         raise InvalidInputError(f"--test-size must be at least 0 and below 1; got {test_size:g}")
     check_choice("--task", task, TASKS)
+    if class_weight is not None:
+        check_choice("--class-weight", class_weight, ["balanced"])
     if task == "regression":
         check_loss_of_numbers(loss, f"target {target!r}")
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
@@ -100,12 +119,14 @@ def fit(
             loss=loss,
             activation=sigma,
             drop=drop or (),
+            weights=weights,
+            class_weight=class_weight,
             test_size=test_size,
             seed=seed,
         )
         check_neurons(neurons, training.target.n_outputs(get_loss(loss)))
     with stage(f"Training with {training.X.shape[1]} inputs") as shown:
-        result = run_pipeline(training.X, training.y, replace(options, verbose=shown))
+        result = run_pipeline(training.X, training.y, replace(options, verbose=shown), training.weights)
     with stage("Scoring and saving"):
         model = training.model(result, allocation)
         scores = _held_out_scores(model, training)
@@ -144,11 +165,23 @@ def _refinement_facts(result: QSDPResult, neurons: int) -> list[tuple[str, str]]
 
 
 def _held_out_scores(model: TabularModel, training: Training) -> list[tuple[str, float]]:
-    target = model.target
-    scores = [("training rows", target.score(model.network.predict(training.X), target.truth(training.train)))]
+    def score(outputs: FloatArray, table: Table) -> float:
+        return model.target.score(outputs, model.target.truth(table), model.weighting.read(table))
+
+    scores = [("training rows", score(model.network.predict(training.X), training.train))]
     if len(training.test):
-        scores.append(("test rows", target.score(model.outputs(training.test), target.truth(training.test))))
+        scores.append(("test rows", score(model.outputs(training.test), training.test)))
     return scores
+
+
+def _weights_fact(training: Training) -> str:
+    weighting, weights = training.weighting, training.weights
+    if weights is None:
+        return ""
+    sources = [] if weighting.column is None else [f"column {weighting.column!r}"]
+    if weighting.class_weight is not None:
+        sources.append(f"{weighting.class_weight} classes")
+    return f"{', '.join(sources)}: {weights.min():.6g} to {weights.max():.6g}, {weights.sum():.6g} in all"
 
 
 def _reading_facts(file: Path, training: Training, drop: Sequence[str]) -> list[tuple[str, str]]:
@@ -157,6 +190,8 @@ def _reading_facts(file: Path, training: Training, drop: Sequence[str]) -> list[
     rows = f"{len(training.X)} training + {len(training.test)} test rows"
     if training.n_unlabelled:
         rows += f"; {training.n_unlabelled} without {target.name!r} left out"
+    if training.n_weightless:
+        rows += f"; {training.n_weightless} of weight zero left out"
     numeric = [repr(column.name) for column in encoder.columns if isinstance(column, NumericColumn)]
     categorical = [
         f"{column.name!r} ({len(column.values)} values)"
@@ -174,6 +209,7 @@ def _reading_facts(file: Path, training: Training, drop: Sequence[str]) -> list[
     facts = [
         ("data", f"{file}: {rows}, d = {encoder.width} encoded columns"),
         ("target", meaning),
+        ("weights", _weights_fact(training)),
         ("numeric", listing(numeric)),
         ("categorical", listing(categorical)),
         ("dropped", listing(dropped)),

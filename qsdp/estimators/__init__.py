@@ -2,9 +2,16 @@
 
 from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
 from qsdp.estimators.network import QuantizedNetworkClassifier, QuantizedNetworkRegressor, warn_of_scales
-from qsdp.estimators.options import CrossValidationOptions, EstimatorOptions
+from qsdp.estimators.options import (
+    ClassifierCrossValidationOptions,
+    ClassifierOptions,
+    CrossValidationOptions,
+    EstimatorOptions,
+)
 
 __all__ = [
+    "ClassifierCrossValidationOptions",
+    "ClassifierOptions",
     "CrossValidationOptions",
     "EstimatorOptions",
     "QuantizedNetworkClassifier",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, softmax
 
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, check_choice, check_real
+from qsdp.exceptions import InvalidInputError
 from qsdp.losses import CrossEntropy, Logistic, Loss
 
 #: Losses whose outputs are log odds.
@@ -25,6 +29,46 @@ def encode_classes(codes: npt.NDArray[np.intp], n_classes: int, loss: Loss) -> F
         coded = np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0 if loss.labels else 0.0)
     coded[codes < 0] = np.nan
     return coded
+
+
+def check_class_weight(name: str, class_weight: Any) -> None:
+    """Raise unless `class_weight` is None, "balanced" or a mapping of labels to positive weights."""
+    if isinstance(class_weight, Mapping):
+        for label, weight in class_weight.items():
+            check_real(f"{name}[{label!r}]", weight, strict=True)
+    elif class_weight is not None:
+        check_choice(f"{name}, if neither None nor a mapping of labels to weights,", class_weight, ["balanced"])
+
+
+def weighted_by_class(
+    class_weight: Any, labels: list[Any], codes: npt.NDArray[np.intp], sample_weight: FloatArray | None
+) -> FloatArray | None:
+    """Return the weights of samples times those of their classes.
+
+    Parameters
+    ----------
+    class_weight : None, "balanced" or mapping
+        As `check_class_weight` allows it; a label that a mapping lacks has weight one.
+    labels : list
+        The labels of the class numbers.
+    codes : ndarray of shape (n,)
+        Class numbers, each of which is present.
+    sample_weight : ndarray of shape (n,) or None
+        Positive.
+    """
+    if class_weight is None:
+        return sample_weight
+    if isinstance(class_weight, Mapping):
+        unknown = [label for label in class_weight if label not in labels]
+        # A mapping for all classes of a larger set serves its parts, of which cross-validation makes many.
+        if unknown and any(label not in class_weight for label in labels):
+            raise InvalidInputError(f"class_weight must have labels of y, {labels!r:.60}, as keys; got {unknown[0]!r}")
+        weights = np.array([float(class_weight.get(label, 1.0)) for label in labels])
+    else:
+        totals = np.bincount(codes, sample_weight)
+        weights = totals.sum() / (len(labels) * totals)
+    by_class: FloatArray = weights[codes]
+    return by_class if sample_weight is None else by_class * sample_weight
 
 
 def class_scores(outputs: FloatArray) -> FloatArray:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from joblib import delayed
+from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from qsdp._utils.options import documented
 from qsdp._utils.parallel import CountedParallel
@@ -23,8 +27,8 @@ from qsdp._utils.validation import (
     check_random_state,
 )
 from qsdp.activations import PolynomialActivation
-from qsdp.estimators.network import QuantizedNetworkClassifier, QuantizedNetworkRegressor
-from qsdp.estimators.options import CrossValidationOptions, EstimatorOptions
+from qsdp.estimators.network import QuantizedNetworkClassifier, QuantizedNetworkRegressor, Samples
+from qsdp.estimators.options import ClassifierCrossValidationOptions, CrossValidationOptions, EstimatorOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.pipeline import QSDPResult, sample_from
@@ -63,16 +67,77 @@ class _CrossValidated:
     ) -> None:
         self._keep(locals())
 
-    def _train(self: Any, X: FloatArray, target: FloatArray, y: npt.NDArray[Any], options: Any) -> QSDPResult:
+    def fit(self: Any, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Any:
+        """Choose beta and fit the network to data (n, d) and targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,), for regression also (n, C)
+        sample_weight : array-like of shape (n,), optional
+            Weights >= 0 of the samples, in training and in the scores; None is one for each.
+        **params
+            Metadata for the splitter and the scorer, such as ``groups``, where scikit-learn's metadata routing is on.
+
+        Returns
+        -------
+        self
+        """
+        if not get_config()["enable_metadata_routing"]:
+            if params:
+                raise InvalidInputError(
+                    f"fit takes {', '.join(params)} only with sklearn.set_config(enable_metadata_routing=True)"
+                )
+            score = {} if sample_weight is None else {"sample_weight": sample_weight}
+            return self._fit_to(X, y, sample_weight, split={}, score=score)
+        routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
+        if self.scoring is not None:
+            score = routed.scorer.score
+        else:
+            score = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return self._fit_to(X, y, sample_weight, split=routed.splitter.split, score=score)
+
+    def get_metadata_routing(self: Any) -> MetadataRouter:
+        """Return what is routed: weights to `fit`, metadata to the splitter and, if there is one, the scorer."""
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        if self.scoring is not None:
+            router.add(scorer=self._scorer(), method_mapping=MethodMapping().add(caller="fit", callee="score"))
+        return router
+
+    def _train(
+        self: Any,
+        samples: Samples,
+        target: FloatArray,
+        weights: FloatArray | None,
+        options: Any,
+        *,
+        split: dict[str, Any],
+        score: dict[str, Any],
+    ) -> QSDPResult:
         rng = check_random_state(options.random_state)
-        problem = options.problem(self._inputs(X), target)
-        scorer, splits = self._scorer(), self._splits(X, y)
-        path, folds = plan_paths(problem, splits, options.betas, solver=options.solver, tol=options.tol)
+        problem = options.problem(self._inputs(samples.counting.X), target, weights)
+        scorer, splits = self._scorer(), self._splits(samples, split)
+        if "sample_weight" in score:
+            _check_weighs(scorer)
+            score = {**score, "sample_weight": samples.weights}
+        # In the numbers of the rows that the problem keeps.
+        number = np.arange(len(samples.X)) if samples.weights is None else np.cumsum(samples.weights > 0.0) - 1
+        kept = [(number[train], number[test]) for train, test in splits]
+        path, folds = plan_paths(problem, kept, options.betas, solver=options.solver, tol=options.tol)
         member = self._member(options)
         with progress(options.verbose) as stages, stages.stage("folds") as bar:
             scores = np.column_stack(
                 CountedParallel(options.n_jobs, bar, len(folds))(
-                    delayed(_fold_scores)(fold, X[test], y[test], seed, member, scorer, options.evaluate)
+                    delayed(_fold_scores)(
+                        fold,
+                        samples.X[test],
+                        samples.y[test],
+                        seed,
+                        member,
+                        partial(scorer, **_of_rows(score, test, len(samples.X))),
+                        options.evaluate,
+                    )
                     for fold, (_, test), seed in zip(folds, splits, rng.spawn(len(splits)), strict=True)
                 )
             )
@@ -90,7 +155,7 @@ class _CrossValidated:
 
     def _member(self: Any, options: CrossValidationOptions) -> Any:
         """Return the estimator without cross-validation, fitted but for its network."""
-        parameters = {name: getattr(options, name) for name in EstimatorOptions.declared()}
+        parameters = {name: getattr(options, name) for name in self._plain._options_class.declared()}
         member = self._plain(**{**parameters, "n_jobs": None, "verbose": False})
         member.n_features_in_ = self.n_features_in_
         if is_classifier(self):
@@ -104,24 +169,49 @@ class _CrossValidated:
             raise InvalidInputError(f"scoring must be None, a scorer's name or a callable: {error}") from None
         return scorer
 
-    def _splits(self: Any, X: FloatArray, y: npt.NDArray[Any]) -> list[Split]:
-        """Return training and held-out rows of every fold, each training part with all classes."""
+    def _splits(self: Any, samples: Samples, metadata: dict[str, Any]) -> list[Split]:
+        """Return training and held-out rows of positive weight of every fold, each training part with all classes."""
+        y, rows = samples.y, np.arange(len(samples.X))
+        if samples.weights is not None:
+            rows = np.where(samples.weights > 0.0, rows, -1)
         try:
-            splits = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y))
+            splitter = check_cv(self.cv, y, classifier=is_classifier(self))
+            splits = [
+                tuple(part[part >= 0] for part in (rows[train], rows[test]))
+                for train, test in splitter.split(samples.X, y, **metadata)
+            ]
         except (ValueError, TypeError) as error:
             raise InvalidInputError(
                 f"cv must be a number of folds, a splitter or an iterable of splits that suits the data: {error}"
             ) from None
         if not splits:
             raise InvalidInputError("cv must give a split at least; got none")
+        if not all(part.size for both in splits for part in both):
+            raise InvalidInputError("cv must leave a sample of positive weight in every part; got one without")
         if is_classifier(self):
             for train, _ in splits:
                 missing = np.setdiff1d(self.classes_, y[train])
                 if missing.size:
                     raise InvalidInputError(
-                        f"cv must leave every class in every training part; got one without {missing.tolist()[0]!r}"
+                        "cv must leave every class, with a sample of positive weight, in every training part; got one "
+                        f"without {missing.tolist()[0]!r}"
                     )
         return splits
+
+
+def _check_weighs(scorer: Callable[..., float]) -> None:
+    """Raise unless a scorer takes sample weights."""
+    parameters = inspect.signature(getattr(scorer, "_score_func", scorer)).parameters
+    if "sample_weight" not in parameters and not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        raise InvalidInputError(f"scoring must take sample_weight where fit is given it; {scorer!r} does not")
+
+
+def _of_rows(metadata: dict[str, Any], rows: npt.NDArray[np.intp], n: int) -> dict[str, Any]:
+    """Return metadata for some of n samples."""
+    return {
+        name: np.asarray(value)[rows] if hasattr(value, "__len__") and len(value) == n else value
+        for name, value in metadata.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -156,7 +246,7 @@ def _fold_scores(
     return scores
 
 
-@documented(CrossValidationOptions)
+@documented(ClassifierCrossValidationOptions)
 class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
     r"""Classification by a network with quantized first-layer weights, of a beta chosen by cross-validation.
 
@@ -166,9 +256,9 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
 
     Parameters
     ----------
-    n_neurons, betas, cv, scoring, evaluate, loss, activation, levels, constant_column, solver, shaping, refine, tol,
-    allocation, time_limit, n_jobs, random_state, verbose
-        See `CrossValidationOptions`.
+    n_neurons, betas, cv, scoring, evaluate, loss, class_weight, activation, levels, constant_column, solver, shaping,
+    refine, tol, allocation, time_limit, n_jobs, random_state, verbose
+        See `ClassifierCrossValidationOptions`.
 
     Attributes
     ----------
@@ -205,6 +295,32 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
     """
 
     _plain = QuantizedNetworkClassifier
+    _options_class: ClassVar[type[EstimatorOptions]] = ClassifierCrossValidationOptions
+
+    def __init__(
+        self,
+        n_neurons: int = ClassifierCrossValidationOptions.n_neurons,
+        *,
+        betas: Any = ClassifierCrossValidationOptions.betas,
+        cv: Any = ClassifierCrossValidationOptions.cv,
+        scoring: Any = ClassifierCrossValidationOptions.scoring,
+        evaluate: str = ClassifierCrossValidationOptions.evaluate,
+        loss: str | Loss = ClassifierCrossValidationOptions.loss,
+        class_weight: Any = ClassifierCrossValidationOptions.class_weight,
+        activation: str | Sequence[float] | PolynomialActivation | None = ClassifierCrossValidationOptions.activation,
+        levels: int = ClassifierCrossValidationOptions.levels,
+        constant_column: bool = ClassifierCrossValidationOptions.constant_column,
+        solver: str = ClassifierCrossValidationOptions.solver,
+        shaping: str = ClassifierCrossValidationOptions.shaping,
+        refine: str = ClassifierCrossValidationOptions.refine,
+        tol: float = ClassifierCrossValidationOptions.tol,
+        allocation: str = ClassifierCrossValidationOptions.allocation,
+        time_limit: float | None = ClassifierCrossValidationOptions.time_limit,
+        n_jobs: int | None = ClassifierCrossValidationOptions.n_jobs,
+        random_state: RandomState = ClassifierCrossValidationOptions.random_state,
+        verbose: bool = ClassifierCrossValidationOptions.verbose,
+    ) -> None:
+        self._keep(locals())
 
 
 @documented(CrossValidationOptions)

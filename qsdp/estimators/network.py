@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,17 +18,49 @@ from qsdp._utils.options import documented
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_targets, warn
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.estimators.classes import PROBABILISTIC, choose_classes, class_probabilities, class_scores, encode_classes
-from qsdp.estimators.options import EstimatorOptions
+from qsdp.estimators.classes import (
+    PROBABILISTIC,
+    choose_classes,
+    class_probabilities,
+    class_scores,
+    encode_classes,
+    weighted_by_class,
+)
+from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
 from qsdp.pipeline import QSDPResult, run_pipeline
+from qsdp.problem import check_sample_weight
 
 __all__ = ["QuantizedNetworkClassifier", "QuantizedNetworkRegressor"]
 
 #: Ratio of column deviations beyond which standardising is suggested.
 _WILD_RATIO = 100.0
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Checked data and targets with the weights of the samples, None if each is one.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,) or (n, C)
+    weights : ndarray of shape (n,) or None
+    """
+
+    X: FloatArray
+    y: npt.NDArray[Any]
+    weights: FloatArray | None
+
+    @property
+    def counting(self) -> Samples:
+        """Those of positive weight."""
+        if self.weights is None or np.all(self.weights > 0.0):
+            return self
+        kept = self.weights > 0.0
+        return Samples(self.X[kept], self.y[kept], self.weights[kept])
 
 
 class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
@@ -67,23 +100,25 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         """Return the parameters, checked."""
         return self._options_class.of(self.get_params(deep=False))
 
-    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[FloatArray, npt.NDArray[Any]]:
+    def _validated(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Samples:
         try:
             data, target = validate_data(self, X, y, dtype=np.float64, **options)
         except TypeError as error:
             raise InvalidTypeError(f"X or y is not valid: {error}") from None
         except (ValueError, OverflowError) as error:
             raise InvalidInputError(f"X or y is not valid: {error}") from None
-        return data, target
+        return Samples(data, target, check_sample_weight(sample_weight, len(data)))
 
-    def _fit(self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any], options: EstimatorOptions) -> None:
-        """Fit to coded targets, those of y."""
-        warn_of_scales(X)
-        self.result_ = self._train(X, target, y, options)
+    def _fit(
+        self, samples: Samples, target: FloatArray, weights: FloatArray | None, options: EstimatorOptions, **routed: Any
+    ) -> None:
+        """Fit to the coded targets and final weights of the samples that count."""
+        warn_of_scales(samples.counting.X)
+        self.result_ = self._train(samples, target, weights, options, **routed)
         self._expose()
 
-    def _train(self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any], options: Any) -> QSDPResult:
-        return run_pipeline(self._inputs(X), target, options)
+    def _train(self, samples: Samples, target: FloatArray, weights: FloatArray | None, options: Any) -> QSDPResult:
+        return run_pipeline(self._inputs(samples.counting.X), target, options, weights)
 
     def _expose(self) -> None:
         self.network_ = self.result_.network
@@ -184,14 +219,19 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         tags.target_tags.single_output = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> QuantizedNetworkRegressor:
-        """Fit the network to data (n, d) and targets (n,) or (n, C)."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkRegressor:
+        """Fit the network to data (n, d) and targets (n,) or (n, C), of samples with weights (n,) >= 0 if given."""
+        return self._fit_to(X, y, sample_weight)
+
+    def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkRegressor:
         options = self._options()
         loss = get_loss(self.loss)
         if loss.labels or loss.coupled:
             raise InvalidInputError(f"loss must be one of real targets for a regressor; got {self.loss!r}")
-        X, y = self._validated(X, y, y_numeric=True, multi_output=True)
-        self._fit(X, check_targets("y", y, length=len(X)), y, options)
+        samples = self._validated(X, y, sample_weight, y_numeric=True, multi_output=True)
+        counting = samples.counting
+        target = check_targets("y", counting.y, length=len(counting.y))
+        self._fit(samples, target, counting.weights, options, **routed)
         return self
 
     def predict(self, X: Any) -> FloatArray:
@@ -208,7 +248,7 @@ def _gives_probabilities(estimator: _QuantizedNetwork) -> bool:
     return True
 
 
-@documented(EstimatorOptions)
+@documented(ClassifierOptions)
 class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: ignore[misc]
     r"""Classification by a network with quantized first-layer weights and a certified gap.
 
@@ -220,13 +260,14 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     Parameters
     ----------
-    n_neurons, beta, loss, activation, levels, constant_column, solver, shaping, refine, tol, allocation, time_limit,
-    n_jobs, random_state, verbose
-        See `EstimatorOptions`.
+    n_neurons, beta, loss, class_weight, activation, levels, constant_column, solver, shaping, refine, tol, allocation,
+    time_limit, n_jobs, random_state, verbose
+        See `ClassifierOptions`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
+        Labels of the samples of positive weight, sorted.
     network_ : BilinearNetwork
         The fitted network; with the constant column it has one input more than the data.
     certificate_ : Certificate
@@ -252,21 +293,54 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     True
     """
 
-    def fit(self, X: Any, y: Any) -> QuantizedNetworkClassifier:
-        """Fit the network to data (n, d) and labels (n,), of any kind and of two classes or more."""
+    _options_class: ClassVar[type[EstimatorOptions]] = ClassifierOptions
+
+    def __init__(
+        self,
+        n_neurons: int = ClassifierOptions.n_neurons,
+        *,
+        beta: float = ClassifierOptions.beta,
+        loss: str | Loss = ClassifierOptions.loss,
+        class_weight: Any = ClassifierOptions.class_weight,
+        activation: str | Sequence[float] | PolynomialActivation | None = ClassifierOptions.activation,
+        levels: int = ClassifierOptions.levels,
+        constant_column: bool = ClassifierOptions.constant_column,
+        solver: str = ClassifierOptions.solver,
+        shaping: str = ClassifierOptions.shaping,
+        refine: str = ClassifierOptions.refine,
+        tol: float = ClassifierOptions.tol,
+        allocation: str = ClassifierOptions.allocation,
+        time_limit: float | None = ClassifierOptions.time_limit,
+        n_jobs: int | None = ClassifierOptions.n_jobs,
+        random_state: RandomState = ClassifierOptions.random_state,
+        verbose: bool = ClassifierOptions.verbose,
+    ) -> None:
+        self._keep(locals())
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkClassifier:
+        """Fit the network to data (n, d) and labels (n,), of samples with weights (n,) >= 0 if given.
+
+        Labels are of any kind, and of two classes or more among the samples of positive weight.
+        """
+        return self._fit_to(X, y, sample_weight)
+
+    def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkClassifier:
         options = self._options()
-        X, y = self._validated(X, y)
+        samples = self._validated(X, y, sample_weight)
         try:
-            check_classification_targets(y)
+            check_classification_targets(samples.y)
         except (ValueError, TypeError) as error:
             raise InvalidInputError(f"y is not valid: {error}") from None
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        n_classes = len(self.classes_)
-        if n_classes < 2:
+        counting = samples.counting
+        self.classes_, codes = np.unique(counting.y, return_inverse=True)
+        labels = self.classes_.tolist()
+        if len(labels) < 2:
             raise InvalidInputError(
-                f"Classifier can't train when only one class is present; y holds only {self.classes_.tolist()[0]!r}."
+                f"Classifier can't train when only one class is present; y holds only {labels[0]!r}"
+                f"{'' if counting is samples else ' among the samples of positive weight'}."
             )
-        self._fit(X, encode_classes(codes, n_classes, get_loss(self.loss)), y, options)
+        weights = weighted_by_class(self.class_weight, labels, codes, counting.weights)
+        self._fit(samples, encode_classes(codes, len(labels), get_loss(self.loss)), weights, options, **routed)
         return self
 
     def decision_function(self, X: Any) -> FloatArray:

@@ -9,11 +9,17 @@ from typing import Any
 
 from qsdp._utils.options import choice, option, redefined
 from qsdp._utils.validation import RandomState, check_flag
+from qsdp.estimators.classes import check_class_weight
 from qsdp.losses import Loss
 from qsdp.options import TrainingOptions
 from qsdp.relaxation.path import check_betas
 
-__all__ = ["CrossValidationOptions", "EstimatorOptions"]
+__all__ = [
+    "ClassifierCrossValidationOptions",
+    "ClassifierOptions",
+    "CrossValidationOptions",
+    "EstimatorOptions",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +47,23 @@ class EstimatorOptions(TrainingOptions):
     )
     # As scikit-learn has it: without a seed every fit is another.
     random_state: RandomState = redefined(TrainingOptions, "random_state", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierOptions(EstimatorOptions):
+    """Options of classifiers without cross-validation."""
+
+    class_weight: Any = option(
+        None,
+        'None, "balanced" or dict',
+        """
+        Weights > 0 of the classes, by which those of their samples are multiplied; "balanced" gives all classes the
+        same total weight, that of all samples divided by the number of classes. Classes missing in a dict have weight
+        one.
+        """,
+        check_class_weight,
+        "balanced gives all classes the same total weight.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,3 +106,8 @@ class CrossValidationOptions(EstimatorOptions):
         None,
         description="Processes, one for a fold at a time; for the final network as without cross-validation.",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierCrossValidationOptions(CrossValidationOptions, ClassifierOptions):
+    """Options of cross-validated classifiers."""

@@ -154,5 +154,5 @@ def _limit(result: QSDPResult) -> float:
     problem, relaxation = result.problem, result.relaxation
     covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
     weight = sum(covariance.total_weight for covariance in covariances)
-    loss = problem.loss.value(relaxation.predict(problem.X), problem.y)
+    loss = problem.data_fit.value(relaxation.predict(problem.X))
     return loss + problem.beta * problem.dimension * weight

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray, check_real
+from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import Settings, check_solver
 from qsdp.relaxation.instance import GramReduction, Instance
@@ -117,25 +118,28 @@ def _shared_reductions(
     nothing: list[Reductions | None] = [None] * len(splits)
     p = problem.size * (problem.size + 1) // 2
     smallest = min(len(train) for train, _ in splits)
-    pays = problem.loss.name == "squared" and smallest > p and 8 * p * p * (2 * len(splits) + 1) <= _MEMORY
+    pays = problem.data_fit.quadratic and smallest > p and 8 * p * p * (2 * len(splits) + 1) <= _MEMORY
     if not (pays and GramReduction.pays(problem) and _divide(splits, problem.n_samples)):
         return nothing, None
     instance = Instance.of(problem).normalised()[0]
-    targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
 
-    def part(rows: npt.NDArray[np.intp]) -> Any:
-        return replace(instance.map, X=instance.map.X[rows])
+    def part(rows: npt.NDArray[np.intp]) -> tuple[QuadraticMap, FloatArray, FloatArray | None]:
+        """Return map, targets of shape (k, C) and weights of some samples."""
+        fit = instance.fit.rows(rows)
+        data = replace(instance.map, X=instance.map.X[rows])
+        return data, fit.target if fit.target.ndim == 2 else fit.target[:, None], fit.weights
 
-    blocks = [part(test).gram(targets[test]) for _, test in splits]
+    def reductions(rows: npt.NDArray[np.intp], left_out: int | None = None) -> Reductions:
+        data, targets, weights = part(rows)
+        return Reductions.of(data, targets, *total(left_out), weights)
+
+    blocks = [data.gram(targets, weights) for data, targets, weights in (part(test) for _, test in splits)]
 
     def total(left_out: int | None) -> tuple[FloatArray, FloatArray]:
         kept = [block for k, block in enumerate(blocks) if k != left_out]
         return np.sum([gram for gram, _ in kept], axis=0), np.sum([products for _, products in kept], axis=0)
 
-    known: list[Reductions | None] = [
-        Reductions.of(part(train), targets[train], *total(k)) for k, (train, _) in enumerate(splits)
-    ]
-    return known, Reductions.of(part(np.arange(problem.n_samples)), targets, *total(None))
+    return [reductions(train, k) for k, (train, _) in enumerate(splits)], reductions(np.arange(problem.n_samples))
 
 
 def _divide(splits: Sequence[Split], n: int) -> bool:

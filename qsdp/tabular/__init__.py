@@ -14,6 +14,7 @@ from qsdp.tabular._solution import Solution
 from qsdp.tabular._stored import load_model
 from qsdp.tabular._target import Target
 from qsdp.tabular._training import TASKS, Training, prepare
+from qsdp.tabular._weighting import Weighting
 
 __all__ = [
     "MISSING",
@@ -28,6 +29,7 @@ __all__ = [
     "TabularModel",
     "Target",
     "Training",
+    "Weighting",
     "choose_classes",
     "class_probabilities",
     "class_scores",

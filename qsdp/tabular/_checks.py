@@ -75,6 +75,10 @@ HOLDOUT_CHECKS: Checks = {
     "seed": lambda value: type(value) is int and value >= 0,
     "test_size": lambda value: _is_magnitude(value) and value < 1.0,
 }
+WEIGHTING_CHECKS: Checks = {
+    "column": lambda value: value is None or _is_text(value),
+    "class_weight": lambda value: value in (None, "balanced"),
+}
 SOLUTION_CHECKS: Checks = {
     "levels": lambda value: type(value) is int and 2 <= value <= 128,
     "activation": _is_activation,
@@ -84,7 +88,9 @@ SOLUTION_CHECKS: Checks = {
     "shaping": _is_one_of(SHAPINGS),
 }
 MODEL_CHECKS: Checks = {
-    **dict.fromkeys(("encoder", "target", "holdout", "relaxation", "network"), lambda value: type(value) is dict),
+    **dict.fromkeys(
+        ("encoder", "target", "weighting", "holdout", "relaxation", "network"), lambda value: type(value) is dict
+    ),
     "loss": _is_one_of(LOSSES),
     "beta": _is_magnitude,
     "allocation": _is_one_of(ALLOCATIONS),

@@ -23,6 +23,7 @@ from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._reading import Table
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
+from qsdp.tabular._weighting import Weighting
 
 KIND = "tabular-model"
 
@@ -50,6 +51,8 @@ class TabularModel:
     ----------
     encoder : TabularEncoder
     target : Target
+    weighting : Weighting
+        Of the rows in training; predictions do not need its column.
     network : BilinearNetwork
         Its inputs are the encoded columns, and a constant column unless the activation is lifted.
     solution : Solution
@@ -63,11 +66,12 @@ class TabularModel:
         Objective of the network; None if it was resampled without the data.
     holdout : Holdout
     digest : str
-        sha256 of the encoded training rows.
+        sha256 of the encoded training rows, with the weights of a column if given.
     """
 
     encoder: TabularEncoder
     target: Target
+    weighting: Weighting
     network: BilinearNetwork
     solution: Solution
     loss: str
@@ -113,16 +117,22 @@ class TabularModel:
         """Return the problem of the network on the table it was trained on; another table raises an error."""
         table.require([self.target.name])
         labelled = table.known(self.target.name)
-        training = labelled.take(self.holdout.split(len(labelled))[0])
+        training = self.weighting.counting(labelled.take(self.holdout.split(len(labelled))[0]))
         X, y = self._encode_quietly(training)
-        if digest_of(X, y) != self.digest:
+        if digest_of(X, y, self.weighting.read(training)) != self.digest:
             raise InvalidInputError(
                 f"{table.path!r} is not the file this model was trained on: its training rows differ; "
                 "objective and bound are those of its own rows only"
             )
         network = self.network
         return TrainingProblem(
-            X, y, beta=self.beta, loss=self.loss, activation=network.activation, levels=network.levels
+            X,
+            y,
+            beta=self.beta,
+            loss=self.loss,
+            activation=network.activation,
+            levels=network.levels,
+            sample_weight=self.weighting.weights(training, self.target),
         )
 
     def _inputs(self, table: Table) -> FloatArray:
@@ -142,6 +152,7 @@ class TabularModel:
             "network": network,
             "encoder": self.encoder.state(),
             "target": asdict(self.target),
+            "weighting": asdict(self.weighting),
             "holdout": asdict(self.holdout),
             "relaxation": self.solution.state(),
             **{name: getattr(self, name) for name in names},
@@ -154,9 +165,9 @@ def network_inputs(encoded: FloatArray, activation: PolynomialActivation | None)
     return encoded if activation is not None and activation.lifted else append_constant(encoded)
 
 
-def digest_of(X: FloatArray, y: FloatArray) -> str:
-    """Return the sha256 of encoded rows."""
+def digest_of(X: FloatArray, y: FloatArray, weights: FloatArray | None) -> str:
+    """Return the sha256 of encoded rows and their weights."""
     digest = hashlib.sha256(repr(X.shape).encode())
-    for array in (X, y):
+    for array in (X, y) if weights is None else (X, y, weights):
         digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
     return digest.hexdigest()

@@ -223,9 +223,9 @@ def _proven(
     problem: TrainingProblem, prediction: FloatArray, cost: float, weights: FloatArray, regularization: str
 ) -> float:
     """Return the lower bound proven by the predictions of a near-optimal point."""
-    loss, target = problem.loss, problem.y
+    fit = problem.data_fit
     best = scipy.optimize.minimize_scalar(
-        lambda s: loss.value(s * prediction, target) + s * cost, bounds=(0.0, 2.0), method="bounded"
+        lambda s: fit.value(s * prediction) + s * cost, bounds=(0.0, 2.0), method="bounded"
     )
-    candidates = [-loss.gradient(s * prediction, target) for s in (1.0, float(best.x))]
+    candidates = [-fit.gradient(s * prediction) for s in (1.0, float(best.x))]
     return best_dual_bound(problem, candidates, [weights], regularization=regularization).value

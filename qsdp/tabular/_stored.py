@@ -9,11 +9,12 @@ from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork, network_from_archive
 from qsdp.networks.storage import read_archive
-from qsdp.tabular._checks import HOLDOUT_CHECKS, MODEL_CHECKS, TARGET_CHECKS, checked
+from qsdp.tabular._checks import HOLDOUT_CHECKS, MODEL_CHECKS, TARGET_CHECKS, WEIGHTING_CHECKS, checked
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import KIND, Holdout, TabularModel
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
+from qsdp.tabular._weighting import Weighting
 
 #: Relative difference by which rounding may put a bound above an objective.
 _TOLERANCE = 1e-6
@@ -47,8 +48,11 @@ def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:
     fields = checked("header", header, MODEL_CHECKS)
     encoder, target = TabularEncoder.from_state(fields["encoder"]), _target(fields["target"])
     names = {column.name for column in encoder.columns}
-    if target.name in names or not names.isdisjoint(encoder.dropped):
-        raise StorageError("the target, the columns and the dropped columns overlap")
+    weighting = Weighting(**checked("weighting", fields["weighting"], WEIGHTING_CHECKS))
+    if names & {target.name, weighting.column, *encoder.dropped} or weighting.column == target.name:
+        raise StorageError("the target, the weights, the columns and the dropped columns overlap")
+    if target.classes is None and weighting.class_weight is not None:
+        raise StorageError("weighting: a number has no class weights")
     loss = get_loss(fields["loss"])
     if target.classes is None and (loss.labels or loss.coupled):
         raise StorageError(f"loss {fields['loss']!r} is one of classes, the target is a number")
@@ -66,6 +70,7 @@ def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:
         encoder=encoder,
         target=target,
         network=network,
+        weighting=weighting,
         solution=solution,
         holdout=Holdout(**checked("holdout", fields["holdout"], HOLDOUT_CHECKS)),
         **{name: fields[name] for name in ("loss", "beta", "allocation", "lower_bound", "objective", "digest")},

@@ -81,12 +81,13 @@ class Target:
             return outputs * self.scale + self.mean
         return [self.classes[code] for code in choose_classes(outputs)]
 
-    def score(self, outputs: FloatArray, truth: FloatArray) -> float:
-        """Return the accuracy, or R^2, NaN for a constant true target."""
+    def score(self, outputs: FloatArray, truth: FloatArray, weights: FloatArray | None = None) -> float:
+        """Return the (weighted) accuracy, or R^2, NaN for a constant true target."""
         if self.classes is not None:
-            return float(np.mean(choose_classes(outputs) == truth))
-        spread = float(np.sum((truth - truth.mean()) ** 2))
-        return 1.0 - float(np.sum((truth - outputs) ** 2)) / spread if spread > 0.0 else math.nan
+            return float(np.average(choose_classes(outputs) == truth, weights=weights))
+        spread = float(np.average((truth - np.average(truth, weights=weights)) ** 2, weights=weights))
+        error = float(np.average((truth - outputs) ** 2, weights=weights))
+        return 1.0 - error / spread if spread > 0.0 else math.nan
 
     def _codes(self, table: Table) -> npt.NDArray[np.intp]:
         known = {label_key(label): code for code, label in enumerate(self.classes or ())}

@@ -15,22 +15,26 @@ from qsdp.tabular._model import Holdout, TabularModel, digest_of, network_inputs
 from qsdp.tabular._reading import Table
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
+from qsdp.tabular._weighting import Weighting
 
 TASKS = ("auto", "classification", "regression")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Training:
-    """A table made ready: inputs X, targets y, what these stand for, and what encoded them."""
+    """A table made ready: inputs X, targets y and weights, what these stand for, and what encoded them."""
 
     X: FloatArray
     y: FloatArray
+    weights: FloatArray | None
     train: Table
     test: Table
     encoder: TabularEncoder
     target: Target
+    weighting: Weighting
     holdout: Holdout
     n_unlabelled: int
+    n_weightless: int
 
     def model(self, result: QSDPResult, allocation: str = "equal") -> TabularModel:
         """Return the model of a `result` trained on X and y."""
@@ -38,6 +42,7 @@ class Training:
         return TabularModel(
             encoder=self.encoder,
             target=self.target,
+            weighting=self.weighting,
             network=result.network,
             solution=solution,
             loss=result.problem.loss.name,
@@ -46,7 +51,7 @@ class Training:
             lower_bound=solution.best_bound,
             objective=result.certificate.objective,
             holdout=self.holdout,
-            digest=digest_of(self.X, self.y),
+            digest=digest_of(self.X, self.y, self.weighting.read(self.train)),
         )
 
 
@@ -58,6 +63,8 @@ def prepare(
     loss: str = "squared",
     activation: PolynomialActivation | None = None,
     drop: Sequence[str] = (),
+    weights: str | None = None,
+    class_weight: str | None = None,
     test_size: float = 0.2,
     seed: int = 0,
 ) -> Training:
@@ -76,6 +83,10 @@ def prepare(
         The inputs have a constant column unless it is lifted.
     drop : sequence of str
         Columns that are not used.
+    weights : str, optional
+        Column of sample weights >= 0, which is no input; rows of weight zero are left out.
+    class_weight : {None, "balanced"}
+        See `ClassifierOptions`.
     test_size : float
         Share of the rows that is held out, 0 <= test_size < 1.
     seed : int
@@ -85,18 +96,25 @@ def prepare(
     table.require([target, *drop])
     if target in drop:
         raise InvalidInputError(f"column {target!r} cannot be both the target and dropped")
+    if weights is not None and weights in (target, *drop):
+        raise InvalidInputError(f"column {weights!r} cannot be both the weights and the target or dropped")
     labelled = table.known(target)
-    holdout = Holdout(seed, test_size)
-    train, test = holdout.split(len(labelled))
+    weighting, holdout = Weighting(weights, class_weight), Holdout(seed, test_size)
+    given, train, test = weighting.read(labelled), *holdout.split(len(labelled))
+    if given is not None:
+        train, test = ([i for i in rows if given[i] > 0.0] for rows in (train, test))
     if len(labelled) >= 2 > len(train):
+        positive = "" if weights is None else f" with a positive weight in column {weights!r}"
         raise InvalidInputError(
-            f"{table.path!r} has {len(labelled)} rows, {len(train)} of them for training; at least 2 needed"
+            f"{table.path!r} has {len(labelled)} rows, {len(train)} of them for training{positive}; at least 2 needed"
         )
     encoded_target = Target.fit(labelled, target, task, train)
     kind = get_loss(loss)
     if encoded_target.classes is None and (kind.labels or kind.coupled):
         raise InvalidInputError(f"loss {loss!r} is for classes, target {target!r} is a number")
-    names = [name for name in table.columns if name != target and name not in drop]
+    if encoded_target.classes is None and class_weight is not None:
+        raise InvalidInputError(f"class_weight is for classes, target {target!r} is a number")
+    names = [name for name in table.columns if name not in (target, weights, *drop)]
     encoder = TabularEncoder.fit(labelled, names, train)
     if not encoder.columns:
         raise InvalidInputError(f"{table.path!r} has no column left to learn from besides the target {target!r}")
@@ -104,10 +122,13 @@ def prepare(
     return Training(
         X=network_inputs(encoder.encode(training), activation),
         y=encoded_target.encode(training, kind),
+        weights=weighting.weights(training, encoded_target),
         train=training,
         test=labelled.take(test),
         encoder=encoder,
         target=encoded_target,
+        weighting=weighting,
         holdout=holdout,
         n_unlabelled=len(table) - len(labelled),
+        n_weightless=len(labelled) - len(train) - len(test),
     )

@@ -73,7 +73,9 @@ def test_check_estimator(estimator: type) -> None:
     failed = [f"{o['check_name']}: {o['exception']!r}" for o in outcomes if o["status"] not in {"passed", "skipped"}]
     assert not failed, "\n".join(failed)
     assert {o["check_name"] for o in outcomes if o["status"] == "skipped"} <= ALLOWED_SKIPS
-    assert len([o for o in outcomes if o["status"] == "passed"]) >= 50
+    passed = {o["check_name"] for o in outcomes if o["status"] == "passed"}
+    assert len(passed) >= 50
+    assert "check_sample_weight_equivalence_on_dense_data" in passed
 
 
 @both

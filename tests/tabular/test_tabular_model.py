@@ -17,7 +17,18 @@ def test_the_model_survives_its_file(model: TabularModel, csv_file: Path, tmp_pa
     path = tmp_path / "model.qsdp"
     model.save(path)
     loaded = load_model(path)
-    for name in ("encoder", "target", "loss", "beta", "allocation", "lower_bound", "objective", "holdout", "digest"):
+    for name in (
+        "encoder",
+        "target",
+        "weighting",
+        "loss",
+        "beta",
+        "allocation",
+        "lower_bound",
+        "objective",
+        "holdout",
+        "digest",
+    ):
         assert getattr(loaded, name) == getattr(model, name), name
     read = read_table(csv_file)
     np.testing.assert_array_equal(loaded.outputs(read), model.outputs(read))
