@@ -48,7 +48,6 @@ nitpick_ignore = [
         "losses.LOSSES",
         "pricing.shifts",
         "relaxation.incumbent.Incumbent",
-        "verification",
     )
 ]
 

@@ -14,6 +14,9 @@ from sphinx.config import Config
 MODULES = (
     "qsdp",  # listed by hand in api/index.md, in groups
     "qsdp.losses",
+    "qsdp.options",
+    "qsdp.estimators",
+    "qsdp.certificates.verification",
     "qsdp.relaxation",
     "qsdp.relaxation.backends",
     "qsdp.relaxation.instance",
