@@ -307,7 +307,7 @@ def test_balanced_classes(here: Path) -> None:
     [
         (
             ["-1", "-2", "1"],
-            "'data.csv', column 'w': 2 of 20 rows have a negative weight, the first in line 2; weights",
+            "'data.csv', column 'w': 2 of 20 rows have a negative weight, the first in line 2",
         ),
         (["1", "", "?", "NA"], "column 'w': 3 of 20 rows have no weight, the first in line 3; weights must be numbers"),
         (["0"] * 20, "0 of them for training with a positive weight in column 'w'"),
@@ -325,7 +325,7 @@ def test_bad_weights(here: Path, weights: list[str], message: str) -> None:
     [
         (
             ["--target", "kind", "--weights", "kind"],
-            "column 'kind' cannot be both the weights and the target or dropped",
+            "column 'kind' cannot be both the weights and",
         ),
         (["--target", "kind", "--weights", "w", "--drop", "w"], "cannot be both the weights and the target or dropped"),
         (["--target", "kind", "--weights", "v"], "has no column 'v'"),
