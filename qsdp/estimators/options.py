@@ -40,7 +40,8 @@ class EstimatorOptions(TrainingOptions):
         True,
         "bool",
         """
-        Append a column of ones; without it a bilinear network is even, :math:`f(-x) = f(x)`. Not appended for
+        Append a constant column, of ones for standardised data and else of their scale, `constant_`; without it a
+        bilinear network is even, :math:`f(-x) = f(x)`. Not appended for
         activations with a linear or constant part, which need none.
         """,
         check_flag,

@@ -750,3 +750,13 @@ def test_scales_of_rows_without_weight_are_no_matter() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", QSDPWarning)
         Regressor(20).fit(wild, LINEAR, weights)
+
+
+@both
+def test_constant_column_has_the_scale_of_the_data(estimator: type) -> None:
+    plain = estimator(30, random_state=0).fit(X, target(estimator))
+    scaled = estimator(30, random_state=0).fit(64.0 * X, target(estimator))
+    assert (plain.constant_, scaled.constant_) == (1.0, 64.0)
+    np.testing.assert_array_equal(scaled.result_.problem.X, 64.0 * plain.result_.problem.X)
+    rows = np.r_[1e6 * X[:1], X[1:]]
+    assert estimator(30).fit(rows, target(estimator), np.r_[0.0, np.ones(59)]).constant_ == 1.0
