@@ -145,7 +145,8 @@ class Loss:
 
     def probabilities(self, nu: Array) -> Array:
         """Return p = u + y of u = -nu / w, of the cross-entropy; of the logistic loss that of the label, y nu / w."""
-        return (self.w * self.y - nu if self.name == "cross_entropy" else self.y * nu) / self.w
+        p: Array = (self.w * self.y - nu if self.name == "cross_entropy" else self.y * nu) / self.w
+        return p
 
     def check_domain(self, nu: Array) -> None:
         """Raise `ClaimError` unless nu lies in the domain of the conjugate, up to a rounding of ends or quotients."""
