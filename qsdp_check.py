@@ -276,7 +276,7 @@ def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
 
 
 def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, float, float, float]:
-    """Return objective, lower bound, largest pricing value and beta D, all recomputed; raise `ClaimError` if they fail."""
+    """Return objective, lower bound, largest pricing value and beta D, recomputed, or raise `ClaimError`."""
     X, y, alpha, nu = (np.asarray(f[name], dtype=float) for name in ("X", "y", "alpha", "nu"))
     beta, levels = float(f["beta"]), int(f["levels"])
     n, d = X.shape
