@@ -1,19 +1,27 @@
 r"""Check a certificate of qsdp with NumPy alone: no solver, no training code, nothing shared with the library.
 
-The claim.  A training problem has data X (n, d), targets y, a convex loss, summed over the samples, beta >= 0 and
-weights of levels -M, -M + 2, ..., M.  A network of any number of neurons predicts
+The claim.  A training problem has data X (n, d), targets y, sample weights w > 0 (one where the file has none), a
+convex loss >= 0, beta >= 0 and weights of levels -M, -M + 2, ..., M.  A network of any number of neurons predicts
 
     f(x) = sum_j alpha_j u_j' A(x) v_j,    A(x) = x x',  or, for an activation a t^2 + b t + c with b or c not 0,
                                            A(x) = [[a x x', b/2 x], [b/2 x', c]]  (u_j, v_j end in a sign then),
 
-and has the objective  loss(f(X), y) + beta D sum_j |alpha_j|,  D = d M (+ 1 if u_j, v_j end in a sign).  The file
-holds one network, and claims its objective and a lower bound of the objective of EVERY network of that kind.
+and has the objective  sum_i w_i loss(f(x_i), y_i) + beta D sum_j |alpha_j|,  D = d M (+ 1 if u_j, v_j end in a sign).
+The file holds one network, and claims its objective and a lower bound of the objective of EVERY network of that kind.
 
-Why the bound holds.  Let l* be the conjugate of the loss, and M(nu) = sum_i nu_i A(x_i).  For every nu with
+The losses.  logistic: log(1 + exp(-y t)); cross_entropy: log sum_k exp(t_k) - t_y; all others are piecewise quadratic,
+
+    loss(t, y) = max over a <= nu <= b of  nu (y - t) - c nu^2 / 2,      a <= 0 <= b,  c >= 0,
+
+with the conjugate  u y + c u^2 / 2  of -u in [a, b].  The interval [a, b] and c follow from the names squared,
+absolute, huber, hinge and squared_hinge; for "piecewise quadratic" the file has numbers, and its label is a mere name.
+
+Why the bound holds.  Let l be the sum of the weighted losses, l*(u) = sum_i w_i loss*(u_i / w_i) its conjugate, and
+M(nu) = sum_i nu_i A(x_i).  For every nu with
 
     tau(nu) = max |u' M(nu) v| <= beta D     (over all first-layer weights u, v of the levels)
 
-and every network,  loss(f) >= -nu'f - l*(-nu)  (the definition of l*), and
+and every network,  l(f) >= -nu'f - l*(-nu)  (the definition of l*), and
 nu'f = sum_j alpha_j u_j' M(nu) v_j <= beta D sum_j |alpha_j|  in magnitude, so  objective >= -l*(-nu).
 Several outputs have one nu, M(nu) and tau each.  A bilinear form on a box is largest at corners, so with the
 columns of X times M only signs u, v count, and max over v of u'Mv is the 1-norm of M u; u may be negated, so one
@@ -23,10 +31,11 @@ w' B w for w = (1, v, u_R), B = [[0, c'/2, 0], [c/2, 0, M[:, R]/2], [0, M[:, R]'
 it is at most sum(z) + dim(B) max(0, -smallest eigenvalue of Diag(z) - B).
 
 What is accepted.  The arithmetic is ordinary floating point; every step adds an allowance for its rounding: the
-worst case for sums, 10 dim(B) eps times the norm for eigenvalues, 16 eps for logarithms.  If the resulting bound
-of tau exceeds beta D, nu is scaled down until it does not.  The answer is yes if the bound computed so reaches the
-claimed one, and the objective equals the claimed one, both up to 1e-9 of the objective (or 1e-15 of that of the
-zero network, if larger).  Exit codes: 0 yes, 1 no, 2 not to be read.
+worst case for sums, 10 dim(B) eps times the norm for eigenvalues, 16 eps for logarithms and for terms of l*.  If the
+resulting bound of tau exceeds beta D, nu is scaled down until it does not; by 4 eps in any case, which makes up for
+ends w a, w b and quotients nu / w that are rounded when the domain of l* is tested.  The answer is yes if the bound
+computed so reaches the claimed one, and the objective equals the claimed one, both up to 1e-9 of the objective (or
+1e-15 of that of the zero network, if larger).  Exit codes: 0 yes, 1 no, 2 not to be read.
 """
 
 from __future__ import annotations
@@ -37,6 +46,7 @@ import io
 import math
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, TextIO
 
 import numpy as np
@@ -47,7 +57,15 @@ Leaf = tuple[Array, Array | None]  # signs; shift, or None
 MAGIC = b"qsdp certificate 2\n"
 EPS = 2.0**-52
 TOLERANCE = 1e-9
-LOSSES = ("squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", "cross_entropy")
+#: Piecewise quadratic losses: c, and a and b of targets y and Huber's parameter.
+PIECEWISE: dict[str, tuple[float, Callable[[Array, float], tuple[Any, Any]]]] = {
+    "squared": (0.5, lambda y, delta: (-np.inf, np.inf)),
+    "absolute": (0.0, lambda y, delta: (-1.0, 1.0)),
+    "huber": (0.5, lambda y, delta: (-2 * delta, 2 * delta)),
+    "hinge": (0.0, lambda y, delta: (np.minimum(y, 0), np.maximum(y, 0))),
+    "squared_hinge": (0.5, lambda y, delta: (np.where(y < 0, -np.inf, 0), np.where(y > 0, np.inf, 0))),
+}
+LOSSES = (*PIECEWISE, "logistic", "cross_entropy", "piecewise quadratic")
 
 
 class ClaimError(Exception):
@@ -60,9 +78,10 @@ def need(condition: Any, reason: str) -> None:
         raise ClaimError(reason)
 
 
-def digest_of(X: Array, y: Array) -> str:
-    """SHA-256 of the shapes, as text, and the little-endian float64 bytes of X and y."""
-    parts = (str(array.shape).encode() + np.ascontiguousarray(array + 0.0, "<f8").tobytes() for array in (X, y))
+def digest_of(f: dict[str, Array]) -> str:
+    """SHA-256 of the shapes, as text, and the little-endian float64 bytes of X, y and, if any, weights."""
+    arrays = [f[name] for name in ("X", "y", "sample_weight") if name in f]
+    parts = (str(array.shape).encode() + np.ascontiguousarray(array + 0.0, "<f8").tobytes() for array in arrays)
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
@@ -78,50 +97,88 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
         f = dict(archive)
     if data_path is not None:
         with np.load(data_path, allow_pickle=False) as archive:
-            X, y = archive["X"].astype(float), archive["y"].astype(float)
-        if str(f["loss"]) == "cross_entropy" and y.ndim == 1:
-            y = np.equal(y[:, None], np.arange(y.max() + 1)).astype(float)
-        stored = digest_of(f["X"], f["y"]) if "X" in f else str(f["data_sha256"])
-        need(digest_of(X, y) == stored, f"the certificate belongs to other data than {data_path}")
-        f["X"], f["y"] = X, y
+            data = {name: archive[name].astype(float) for name in ("X", "y", "sample_weight") if name in archive}
+        if str(f["loss"]) == "cross_entropy" and data["y"].ndim == 1:
+            data["y"] = np.equal(data["y"][:, None], np.arange(data["y"].max() + 1)).astype(float)
+        if "sample_weight" in data:
+            data = {name: array[data["sample_weight"] > 0] for name, array in data.items()}
+            if np.all(data["sample_weight"] == 1):
+                del data["sample_weight"]
+        stored = digest_of(f) if "X" in f else str(f["data_sha256"])
+        need(digest_of(data) == stored, f"the certificate belongs to other data than {data_path}")
+        f.update(data)
     need("X" in f, "the file holds only a digest of its data: give them with --data")
-    return f, digest_of(f["X"], f["y"])
+    return f, digest_of(f)
 
 
-def value_of(loss: str, delta: float, t: Array, y: Array) -> float:
-    """Return the loss of predictions t."""
-    r, m = np.abs(t - y), y * t
-    if loss == "huber":
-        terms = np.minimum(r, delta) * (2 * r - np.minimum(r, delta))
-    elif loss == "cross_entropy":
-        top = t.max(axis=1)
-        terms = top + np.log(np.exp(t - top[:, None]).sum(axis=1)) - m.sum(axis=1)
-    else:
-        hinge = np.maximum(0.0, 1 - m)
-        table = {"squared": r**2, "absolute": r, "hinge": hinge, "squared_hinge": hinge**2}
-        terms = np.logaddexp(0.0, -m) if loss == "logistic" else table[loss]
-    return math.fsum(terms.ravel())
+class Loss:
+    """The weighted loss of a file."""
 
+    def __init__(self, f: dict[str, Array], y: Array, w: Array) -> None:
+        self.name, self.y, self.w, self.c = str(f["loss"]), y, w, 0.0
+        need(self.name in LOSSES, f"the loss {self.name!r} is unknown")
+        if self.name in ("logistic", "hinge", "squared_hinge"):
+            need(np.all(np.abs(y) == 1), "the targets are no labels -1, +1")
+        if self.name == "cross_entropy":
+            one_hot = y.ndim == 2 and np.all((y == 0) | (y == 1)) and np.all(y.sum(axis=1) == 1)
+            need(one_hot, "the targets are not one-hot")
+        self.a, self.b = np.zeros(()), np.zeros(())
+        if self.name == "piecewise quadratic":
+            self.c, (self.a, self.b) = float(f["inverse_curvature"]), f["interval"].astype(float)
+        elif self.name in PIECEWISE:
+            delta = float(f["parameters"][0]) if self.name == "huber" else 1.0
+            need(0 < delta < np.inf, "Huber's parameter is not positive")
+            self.c, ends = PIECEWISE[self.name]
+            self.a, self.b = (np.asarray(end, dtype=float) for end in ends(y, delta))
+        need(self.a.shape in ((), y.shape) and np.all(self.a <= 0) and np.all(self.b >= 0), "no interval holds zero")
+        need(0 <= self.c < np.inf and (self.c > 0 or np.all(np.isfinite(self.b - self.a))), "the loss is infinite")
 
-def dual_value(loss: str, delta: float, nu: Array, y: Array) -> float:
-    """Return -l*(-nu) less an allowance; nu must lie in the domain of the conjugate."""
-    p = y - nu if loss == "cross_entropy" else y * nu
-    if loss in ("squared", "huber", "absolute"):
-        largest = {"squared": np.inf, "huber": 2 * delta, "absolute": 1.0}[loss]
-        need(np.all(np.abs(nu) <= largest), f"the dual vector exceeds {largest}, the slope of the loss")
-        terms = nu * y if loss == "absolute" else nu * (y - nu / 4)
-    else:
-        # The own class of a sample has 1 - nu, which rounds; the others are exact.
-        need(np.all(p >= (0.0 if loss != "cross_entropy" else -EPS * y)), "the dual vector leaves its domain, p >= 0")
-        need(loss == "squared_hinge" or np.all(p <= 1 + 1e-12 * (loss == "cross_entropy")), "it leaves p <= 1")
-        p = np.maximum(p, 0.0)
-        terms = {"hinge": p, "squared_hinge": p * (1 - p / 4)}.get(loss)
-        if loss in ("logistic", "cross_entropy"):
+    def value(self, t: Array) -> float:
+        """Return the weighted loss of predictions t."""
+        w, y = self.w, self.y
+        if self.name == "cross_entropy":
+            top = t.max(axis=1)
+            terms, w = top + np.log(np.exp(t - top[:, None]).sum(axis=1)) - (y * t).sum(axis=1), w.ravel()
+        elif self.name == "logistic":
+            terms = np.logaddexp(0.0, -y * t)
+        else:
+            r, slope = y - t, self.c if self.c > 0 else 1.0
+            nu = np.clip(r / slope, self.a, self.b) if self.c > 0 else np.where(r > 0, self.b, self.a)
+            terms = nu * (r - self.c / 2 * nu)
+        return math.fsum((w * terms).ravel())
+
+    def probabilities(self, nu: Array) -> Array:
+        """Return p = u + y of u = -nu / w, of the cross-entropy; of the logistic loss that of the label, y nu / w."""
+        p: Array = (self.w * self.y - nu if self.name == "cross_entropy" else self.y * nu) / self.w
+        return p
+
+    def check_domain(self, nu: Array) -> None:
+        """Raise `ClaimError` unless nu lies in the domain of the conjugate, up to a rounding of ends or quotients."""
+        if self.name in ("logistic", "cross_entropy"):
+            p, coupled = self.probabilities(nu), self.name == "cross_entropy"
+            # The own class of a sample has 1 - nu, which rounds; the signs of the others are exact.
+            need(np.all(p >= (-EPS * self.y if coupled else 0.0)), "the dual vector leaves its domain, p >= 0")
+            need(np.all(p <= 1 + 1e-12 * coupled), "the dual vector leaves its domain, p <= 1")
+        else:
+            within = (nu >= self.w * self.a) & (nu <= self.w * self.b)
+            need(np.all(within), "the dual vector leaves its domain, w a <= nu <= w b")
+
+    def dual_value(self, nu: Array) -> float:
+        """Return -l*(-nu) less an allowance, for 1 - 4 eps times the nu given, which must lie in the domain."""
+        self.check_domain(nu)
+        nu, size = (1 - 4 * EPS) * nu, 0.0
+        if self.name in ("logistic", "cross_entropy"):
+            p = np.maximum(self.probabilities(nu), 0.0)
             q = np.where(p > 0, p, 1.0)
-            terms = -q * np.log(q)
-        if loss == "logistic":
-            terms = terms - (1 - p) * np.log1p(-np.where(p < 1, p, 0.0))
-    return math.fsum(terms.ravel()) - 16 * EPS * (math.fsum(np.abs(terms).ravel()) + (len(y) if y.ndim == 2 else 0))
+            entropy = -q * np.log(q)
+            if self.name == "logistic":
+                entropy -= (1 - p) * np.log1p(-np.where(p < 1, p, 0.0))
+            terms = self.w * entropy
+            # Rounding p changes its entropy by less than 16 eps: p log p is below 1, the slope next to p = 1 below 36.
+            size = math.fsum((self.w + 0 * terms).ravel())
+        else:
+            terms = np.stack([nu * self.y, -self.c / 2 * nu / self.w * nu])
+        return math.fsum(terms.ravel()) - 16 * EPS * (math.fsum(np.abs(terms).ravel()) + size)
 
 
 def signs_of(k: int) -> Array:
@@ -168,7 +225,7 @@ def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO) -> float:
     return float(best)
 
 
-def price_of(M: Array, order: Array, leaves: list[Leaf], progress: TextIO) -> float:
+def pricing_bound(M: Array, order: Array, leaves: list[Leaf], progress: TextIO) -> float:
     """Return an upper bound of max |u'Mv| over signs u, v, proven by leaves (signs, shift or None)."""
     N, bound, covered = len(M), 0.0, 0
     need(sorted(order.tolist()) == list(range(N)), "the order of a tree is no permutation")
@@ -196,7 +253,7 @@ def price_of(M: Array, order: Array, leaves: list[Leaf], progress: TextIO) -> fl
 
 
 def matrix_of(E: Array, K: Array, nu: Array, defects: Array) -> tuple[Array, float]:
-    """Return sum_i nu_i A(x_i) = K * (E' diag(nu) E), elementwise, and what rounding can add to a price of it."""
+    """Return sum_i nu_i A(x_i) = K * (E' diag(nu) E), elementwise, and what rounding can add to a pricing value."""
     step = max(64, math.isqrt(len(E)))
     parts = [(E[i : i + step].T * nu[i : i + step]) @ E[i : i + step] for i in range(0, len(E), step)]
     size = np.einsum("ij,jk,ik->i", np.abs(E), np.abs(K), np.abs(E), optimize=True)
@@ -224,17 +281,15 @@ def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
 
 
 def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, float, float, float]:
-    """Return objective, lower bound, largest price and beta D, all recomputed; raise `ClaimError` if they fail."""
+    """Return objective, lower bound, largest pricing value and beta D, recomputed, or raise `ClaimError`."""
     X, y, alpha, nu = (np.asarray(f[name], dtype=float) for name in ("X", "y", "alpha", "nu"))
-    beta, delta, loss, levels = float(f["beta"]), float(f["delta"]), str(f["loss"]), int(f["levels"])
+    beta, levels = float(f["beta"]), int(f["levels"])
     n, d = X.shape
-    need(loss in LOSSES and y.ndim in (1, 2) and n > 0 and len(y) == n and y.size, "no training problem")
+    w = np.asarray(f.get("sample_weight", np.ones(n)), dtype=float)
+    need(y.ndim in (1, 2) and n > 0 and len(y) == n and y.size and w.shape == (n,), "no training problem")
     need(all(np.all(np.isfinite(v)) for v in (X, y, alpha, nu)) and 0 <= beta < np.inf, "some numbers are not finite")
-    if loss in ("logistic", "hinge", "squared_hinge"):
-        need(np.all(np.abs(y) == 1), "the targets are no labels -1, +1")
-    if loss == "cross_entropy":
-        need(y.ndim == 2 and np.all((y == 0) | (y == 1)) and np.all(y.sum(axis=1) == 1), "the targets are not one-hot")
-    need(loss != "huber" or 0 < delta < np.inf, "Huber's parameter is not positive")
+    need(np.all((w > 0) & (w < np.inf)), "the sample weights are not positive")
+    loss = Loss(f, y, w if y.ndim == 1 else w[:, None])
     a, b, c = f["activation"].tolist() or (1.0, 0.0, 0.0)
     lift, L = int(b != 0 or c != 0), levels - 1
     need(L >= 1 and np.all(np.isfinite([a, b, c])), "the levels or the activation are none")
@@ -251,9 +306,9 @@ def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, f
         if lift:
             hidden += b / 2 * (left * V[:, d] + right * U[:, d]) + c * U[:, d] * V[:, d]
         prediction[i : i + 1024] = hidden @ alpha
-    capacity = beta * (d * L + lift)
-    objective = value_of(loss, delta, prediction, y) + capacity * math.fsum(np.abs(alpha).ravel())
-    tolerance = TOLERANCE * max(objective, 1e-6 * value_of(loss, delta, np.zeros(y.shape), y))
+    penalty = beta * (d * L + lift)
+    objective = loss.value(prediction) + penalty * math.fsum(np.abs(alpha).ravel())
+    tolerance = TOLERANCE * max(objective, 1e-6 * loss.value(np.zeros(y.shape)))
     claimed = float(f["objective"])
     need(abs(objective - claimed) <= tolerance, f"the objective is {objective:.12g}, not {claimed:.12g} as claimed")
 
@@ -261,38 +316,40 @@ def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, f
     K = np.full((d + lift, d + lift), a)
     K[d:, :], K[:, d:], K[d:, d:] = b / 2, b / 2, c
     need(nu.shape == y.shape, "the dual vector does not fit the targets")
-    # Probabilities of a sample must sum to one; what they miss moves the matrix.
-    defects = (
-        np.abs(nu.sum(axis=1)) + nu.shape[1] * EPS * np.abs(nu).sum(axis=1) if loss == "cross_entropy" else np.zeros(n)
-    )
-    need(np.all(defects <= 1e-12 * (nu.shape[-1] + 1)), "the dual vector leaves its domain, sum p = 1")
-    trees, price = leaves_of(f, d + lift), 0.0
+    defects = np.zeros(n)
+    if loss.name == "cross_entropy":
+        # Probabilities of a sample must sum to one; what they miss moves the matrix.
+        defects = np.abs(nu.sum(axis=1)) + nu.shape[1] * EPS * np.abs(nu).sum(axis=1)
+    need(np.all(defects <= 1e-12 * w * (nu.shape[-1] + 1)), "the dual vector leaves its domain, sum p = 1")
+    trees, value = leaves_of(f, d + lift), 0.0
     columns = nu.T if nu.ndim == 2 else [nu]
     need(len(trees) == len(columns), "there must be one tree an output")
     for column, (order, leaves) in zip(columns, trees):  # noqa: B905
         M, rounding = matrix_of(E, K, column, defects)
-        price = max(price, price_of(M, order, leaves, progress or sys.stderr) + rounding)
-    need(math.isfinite(price), "the numbers are too large")
-    scale = min(1.0, capacity / price) if price > 0 else 1.0
-    bound = max(0.0, dual_value(loss, delta, scale * nu, y)) if scale > 0 else 0.0
+        value = max(value, pricing_bound(M, order, leaves, progress or sys.stderr) + rounding)
+    need(math.isfinite(value), "the numbers are too large")
+    scale = min(1.0, penalty / value) if value > 0 else 1.0
+    bound = max(0.0, loss.dual_value(scale * nu)) if scale > 0 else 0.0
     claimed = float(f["lower_bound"])
     need(bound >= claimed - tolerance, f"only {bound:.12g} is proven, not {claimed:.12g} as claimed")
     need(claimed <= objective + tolerance, "the lower bound exceeds the objective")
-    return objective, bound, price, capacity
+    return objective, bound, value, penalty
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(prog="qsdp-check", description="Check a certificate of qsdp with NumPy alone.")
     parser.add_argument("file", help="certificate")
-    parser.add_argument("--data", metavar="DATA.npz", help="archive with X and y the certificate must belong to")
+    parser.add_argument(
+        "--data", metavar="DATA.npz", help="archive with X, y and sample_weight, if any, that it must belong to"
+    )
     options = parser.parse_args(arguments)
     try:
         f, digest = read(options.file, options.data)
         bound_type, arithmetic, shifted = str(f["bound_type"]), str(f["arithmetic"]), f["shifted"]
         need(bound_type in ("sdp", "exact") and arithmetic in ("float", "verified"), "it claims an unknown bound type")
         with np.errstate(all="ignore"):
-            objective, bound, price, capacity = check(f)
+            objective, bound, value, penalty = check(f)
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -304,11 +361,17 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     relative = (objective - bound) / objective if objective else 0.0
     activation = f"activation {tuple(f['activation'].tolist())}" if len(f["activation"]) else "bilinear activation"
-    print(f"problem      {f['X'].shape[0]} samples, {f['X'].shape[1]} features, {f['loss']} loss, beta {f['beta']:g},")
+    weighted = "weighted " if "sample_weight" in f else ""
+    size = f"{f['X'].shape[0]} {weighted}samples, {f['X'].shape[1]} features"
+    print(f"problem      {size}, {f['loss']} loss, beta {f['beta']:g},")
     print(f"             {f['levels']} levels, {activation}; data sha256 {digest}")
+    if str(f["loss"]) == "piecewise quadratic":
+        print(
+            f"loss         {str(f['label'])!r}: max over a <= nu <= b of nu (y - t) - c nu^2 / 2, a, b, c of the file"
+        )
     print(f"network      {len(f['alpha'])} neurons, objective {objective:.12g}")
-    print(f"proof        {np.sum(shifted)} leaves by eigenvalues, {np.sum(~shifted)} enumerated: a price of at most")
-    print(f"             {price:.12g}, beta D = {capacity:.12g}")
+    print(f"proof        {np.sum(shifted)} leaves by eigenvalues, {np.sum(~shifted)} enumerated: u'M(nu)v at most")
+    print(f"             {value:.12g}, beta D = {penalty:.12g}")
     print(f"lower bound  {bound:.12g} ({bound_type}; claimed {float(f['lower_bound']):.12g}, {arithmetic})")
     print(f"gap          {objective - bound:.4g}, relative {relative:.4g}")
     print(

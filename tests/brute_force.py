@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
 
 import qsdp
+from qsdp.losses import Loss, PiecewiseQuadratic
 
 #: Activations with every combination of parts, lifted and not.
 ACTIVATIONS: list[Any] = [
@@ -108,7 +109,8 @@ def global_optimum(
     alpha = cp.Variable((features.shape[1], *problem.y.shape[1:]))
     prediction = cp.Variable(problem.y.shape)
     fit = prediction == features @ alpha
-    objective = problem.data_fit.expression(prediction) + weight * cp.sum(cp.abs(alpha))
+    loss = problem.data_fit
+    objective = loss.expression(prediction) + weight * cp.sum(cp.abs(alpha))
     program = cp.Problem(cp.Minimize(objective), [fit])
     with warnings.catch_warnings():
         # Both ends are evaluated below, however accurate the solver was.
@@ -119,16 +121,16 @@ def global_optimum(
                 break
             except cp.SolverError:
                 continue
-    value = problem.data_fit.value(features @ alpha.value) + weight * np.abs(alpha.value).sum()
+    value = loss.value(features @ alpha.value) + weight * np.abs(alpha.value).sum()
     best = 0.0
     multipliers = np.reshape(fit.dual_value, problem.y.shape)
-    for nu in (multipliers, -problem.data_fit.gradient(features @ alpha.value)):
-        nu = problem.data_fit.project(nu)
+    for nu in (multipliers, -loss.gradient(features @ alpha.value)):
+        nu = loss.project(nu)
         steepest = np.abs(features.T @ nu).max()
         scale = min(1.0, weight / steepest) if steepest > 0 else 1.0
-        best = max(best, problem.data_fit.dual_value(scale * nu))
+        best = max(best, loss.dual_value(scale * nu))
     # Less what rounding may have added: sums of n terms no larger than these.
-    size = best + problem.data_fit.value_at_zero
+    size = best + loss.value_at_zero
     return Optimum(max(0.0, best - 1e-15 * problem.y.size * size), value, alpha.value)
 
 
@@ -173,6 +175,54 @@ def random_vector_problem(
     else:
         y = rng.standard_normal((n, n_outputs)) * rng.choice([0.1, 1.0, 10.0], n_outputs)
     return qsdp.TrainingProblem(X, y, beta=beta, loss=loss, **options)
+
+
+def weighted(problem: qsdp.TrainingProblem, seed: int = 0) -> list[qsdp.TrainingProblem]:
+    """The problem with sample weights 0 .. 3, and the same with repeated rows; the first three rows stay."""
+    counts = np.random.default_rng(seed).integers(0, 4, problem.n_samples)
+    counts[:3] = [1, 2, 3]
+    rows = np.repeat(np.arange(problem.n_samples), counts)
+    options: dict[str, Any] = {
+        "beta": problem.beta,
+        "loss": problem.loss,
+        "activation": problem.activation,
+        "levels": problem.levels,
+    }
+    return [
+        qsdp.TrainingProblem(problem.X, problem.y, sample_weight=counts, **options),
+        qsdp.TrainingProblem(problem.X[rows], problem.y[rows], **options),
+    ]
+
+
+@dataclass(frozen=True)
+class Pinball(PiecewiseQuadratic):
+    """A loss from outside: ``q r`` for ``r = y - t >= 0``, ``(q - 1) r`` below."""
+
+    q: float = 0.5
+
+    name: ClassVar[str] = "pinball"
+    smooth: ClassVar[bool] = False
+    bounded_dual: ClassVar[bool] = True
+    cones: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def lipschitz(self) -> float:
+        return max(self.q, 1.0 - self.q)
+
+    def interval(self, target: np.ndarray) -> tuple[float, float]:
+        return self.q - 1.0, self.q
+
+    def values(self, prediction: np.ndarray, target: np.ndarray) -> np.ndarray:
+        r = target - prediction
+        return np.maximum(self.q * r, (self.q - 1.0) * r)
+
+    def expression(self, prediction: Any, target: np.ndarray, weight: Any = 1.0) -> Any:
+        r = target - prediction
+        values = cp.maximum(self.q * r, (self.q - 1.0) * r)
+        return cp.sum(cp.multiply(weight, values))
+
+    def rescaled(self, scale: float) -> tuple[Loss, float]:
+        return self, float(scale)
 
 
 def random_neurons(rng: np.random.Generator, m: int, problem: qsdp.TrainingProblem) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,8 @@ from qsdp.certificates.certificate import (
     certificate_of,
     certify,
     check_fits,
+    guarded,
     load_certificate,
 )
 
-__all__ = ["BOUND_TYPES", "Certificate", "certificate_of", "certify", "check_fits", "load_certificate"]
+__all__ = ["BOUND_TYPES", "Certificate", "certificate_of", "certify", "check_fits", "guarded", "load_certificate"]

@@ -16,7 +16,7 @@ from qsdp._utils.summary import Summarized, Summary, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.certificates.files import read_proof, write_proof
 from qsdp.certificates.proof import Proof, check_proof, check_tree, output_columns, root_tree, scaled_tree, tree_bound
-from qsdp.certificates.verification import verified_scales
+from qsdp.certificates.verification import check_guarded, verified_scales
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
@@ -25,7 +25,7 @@ from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.bounds import best_scale, price_roundings
 from qsdp.relaxation.instance import Instance
 
-__all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits", "load_certificate"]
+__all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits", "guarded", "load_certificate"]
 
 BOUND_TYPES = ("sdp", "exact")
 ARITHMETICS = ("float", "verified")
@@ -48,7 +48,7 @@ class Certificate(Summarized, Gap):
     objective : float
         Objective (24) of the certified network.
     bound_type : {"sdp", "exact"}
-        Whether the price of the dual vector was bounded by the semidefinite relaxation or computed exactly.
+        Whether pricing values were bounded by the semidefinite relaxation or their maximum computed exactly.
     arithmetic : {"float", "verified"}
         "verified": the bound holds whatever the rounding of the computer, see `qsdp.certificates.verification`.
     proof : Proof or None
@@ -63,7 +63,7 @@ class Certificate(Summarized, Gap):
 
     @property
     def nu(self) -> FloatArray | None:
-        r"""Dual vector of shape (n,) or (n, C), of price at most :math:`\beta D`; None without a proof."""
+        r"""Dual vector of shape (n,) or (n, C), of pricing values up to :math:`\beta D`; None without a proof."""
         return self.proof.nu if self.proof else None
 
     @property
@@ -94,7 +94,8 @@ class Certificate(Summarized, Gap):
         Raises
         ------
         InvalidInputError
-            There is no proof, or its loss is none of `qsdp.losses.LOSSES`.
+            There is no proof; or its loss is neither one of `qsdp.losses.LOSSES` nor a `PiecewiseQuadratic` one; or the
+            loss as a file holds it has another objective or bound than the certificate.
         """
         if self.proof is None:
             raise InvalidInputError("a certificate without proof cannot be saved")
@@ -139,7 +140,7 @@ def certificate_of(
     bound_type: str,
     prices: Sequence[float | None] | None = None,
 ) -> Certificate:
-    r"""Return the certificate that a dual vector and bounds of its price prove, recomputed from the data.
+    r"""Return the certificate that a dual vector and bounds of its pricing values prove, recomputed from the data.
 
     With :math:`\bar\tau_k \ge \max_{u,v} |u^T M_k v|` the bound of the k-th tree for
     :math:`M_k = \sum_i \nu_{ik} \mathcal{X}_i`, every :math:`s \nu` with :math:`s \bar\tau_k \le \beta D` proves
@@ -169,7 +170,7 @@ def certificate_of(
     check_fits(network, problem)
     check_choice("bound_type", bound_type, BOUND_TYPES)
     check_proof(problem, nu, trees)
-    inside = -problem.loss.project_dual(-np.asarray(nu, dtype=np.float64), problem.y)
+    inside = problem.data_fit.project(np.asarray(nu, dtype=np.float64))
     known = [None] * len(trees) if prices is None else prices
     priced = [_price(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
     bounds = [float(bound) for bound in np.array(priced) + price_roundings(Instance.of(problem), inside)]
@@ -195,7 +196,7 @@ def certificate_of(
 
 
 def _price(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: float | None) -> float:
-    r"""Return an upper bound of the price of :math:`M_\nu` as it is computed."""
+    r"""Return an upper bound of the pricing values of :math:`M_\nu` as it is computed."""
     check_tree(tree, problem.size)
     return tree_bound(problem.adjoint(nu), tree) if known is None else known
 
@@ -238,15 +239,16 @@ def certify(
     arithmetic : {"float", "verified"}, default="float"
         "verified" guards the bound against all rounding, see `qsdp.certificates.verification`.
     time_limit : float, optional
-        Seconds, > 0, for the relaxation, if none is given, and the exact prices. A price that is not
+        Seconds, > 0, for the relaxation, if none is given, and exact pricing. A maximum that is not
         finished still has a valid bound, but the certificate's `bound_type` is then "sdp".
     verbose : bool, default=False
-        Show a bar, of the exact prices that are known, on the standard error or in the notebook.
+        Show a bar, of the maxima that are known, on the standard error or in the notebook.
 
     Raises
     ------
     InvalidInputError
-        The network is of another kind, or the relaxation is one of another problem.
+        The network is of another kind, the relaxation is one of another problem, or a verified bound is asked for a
+        loss without guarded values.
 
     Examples
     --------
@@ -259,7 +261,8 @@ def certify(
     """
     check_fits(network, problem)
     check_choice("bound_type", bound_type, BOUND_TYPES)
-    check_choice("arithmetic", arithmetic, ARITHMETICS)
+    if check_choice("arithmetic", arithmetic, ARITHMETICS) == "verified":
+        check_guarded(problem.loss)
     deadline = Deadline.after(time_limit)
     with progress(check_flag("verbose", verbose)) as stages:
         if relaxation is None:
@@ -290,7 +293,7 @@ def _certified(
             share = 1.0 - _TIE if preferred else 1.0
             if priced.lower_bound >= share * certificate.lower_bound:
                 certificate = priced
-    return _verified(certificate) if arithmetic == "verified" else certificate
+    return guarded(certificate) if arithmetic == "verified" else certificate
 
 
 def load_certificate(path: str | os.PathLike[str], problem: TrainingProblem | None = None) -> Certificate:
@@ -324,13 +327,13 @@ def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certific
 def _exact(
     network: BilinearNetwork, relaxation: Relaxation, deadline: Deadline, bar: ProgressBar
 ) -> Iterator[Certificate]:
-    """Yield the certificates of both dual vectors with their exact prices, as far as time allows."""
+    """Yield the certificates of both dual vectors with exact pricing, as far as time allows."""
     problem = relaxation.problem
-    gradient = -problem.loss.gradient(network.predict(problem.X), problem.y)
+    gradient = -problem.data_fit.gradient(network.predict(problem.X))
     oracle = BilinearOracle(problem.size)
     remaining = total = 2 * problem.n_outputs
     for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):
-        inside = -problem.loss.project_dual(-nu, problem.y)
+        inside = problem.data_fit.project(nu)
         if not np.all(np.isfinite(inside)):
             continue
         prices = []
@@ -341,14 +344,15 @@ def _exact(
                 shift = None if z is None else z[k]
                 M = problem.adjoint(column)
                 prices.append(oracle.prove(M, max_atoms=0, time_limit=own.time_limit, shift=shift))
-                bar.count(total - remaining, total, f"{total - remaining} of {total} prices")
+                bar.count(total - remaining, total, f"{total - remaining} of {total} pricing problems")
         if len(prices) == problem.n_outputs and all(price.trees and price.trees[0].leaves for price in prices):
             finished = all(price.exact for price in prices)
             trees = [price.trees[0] for price in prices]
             yield certificate_of(problem, network, inside, trees, "exact" if finished else "sdp")
 
 
-def _verified(certificate: Certificate) -> Certificate:
+def guarded(certificate: Certificate) -> Certificate:
+    """Return the certificate with the bound that its proof has in verified arithmetic."""
     proof = certificate.proof
     assert proof is not None
     value, nu, scales = verified_scales(proof.problem, proof.nu, proof.trees)

@@ -1,14 +1,20 @@
-"""Files of certificates, simple enough to be checked by a stranger's program.
+r"""Files of certificates, simple enough to be checked by a stranger's program.
 
 Line 1 is ``qsdp certificate 2``, line 2 the SHA-256 of everything after it in hexadecimal digits; an
 uncompressed ``.npz`` archive without pickles follows, so that NumPy alone reads it. Equal certificates are equal
 bytes. Its arrays, with N the side of the matrices, T outputs, L leaves in all trees:
 
 ====================  ==============================================================================
-``X``, ``y``          data (n, d) and targets (n,) or (n, C); or, in their place,
-``data_sha256``       64 hexadecimal digits, see `data_digest`
+``X``, ``y``          data (n, d) and targets (n,) or (n, C), of the samples of positive weight
+``sample_weight``     (n,), where not all weights are one
+``data_sha256``       64 hexadecimal digits in place of these arrays, see `data_digest`
 ``beta``              number
-``loss``, ``delta``   name; the parameter of Huber's loss, else 0
+``loss``              name of a loss of the package, or "piecewise quadratic", of targets y and predictions t
+                      :math:`\max_{a \le \nu \le b} \nu (y - t) - c\,\nu^2 / 2`
+``parameters``        those of a loss of the package: :math:`\delta` of Huber's, no numbers for the others
+``interval``          (a, b) of a piecewise quadratic loss, each a number or in the shape of y
+``inverse_curvature`` c of a piecewise quadratic loss
+``label``             name of a piecewise quadratic loss, for display
 ``activation``        (a, b, c), or no numbers for the bilinear network
 ``levels``            M + 1
 ``U``, ``V``          first-layer weights (m, N), int8
@@ -42,8 +48,9 @@ import numpy.typing as npt
 from qsdp._utils.files import write_whole
 from qsdp._utils.validation import FloatArray, own, read_only
 from qsdp.certificates.proof import Proof, check_proof, check_tree
+from qsdp.certificates.stored_loss import loss_arrays, read_loss, stored_loss
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.losses import LOSSES, Huber, Loss, get_loss
+from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree, Leaf
 from qsdp.problem import TrainingProblem
@@ -52,38 +59,56 @@ __all__ = ["data_digest", "read_proof", "write_proof"]
 
 MAGIC = b"qsdp certificate 2\n"
 _DIGEST_LINE = 65
+#: Relative difference that the stand-alone checker allows, and its unit as a share of the zero network's objective.
+_TOLERANCE, _LEAST = 1e-9, 1e-6
 #: Every file of the archive has this date: equal contents are equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 Claims = dict[str, Any]
 
 
-def data_digest(X: FloatArray, y: FloatArray) -> str:
-    """Return the SHA-256 of data and targets: for each its shape as text, ``(3, 2)``, and little-endian float64 bytes.
+def data_digest(X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> str:
+    """Return the SHA-256 of data, targets and weights.
 
-    Minus zero counts as zero, as it does for the problem.
+    That is, for each of them, of its shape as text, ``(3, 2)``, and its little-endian float64 bytes. Minus zero counts
+    as zero, as it does for the problem; weights of one are None.
     """
     digest = hashlib.sha256()
-    for array in (X, y):
+    for array in (X, y) if sample_weight is None else (X, y, sample_weight):
         digest.update(str(array.shape).encode())
         digest.update(np.ascontiguousarray(array + 0.0, dtype="<f8").tobytes())
     return digest.hexdigest()
 
 
+def _checked_fit(proof: Proof, claims: Claims) -> DataFit:
+    """Return the fit with the loss as a file holds it; raise `InvalidInputError` if that belies the claims."""
+    problem = proof.problem
+    fit = DataFit(stored_loss(problem.loss, problem.y), problem.y, problem.sample_weight)
+    if type(fit.loss) is not type(problem.loss):
+        objective = fit.value(proof.network.predict(problem.X)) + problem.penalty(proof.network)
+        tolerance = _TOLERANCE * max(objective, _LEAST * fit.value_at_zero)
+        bound = max(0.0, fit.dual_value(fit.project(proof.nu)))
+        if not abs(objective - claims["objective"]) <= tolerance or bound < claims["lower_bound"] - tolerance:
+            raise InvalidInputError(
+                f"a certificate of the loss {problem.loss!r} cannot be saved: as the {fit.loss.name} loss, "
+                f"which a file holds for it, the objective is {objective:.12g} and the bound {bound:.12g}"
+            )
+    return fit
+
+
 def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, include_data: bool) -> None:
     """Write a proof and the claims bound_type, arithmetic, lower_bound and objective; whole or not at all."""
     problem, network = proof.problem, proof.network
-    if LOSSES.get(problem.loss.name) is not type(problem.loss):
-        raise InvalidInputError(f"a certificate of the loss {problem.loss!r} cannot be stored: nobody could check it")
+    fit = _checked_fit(proof, claims)
+    weights = {} if fit.weights is None else {"sample_weight": fit.weights}
+    data: dict[str, Any] = {"X": problem.X, "y": problem.y, **weights}
+    if not include_data:
+        data = {"data_sha256": data_digest(**data)}
     leaves = [leaf for tree in proof.trees for leaf in tree.leaves]
-    data: dict[str, Any] = (
-        {"X": problem.X, "y": problem.y} if include_data else {"data_sha256": data_digest(problem.X, problem.y)}
-    )
     arrays = {
         **data,
         "beta": problem.beta,
-        "loss": problem.loss.name,
-        "delta": problem.loss.delta if isinstance(problem.loss, Huber) else 0.0,
+        **loss_arrays(fit.loss, problem.y),
         "activation": np.array(problem.activation.coefficients if problem.activation else (), dtype="<f8"),
         "levels": np.int64(problem.levels),
         "U": network.U,
@@ -166,17 +191,23 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
     if "data_sha256" in arrays:
         if given is None:
             return None
-        X, y = given.X, given.y
-        if data_digest(X, y) != str(arrays["data_sha256"]):
+        X, y, weights = given.X, given.y, given.sample_weight
+        if data_digest(X, y, weights) != str(arrays["data_sha256"]):
             raise StorageError("it belongs to other data than those given")
     else:
-        X, y = arrays["X"], arrays["y"]
-    activation = arrays["activation"].tolist() or None
-    loss: Loss = get_loss(str(arrays["loss"]))
-    if isinstance(loss, Huber):
-        loss = Huber(float(arrays["delta"]))
+        X, y, weights = arrays["X"], arrays["y"], arrays.get("sample_weight")
+    loss = read_loss(arrays, y)
+    if given is not None and y.shape == given.y.shape and stored_loss(given.loss, y) == loss:
+        # A loss from outside, or a subclass, is known by its values only.
+        loss = given.loss
     stored = TrainingProblem(
-        X, y, beta=float(arrays["beta"]), loss=loss, activation=activation, levels=int(arrays["levels"])
+        X,
+        y,
+        beta=float(arrays["beta"]),
+        loss=loss,
+        activation=arrays["activation"].tolist() or None,
+        levels=int(arrays["levels"]),
+        sample_weight=weights,
     )
     if given is not None and given != stored:
         raise StorageError("it belongs to another problem than the one given")

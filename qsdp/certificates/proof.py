@@ -1,6 +1,6 @@
-r"""Proofs of lower bounds: a dual vector, and a tree that bounds its price.
+r"""Proofs of lower bounds: a dual vector, and a tree that bounds its pricing values.
 
-For one output, :math:`M = M_\nu` symmetric of side N, the price is
+For one output, :math:`M = M_\nu` symmetric of side N, the largest pricing value is
 :math:`\tau = \max_{u, v \in \{\pm 1\}^N} |u^T M v|`. Changing the signs of u, or of v, changes nothing, so
 :math:`u_{o_0} = +1` may be assumed for the first coordinate of the tree's order o. A leaf fixes
 :math:`u_F = s` on the first k coordinates F of the order and leaves R free. Either all completions have been
@@ -61,9 +61,9 @@ class Proof:
     problem : TrainingProblem
     network : BilinearNetwork
     nu : ndarray of shape (n,) or (n, C)
-        Dual vector, scaled so that the price of every output is at most :math:`\beta D`.
+        Dual vector, scaled so that no pricing value exceeds the penalty :math:`\beta D`.
     trees : tuple of BoundTree
-        One an output: what bounds the price of :math:`M_\nu`.
+        One an output: what bounds the pricing values of :math:`M_\nu`.
     """
 
     problem: TrainingProblem

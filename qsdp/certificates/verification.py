@@ -19,27 +19,43 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils.validation import FloatArray
-from qsdp.certificates.negative_conjugate import admissible, bound_of_loss, row_defects
 from qsdp.certificates.proof import check_proof, check_tree, enumerated, leaf_matrix, output_columns
+from qsdp.exceptions import InvalidInputError
+from qsdp.losses import DataFit, Loss
 from qsdp.pricing import BoundTree, Leaf
 from qsdp.problem import TrainingProblem
 
-__all__ = ["gamma", "semidefinite_shift", "verified_bound", "verified_scales"]
+__all__ = ["check_guarded", "gamma", "semidefinite_shift", "verified_bound", "verified_scales"]
 
 _UNIT = 2.0**-53
+
+#: Covers the rounding of error terms themselves, sums of up to 1e13 terms.
 _MARGIN = 1.01
 
 #: Far above what underflow adds to sums, and far below what matters: of numbers near one, and of the
 #: smallest that occur, products of data of 1e-100.
 _UNDERFLOW, _LEAST = 2.0**-580, 2.0**-980
 
+#: Sums of magnitudes below this do not overflow.
 _HUGE = 1e300
+
+#: Binary exponent of the least dual vectors: scaled to one, the penalty keeps clear of overflow and underflow.
+_LEAST_EXPONENT = -450
 
 #: Rows summed at once, at least: the error grows with the rows of a chunk plus the number of chunks.
 _CHUNK = 64
 
-#: Attempts of the Cholesky factorisation, each with a larger shift.
+#: Attempts of the Cholesky factorisation: doubled as often, a shift of p u |A| exceeds |A|.
 _ATTEMPTS = 60
+
+
+def check_guarded(loss: Loss) -> None:
+    """Raise `InvalidInputError` unless bounds can be verified for the loss."""
+    if not loss.has_guarded_values:
+        raise InvalidInputError(
+            f"arithmetic must be 'float' for the {loss.name} loss: verified bounds need guarded_values, which "
+            f"{type(loss).__name__} does not define"
+        )
 
 
 def gamma(k: int) -> float:
@@ -55,20 +71,27 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Bou
     problem : TrainingProblem
         Its data are taken as exact.
     nu : ndarray of shape (n,) or (n, C)
-        Dual vector; moved into the domain of the conjugate, and down until its price is below :math:`\beta D`.
+        Dual vector; moved into the domain of the conjugate, and down until no pricing value exceeds the penalty
+        :math:`\beta D`.
     trees : sequence of BoundTree
-        One an output: what bounds the price of :math:`M_\nu`, proven again.
+        One an output: what bounds :math:`\max_{u,v} |u^T M_\nu v|`, proven again.
 
     Notes
     -----
-    1. :math:`\hat M` is computed with a bound r of :math:`\sum_{jk} |\hat M - M|_{jk}`; a price changes by at
+    1. :math:`\hat M` is computed with a bound r of :math:`\sum_{jk} |\hat M - M|_{jk}`; a pricing value changes by at
        most that.
     2. Enumerated leaves: floats and :math:`\gamma_{6N}` times the sum of :math:`|\hat M|`. Leaves with a shift z:
        :math:`\mathrm{Diag}(z + d) - B` is proven positive semidefinite, see `semidefinite_shift`, so that
        :math:`\sum z + \sum d` is a bound.
     3. With :math:`\bar\tau` their maximum plus r, every :math:`s \le \beta D / \bar\tau` makes :math:`s \nu`
        feasible, its rounding to floats included in r.
-    4. :math:`-\ell^*(-s\nu)` is rounded down; the domain of the conjugate is tested exactly.
+    4. The dual value of :math:`s \nu` is rounded down, the conjugate's domain tested exactly: see
+       `DataFit.verified_dual_value`.
+
+    Raises
+    ------
+    InvalidInputError
+        Dual vector and trees do not fit the problem, or the loss has no guarded values.
     """
     return verified_scales(problem, nu, trees)[0]
 
@@ -77,24 +100,28 @@ def verified_scales(
     problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]
 ) -> tuple[float, FloatArray, FloatArray]:
     """Return the bound, the admissible version of `nu` and the scales of shape (C,) that prove it."""
+    check_guarded(problem.loss)
     check_proof(problem, nu, trees)
-    inside = admissible(problem.loss, nu, problem.y)
+    fit = problem.data_fit
+    # What overflows proves nothing, and is found infinite or not a number.
     with np.errstate(all="ignore"):
-        prices = _relative_prices(problem, inside, trees)
-    # A price of at most the dual radius leaves nu as it is: no rounding then either.
-    scales = np.array([1.0 if price <= 1.0 else (1.0 - 2.0**-50) / price for price in prices])
-    if not problem.separable:
-        value, scale = _best(problem, inside, float(scales.min()))
-        return value, inside, np.full(len(scales), scale)
-    parts = [_best(problem.output(k), inside[:, k], float(scale)) for k, scale in enumerate(scales)]
+        inside = fit.admissible(nu)
+        uppers = _relative_uppers(problem, inside, trees)
+        # Where no pricing value exceeds the penalty nu stays as it is: no rounding then either.
+        scales = np.array([1.0 if upper <= 1.0 else (1.0 - 2.0**-50) / upper for upper in uppers])
+        if not fit.separable:
+            value, scale = _best(fit, inside, float(scales.min()))
+            return value, inside, np.full(len(scales), scale)
+        columns = zip(fit.columns(), inside.T, scales, strict=True)
+        parts = [_best(column, nu, float(scale)) for column, nu, scale in columns]
     total = math.nextafter(math.fsum(part[0] for part in parts), -math.inf)
     return max(0.0, total), inside, np.array([part[1] for part in parts])
 
 
-def _best(problem: TrainingProblem, nu: FloatArray, scale: float) -> tuple[float, float]:
+def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
     """Return the bound that ``scale * nu`` proves, or 0, which zero proves; and the scale."""
     for _ in range(_ATTEMPTS):
-        value = bound_of_loss(problem.loss, scale * nu, problem.y)
+        value = fit.verified_dual_value(scale * nu)
         if value > -math.inf:
             break
         # Rounding took a point of the boundary out of the domain, which holds zero and is convex.
@@ -102,8 +129,8 @@ def _best(problem: TrainingProblem, nu: FloatArray, scale: float) -> tuple[float
     return (value, scale) if value > 0.0 else (0.0, 0.0)
 
 
-def _relative_prices(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> list[float]:
-    r"""Return upper bounds of :math:`\tau_k / (\beta D)`; also for any multiple, rounded, of the dual vector."""
+def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> list[float]:
+    r"""Return upper bounds of :math:`\tau_k / (\beta D)`, of rounded multiples of the dual vector as well."""
     data = problem.map
     unit_x = _exponent(problem.X)
     a, b, c = data.coefficients
@@ -111,26 +138,26 @@ def _relative_prices(problem: TrainingProblem, nu: FloatArray, trees: Sequence[B
     rows = (problem.levels - 1) * np.ldexp(problem.X, -unit_x)
     scaled = np.ldexp([a, 0.5 * b, c], [2 * unit_x, unit_x, 0])
     exact = np.array_equal(np.ldexp(scaled, [-2 * unit_x, -unit_x, 0]), [a, 0.5 * b, c])
-    defects = row_defects(problem.loss, nu)
+    defects = problem.data_fit.row_defects(nu)
     dual_radius = math.nextafter(problem.beta * problem.dimension, 0.0)
-    prices = []
+    uppers = []
     for column, tree in zip(output_columns(nu), trees, strict=True):
         check_tree(tree, data.size)
         unit = _exponent(column)
         if not np.any(column):
-            prices.append(0.0)
+            uppers.append(0.0)
             continue
-        if not exact or unit < -450:
-            prices.append(math.inf)
+        if not exact or unit < _LEAST_EXPONENT:
+            uppers.append(math.inf)
             continue
         M, r = _matrix(rows, scaled, data.lifted, np.ldexp(column, -unit), np.ldexp(defects, -unit))
-        price = (
-            max(_leaf_price(M, tree.order, leaf, unit) for leaf in tree.leaves) if np.all(np.isfinite(M)) else np.inf
+        upper = (
+            max(_leaf_upper(M, tree.order, leaf, unit) for leaf in tree.leaves) if np.all(np.isfinite(M)) else np.inf
         )
         room = math.nextafter(float(np.ldexp(dual_radius, -unit)), 0.0)
-        total = (1.0 + 2.0**-50) * (max(0.0, price) + r)
-        prices.append((1.0 + 2.0**-50) * total / room if room > 0.0 and math.isfinite(total) else math.inf)
-    return prices
+        total = (1.0 + 2.0**-50) * (max(0.0, upper) + r)
+        uppers.append((1.0 + 2.0**-50) * total / room if room > 0.0 and math.isfinite(total) else math.inf)
+    return uppers
 
 
 def _exponent(array: FloatArray) -> int:
@@ -166,7 +193,7 @@ def _matrix(
     return 0.5 * (M + M.T), r + n * N * N * (largest * _UNDERFLOW + _LEAST)
 
 
-def _leaf_price(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: int) -> float:
+def _leaf_upper(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: int) -> float:
     """Return an upper bound of ``|u' M v|`` over the completions of a leaf; M is exact and in units of 2^unit."""
     N, size = len(M), float(np.abs(M).sum())
     if leaf.shift is None:

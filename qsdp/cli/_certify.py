@@ -6,7 +6,7 @@ import io
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -14,14 +14,14 @@ import typer
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.files import write_whole
 from qsdp._utils.validation import check_choice, check_real, warn
-from qsdp.certificates import BOUND_TYPES, Certificate
+from qsdp.certificates import BOUND_TYPES, Certificate, guarded
 from qsdp.certificates import certify as certify_network
-from qsdp.certificates.verification import verified_bound
-from qsdp.cli._options import TIME_LIMIT, Force, ModelFile
+from qsdp.cli._options import Force, ModelFile
 from qsdp.cli._reports import certificate_figures, network_fact, print_facts, print_figures
 from qsdp.cli._streams import destination, stage
 from qsdp.column_generation import column_generation
 from qsdp.networks import BilinearNetwork
+from qsdp.options import REFINEMENT_TIME
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
 from qsdp.tabular import load_model, read_table
@@ -48,7 +48,9 @@ def certify(
     ] = None,
     bound_type: Annotated[str, typer.Option(help=f"Of the bound: {' | '.join(BOUND_TYPES)}.")] = "sdp",
     verified: Annotated[bool, typer.Option("--verified", help="Guard the bound against all rounding.")] = False,
-    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="Limit for --bound-type exact.")] = TIME_LIMIT,
+    time_limit: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Limit for --bound-type exact.")
+    ] = REFINEMENT_TIME,
     no_data: Annotated[
         bool, typer.Option("--no-data", help="Write the encoded rows to CERT.npz instead of the certificate.")
     ] = False,
@@ -71,7 +73,7 @@ def certify(
     with stage(f"Proving a bound with {problem.n_features} inputs") as shown:
         certificate = _certificate(model.network, problem, bound_type, time_limit, shown)
         if verified:
-            certificate = _guarded(certificate)
+            certificate = guarded(certificate)
         if certificate.lower_bound < (1.0 - _CLOSED) * model.lower_bound:
             advice = "--bound-type exact" if bound_type == "sdp" else "a larger --time-limit"
             warn(f"the lower bound {model.lower_bound:.6g} of the model was not reached; {advice} may help")
@@ -124,14 +126,10 @@ def _certificate(
     return replace(found, objective=certificate.objective, proof=proof)
 
 
-def _guarded(certificate: Certificate) -> Certificate:
-    proof = certificate.proof
-    assert proof is not None
-    bound = verified_bound(proof.problem, proof.nu, proof.trees)
-    return replace(certificate, lower_bound=bound, arithmetic="verified")
-
-
 def _save_rows(problem: TrainingProblem, path: Path) -> None:
     stream = io.BytesIO()
-    np.savez(stream, X=problem.X, y=problem.y)
+    arrays: dict[str, Any] = {"X": problem.X, "y": problem.y}
+    if problem.sample_weight is not None:
+        arrays["sample_weight"] = problem.sample_weight
+    np.savez(stream, **arrays)
     write_whole(path, stream.getvalue())

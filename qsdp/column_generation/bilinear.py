@@ -33,7 +33,7 @@ _CHEAP = 28
 #: Random starts of the last search before an expensive proof.
 _MANY_STARTS = 20_000
 
-#: Neurons sampled from a relaxation, and the share of their price from which on they are taken in.
+#: Neurons sampled from a relaxation, and the share of their penalty that their pricing values must reach.
 _SAMPLED, _WORTHY = 500, 0.8
 
 #: Share of the gap to which an expensive proof must promise to reduce it.
@@ -53,7 +53,7 @@ class Part:
     weights: FloatArray
     nu: FloatArray
     trees: tuple[BoundTree, ...]
-    prices: tuple[float | None, ...]
+    uppers: tuple[float | None, ...]
     exact: bool
     status: str
 
@@ -81,8 +81,8 @@ def bilinear_part(
     if relaxation is not None and relaxation.status != "failed":
         seeds.append(_sampled(relaxation, k, rng))
     if seeds:
-        worth = floor.nu if floor is not None else _slope(problem, k, seeds[0])
-        master.add(pricing.seeds(worth, seeds))
+        nu = floor.nu if floor is not None else _slope(problem, k, seeds[0])
+        master.add(pricing.seeds(nu, seeds))
     with few_threads(small=master.small):
         outcome = generate(
             master, pricing, tol=tol, deadline=deadline, floor=0.0 if floor is None else floor.value, report=report
@@ -93,24 +93,21 @@ def bilinear_part(
     U[:, : problem.n_features] *= M
     V[:, : problem.n_features] *= M
     atoms = Atoms(U, V, atoms.signs, atoms.outputs)
-    if outcome.proven is not None and (floor is None or outcome.proven.value >= floor.value):
-        proven = outcome.proven
-        trees = tuple(scaled_tree(tree, proven.multiple.scale) for tree in proven.offer.trees)
-        prices = tuple(proven.price(upper) for upper in proven.offer.uppers)
-        return Part(atoms, weights, proven.multiple.nu, trees, prices, proven.offer.exact, outcome.status)
-    if floor is None:
-        nothing = np.zeros_like(problem.y)
-        trees = tuple(root_tree(np.zeros(problem.size)) for _ in range(problem.n_outputs))
-        return Part(atoms, weights, nothing, trees, (None,) * len(trees), False, outcome.status)
-    columns = zip(output_columns(floor.nu), np.atleast_2d(floor.z), strict=True)
-    trees = tuple(root_tree(z * bool(np.any(column))) for column, z in columns)
-    return Part(atoms, weights, floor.nu, trees, (None,) * len(trees), False, outcome.status)
+    proof, priced = outcome.proof, outcome.priced
+    if proof is not None and priced is not None and (floor is None or proof.value >= floor.value):
+        trees = tuple(scaled_tree(tree, proof.scale) for tree in priced.trees)
+        uppers = tuple(proof.largest(upper) for upper in priced.uppers)
+        return Part(atoms, weights, proof.nu, trees, uppers, priced.exact, outcome.status)
+    nu = np.zeros_like(problem.y) if floor is None else floor.nu
+    shifts = np.zeros((problem.n_outputs, problem.size)) if floor is None else np.atleast_2d(floor.z)
+    trees = tuple(root_tree(z * bool(np.any(column))) for column, z in zip(output_columns(nu), shifts, strict=True))
+    return Part(atoms, weights, nu, trees, (None,) * len(trees), False, outcome.status)
 
 
 def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:
     """Return minus the gradient of the loss at a network's predictions: at an optimal one an optimal dual vector."""
     prediction = network.predict(problem.X)
-    return -problem.loss.gradient(prediction if k is None else prediction[:, k], problem.y)
+    return -problem.data_fit.gradient(prediction if k is None else prediction[:, k])
 
 
 def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) -> BilinearNetwork:
@@ -122,7 +119,7 @@ def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) ->
 
 
 class _BilinearPricing:
-    """Prices of the neurons of a master's dual vector: searched for, and proven where that pays."""
+    """Largest pricing values for a master's dual vector: searched for, and proven where that pays."""
 
     def __init__(
         self,
@@ -136,7 +133,7 @@ class _BilinearPricing:
         self.oracle = BilinearOracle(problem.size)
 
     def seeds(self, nu: FloatArray, networks: Sequence[BilinearNetwork]) -> Atoms:
-        """Return atoms near the neurons of networks that are worth most of their price."""
+        """Return atoms near the neurons of networks whose pricing values reach most of their penalty."""
         dual_radius = Instance.of(self.problem).dual_radius
         starts = np.vstack([np.where(side < 0, -1.0, 1.0) for net in networks for side in (net.U, net.V)])
         prices = [
@@ -168,7 +165,7 @@ class _BilinearPricing:
         return PricingResult(atoms_of(found, self.problem.size), max(price.value for price in found))
 
     def _promising(self, master: Master, found: Sequence[OracleResult], gap: float) -> bool:
-        """Whether a proof that nothing is worth more than was found would close much of the gap."""
+        """Whether a proof that no pricing value exceeds those found would close much of the gap."""
         bound = master.bound(max(price.value for price in found))
         promised = relative(master.objective - bound, master.objective)
         return not self.deadline.over and promised <= max(_PROMISE * gap, self.tol)

@@ -10,15 +10,15 @@ import numpy as np
 
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.gap import relative
-from qsdp.column_generation.master import Atoms, Master, Multiple
+from qsdp.column_generation.master import Atoms, DualProof, Master
 
 if TYPE_CHECKING:
     from qsdp.pricing import BoundTree
 
-__all__ = ["Outcome", "PricingResult", "Proven", "Round", "generate"]
+__all__ = ["Outcome", "PricingResult", "Round", "generate"]
 
 #: Accuracy of the restricted problem as a share of the gap: its dual vector stays well inside, where few atoms
-#: violate their price, and those are the right ones.
+#: have negative reduced costs, and those are the right ones.
 _ACCURACY = 0.1
 _COARSEST, _FINEST = 1e-2, 1e-12
 
@@ -28,15 +28,15 @@ _PATIENCE = 40
 
 @dataclass(frozen=True, eq=False)
 class PricingResult:
-    """Atoms that are worth more than their price, and what is known of the most valuable one.
+    r"""Atoms of negative reduced cost, and what is known of the largest pricing value :math:`|u^T M_\nu v|`.
 
     Attributes
     ----------
     atoms : Atoms
     value : float
-        What the most valuable atom found is worth.
+        The largest that was found.
     upper : float
-        No atom is worth more; infinite where that was not proven.
+        No atom has a larger one; infinite where that was not proven.
     uppers : tuple of float
         The same for each output.
     trees : tuple of BoundTree
@@ -51,23 +51,6 @@ class PricingResult:
     uppers: tuple[float, ...] = ()
     trees: tuple[BoundTree, ...] = ()
     exact: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Proven:
-    """A dual vector with its bound, and the offer for the master's before it was scaled."""
-
-    multiple: Multiple
-    offer: PricingResult
-
-    @property
-    def value(self) -> float:
-        """The bound."""
-        return self.multiple.value
-
-    def price(self, upper: float) -> float:
-        """Return what no atom is worth to the dual vector, for that number of the offer."""
-        return self.multiple.scale * upper + self.multiple.excess
 
 
 @dataclass(frozen=True)
@@ -85,11 +68,11 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """How the loop ended, and the best it proved."""
+    """How the loop ended, the best it proved, and the pricing of the master's dual vector behind that proof."""
 
     status: str
-    proven: Proven | None
-    rounds: int
+    proof: DualProof | None
+    priced: PricingResult | None
     gap: float
 
 
@@ -109,7 +92,7 @@ def generate(
     master : Master
         Changed in place: on return it holds the last atoms.
     pricing : callable
-        Of the master and the relative gap reached; returns an `PricingResult`.
+        Of the master and the relative gap reached; returns a `PricingResult`.
     tol : float
     deadline : Deadline
     floor : float
@@ -122,22 +105,23 @@ def generate(
     Outcome
         With the status "optimal", "time limit", "stalled" or "interrupted".
     """
-    proven: Proven | None = None
+    proof: DualProof | None = None
+    priced: PricingResult | None = None
     number, gap, accuracy = 0, 1.0, _COARSEST
     least, since = np.inf, 0
     try:
         while since < _PATIENCE:
             number += 1
             master.solve(accuracy)
-            offer = pricing(master, gap)
-            if np.isfinite(offer.upper):
-                multiple = master.proof(offer.upper)
-                if proven is None or multiple.value > proven.value:
-                    proven = Proven(multiple, offer)
-            bound = max(floor, proven.value if proven else floor)
+            found = pricing(master, gap)
+            if np.isfinite(found.upper):
+                candidate = master.proof(found.upper)
+                if proof is None or candidate.value > proof.value:
+                    proof, priced = candidate, found
+            bound = max(floor, proof.value if proof else floor)
             gap = relative(master.objective - bound, master.objective)
-            # What the gap would be if nothing were worth more than was found: a search alone proves nothing.
-            promised = relative(master.objective - master.bound(offer.value), master.objective)
+            # What the gap would be if no pricing value exceeded those found: a search alone proves nothing.
+            promised = relative(master.objective - master.bound(found.value), master.objective)
             promised = min(gap, max(promised, 0.0))
             least, since = (promised, 0) if promised < 0.99 * least else (least, since + 1)
             if report is not None:
@@ -145,11 +129,11 @@ def generate(
                     Round(number, master.objective, bound, gap, len(master.atoms), master.n_neurons, deadline.elapsed)
                 )
             if gap <= tol:
-                return Outcome("optimal", proven, number, gap)
+                return Outcome("optimal", proof, priced, gap)
             if deadline.over:
-                return Outcome("time limit", proven, number, gap)
+                return Outcome("time limit", proof, priced, gap)
             master.prune()
-            if master.add(offer.atoms):
+            if master.add(found.atoms):
                 # Where nothing improves, the dual vector is too far from the optimal one to tell what is missing.
                 accuracy = min(_COARSEST, max(_ACCURACY * promised * 0.5**since, _FINEST))
             elif accuracy <= _FINEST:
@@ -157,5 +141,5 @@ def generate(
             else:
                 accuracy = max(0.01 * accuracy, _FINEST)
     except KeyboardInterrupt:
-        return Outcome("interrupted", proven, number, gap)
-    return Outcome("stalled", proven, number, gap)
+        return Outcome("interrupted", proof, priced, gap)
+    return Outcome("stalled", proof, priced, gap)

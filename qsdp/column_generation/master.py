@@ -15,7 +15,7 @@ from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution
 from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
 from qsdp.relaxation.instance import GramReduction, Instance, LinearInstance, ReducedInstance
 
-__all__ = ["Atoms", "Master", "Multiple"]
+__all__ = ["Atoms", "DualProof", "Master"]
 
 #: Sides of the Gram matrix up to which its eigendecomposition is cheap beside the rounds it saves.
 _LARGEST_GRAM = 2500
@@ -93,18 +93,18 @@ class Atoms:
 
 
 @dataclass(frozen=True, eq=False)
-class Multiple:
-    """A feasible dual vector made of a master's.
+class DualProof:
+    """A feasible dual vector made of a master's, and the bound that it proves.
 
     Attributes
     ----------
     value : float
-        The bound it proves.
+        The bound.
     nu : ndarray in the shape of the target
     scale : float
-        Of the trees of the master's dual vector, which bound the prices of this one.
+        Of the trees of the master's dual vector, which bound the pricing values of this one.
     excess : float
-        What its prices may exceed those times the scale by.
+        What its pricing values may exceed those times the scale by.
     """
 
     value: float
@@ -112,26 +112,30 @@ class Multiple:
     scale: float
     excess: float
 
+    def largest(self, upper: float) -> float:
+        """Return a bound of the pricing values, from that of the master's dual vector."""
+        return self.scale * upper + self.excess
+
 
 @dataclass(frozen=True, eq=False)
 class _Residual:
     r"""The dual vector :math:`\nu_0` of what a reduction leaves out, in the units of the normalised instance.
 
-    In exact numbers no neuron sees it; in floats `price` bounds what one does, and `spare` the rounding of sums with
-    it, in the units of the instance.
+    In exact numbers all its pricing values are zero; in floats `upper` bounds them, and `spare` the rounding of sums
+    with it, in the units of the instance.
     """
 
     nu: FloatArray
-    price: float
+    upper: float
     spare: float
 
-    def largest(self, dual_radius: float, price: float) -> float:
-        """Return the largest s for which ``s price + |1 - s| self.price + self.spare`` is at most the dual radius."""
+    def largest(self, dual_radius: float, upper: float) -> float:
+        """Return the largest s for which ``s upper + |1 - s| self.upper + self.spare`` is at most the dual radius."""
         room = dual_radius - self.spare
-        if price > room:
-            return (room - self.price) / (price - self.price) if room > self.price else -math.inf
-        total = price + self.price
-        return (room + self.price) / total if total > 0.0 else math.inf
+        if upper > room:
+            return (room - self.upper) / (upper - self.upper) if room > self.upper else -math.inf
+        total = upper + self.upper
+        return (room + self.upper) / total if total > 0.0 else math.inf
 
 
 class Master:
@@ -140,8 +144,8 @@ class Master:
     Parameters
     ----------
     instance : Instance
-        Of a scalar problem, or of all outputs of a coupled one, in its own units; its dual radius w is the price of
-        an atom.
+        Of a scalar problem, or of all outputs of a coupled one, in its own units; its dual radius w is the penalty of
+        a weight of one.
 
     Attributes
     ----------
@@ -159,13 +163,11 @@ class Master:
         self._reduction: tuple[GramReduction, ReducedInstance] | None = None
         self._residual: _Residual | None = None
         n, p = len(instance.target), instance.size * (instance.size + 1) // 2
-        squared = instance.loss.name == "squared" and instance.target.ndim == 1
-        if squared and n > p and p <= _LARGEST_GRAM:
+        if self._is_quadratic and n > p and p <= _LARGEST_GRAM:
             reduction = GramReduction(self.normal, instance.target[:, None])
             self._working = reduced = reduction.reduced(self.normal, self.units, 0)
             self._reduction = reduction, reduced
-            sizes = [float(one.target @ one.target) for one in (self.normal, self._working)]
-            self._constant = max(0.0, sizes[0] - sizes[1])
+            self._constant = max(0.0, self.normal.fit.value_at_zero - self._working.fit.value_at_zero)
             self._residual = self._left_out()
         empty = np.zeros((0, instance.size), dtype=np.int8)
         self.atoms = Atoms.of(empty, empty)
@@ -173,9 +175,12 @@ class Master:
         self._columns = np.zeros((len(self._working.target), 0))
         self._growing = self._empty_basis()
         self._known: set[bytes] = set()
-        self.objective = instance.loss.value(np.zeros_like(instance.target), instance.target)
-        working = self._working
-        self._dual = self._lifted(-working.loss.gradient(np.zeros_like(working.target), working.target))
+        self.objective = instance.fit.value_at_zero
+        self._dual = self._lifted(-self._working.fit.gradient(np.zeros_like(self._working.target)))
+
+    @property
+    def _is_quadratic(self) -> bool:
+        return self.instance.fit.quadratic and self.instance.target.ndim == 1
 
     @property
     def nu(self) -> FloatArray:
@@ -229,7 +234,7 @@ class Master:
         atoms = self.atoms[used]
         S = (atoms.U.T * (weights[used] * atoms.signs)) @ atoms.V.astype(np.float64)
         prediction = normal.map.forward(0.5 * (S + S.T))
-        return normal.loss.value(prediction, normal.target) + normal.dual_radius * float(weights.sum())
+        return normal.fit.value(prediction) + normal.dual_radius * float(weights.sum())
 
     def _restore(self) -> None:
         """Take all rows: those of the reduction, from squares of the data, have lost what is small among them."""
@@ -240,9 +245,8 @@ class Master:
             self._growing.add(self._columns)
 
     def _empty_basis(self) -> GrowingColumns | None:
-        working = self._working
-        wanted = working.loss.name == "squared" and working.target.ndim == 1 and len(working.target) > _MANY_ROWS
-        return GrowingColumns(working.target) if wanted else None
+        fit = self._working.fit
+        return GrowingColumns(fit) if self._is_quadratic and len(fit.target) > _MANY_ROWS else None
 
     def _solve(self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL) -> RestrictedSolution:
         working = self._working
@@ -252,13 +256,11 @@ class Master:
             share = max(1.0, (self.objective / self.units.value) / max(self._inner_objective(), 1e-300))
         tol = max(tol, min(tol * share, _COARSEST))
         atoms = self.atoms[chosen]
-        prices = np.full(len(atoms), working.dual_radius)
+        penalties = np.full(len(atoms), working.dual_radius)
         if self._growing is not None:
-            return self._growing.solve(chosen, working.loss, prices, tol)
+            return self._growing.solve(chosen, penalties, tol)
         outputs = atoms.outputs if working.target.ndim == 2 else None
-        return solve_restricted(
-            self._columns[:, chosen], working.loss, working.target, prices, outputs=outputs, tol=tol
-        )
+        return solve_restricted(self._columns[:, chosen], working.fit, penalties, outputs=outputs, tol=tol)
 
     def _inner_objective(self) -> float:
         return self.objective / self.units.value - self._constant
@@ -280,29 +282,29 @@ class Master:
         data, own = self.instance.map, nu * units
         entries = float(np.abs(data.adjoint(own)).sum())
         # A tree's shifts need at most this side times half the sum of entries to bound a matrix that differs.
-        price = (data.size + 1) * entries + 2.0 * entry_rounding(data, own)
-        return _Residual(nu, price, 4.0 * EPS * entry_size(data, own))
+        upper = (data.size + 1) * entries + 2.0 * entry_rounding(data, own)
+        return _Residual(nu, upper, 4.0 * EPS * entry_size(data, own))
 
-    def bound(self, price: float) -> float:
-        """Return the lower bound that `nu` proves if no atom is worth more than `price`."""
-        return self.proof(price).value
+    def bound(self, upper: float) -> float:
+        """Return the lower bound that `nu` proves if no atom has a larger pricing value than `upper`."""
+        return self.proof(upper).value
 
-    def proof(self, price: float) -> Multiple:
-        r"""Return the best bound that `nu` proves if no atom is worth more than `price`, and its dual vector.
+    def proof(self, upper: float) -> DualProof:
+        r"""Return the best bound that `nu` proves if no pricing value exceeds `upper`, and its dual vector.
 
         That is :math:`s \nu`, or :math:`\nu_0 + s (\nu - \nu_0)` with the residual of a reduction, which need not
         shrink with the rest. Value and feasibility are those on all rows of the data.
         """
         units, dual_radius = self.units.value / self.units.prediction, self.instance.dual_radius
-        scale = best_scale(self.normal.fit, self._dual, dual_radius / price if price > 0.0 else math.inf)
-        best = Multiple(self._value(scale * self._dual), units * (scale * self._dual), scale, 0.0)
+        scale = best_scale(self.normal.fit, self._dual, dual_radius / upper if upper > 0.0 else math.inf)
+        best = DualProof(self._value(scale * self._dual), units * (scale * self._dual), scale, 0.0)
         residual = self._residual
-        if residual is not None and (largest := residual.largest(dual_radius, price)) > 0.0:
+        if residual is not None and (largest := residual.largest(dual_radius, upper)) > 0.0:
             direction = self._dual - residual.nu
             step = best_step(self.normal.fit, residual.nu, direction, largest)
             moved = residual.nu + step * direction
             if (value := self._value(moved)) > best.value:
-                best = Multiple(value, units * moved, step, abs(1.0 - step) * residual.price + residual.spare)
+                best = DualProof(value, units * moved, step, abs(1.0 - step) * residual.upper + residual.spare)
         return best
 
     def _value(self, nu: FloatArray) -> float:
@@ -313,7 +315,7 @@ class Master:
         N = self.instance.size
         most = min(_MAX_COLUMNS, max(_FEW, _MULTIPLE * self.instance.n_blocks * N * (N + 1) // 2))
         if len(self.atoms) > most:
-            # All weights are positive until the end, and inversely as what an atom lacks of its price.
+            # All weights are positive until the end, and inversely as the reduced cost of an atom.
             self._select(np.sort(np.argsort(-self.weights)[: most // 2]))
 
     def _select(self, rows: npt.NDArray[np.intp]) -> None:
@@ -359,4 +361,4 @@ class Master:
             for output in np.unique(self.atoms.outputs[used]):
                 mine = self.atoms.outputs[used] == output
                 prediction[:, output] = self._columns[:, used[mine]] @ weights[mine]
-        return working.loss.value(prediction, working.target) + working.dual_radius * float(weights.sum())
+        return working.fit.value(prediction) + working.dual_radius * float(weights.sum())

@@ -12,7 +12,7 @@ from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate
-from qsdp.column_generation.loop import PricingResult, Proven, Round, generate
+from qsdp.column_generation.loop import Outcome, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.polynomial_atoms import ATOMS, NEIGHBOURS, STARTS, accuracy_of, atoms_of
 from qsdp.column_generation.result import ColumnGenerationResult
@@ -38,7 +38,7 @@ def polynomial_result(
 ) -> ColumnGenerationResult:
     """Train a network of polynomial neurons on the objective (12)."""
     d, M = problem.n_features, problem.levels - 1
-    # The dual_radius of an instance is half its weight.
+    # The dual radius of an instance is half its penalty.
     master = Master(Instance(problem.weight_map, problem.data_fit, 2.0 * problem.beta * (d * M)))
     oracle = PolynomialOracle(d, problem.levels, problem.lifted)
 
@@ -56,7 +56,7 @@ def polynomial_result(
         promised = relative(master.objective - master.bound(found.value), master.objective)
         if promised > max(_PROMISE * gap, tol) or deadline.over:
             return PricingResult(atoms_of([found], problem.size), found.value)
-        price = oracle.prove(
+        proven = oracle.prove(
             K,
             threshold=master.instance.dual_radius,
             max_atoms=ATOMS,
@@ -64,7 +64,7 @@ def polynomial_result(
             time_limit=deadline.time_limit,
         )
         return PricingResult(
-            atoms_of([price], problem.size), price.value, price.upper, (price.upper,), price.trees, price.exact
+            atoms_of([proven], problem.size), proven.value, proven.upper, (proven.upper,), proven.trees, proven.exact
         )
 
     with few_threads(small=master.small):
@@ -72,21 +72,23 @@ def polynomial_result(
         atoms, weights = master.support(accuracy_of(outcome))
     network = _polynomial_network(problem, atoms, weights)
     objective = network.objective(problem)
-    bound = _polynomial_bound(problem, master.instance, outcome.proven) if outcome.proven else 0.0
+    bound = _polynomial_bound(problem, master.instance, outcome)
     certificate = Certificate(
         lower_bound=min(bound, objective),
         objective=objective,
-        bound_type="exact" if outcome.proven and outcome.proven.offer.exact else "sdp",
+        bound_type="exact" if outcome.priced and outcome.priced.exact else "sdp",
     )
     return ColumnGenerationResult(network, certificate, problem, outcome.status, history, deadline.elapsed)
 
 
-def _polynomial_bound(problem: TrainingProblem, instance: Instance, proven: Proven) -> float:
+def _polynomial_bound(problem: TrainingProblem, instance: Instance, outcome: Outcome) -> float:
     """Return the bound of a priced dual vector, recomputed from the data less what rounding may have added."""
-    M = problem.levels - 1.0
-    nu = proven.multiple.nu
-    price = proven.price(proven.offer.upper) + entry_rounding(problem.weight_map.with_levels(M), nu)
-    scale = best_scale(instance.fit, nu, instance.dual_radius / price if price > 0.0 else np.inf)
+    if outcome.proof is None or outcome.priced is None:
+        return 0.0
+    nu = outcome.proof.nu
+    rounding = entry_rounding(problem.weight_map.with_levels(problem.levels - 1.0), nu)
+    upper = outcome.proof.largest(outcome.priced.upper) + rounding
+    scale = best_scale(instance.fit, nu, instance.dual_radius / upper if upper > 0.0 else np.inf)
     return max(0.0, instance.fit.guarded_dual_value(scale * nu))
 
 

@@ -23,8 +23,8 @@ class ColumnGenerationResult(Summarized, Gap):
     ----------
     network : BilinearNetwork or PolynomialNetwork
     certificate : Certificate
-        Of bound type "exact" where the prices behind the bound were computed exactly; that of a bilinear network can be
-        saved and checked by others.
+        Of bound type "exact" where the largest pricing values behind the bound were computed exactly; that of a
+        bilinear network can be saved and checked by others.
     problem : TrainingProblem
     status : {"optimal", "time limit", "interrupted", "stalled"}
         Why the loop ended; "optimal" is a relative gap of at most `tol`.

@@ -16,6 +16,7 @@ from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap, netwo
 from qsdp.column_generation.loop import Round
 from qsdp.column_generation.master import Atoms
 from qsdp.column_generation.polynomial import polynomial_result
+from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
@@ -45,9 +46,9 @@ def column_generation(
     r"""Train to a proven global optimum over all widths.
 
     The problem is convex in a weight for each of the exponentially many neurons. A restricted one over the
-    neurons in hand is solved exactly; its dual vector :math:`\nu` says what any other neuron is worth, the
-    price :math:`|u^T M_\nu v|` with :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i`. Neurons worth more than
-    :math:`\beta D` are taken in; when the most valuable one of all is not worth more, the network is optimal.
+    neurons in hand is solved exactly; its dual vector :math:`\nu` gives any other neuron its pricing value
+    :math:`|u^T M_\nu v|` with :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i`. Neurons whose pricing value exceeds their
+    penalty :math:`\beta D` are taken in; when the largest one of all does not, the network is optimal.
 
     Parameters
     ----------
@@ -80,11 +81,13 @@ def column_generation(
     ------
     InvalidInputError
         An argument is not allowed, or `beta` is zero, where no bound but zero holds.
+    SolverError
+        The loss is neither a `PiecewiseQuadratic` nor has it a curvature.
 
     Notes
     -----
     Sections 5 and 6 of the theory. The neurons of an optimal network of M + 1 levels have the weights -M and M
-    only: the price is bilinear, its maximum at corners. Prices are found by sign alternation from many starts and
+    only: the pricing value is bilinear, its maximum at corners. It is found by sign alternation from many starts and
     proven by enumeration, beyond about 33 columns by branch and bound (`qsdp.pricing`).
 
     Examples
@@ -126,6 +129,7 @@ def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, ve
     check_flag("verbose", verbose)
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
+    check_solvable(problem.loss)
     if problem.beta == 0.0:
         raise InvalidInputError(
             "beta must be > 0 for column_generation, which prices neurons against beta D; got 0. "
@@ -178,7 +182,7 @@ def _joined(
         nu,
         [tree for part in parts for tree in part.trees],
         "exact" if all(part.exact for part in parts) else "sdp",
-        prices=[price for part in parts for price in part.prices],
+        prices=[upper for part in parts for upper in part.uppers],
     )
     statuses = [part.status for part in parts]
     status = next((bad for bad in ("interrupted", "time limit", "stalled") if bad in statuses), "optimal")

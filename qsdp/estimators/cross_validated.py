@@ -144,7 +144,7 @@ class _CrossValidated:
         with progress(options.verbose) as stages:
             with stages.stage("path") as bar:
                 self.path_ = path.solve(options.n_jobs, bar)
-            return sample_from(self.path_[int(best)], options, rng)
+            return sample_from(self.path_[int(best)], options, rng, options.deadline())
 
     def _member(self: Any, options: CrossValidationOptions) -> Any:
         """Return the estimator without cross-validation, fitted but for its network."""
@@ -233,7 +233,8 @@ def _fold_scores(
         member = copy.copy(member)
         if evaluate == "network":
             # The same random numbers for every beta, so that scores differ by less than their noise.
-            member.network_ = sample_from(relaxation, member._options(), copy.deepcopy(rng)).network
+            options = member._options()
+            member.network_ = sample_from(relaxation, options, copy.deepcopy(rng), options.deadline()).network
         else:
             member.network_ = _Outputs(relaxation)
         scores[index] = scorer(member, X, y)

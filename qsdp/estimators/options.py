@@ -101,6 +101,15 @@ class CrossValidationOptions(EstimatorOptions):
         sample, or those of a network made as the final one, refinement included.
         """,
     )
+    time_limit: float | None = redefined(
+        TrainingOptions,
+        "time_limit",
+        None,
+        description="""
+        Seconds, > 0, that a refinement by "polish" or "exact" may take. None: 60 seconds; infinity: no limit. Paths
+        have none.
+        """,
+    )
     n_jobs: int | None = redefined(
         TrainingOptions,
         "n_jobs",

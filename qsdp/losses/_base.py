@@ -204,13 +204,21 @@ class Loss(abc.ABC):
         return type(self).guarded_values is not Loss.guarded_values
 
     def admissible(self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
-        r"""Return a multiplier near the given one, :math:`-\nu / w` in the conjugate's domain for these very floats."""
+        r"""Return a multiplier near the given one, :math:`-\nu / w` in the conjugate's domain for these very floats.
+
+        Notes
+        -----
+        Of uncoupled outputs, whose domain is an interval that holds zero. A quotient is kept where the next float away
+        from zero is in the domain: the true one is no farther. Others become w times the nearest point, rounded
+        towards zero, since a product's next float towards zero does not exceed the true product.
+        """
         if weight is None:
             return -self.project_dual(-multiplier, target)
-        inside = -weight * self.project_dual(-multiplier / weight, target)
-        # One rounding towards zero: the domain contains zero, and products round up by half a unit at most.
-        shrunk: FloatArray = np.nextafter(inside, 0.0)
-        return np.where(inside == multiplier, inside, shrunk)
+        unit = -multiplier / weight
+        inside = self.project_dual(unit, target)
+        farther = np.nextafter(unit, np.copysign(np.inf, unit))
+        kept = self.project_dual(farther, target) == farther
+        return np.where(kept, multiplier, np.nextafter(-weight * inside, 0.0))
 
     def guarded_values(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
@@ -222,10 +230,11 @@ class Loss(abc.ABC):
         Returns
         -------
         terms : ndarray
+            Of any shape.
         roundings : int
             Relative error of every term, in units of the roundoff.
         slack : float
-            Absolute error of their sum.
+            Absolute error of their sum beyond that.
 
         None outside the domain, which is tested exactly.
         """

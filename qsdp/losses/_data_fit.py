@@ -84,6 +84,16 @@ class DataFit:
         """Return the fit of some samples."""
         return replace(self, target=self.target[chosen], weights=None if self.weights is None else self.weights[chosen])
 
+    def whitened(self) -> tuple[FloatArray, DataFit]:
+        r"""Return :math:`\sqrt{w}` of shape (n,), and the fit without weights that predictions times it have.
+
+        Of a quadratic loss only, whose weights are those of squares.
+        """
+        if self.weights is None:
+            return np.ones(len(self.target)), self
+        roots: FloatArray = np.sqrt(self.weights)
+        return roots, replace(self, target=(self.target.T * roots).T, weights=None)
+
     # -- values -------------------------------------------------------------------------------------------------
 
     def value(self, prediction: FloatArray) -> float:
@@ -107,11 +117,11 @@ class DataFit:
         """
         if self.factors is None:
             return -self.loss.conjugate(-nu, self.target)
-        inside = unit = -nu / self.factors
-        if not self.loss.coupled:
-            # Of coupled outputs rows may miss the domain by a rounding anyway.
-            inside = self.loss.project_dual(unit, self.target)
-        if not np.all(np.abs(inside - unit) <= 4.0 * EPS * np.abs(unit)):
+        unit = -nu / self.factors
+        inside = self.loss.project_dual(unit, self.target)
+        # Coupled outputs are meant to sum to one, as exactly as the conjugate itself asks for.
+        rounding = 8.0 * EPS * self.target.shape[1] if self.loss.coupled else 4.0 * EPS * np.abs(unit)
+        if not np.all(np.abs(inside - unit) <= rounding):
             return -math.inf
         return -float(np.sum(self._weighted(self.loss.conjugates(inside, self.target))))
 

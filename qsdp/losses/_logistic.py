@@ -110,12 +110,19 @@ class Logistic(Loss):
     def guarded_values(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
     ) -> tuple[FloatArray, int, float] | None:
-        """Return the entropies of ``p = y nu / w`` and ``1 - p``."""
+        r"""Return the entropies of ``p = y nu / w`` and ``1 - p``.
+
+        Notes
+        -----
+        :math:`p \in [0, 1]` is tested before the division, which cannot leave it. It moves p by p u at most, by u / 2
+        above one half. The entropy H is concave with H(0) = H(1) = 0, so that no step of h changes it by more
+        than :math:`H(h) \le h (1 - \log h)`: by 20 u above one half, below by :math:`u\, p \log((1 - p) / p) < u`.
+        The slack is twice that, and leaves room for its own rounding; the product with w is one more.
+        """
         own = target * multiplier
         if not (np.all(own >= 0.0) and np.all(own <= (1.0 if weight is None else weight))):
             return None
         if weight is None:
             return both_entropies(own), LOGARITHM_ROUNDINGS, 0.0
-        # The entropy's slope is at most 40 in floats, times a rounding of p.
         slack = 40.0 * UNIT * float(np.sum(np.broadcast_to(weight, own.shape)))
-        return weight * both_entropies(np.minimum(own / weight, 1.0)), LOGARITHM_ROUNDINGS + 1, slack
+        return weight * both_entropies(own / weight), LOGARITHM_ROUNDINGS + 1, slack

@@ -107,16 +107,24 @@ class PiecewiseQuadratic(Loss):
     def guarded_values(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
     ) -> tuple[FloatArray, int, float] | None:
-        """Return ``nu (y - c nu / (2 w))``."""
+        r"""Return :math:`\nu y` and :math:`-\nu\, c \nu / (2 w)` apart, since the errors of a sum may exceed it.
+
+        The second has three roundings at most, two products and a quotient: halving is exact.
+        """
         low, high = self._ends(target, weight)
         if not np.all((multiplier >= low) & (multiplier <= high)):
             return None
         if self.inverse_curvature == 0.0:
             return multiplier * target, 1, 0.0
         curved = 0.5 * self.inverse_curvature * multiplier
-        return multiplier * (target - (curved if weight is None else curved / weight)), 4, 0.0
+        unit = curved if weight is None else curved / weight
+        return np.stack([multiplier * target, -multiplier * unit]), 3, 0.0
 
     def _ends(self, target: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        r"""Return floats a', b' with :math:`w a \le a' \le 0 \le b' \le w b`.
+
+        A product is a float nearest to the true one, so that the next float towards zero does not exceed that.
+        """
         low, high = (np.asarray(end, dtype=np.float64) for end in self.interval(target))
         if weight is None:
             return low, high

@@ -12,9 +12,10 @@ from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import power_of_two
+from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork, is_narrow
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._curvature import TERMS, curvature_floor, sampled_curvature
+from qsdp.refinement._curvature import curvature_floor, sampled_curvature, side_by_side
 from qsdp.refinement._joint import compatible, cross_changes
 
 __all__ = ["Descent", "Samples"]
@@ -50,7 +51,7 @@ class Samples:
     large : bool
         Whether squares and transpose are not kept: copies of large data.
     width : float
-        Root mean square of the data's entries.
+        Root mean square of the data's entries, weighted as the samples are.
     largest_image : float
         No neuron has a larger value on a sample.
     """
@@ -62,7 +63,11 @@ class Samples:
         self.X = np.ascontiguousarray(self.map.X)
         self.blocks = list(blocks(*self.X.shape))
         self.large = len(self.blocks) > 1
-        self.width = float(np.sqrt(np.einsum("ij,ij->", self.X, self.X) / self.X.size))
+        self.weights = problem.sample_weight
+        if self.weights is None:
+            self.width = float(np.sqrt(np.einsum("ij,ij->", self.X, self.X) / self.X.size))
+        else:
+            self.width = float(np.sqrt(self.mean(np.einsum("ij,ij->i", self.X, self.X)) / self.X.shape[1]))
         a, b, c = np.abs(self.map.coefficients)
         reach = (problem.levels - 1) * max(float(np.abs(self.X[rows]).sum(axis=1).max()) for rows in self.blocks)
         self.largest_image = float(a * reach**2 + b * reach * problem.lifted + c * problem.lifted)
@@ -70,6 +75,10 @@ class Samples:
             self._squares = np.square(self.X)
             # Rows are the features of all samples; the last entry of a lift has the feature one.
             self._features = np.vstack([self.X.T, np.ones((int(problem.lifted), len(self.X)))])
+
+    def mean(self, values: FloatArray) -> float:
+        """Return the mean of values (..., n) over samples, weighted as they are, and all else."""
+        return float(np.mean(values if self.weights is None else np.average(values, axis=-1, weights=self.weights)))
 
     def features(self, entries: npt.NDArray[np.intp]) -> FloatArray:
         """Return the features of some entries of a side, of shape (k, n)."""
@@ -137,11 +146,11 @@ class Descent:
         deadline: Deadline = NEVER,
         samples: Samples | None = None,
     ) -> None:
-        self.problem, self.loss, self.deadline = problem, problem.loss, deadline
+        self.problem, self.deadline = problem, deadline
         self.samples = Samples(problem) if samples is None else samples
         self.map, self.unit, self.X = self.samples.map, self.samples.unit, self.samples.X
-        self.price = problem.beta * problem.dimension / self.unit
-        self.y = problem.y if problem.vector else problem.y[:, None]
+        self.penalty = problem.beta * problem.dimension / self.unit
+        self.fit = DataFit(problem.loss, problem.y.reshape(problem.n_samples, -1), problem.sample_weight)
         self.largest = np.full(problem.size, problem.levels - 1)
         self.largest[problem.n_features :] = 1
         self.n_moves = 2 if self.samples.large else 1
@@ -160,8 +169,8 @@ class Descent:
 
     def refresh(self) -> None:
         """Compute predictions and loss from the weights: rounding errors of updates do not add up."""
-        self.f = self.predictions(self.alpha)
-        self.value = self.loss.value(self.f, self.y)
+        f = self.predictions(self.alpha)
+        self.accept(f, self.fit.value(f))
 
     def predictions(self, alpha: FloatArray) -> FloatArray:
         """Return the predictions of shape (n, C) for another second layer."""
@@ -183,7 +192,7 @@ class Descent:
     @property
     def objective(self) -> float:
         """Loss plus regulariser."""
-        return self.value + self.price * float(np.abs(self.alpha).sum())
+        return self.value + self.penalty * float(np.abs(self.alpha).sum())
 
     @property
     def expired(self) -> bool:
@@ -198,6 +207,14 @@ class Descent:
     def accept(self, f: FloatArray, value: float) -> None:
         """Take predictions and their loss."""
         self.f, self.value = f, value
+        self._gradient: FloatArray | None = None
+
+    @property
+    def gradient(self) -> FloatArray:
+        """Gradient of the loss in the predictions, kept until others are accepted."""
+        if self._gradient is None:
+            self._gradient = self.fit.gradient(self.f)
+        return self._gradient
 
     # -- sweeps ----------------------------------------------------------------------------------------
 
@@ -238,19 +255,18 @@ class Descent:
     def _move(self, moving: IntArray, other: IntArray, rows: slice, thorough: bool) -> int:
         weights, alpha = moving[rows], self.alpha[rows]
         P, Q = self.partners(other[rows])
-        gradient = self.loss.gradient(self.f, self.y)
-        slopes = _products(self.X, P, Q, alpha @ gradient.T)
+        slopes = _products(self.X, P, Q, alpha @ self.gradient.T)
         steps = np.where(slopes > 0.0, -2, 2)
         downhill = (slopes != 0.0) & (np.abs(weights + steps) <= self.largest)
         if not np.any(downhill):
             return 0
         squares = (np.square(P), None if Q is None else np.square(Q))
-        typical = 2.0 * float(np.sqrt(np.mean(np.square(alpha))) * np.sqrt(np.mean(squares[0]))) * self.samples.width
-        curvature = sampled_curvature(self.loss, self.f, self.y, gradient, alpha, typical)
+        size = float(np.sqrt(np.mean(np.square(alpha))) * np.sqrt(self.samples.mean(squares[0])))
+        curvature = sampled_curvature(self.fit, self.f, alpha, 2.0 * size * self.samples.width)
         change = 2.0 * (self._square_products(*squares, curvature) - np.abs(slopes))
         change[~downhill] = math.inf
         if thorough:
-            floor = curvature_floor(self.loss, self.f, self.y, gradient, alpha, curvature, self._reach(alpha, P, Q))
+            floor = curvature_floor(self.fit, self.f, alpha, curvature, self._reach(alpha, P, Q))
             least = 2.0 * (self._square_products(*squares, floor) - np.abs(slopes))
             candidates = downhill & (least < -self.tolerance)
             return sum(
@@ -323,7 +339,7 @@ class Descent:
         while pending and not self.expired:
             start, stop = pending.pop()
             f = self.f + moves[start:stop].T @ alpha[start:stop]
-            value = self.loss.value(f, self.y)
+            value = self.fit.value(f)
             fall = self.value - value
             needed = 0.0 if stop - start == 1 else -_AGREEMENT * float(predicted[start:stop].sum())
             if fall > self.tolerance and fall >= needed:
@@ -348,14 +364,14 @@ class Descent:
         accepted = 0
         entries = np.flatnonzero(found)
         entries = entries[np.argsort(change[entries], kind="stable")]
-        if type(self.loss) in TERMS and self.f.shape[1] == 1:
+        if self.f.shape[1] == 1:
             entries = entries[self._falls(j, p, q, steps, entries) > 0.5 * self.tolerance]
         for k in entries.tolist():
             if self.expired:
                 break
             # The other side stands still: the image of a move is right whatever was accepted before.
             f = self.f + np.multiply.outer(steps[k] * self._image(p, q, k), self.alpha[j])
-            value = self.loss.value(f, self.y)
+            value = self.fit.value(f)
             if self.value - value > self.tolerance:
                 self.accept(f, value)
                 moving[j, k] += np.int8(steps[k])
@@ -370,8 +386,7 @@ class Descent:
     ) -> FloatArray:
         """Return by how much the loss of one output falls with each of the moves of one side."""
         falls = np.empty(len(entries))
-        terms = TERMS[type(self.loss)]
-        before = terms(self.loss, self.f.T, self.y.T)
+        before = self.fit.values(self.f)
         chunk = max(1, _BATCH_FLOATS // len(p))
         for start in range(0, len(entries), chunk):
             if self.expired:
@@ -381,7 +396,8 @@ class Descent:
             if q is not None:
                 moves[some == self.X.shape[1]] = q
             moves *= (steps[some] * self.alpha[j, 0])[:, None]
-            falls[start : start + chunk] = (before - terms(self.loss, self.f.T + moves, self.y.T)).sum(axis=1)
+            after = side_by_side(self.fit, len(some)).values((self.f.T + moves).T)
+            falls[start : start + chunk] = (before - after).sum(axis=0)
         return falls
 
     def _square_products(self, P: FloatArray, Q: FloatArray | None, weights: FloatArray) -> FloatArray:

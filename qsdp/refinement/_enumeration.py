@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.restricted import solve_restricted
+from qsdp.column_generation.restricted import check_solvable, solve_restricted
 from qsdp.exceptions import InvalidInputError
+from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._curvature import TERMS
+from qsdp.refinement._curvature import side_by_side
 from qsdp.refinement._descent import IntArray
 from qsdp.refinement._second_layer import line_minimum
 
@@ -68,12 +69,12 @@ def n_atoms(problem: TrainingProblem) -> int:
 
 def enumerate_best(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwork:
     """Return a network of m neurons that no other one of m neurons is better than; of a scalar problem."""
-    if type(problem.loss) not in TERMS:
-        raise InvalidInputError(f"method 'enumerate' does not know the loss {problem.loss!r}")
+    if not shared:
+        check_solvable(problem.loss)
     K = n_atoms(problem)
     # Signs of neurons belong to the first layer where the second is shared, else to alpha.
     count = math.comb(2 * K + m - 1, m) if shared else math.comb(K, min(m, K))
-    most = MOST_COMBINATIONS if shared or problem.loss.name == "squared" else MOST_SOLVES
+    most = MOST_COMBINATIONS if shared or problem.loss.quadratic else MOST_SOLVES
     if count > most:
         raise InvalidInputError(
             f"n_neurons={m} must have at most {most} sets of neurons for method 'enumerate'; "
@@ -82,13 +83,13 @@ def enumerate_best(problem: TrainingProblem, m: int, shared: bool) -> BilinearNe
     atoms = Atoms(problem)
     if shared:
         return _best_shared(problem, atoms, m, K)
-    if problem.loss.name == "squared":
+    if problem.loss.quadratic:
         return _best_free_squared(problem, atoms, m, K)
     return _best_free(problem, atoms, m, K)
 
 
 def _best_shared(problem: TrainingProblem, atoms: Atoms, m: int, K: int) -> BilinearNetwork:
-    price = problem.beta * problem.dimension * m
+    fit, penalty = problem.data_fit, problem.beta * problem.dimension * m
     best, chosen, magnitude = math.inf, np.zeros(m, dtype=np.intp), 0.0
     # A set of negative neurons only is one of positive ones with the opposite magnitude.
     signed = itertools.takewhile(
@@ -97,59 +98,62 @@ def _best_shared(problem: TrainingProblem, atoms: Atoms, m: int, K: int) -> Bili
     for numbers in _chunks(signed, m, problem.n_samples):
         signs = np.where(numbers < K, 1.0, -1.0)
         F = np.einsum("ibm,bm->bi", atoms.images(numbers % K), signs)
-        scale = _magnitudes(problem, F, price)
-        values = TERMS[type(problem.loss)](problem.loss, F * scale[:, None], problem.y).sum(axis=1)
-        values += price * np.abs(scale)
+        scale = _magnitudes(fit, F, penalty)
+        values = side_by_side(fit, len(F)).values((F * scale[:, None]).T).sum(axis=0) + penalty * np.abs(scale)
         i = int(np.argmin(values))
         if values[i] < best:
             best, chosen = float(values[i]), numbers[i]
-            magnitude = line_minimum(problem.loss, problem.y, np.zeros_like(problem.y), F[i], price)
+            magnitude = line_minimum(fit, np.zeros_like(fit.target), F[i], penalty)
     U, V = atoms.weights(chosen % K)
     U = U * np.where(chosen < K, np.int8(1), np.int8(-1))[:, None]
     return BilinearNetwork(U, V, np.full(m, magnitude), problem.levels, problem.activation)
 
 
-def _magnitudes(problem: TrainingProblem, F: FloatArray, price: float) -> FloatArray:
+def _magnitudes(fit: DataFit, F: FloatArray, penalty: float) -> FloatArray:
     """Return the best magnitude (B,) of each row of predictions (B, n)."""
-
-    def slope(a: FloatArray) -> FloatArray:
-        gradient = problem.loss.gradient(a[:, None] * F, np.broadcast_to(problem.y, F.shape))
-        slopes: FloatArray = np.einsum("bi,bi->b", F, gradient)
-        return slopes
-
-    if problem.loss.name == "squared":
-        products, squares = F @ problem.y, np.einsum("bi,bi->b", F, F)
-        excess = np.maximum(np.abs(products) - 0.5 * price, 0.0)
+    if fit.quadratic:
+        roots, plain = fit.whitened()
+        F = F * roots
+        products, squares = F @ plain.target, np.einsum("bi,bi->b", F, F)
+        excess = np.maximum(np.abs(products) - 0.5 * penalty, 0.0)
         a: FloatArray = np.sign(products) * excess / np.where(squares > 0.0, squares, 1.0)
         return a
+    many = side_by_side(fit, len(F))
+
+    def slope(a: FloatArray) -> FloatArray:
+        slopes: FloatArray = np.einsum("bi,bi->b", F, many.gradient((a[:, None] * F).T).T)
+        return slopes
+
     start = slope(np.zeros(len(F)))
     sign = -np.sign(start)
     low, high = np.zeros(len(F)), np.ones(len(F))
     for _ in range(_DOUBLINGS):
-        falling = sign * slope(sign * high) + price < 0.0
+        falling = sign * slope(sign * high) + penalty < 0.0
         if not np.any(falling):
             break
         low, high = np.where(falling, high, low), np.where(falling, 2.0 * high, high)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        falling = sign * slope(sign * middle) + price < 0.0
+        falling = sign * slope(sign * middle) + penalty < 0.0
         low, high = np.where(falling, middle, low), np.where(falling, high, middle)
-    return np.where(np.abs(start) <= price, 0.0, sign * 0.5 * (low + high))
+    return np.where(np.abs(start) <= penalty, 0.0, sign * 0.5 * (low + high))
 
 
 def _best_free_squared(problem: TrainingProblem, atoms: Atoms, m: int, K: int) -> BilinearNetwork:
     r"""Solve :math:`G_S \alpha = F_S^T y - (\beta D / 2) s` for all supports S and signs s.
 
-    The best second layer of a set solves one of these systems, with independent neurons. The others are networks
+    The best second layer of a set solves one of these systems, with independent neurons (weights of samples enter by
+    their square roots). The others are networks
     as well, so that the smallest objective of all is the optimum.
     """
-    price = problem.beta * problem.dimension
-    best = float(problem.y @ problem.y)
+    fit, penalty = problem.data_fit, problem.beta * problem.dimension
+    roots, plain = fit.whitened()
+    best = fit.value_at_zero
     chosen, alpha = np.zeros(1, dtype=np.intp), np.zeros(1)
     for size in range(1, min(m, K) + 1):
         signs = np.array(list(itertools.product([1.0, -1.0], repeat=size)))
         for numbers in _chunks(itertools.combinations(range(K), size), size, problem.n_samples * len(signs)):
-            F = atoms.images(numbers).transpose(1, 0, 2)
+            F = atoms.images(numbers).transpose(1, 0, 2) * roots[:, None]
             G = F.transpose(0, 2, 1) @ F
             scale = np.sqrt(np.einsum("bkk->bk", G))
             scale[scale == 0.0] = 1.0
@@ -158,10 +162,10 @@ def _best_free_squared(problem: TrainingProblem, atoms: Atoms, m: int, K: int) -
             F, G, scale, numbers = F[independent], G[independent], scale[independent], numbers[independent]
             if not len(numbers):
                 continue
-            right = (F.transpose(0, 2, 1) @ problem.y)[:, :, None] - 0.5 * price * signs.T
+            right = (F.transpose(0, 2, 1) @ plain.target)[:, :, None] - 0.5 * penalty * signs.T
             solved = np.linalg.solve(G, right / scale[:, :, None]) / scale[:, :, None]
-            residual = F @ solved - problem.y[:, None]
-            values = np.square(residual).sum(axis=1) + price * np.abs(solved).sum(axis=1)
+            residual = F @ solved - plain.target[:, None]
+            values = np.square(residual).sum(axis=1) + penalty * np.abs(solved).sum(axis=1)
             i, s = np.unravel_index(int(np.argmin(values)), values.shape)
             if values[i, s] < best:
                 best, chosen, alpha = float(values[i, s]), numbers[i], solved[i, :, s]
@@ -169,15 +173,15 @@ def _best_free_squared(problem: TrainingProblem, atoms: Atoms, m: int, K: int) -
 
 
 def _best_free(problem: TrainingProblem, atoms: Atoms, m: int, K: int) -> BilinearNetwork:
-    price = problem.beta * problem.dimension
+    fit, penalty = problem.data_fit, problem.beta * problem.dimension
     best, chosen, alpha = math.inf, np.zeros(1, dtype=np.intp), np.zeros(1)
     for numbers in itertools.combinations(range(K), min(m, K)):
         index = np.array(numbers, dtype=np.intp)
         F = atoms.images(index)
-        prices = np.full(2 * len(index), max(price, np.finfo(np.float64).tiny))
-        weights = solve_restricted(np.hstack([F, -F]), problem.loss, problem.y, prices).weights
+        penalties = np.full(2 * len(index), max(penalty, np.finfo(np.float64).tiny))
+        weights = solve_restricted(np.hstack([F, -F]), fit, penalties).weights
         found = weights[: len(index)] - weights[len(index) :]
-        value = problem.loss.value(F @ found, problem.y) + price * float(np.abs(found).sum())
+        value = fit.value(F @ found) + penalty * float(np.abs(found).sum())
         if value < best:
             best, chosen, alpha = value, index, found
     return _padded(problem, atoms, chosen, alpha, m)

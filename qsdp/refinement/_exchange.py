@@ -29,8 +29,9 @@ def random_network(problem: TrainingProblem, owners: list[int], rng: np.random.G
     last = slice(problem.n_features, None)
     sides[..., last] = rng.choice([-1, 1], size=sides[..., last].shape)
     # Where all levels are wanted equally often the images are small: the weight makes up for it.
-    images = np.sqrt(np.mean(np.square(problem.X).sum(axis=1) ** 2)) or 1.0
-    size = float(np.abs(problem.y).mean()) / (images * len(owners)) or 1.0
+    w = problem.sample_weight
+    images = np.sqrt(np.average(np.square(problem.X).sum(axis=1) ** 2, weights=w)) or 1.0
+    size = float(np.average(np.abs(problem.y), axis=0, weights=w).mean()) / (images * len(owners)) or 1.0
     return _network(problem, sides[0], sides[1], owners, np.full(len(owners), size))
 
 
@@ -49,7 +50,7 @@ def greedy_network(problem: TrainingProblem, owners: list[int], rng: np.random.G
     for j in order:
         k = owners[j]
         base = sums * magnitudes
-        M = descent.map.adjoint(-descent.loss.gradient(base, descent.y)[:, k])
+        M = descent.map.adjoint(-descent.fit.gradient(base)[:, k])
         U, V = alternate(M, descent.largest, random_sides(rng, _STARTS, descent.largest))
         best = int(np.argmax(_values(U, M, V)))
         descent.U[j], descent.V[j] = U[best], V[best]
@@ -58,8 +59,7 @@ def greedy_network(problem: TrainingProblem, owners: list[int], rng: np.random.G
         direction = np.zeros_like(sums)
         direction[:, k] = sums[:, k]
         base[:, k] = 0.0
-        price = descent.price * float(counts[k])
-        magnitudes[k] = line_minimum(descent.loss, descent.y, base, direction, price)
+        magnitudes[k] = line_minimum(descent.fit, base, direction, descent.penalty * float(counts[k]))
     weights = magnitudes / descent.unit
     fallback = np.abs(empty.alpha).max()
     return _network(problem, descent.U, descent.V, owners, np.where(weights == 0.0, fallback, weights)[owners])
@@ -110,7 +110,7 @@ def _replacements(
     image = descent.images(slice(j, j + 1))[:, 0]
     own = descent.alpha[j]
     rest = descent.f - np.outer(image, own)
-    gradient = descent.loss.gradient(rest, descent.y)
+    gradient = descent.fit.gradient(rest)
     found: list[tuple[float, int, FloatArray, FloatArray, FloatArray]] = []
     for k in [int(np.argmax(np.abs(own)))] if shared else range(len(own)):
         M = descent.map.adjoint(-gradient[:, k])
@@ -133,9 +133,9 @@ def _replacements(
                 direction = np.zeros_like(rest)
                 direction[:, k] = image
                 alpha[j] = 0.0
-                alpha[j, k] = line_minimum(descent.loss, descent.y, rest, direction, descent.price)
+                alpha[j, k] = line_minimum(descent.fit, rest, direction, descent.penalty)
                 f = rest + alpha[j, k] * direction
-            objective = descent.loss.value(f, descent.y) + descent.price * float(np.abs(alpha).sum())
+            objective = descent.fit.value(f) + descent.penalty * float(np.abs(alpha).sum())
             found.append((objective, len(found), U[i], V[i], alpha))
     descent.U[j], descent.V[j] = before
     return [entry[2:] for entry in sorted(found, key=lambda entry: entry[:2])[:_CANDIDATES]]

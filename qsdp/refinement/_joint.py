@@ -53,8 +53,8 @@ def compatible(predicted: FloatArray, cross: FloatArray) -> npt.NDArray[np.intp]
     return np.array(taken, dtype=np.intp)
 
 
-def block_minimum(slopes: FloatArray, cross: FloatArray, alpha: FloatArray, price: float) -> FloatArray:
-    r"""Return the step of weights (B, C) that minimises a quadratic model plus the price of their magnitudes.
+def block_minimum(slopes: FloatArray, cross: FloatArray, alpha: FloatArray, penalty: float) -> FloatArray:
+    r"""Return the step of weights (B, C) that minimises a quadratic model plus the penalty of their magnitudes.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def block_minimum(slopes: FloatArray, cross: FloatArray, alpha: FloatArray, pric
         Its curvatures, with positive diagonals.
     alpha : ndarray of shape (B, C)
         Weights as they are.
-    price : float
+    penalty : float
 
     Notes
     -----
@@ -75,7 +75,7 @@ def block_minimum(slopes: FloatArray, cross: FloatArray, alpha: FloatArray, pric
     for _ in range(_PASSES):
         for j, diagonal in enumerate(diagonals):
             point = weights[j] - gradient[j] / diagonal
-            value = np.sign(point) * np.maximum(np.abs(point) - price / diagonal, 0.0)
+            value = np.sign(point) * np.maximum(np.abs(point) - penalty / diagonal, 0.0)
             gradient += (cross[:, j] * (value - weights[j])[:, None]).T
             weights[j] = value
     return weights - alpha

@@ -6,8 +6,8 @@ import numpy as np
 import scipy
 
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.restricted import solve_restricted
-from qsdp.losses import Loss
+from qsdp.column_generation.restricted import is_solvable, solve_restricted
+from qsdp.losses import DataFit
 from qsdp.refinement._curvature import sampled_curvature
 from qsdp.refinement._descent import Descent
 from qsdp.refinement._joint import block_minimum, cross_curvatures
@@ -31,31 +31,31 @@ _ROUNDS, _SHORTENINGS = 10, 4
 #: and curvatures of one output on those of others, it would promise too much.
 _STIFFER = 1.05
 
-#: Price of a weight where beta is 0 or next to it, as a share of that from which on zero is optimal.
-_LEAST_PRICE = 1e-7
+#: Penalty of a weight where beta is 0 or next to it, as a share of that from which on zero is optimal.
+_LEAST_PENALTY = 1e-7
 
 #: Entries of the columns of a convex problem at most, multiplications an iteration, and share of the objective
 #: that is worth another sweep.
 _MOST_ENTRIES, _MOST_WORK, _GAIN = 2**22, 2e9, 1e-9
 
 
-def line_minimum(loss: Loss, y: FloatArray, base: FloatArray, direction: FloatArray, weight: float) -> float:
-    r"""Return the t that minimises ``loss(base + t direction) + weight |t|``.
+def line_minimum(fit: DataFit, base: FloatArray, direction: FloatArray, penalty: float) -> float:
+    r"""Return the t that minimises ``loss(base + t direction) + penalty |t|``.
 
     The derivative is nondecreasing; its sign change is bracketed by doubling and found by Brent's method. A
     loss that falls forever ends at a large t.
     """
 
     def slope(t: float) -> float:
-        return float(np.vdot(direction, loss.gradient(base + t * direction, y)))
+        return float(np.vdot(direction, fit.gradient(base + t * direction)))
 
     start = slope(0.0)
-    if abs(start) <= weight:
+    if abs(start) <= penalty:
         return 0.0
     sign = 1.0 if start < 0.0 else -1.0
 
     def rise(t: float) -> float:
-        return sign * slope(sign * t) + weight
+        return sign * slope(sign * t) + penalty
 
     low, high = 0.0, 1.0
     for _ in range(_DOUBLINGS):
@@ -74,11 +74,11 @@ def rescale(descent: Descent, shrinkage: float = SHRINKAGE) -> None:
         direction = np.zeros_like(descent.f)
         direction[:, k] = descent.f[:, k]
         base = descent.f - direction
-        t = line_minimum(descent.loss, descent.y, base, direction, descent.price * float(counts[k]))
+        t = line_minimum(descent.fit, base, direction, descent.penalty * float(counts[k]))
         t = t or shrinkage
         f = base + t * direction
-        value = descent.loss.value(f, descent.y)
-        penalty = descent.price * float(counts[k]) * (abs(t) - 1.0)
+        value = descent.fit.value(f)
+        penalty = descent.penalty * float(counts[k]) * (abs(t) - 1.0)
         alpha = descent.alpha.copy()
         alpha[:, k] *= t
         # A product that underflows, or a step within rounding, is not worth taking.
@@ -96,69 +96,60 @@ def reweight(descent: Descent) -> None:
     typical = float(np.mean(np.abs(descent.alpha)))
     for rows in descent.batches():
         images = descent.images(rows).T
-        gradient = descent.loss.gradient(descent.f, descent.y)
         eye = np.eye(descent.alpha.shape[1])
-        scale = typical * float(np.sqrt(np.mean(np.square(images))))
-        curvature = sampled_curvature(descent.loss, descent.f, descent.y, gradient, eye, scale)
+        scale = typical * float(np.sqrt(descent.samples.mean(np.square(images))))
+        curvature = sampled_curvature(descent.fit, descent.f, eye, scale)
         if descent.samples.large:
-            _block_step(descent, rows, images, gradient, curvature, typical)
+            _block_step(descent, rows, images, curvature, typical)
             continue
         curvatures = np.square(images) @ curvature.T
         for j, image in enumerate(images, start=rows.start):
             if descent.expired:
                 return
-            gradient = _step(descent, j, image, gradient, curvatures[j - rows.start], typical)
+            _step(descent, j, image, curvatures[j - rows.start], typical)
 
 
-def _block_step(
-    descent: Descent, rows: slice, images: FloatArray, gradient: FloatArray, curvature: FloatArray, typical: float
-) -> None:
+def _block_step(descent: Descent, rows: slice, images: FloatArray, curvature: FloatArray, typical: float) -> None:
     """Move the second-layer weights of a batch of neurons to the minimum of one quadratic model."""
-    alpha, slopes = descent.alpha[rows], images @ gradient
+    alpha, slopes = descent.alpha[rows], images @ descent.gradient
     cross = cross_curvatures(images, curvature)
     # As for single neurons: steps are held to a few typical weights where there is no curvature.
     reach = 4.0 * np.maximum(np.abs(alpha), typical if typical > 0.0 else 1.0)
     diagonals = np.einsum("cjj->jc", cross)
-    diagonals = np.maximum(_STIFFER * diagonals, (np.abs(slopes) + descent.price) / reach)
+    diagonals = np.maximum(_STIFFER * diagonals, (np.abs(slopes) + descent.penalty) / reach)
     if not np.all(diagonals > 0.0):
         return
     which = np.arange(len(alpha))
     cross[:, which, which] = diagonals.T
-    step = block_minimum(slopes, cross, alpha, descent.price)
+    _take(descent, rows, images, block_minimum(slopes, cross, alpha, descent.penalty))
+
+
+def _step(descent: Descent, j: int, image: FloatArray, curvature: FloatArray, typical: float) -> None:
+    """Move the second-layer weights of neuron j."""
+    alpha = descent.alpha[j]
+    slope = image @ descent.gradient
+    # Far from every kink a piecewise linear loss has no curvature: the step is held to a few typical weights.
+    reach = 4.0 * np.maximum(np.abs(alpha), typical if typical > 0.0 else 1.0)
+    curvature = np.maximum(curvature, (np.abs(slope) + descent.penalty) / reach)
+    if not np.all(curvature > 0.0):
+        return
+    point = alpha - slope / curvature
+    step = np.sign(point) * np.maximum(np.abs(point) - descent.penalty / curvature, 0.0) - alpha
+    _take(descent, slice(j, j + 1), image[None], step[None])
+
+
+def _take(descent: Descent, rows: slice, images: FloatArray, step: FloatArray) -> None:
+    """Take a step of second-layer weights, shortened until the objective itself falls; or none."""
+    alpha = descent.alpha[rows]
     for _ in range(_SHORTENINGS):
         f = descent.f + images.T @ step
-        value = descent.loss.value(f, descent.y)
-        penalty = descent.price * float(np.sum(np.abs(alpha + step) - np.abs(alpha)))
+        value = descent.fit.value(f)
+        penalty = descent.penalty * float(np.sum(np.abs(alpha + step) - np.abs(alpha)))
         if descent.value - value - penalty > descent.tolerance:
             descent.alpha[rows] = alpha + step
             descent.accept(f, value)
             return
         step = 0.25 * step
-
-
-def _step(
-    descent: Descent, j: int, image: FloatArray, gradient: FloatArray, curvature: FloatArray, typical: float
-) -> FloatArray:
-    """Move the second-layer weights of neuron j, and return the loss gradient."""
-    alpha = descent.alpha[j]
-    slope = image @ gradient
-    # Far from every kink a piecewise linear loss has no curvature: the step is held to a few typical weights.
-    reach = 4.0 * np.maximum(np.abs(alpha), typical if typical > 0.0 else 1.0)
-    curvature = np.maximum(curvature, (np.abs(slope) + descent.price) / reach)
-    if not np.all(curvature > 0.0):
-        return gradient
-    point = alpha - slope / curvature
-    step = np.sign(point) * np.maximum(np.abs(point) - descent.price / curvature, 0.0) - alpha
-    for _ in range(_SHORTENINGS):
-        f = descent.f + np.multiply.outer(image, step)
-        value = descent.loss.value(f, descent.y)
-        penalty = descent.price * float(np.sum(np.abs(alpha + step) - np.abs(alpha)))
-        if descent.value - value - penalty > descent.tolerance:
-            descent.alpha[j] = alpha + step
-            descent.accept(f, value)
-            return descent.loss.gradient(f, descent.y)
-        step = 0.25 * step
-    return gradient
 
 
 def revive(descent: Descent, rng: np.random.Generator) -> None:
@@ -170,7 +161,7 @@ def revive(descent: Descent, rng: np.random.Generator) -> None:
     dead = np.flatnonzero(~np.any(descent.alpha, axis=1))
     if not len(dead):
         return
-    gradient = descent.loss.gradient(descent.f, descent.y)
+    gradient = descent.gradient
     outputs = dead % gradient.shape[1]
     for k in np.unique(outputs):
         rows = dead[outputs == k]
@@ -199,28 +190,27 @@ def alternate(M: FloatArray, largest: np.ndarray, V: FloatArray) -> tuple[FloatA
 
 def resolve(descent: Descent) -> bool:
     """Solve the convex problem of a free second layer, where it is not too large; say whether that helped."""
-    m, outputs = descent.alpha.shape
-    n, k = len(descent.X), 2 * m * (outputs if descent.loss.coupled else 1)
-    if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or descent.expired:
+    fit, (m, outputs) = descent.fit, descent.alpha.shape
+    n, k = len(descent.X), 2 * m * (outputs if fit.loss.coupled else 1)
+    if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or descent.expired or not is_solvable(fit.loss):
         return False
     images = descent.images()
     columns = np.hstack([images, -images])
-    # Without a price, weights of neurons that cancel have no bound.
-    slope = descent.loss.gradient(np.zeros_like(descent.y), descent.y)
-    least = _LEAST_PRICE * float(np.abs(images.T @ slope).max(initial=0.0))
-    prices = np.full(columns.shape[1], max(descent.price, least, np.finfo(np.float64).tiny))
-    if descent.loss.coupled:
+    # Without a penalty, weights of neurons that cancel have no bound.
+    slope = fit.gradient(np.zeros_like(fit.target))
+    least = _LEAST_PENALTY * float(np.abs(images.T @ slope).max(initial=0.0))
+    penalties = np.full(columns.shape[1], max(descent.penalty, least, np.finfo(np.float64).tiny))
+    if fit.loss.coupled:
         which = np.repeat(np.arange(outputs), columns.shape[1])
         both = np.tile(columns, outputs)
-        weights = solve_restricted(both, descent.loss, descent.y, np.tile(prices, outputs), outputs=which).weights
-        weights = weights.reshape(outputs, 2, m)
+        solved = [solve_restricted(both, fit, np.tile(penalties, outputs), outputs=which).weights]
     else:
-        solved = (solve_restricted(columns, descent.loss, y, prices).weights for y in descent.y.T.copy())
-        weights = np.stack([w.reshape(2, m) for w in solved])
+        solved = [solve_restricted(columns, one, penalties).weights for one in fit.columns()]
+    weights = np.concatenate(solved).reshape(outputs, 2, m)
     alpha = (weights[:, 0] - weights[:, 1]).T
     f = images @ alpha
-    value = descent.loss.value(f, descent.y)
-    objective = value + descent.price * float(np.abs(alpha).sum())
+    value = fit.value(f)
+    objective = value + descent.penalty * float(np.abs(alpha).sum())
     if not descent.objective - objective > _GAIN * abs(descent.objective):
         return False
     descent.alpha = alpha

@@ -25,6 +25,7 @@ from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
+from qsdp.refinement._curvature import check_descends
 from qsdp.refinement._enumeration import enumerate_best
 from qsdp.refinement._exchange import exchange, greedy_network, random_network
 from qsdp.refinement.polishing import Run, better, is_small, perturbed
@@ -144,6 +145,9 @@ def train_fixed_width(
     InvalidInputError
         An argument is not allowed, a start or the relaxation is of another problem, or there are too many sets of
         neurons to enumerate.
+    SolverError
+        The loss couples outputs and has no curvature, or free second layers are to be enumerated and it is neither a
+        `PiecewiseQuadratic` nor has it a curvature.
 
     Warns
     -----
@@ -170,6 +174,7 @@ def train_fixed_width(
     check_integer("restarts", restarts, minimum=0)
     deadline = Deadline.after(time_limit)
     rng = check_random_state(random_state)
+    check_descends(problem.loss)
     # One weight is free and shared alike, and the latter is less work.
     shared = shared or (m == 1 and not problem.vector)
     given = _check_starts(starts, problem, m, shared)

@@ -15,6 +15,7 @@ from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
+from qsdp.refinement._curvature import check_descends
 from qsdp.refinement._descent import Descent, Samples
 from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revive, reweight
 
@@ -89,6 +90,8 @@ def polish(
     ------
     InvalidInputError
         An argument is not allowed, or the network is of another kind than the problem's.
+    SolverError
+        The loss couples outputs and has no curvature.
 
     Warns
     -----
@@ -118,6 +121,7 @@ def polish(
     True
     """
     check_fits(network, problem)
+    check_descends(problem.loss)
     sweeps = check_integer("max_sweeps", max_sweeps, minimum=1)
     starts = 1 + check_integer("restarts", restarts, minimum=0)
     deadline = Deadline.after(time_limit)
@@ -194,8 +198,7 @@ class Run:
             self.rows = [rows for rows in self.rows if len(rows)]
             empty = set(range(problem.n_outputs)) - set(owners.tolist())
             # Outputs without neurons predict zero, whatever the others do.
-            zero = np.zeros(problem.n_samples)
-            self.constant = sum(problem.loss.value(zero, problem.y[:, k]) for k in empty)
+            self.constant = sum(problem.data_fit.output(k).value_at_zero for k in empty)
         else:
             self.parts, self.constant = [Descent(problem, network, deadline, samples)], 0.0
 
@@ -261,12 +264,12 @@ def steps(descent: Descent, shared: bool, limit: int, rng: np.random.Generator) 
 
 
 def _raise_from_zero(descent: Descent) -> None:
-    """Give neurons without weight the one that lowers the loss most, whatever its price."""
+    """Give neurons without weight the one that lowers the loss most, whatever its penalty."""
     descent.alpha = np.ones_like(descent.alpha)
     descent.refresh()
-    price, descent.price = descent.price, 0.0
+    penalty, descent.penalty = descent.penalty, 0.0
     rescale(descent)
-    descent.price = price
+    descent.penalty = penalty
 
 
 def part_of(network: BilinearNetwork, rows: Any, k: int) -> BilinearNetwork:

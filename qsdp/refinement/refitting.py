@@ -16,9 +16,10 @@ from qsdp.certificates import check_fits
 from qsdp.column_generation.bilinear import network_of
 from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
-from qsdp.column_generation.restricted import solve_restricted, sparsify
+from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import power_of_two
+from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.instance import Instance
@@ -27,8 +28,8 @@ __all__ = ["SECOND_LAYERS", "refit"]
 
 SECOND_LAYERS = ("free", "shared")
 
-#: Of the value from which on zero is optimal: what stands for beta = 0, where weights have no price.
-_LEAST_PRICE = 1e-7
+#: Of the value from which on zero is optimal: what stands for beta = 0, where weights have no penalty.
+_LEAST_PENALTY = 1e-7
 
 #: Neurons taken into the restricted problem at a time.
 _BATCH = 300
@@ -77,12 +78,15 @@ def refit(
     ------
     InvalidInputError
         The network does not fit the problem, or a shared magnitude is asked for neurons of several outputs.
+    SolverError
+        The loss is neither a `PiecewiseQuadratic` nor has it a curvature.
 
     Notes
     -----
-    Neurons enter the convex problem as their prices :math:`|u_j^T M_\nu v_j|` exceed :math:`\beta D`, so its size is
-    that of the result: networks of any width can be refitted. For the squared loss and large data with more samples
-    than neurons all neurons enter at once, by the triangular factor of their values, and no n x m array is formed.
+    Neurons enter the convex problem as their pricing values :math:`|u_j^T M_\nu v_j|` exceed :math:`\beta D`, so its
+    size is that of the result: networks of any width can be refitted. For the squared loss and large data with more
+    samples than neurons all neurons enter at once, by the triangular factor of their values, and no n x m array is
+    formed.
     With ``beta = 0`` weights cost a ten-millionth of what would make zero optimal, which keeps them bounded.
 
     Examples
@@ -97,6 +101,7 @@ def refit(
     True
     """
     check_fits(network, problem)
+    check_solvable(problem.loss)
     check_choice("second_layer", second_layer, SECOND_LAYERS)
     check_real("tol", tol, strict=True)
     one = _shared if second_layer == "shared" else _free
@@ -108,12 +113,12 @@ def refit(
 
 
 def _instance(problem: TrainingProblem) -> Instance:
-    """Return the instance for weights of true levels, with a price for every weight."""
+    """Return the instance for weights of true levels, with a penalty for every weight."""
     instance = Instance(problem.weight_map, problem.data_fit, problem.regularization_weight())
     if problem.beta == 0.0:
-        slope = -problem.loss.gradient(np.zeros_like(problem.y), problem.y)
+        slope = -problem.data_fit.gradient(np.zeros_like(problem.y))
         largest = max(float(np.abs(M).sum()) for M in instance.adjoints(slope))
-        instance = replace(instance, penalty=_LEAST_PRICE * (largest or 1.0))
+        instance = replace(instance, penalty=_LEAST_PENALTY * (largest or 1.0))
     return instance
 
 
@@ -138,13 +143,14 @@ def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
     """Return whether all neurons on large data are few enough for one triangular factor."""
     n, m = problem.n_samples, network.n_neurons
     large = len(list(blocks(n, problem.size))) > 1
-    return large and problem.loss.name == "squared" and m <= _MOST_COMPRESSED and 2 * (m + problem.n_outputs) <= n
+    return large and problem.loss.quadratic and m <= _MOST_COMPRESSED and 2 * (m + problem.n_outputs) <= n
 
 
 def _compressed(network: BilinearNetwork, problem: TrainingProblem) -> tuple[Atoms, FloatArray]:
     r"""Return the neurons and weights of optimal second layers for the squared loss.
 
-    With :math:`[F, Y] = Q [R_F, R_Y]` the loss :math:`\|F a - y\|^2` is :math:`\|R_F a - r_y\|^2`.
+    With :math:`[F, Y] = Q [R_F, R_Y]` the loss :math:`\|F a - y\|^2` is :math:`\|R_F a - r_y\|^2` up to a constant;
+    rows of weighted samples are multiplied by the roots of their weights.
     """
     m = network.n_neurons
     factor = _triangular_factor(network, problem)
@@ -157,16 +163,17 @@ def _compressed(network: BilinearNetwork, problem: TrainingProblem) -> tuple[Ato
         # In powers of two, as everywhere.
         unit = power_of_two(float(np.sqrt(np.mean(np.square(target)))))
         target = target / unit
-        price = problem.beta * problem.dimension / size / unit
+        penalty = problem.beta * problem.dimension / size / unit
         if problem.beta == 0.0:
-            price = _LEAST_PRICE * (2.0 * float(np.abs(columns.T @ target).max()) or 1.0)
-        found = solve_restricted(both, problem.loss, target, np.full(2 * m, price), tol=_ACCURATE).weights
+            penalty = _LEAST_PENALTY * (2.0 * float(np.abs(columns.T @ target).max()) or 1.0)
+        fit = DataFit(problem.loss, target)
+        found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=_ACCURATE).weights
         signed = found[:m] - found[m:]
         used = np.flatnonzero(np.abs(signed) > _NEGLIGIBLE * np.abs(signed).max())
         if not len(used):
             continue
         signs = np.where(signed[used] < 0.0, -1, 1)
-        kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), np.full(len(used), price))
+        kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), np.full(len(used), penalty))
         few = kept > 0.0
         atoms = atoms + Atoms.of(network.U[used[few]], network.V[used[few]], signs[few], output=k)
         weights.append(kept[few] * unit / size)
@@ -176,23 +183,24 @@ def _compressed(network: BilinearNetwork, problem: TrainingProblem) -> tuple[Ato
 def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> FloatArray:
     """Return R of the neurons' values on the data and the targets, [F, Y] = Q R, a block of samples after the other."""
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
-    data, Y = problem.weight_map, problem.y.reshape(problem.n_samples, -1)
+    roots, plain = problem.data_fit.whitened()
+    data, Y = problem.weight_map, plain.target.reshape(problem.n_samples, -1)
     k = len(U) + Y.shape[1]
     factor = np.zeros((0, k))
     # Several times as many rows as the factor has: it is factored again with each block.
     for rows in blocks(len(Y), max(k, problem.size), least=4 * k):
-        values = replace(data, X=data.X[rows]).products(U, V)
+        values = roots[rows, None] * replace(data, X=data.X[rows]).products(U, V)
         factor = np.asarray(np.linalg.qr(np.vstack([factor, np.hstack([values, Y[rows]])]), mode="r"))
     return factor
 
 
-def _prices(network: BilinearNetwork, M: FloatArray) -> FloatArray:
+def _pricing_values(network: BilinearNetwork, M: FloatArray) -> FloatArray:
     """Return u' M v of all neurons."""
-    prices = np.empty(network.n_neurons)
-    for rows in blocks(len(prices), len(M)):
+    values = np.empty(network.n_neurons)
+    for rows in blocks(len(values), len(M)):
         U, V = network.U[rows].astype(np.float64), network.V[rows].astype(np.float64)
-        prices[rows] = np.einsum("ij,ij->i", U @ M, V)
-    return prices
+        values[rows] = np.einsum("ij,ij->i", U @ M, V)
+    return values
 
 
 def _support(
@@ -203,14 +211,14 @@ def _support(
     dual_radius = master.instance.dual_radius
 
     def pricing(master: Master, gap: float) -> PricingResult:
-        offers, uppers = Atoms.of(network.U[:0], network.V[:0]), []
+        atoms, uppers = Atoms.of(network.U[:0], network.V[:0]), []
         for output, M in enumerate(master.instance.adjoints(master.nu)):
-            prices = _prices(network, M)
-            uppers.append(float(np.abs(prices).max()))
-            best = np.argsort(-np.abs(prices))[: max(50, _BATCH // problem.n_outputs)]
-            best = best[np.abs(prices[best]) > dual_radius]
-            offers = offers + Atoms.of(network.U[best], network.V[best], np.where(prices[best] < 0.0, -1, 1), output)
-        return PricingResult(offers, max(uppers), max(uppers))
+            values = _pricing_values(network, M)
+            uppers.append(float(np.abs(values).max()))
+            best = np.argsort(-np.abs(values))[: max(50, _BATCH // problem.n_outputs)]
+            best = best[np.abs(values[best]) > dual_radius]
+            atoms = atoms + Atoms.of(network.U[best], network.V[best], np.where(values[best] < 0.0, -1, 1), output)
+        return PricingResult(atoms, max(uppers), max(uppers))
 
     with few_threads(small=master.small):
         outcome = generate(master, pricing, tol=tol, report=report)
@@ -276,8 +284,7 @@ def _scales(
     scaled = columns * (units.weight / units.prediction)
     solution = solve_restricted(
         np.hstack([scaled, -scaled]),
-        normal.loss,
-        normal.target,
+        normal.fit,
         np.tile(normal.dual_radius * sizes, 2),
         outputs=None if outputs is None else np.tile(outputs, 2),
         tol=tol,

@@ -10,12 +10,22 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
-from brute_force import ACTIVATIONS, global_optimum, optimal_network, random_problem, random_vector_problem
+from brute_force import (
+    ACTIVATIONS,
+    Pinball,
+    global_optimum,
+    optimal_network,
+    random_neurons,
+    random_problem,
+    random_vector_problem,
+    weighted,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, Certificate, Relaxation, TrainingProblem, certify, solve_relaxation
-from qsdp.certificates import certificate_of
+from qsdp.certificates import certificate_of, guarded
+from qsdp.certificates.proof import root_tree
 from qsdp.certificates.verification import verified_bound
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import SCALAR_LOSSES
@@ -296,6 +306,61 @@ def test_what_is_called_optimal() -> None:
     assert "optimal to" not in str(Certificate(4.0, 4.0, "sdp"))
     for lower_bound, bound_type, proven in [(4.0, "exact", True), (3.999, "exact", False), (4.0, "sdp", False)]:
         assert Certificate(lower_bound, 4.0, bound_type).proven_optimal is proven
+
+
+# -- sample weights ------------------------------------------------------------------------------------
+
+WEIGHTED = [*((loss, C) for loss in [*SCALAR_LOSSES, Pinball(0.9)] for C in (0, 2)), ("cross_entropy", 3)]
+
+
+def problem_of(seed: int, loss: Any, n_outputs: int, **options: Any) -> TrainingProblem:
+    if n_outputs == 0:
+        return random_problem(seed, 3, 9, loss, **options)
+    return random_vector_problem(seed, 3, 9, n_outputs, loss, **options)
+
+
+@pytest.mark.parametrize(("loss", "n_outputs"), WEIGHTED, ids=str)
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), beta=st.sampled_from([0.01, 1.0, 100.0]), lifted=st.booleans())
+def test_a_weight_is_as_many_rows(loss: Any, n_outputs: int, seed: int, beta: float, lifted: bool) -> None:
+    options: dict[str, Any] = {"activation": "relu", "levels": 3} if lifted else {}
+    light, repeated = weighted(problem_of(seed, loss, n_outputs, beta=beta, **options), seed)
+    assert light.sample_weight is not None
+    rng = np.random.default_rng(seed)
+    U, V = random_neurons(rng, 3, light)
+    alpha = 0.03 * rng.standard_normal((3, *light.y.shape[1:]))
+    network = BilinearNetwork(U, V, alpha, light.levels, light.activation)
+    assert light.objective(network) == pytest.approx(repeated.objective(network), rel=1e-12)
+    proofs = []
+    for problem in (light, repeated):
+        nu = -problem.data_fit.gradient(network.predict(problem.X))
+        matrices = [problem.adjoint(column) for column in np.atleast_2d(nu.T)]
+        sums = [root_tree(np.abs(M).sum(axis=1)) for M in matrices]
+        leaf = Leaf(np.zeros(0, dtype=np.int8), None)
+        enumerated = [BoundTree(np.arange(problem.size), (leaf,))] * len(matrices)
+        floats = [certificate_of(problem, network, nu, trees, "exact") for trees in (sums, enumerated)]
+        proofs.append([*floats, *map(guarded, floats)])
+    for one, other in zip(*proofs, strict=True):
+        assert one.lower_bound == pytest.approx(other.lower_bound, rel=1e-9, abs=1e-12 * light.data_fit.value_at_zero)
+    assert proofs[0][0].lower_bound == pytest.approx(proofs[0][2].lower_bound, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:with beta")
+@pytest.mark.parametrize(("loss", "n_outputs"), WEIGHTED, ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_with_weights_hold(loss: Any, n_outputs: int, seed: int) -> None:
+    base = problem_of(seed, loss, n_outputs, beta=[0.05, 0.5, 3.0][seed])
+    weights = np.random.default_rng(seed).uniform(0.0, 3.0, 9) * 10.0 ** (2 * seed - 2)
+    problem = TrainingProblem(base.X, base.y, beta=base.beta, loss=base.loss, sample_weight=weights)
+    optimum = global_optimum(problem)
+    network = optimal_network(problem, optimum)
+    relaxation = solve_relaxation(problem)
+    for arithmetic in ("float", "verified"):
+        weak = certify(network, problem, relaxation, arithmetic=arithmetic)
+        strong = certify(network, problem, relaxation, bound_type="exact", arithmetic=arithmetic)
+        assert weak.lower_bound * (1 - 1e-9) <= strong.lower_bound <= min(optimum.upper, strong.objective)
+        if problem.loss.smooth:
+            assert strong.relative_gap < 1e-4
 
 
 class _Stopped(BilinearOracle):

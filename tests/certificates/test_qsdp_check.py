@@ -7,13 +7,16 @@ import io
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from brute_force import (
     ACTIVATIONS,
+    Pinball,
     global_optimum,
     optimal_network,
     random_neurons,
@@ -25,10 +28,10 @@ from hypothesis import strategies as st
 
 import qsdp
 import qsdp_check
-from qsdp.certificates import Certificate, certificate_of, certify, load_certificate
+from qsdp.certificates import Certificate, certificate_of, certify, guarded, load_certificate
 from qsdp.certificates.files import MAGIC, data_digest
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.losses import LOSSES, Huber, Squared
+from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Squared, SquaredHinge
 from qsdp.pricing import BoundTree, Leaf
 
 ROOT = Path(qsdp_check.__file__).parent
@@ -292,7 +295,7 @@ def other_target(f: dict[str, Any]) -> None:
 
 def other_loss(f: dict[str, Any]) -> None:
     f["loss"] = np.array("huber")
-    f["delta"] = np.array(1.0)
+    f["parameters"] = np.array([1.0])
 
 
 def unknown_loss(f: dict[str, Any]) -> None:
@@ -362,12 +365,12 @@ def test_one_half_twice_is_not_the_whole(tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("loss", "change", "message"),
     [
-        ("absolute", lambda nu: nu * 1.5 / np.abs(nu).max(), "exceeds 1.0, the slope"),
-        ("huber", lambda nu: nu * 2.1 / np.abs(nu).max(), "exceeds 2.0, the slope"),
-        ("hinge", np.negative, "leaves its domain, p >= 0"),
-        ("squared_hinge", np.negative, "leaves its domain, p >= 0"),
+        ("absolute", lambda nu: nu * 1.5 / np.abs(nu).max(), "leaves its domain, w a"),
+        ("huber", lambda nu: nu * 2.1 / np.abs(nu).max(), "leaves its domain, w a"),
+        ("hinge", np.negative, "leaves its domain, w a"),
+        ("squared_hinge", np.negative, "leaves its domain, w a"),
         ("logistic", np.negative, "leaves its domain, p >= 0"),
-        ("logistic", lambda nu: nu * 1.5 / np.abs(nu).max(), "leaves p <= 1"),
+        ("logistic", lambda nu: nu * 1.5 / np.abs(nu).max(), "leaves its domain, p <= 1"),
         ("cross_entropy", np.negative, "leaves its domain, p >= 0"),
         ("cross_entropy", lambda nu: nu + 1e-9, "leaves its domain, sum p = 1"),
     ],
@@ -398,6 +401,223 @@ def test_targets_that_are_no_labels(targets: list[float], tmp_path: Path, capsys
     fields["y"][:2] = targets
     rewritten(tmp_path / "c", **fields)
     assert answer(tmp_path / "c", capsys) == (1, "no: the targets are no labels -1, +1")
+
+
+# -- sample weights ------------------------------------------------------------------------------------
+
+
+def tree_of(problem: qsdp.TrainingProblem) -> list[BoundTree]:
+    leaf = Leaf(np.zeros(0, dtype=np.int8), None)
+    return [BoundTree(np.arange(problem.size), (leaf,))] * problem.n_outputs
+
+
+def simple_certificate(problem: qsdp.TrainingProblem, seed: int = 0) -> Certificate:
+    """The exact certificate of a random network and the gradient there, without a relaxation."""
+    network = random_network(problem, seed)
+    nu = -problem.data_fit.gradient(network.predict(problem.X))
+    return certificate_of(problem, network, nu, tree_of(problem), "exact")
+
+
+def with_weights(problem: qsdp.TrainingProblem, weights: Any) -> qsdp.TrainingProblem:
+    return qsdp.TrainingProblem(
+        problem.X, problem.y, beta=problem.beta, loss=problem.loss, activation=problem.activation,
+        levels=problem.levels, sample_weight=weights,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, Huber(0.3), Pinball(0.9)], ids=str)
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32 - 1), exponent=st.integers(-60, 60), include=st.booleans(), verified=st.booleans())
+def test_weighted_certificates_are_written_read_and_confirmed(
+    loss: Any, seed: int, exponent: int, include: bool, verified: bool, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    base, rng = problem_of(seed, loss), np.random.default_rng(seed)
+    weights = 10.0**exponent * rng.choice([1.0, 0.1, 7.0, 1.0 / 3.0], base.n_samples)
+    problem = with_weights(base, weights)
+    problem = problem.with_beta(base.beta * 10.0**exponent)
+    certificate = simple_certificate(problem, seed)
+    certificate = guarded(certificate) if verified else certificate
+    path, data = tmp_path / "c", tmp_path / "data.npz"
+    certificate.save(path, include_data=include)
+    arrays = {"X": problem.X, "y": problem.y, "sample_weight": weights}
+    np.savez(data, **arrays)
+    assert answer(path, capsys, "--data", str(data))[0] == 0
+    loaded = load_certificate(path, problem)
+    assert loaded == certificate
+    assert loaded.proof is not None
+    assert loaded.proof.problem == problem
+    alone = load_certificate(path)
+    assert alone == certificate
+    if include:
+        assert answer(path, capsys)[0] == 0
+        assert alone.proof is not None
+        assert np.array_equal(alone.proof.problem.sample_weight, weights)
+        alone.save(tmp_path / "again")
+        assert (tmp_path / "again").read_bytes() == path.read_bytes()
+    # The same data with another weight, or with none, are other data.
+    for name, changed in [("other", np.where(np.arange(len(weights)) == 0, 2.0 * weights, weights)), ("none", None)]:
+        np.savez(
+            tmp_path / name,
+            **{**arrays, "sample_weight": changed} if name == "other" else {"X": problem.X, "y": problem.y},
+        )
+        assert "belongs to other data" in answer(path, capsys, "--data", str(tmp_path / f"{name}.npz"))[1]
+        with pytest.raises(StorageError, match=r"other data than those given|another problem than the one given"):
+            load_certificate(path, with_weights(problem, changed))
+
+
+@pytest.mark.parametrize("weights", [[0.0, 1.0, 2.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0], [1.0] * 8 + [0.0], [1.0] * 9])
+@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
+def test_data_given_apart_may_have_weights_of_zero_and_one(
+    loss: str, weights: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = problem_of(1, loss)
+    y = np.argmax(base.y, axis=1) if loss == "cross_entropy" else base.y
+    simple_certificate(with_weights(base, weights)).save(tmp_path / "c", include_data=False)
+    np.savez(tmp_path / "data.npz", X=base.X, y=y, sample_weight=weights)
+    assert answer(tmp_path / "c", capsys, "--data", str(tmp_path / "data.npz"))[0] == 0
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, Pinball(0.9)], ids=str)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: np.where(np.arange(len(w)) == 3, 1.001 * w, w), "the objective is"),
+        (lambda w: 0.99 * w, "the objective is"),
+        (lambda w: w[::-1].copy(), "the objective is"),
+        (lambda w: None, "the objective is"),
+        (lambda w: np.where(np.arange(len(w)) == 3, 0.0, w), "the sample weights are not positive"),
+        (np.negative, "the sample weights are not positive"),
+        (lambda w: np.full_like(w, np.nan), "the sample weights are not positive"),
+        (lambda w: w[:-1], "no training problem"),
+        (lambda w: w[:, None], "no training problem"),
+    ],
+)
+def test_changed_weights_with_a_right_digest_are_refused(
+    loss: Any, change: Any, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = with_weights(problem_of(1, loss), np.random.default_rng(0).uniform(0.5, 2.0, 9))
+    simple_certificate(problem).save(tmp_path / "c")
+    fields = contents_of(tmp_path / "c")
+    rewritten(tmp_path / "c", **{**fields, "sample_weight": change(fields["sample_weight"])})
+    code, line = answer(tmp_path / "c", capsys)
+    assert code == 1
+    assert message in line
+
+
+def test_lighter_weights_have_a_smaller_domain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = with_weights(problem_of(1, "absolute").with_beta(1e6), np.full(9, 2.0))
+    simple_certificate(problem).save(tmp_path / "c")
+    fields = contents_of(tmp_path / "c")
+    lighter = with_weights(problem, np.full(9, 1.9))
+    objective = lighter.objective(random_network(problem))
+    rewritten(tmp_path / "c", **{**fields, "sample_weight": np.full(9, 1.9), "objective": np.array(objective)})
+    assert answer(tmp_path / "c", capsys) == (1, "no: the dual vector leaves its domain, w a <= nu <= w b")
+
+
+# -- losses from outside -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ramp(SquaredHinge):
+    """A loss from outside whose interval depends on the label: the squared hinge, of slope 1 at most."""
+
+    name: ClassVar[str] = "ramp"
+    bounded_dual: ClassVar[bool] = True
+
+    @property
+    def lipschitz(self) -> float:
+        return 1.0
+
+    def interval(self, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.minimum(target, 0.0), np.maximum(target, 0.0)
+
+    def values(self, prediction: np.ndarray, target: np.ndarray) -> np.ndarray:
+        m = np.maximum(0.0, 1.0 - target * prediction)
+        return np.where(m <= 0.5, m**2, m - 0.25)
+
+
+@pytest.mark.parametrize("loss", [Pinball(0.9), Ramp()], ids=str)
+def test_piecewise_losses_are_stored_in_normal_form(
+    loss: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = problem_of(2, "hinge" if loss.labels else "squared")
+    problem = qsdp.TrainingProblem(base.X, base.y, beta=0.1, loss=loss)
+    certificate = simple_certificate(problem)
+    certificate.save(tmp_path / "c")
+    assert qsdp_check.main([str(tmp_path / "c")]) == 0
+    out = capsys.readouterr().out
+    assert "piecewise quadratic loss" in out
+    assert f"'{loss.name}': max over a <= nu <= b of nu (y - t) - c nu^2 / 2" in out
+    stored = load_certificate(tmp_path / "c").proof
+    assert stored is not None
+    ours, theirs, rng = loss, stored.problem.loss, np.random.default_rng(0)
+    t, y = 2.0 * rng.standard_normal(len(base.y)), base.y
+    assert theirs.value(t, y) == pytest.approx(ours.value(t, y), rel=1e-13)
+    assert theirs.lipschitz == pytest.approx(ours.lipschitz)
+    assert theirs.bounded_dual
+    expression = theirs.expression(cp.Constant(t), y, np.arange(len(y)) + 1.0)
+    assert expression.is_convex()
+    assert expression.value == pytest.approx(float(ours.values(t, y) @ (np.arange(len(y)) + 1.0)), rel=1e-12)
+    other, factor = theirs.rescaled(4.0)
+    assert factor * other.value(t / 4.0, y / 4.0) == pytest.approx(ours.value(t, y), rel=1e-12)
+    again = simple_certificate(stored.problem)
+    assert again.lower_bound == pytest.approx(certificate.lower_bound, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"interval": np.array([-0.05, 0.9])}, "the objective is"),
+        ({"interval": np.array([-0.1, np.inf])}, "the loss is infinite"),
+        ({"interval": np.array([0.1, 0.9])}, "no interval holds zero"),
+        ({"interval": np.array([np.nan, 0.9])}, "no interval holds zero"),
+        ({"interval": np.array([[-0.1] * 3, [0.9] * 3])}, "no interval holds zero"),
+        ({"inverse_curvature": np.array(1e-3)}, "the objective is"),
+        ({"inverse_curvature": np.array(-1.0)}, "the loss is infinite"),
+        ({"loss": np.array("absolute")}, "the objective is"),
+    ],
+)
+def test_another_normal_form_is_refused(
+    change: dict[str, Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = problem_of(2, "squared")
+    problem = qsdp.TrainingProblem(base.X, base.y, beta=0.1, loss=Pinball(0.9))
+    simple_certificate(problem).save(tmp_path / "c")
+    rewritten(tmp_path / "c", **{**contents_of(tmp_path / "c"), **change})
+    code, line = answer(tmp_path / "c", capsys)
+    assert code == 1
+    assert message in line
+
+
+def test_subclasses_of_built_in_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Same(Huber):
+        pass
+
+    class Doubled(Squared):
+        def values(self, prediction: np.ndarray, target: np.ndarray) -> np.ndarray:
+            return 2.0 * np.square(prediction - target)
+
+    class Other(Logistic):
+        name = "other"
+
+    base = problem_of(2, "squared")
+    problem = qsdp.TrainingProblem(base.X, base.y, beta=0.1, loss=Same(0.3))
+    certificate = simple_certificate(problem)
+    certificate.save(tmp_path / "c")
+    assert answer(tmp_path / "c", capsys)[0] == 0
+    proof = load_certificate(tmp_path / "c").proof
+    assert proof is not None
+    assert proof.problem.loss == Huber(0.3)
+    assert load_certificate(tmp_path / "c", problem).proof.problem == problem  # type: ignore[union-attr]
+    problem = qsdp.TrainingProblem(base.X, base.y, beta=0.1, loss=Doubled())
+    with pytest.raises(InvalidInputError, match="cannot be saved: as the squared loss, which a file holds for it"):
+        simple_certificate(problem).save(tmp_path / "d")
+    base = problem_of(2, "logistic")
+    problem = qsdp.TrainingProblem(base.X, base.y, beta=0.1, loss=Other())
+    with pytest.raises(InvalidInputError, match=r"of the other loss cannot be saved: .* which Other is not"):
+        simple_certificate(problem).save(tmp_path / "d")
+    assert not (tmp_path / "d").exists()
 
 
 # -- damage --------------------------------------------------------------------------------------------
@@ -487,7 +707,7 @@ def test_the_data_can_be_given_apart(
 
 def test_digests_agree_and_depend_on_shapes() -> None:
     X, y = np.arange(6.0).reshape(3, 2), np.arange(3.0)
-    assert data_digest(X, y) == qsdp_check.digest_of(X, y)
+    assert data_digest(X, y) == qsdp_check.digest_of({"X": X, "y": y})
     assert data_digest(X, y) == data_digest(np.asfortranarray(X), y) == data_digest(X, np.where(y == 0.0, -0.0, y))
     different = {data_digest(X, y), data_digest(X.reshape(2, 3), y), data_digest(X, y[:, None]), data_digest(X + 1, y)}
     assert len(different) == 4
@@ -515,8 +735,8 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
 
     problem = qsdp.TrainingProblem([[1.0], [2.0]], [1.0, 3.0], beta=0.1, loss=Odd())
     certificate = certify(qsdp.BilinearNetwork([[1]], [[1]], [0.5]), problem)
-    with pytest.raises(InvalidInputError, match="cannot be stored: nobody could check it"):
-        certificate.save(tmp_path / "c")
+    certificate.save(tmp_path / "odd")
+    (tmp_path / "odd").unlink()
     good = qsdp.TrainingProblem([[1.0], [2.0]], [1.0, 3.0], beta=0.1)
     certificate = certify(qsdp.BilinearNetwork([[1]], [[1]], [0.5]), good)
     with pytest.raises(FileNotFoundError, match="does not exist"):
@@ -553,7 +773,7 @@ def test_its_price_of_a_leaf_with_any_shift(seed: int, N: int) -> None:
     true = np.abs(qsdp_check.signs_of(N).T @ M).sum(axis=1).max()
     z = rng.standard_normal(1 + 2 * N) * 10.0 ** rng.uniform(-2, 1)
     leaves = [(np.zeros(0, dtype=int), z)]
-    assert qsdp_check.price_of(M, rng.permutation(N), leaves, io.StringIO()) >= true * (1 - 1e-12)
+    assert qsdp_check.pricing_bound(M, rng.permutation(N), leaves, io.StringIO()) >= true * (1 - 1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -561,10 +781,13 @@ def test_its_price_of_a_leaf_with_any_shift(seed: int, N: int) -> None:
 def test_its_losses_are_the_library_s(loss: str, seed: int) -> None:
     problem, rng = problem_of(seed, loss), np.random.default_rng(seed)
     t = 3.0 * rng.standard_normal(problem.y.shape)
-    delta = 1.0 if loss == "huber" else 0.0
-    value = problem.loss.value(t, problem.y)
-    assert qsdp_check.value_of(loss, delta, t, problem.y) == pytest.approx(value, rel=1e-13)
-    nu = -problem.loss.project_dual(-rng.standard_normal(problem.y.shape), problem.y)
-    found, dual = qsdp_check.dual_value(loss, delta, nu, problem.y), -problem.loss.conjugate(-nu, problem.y)
-    size = np.abs(nu * problem.y).sum() + np.square(nu).sum() + len(nu)
-    assert dual - 1e-13 * size <= found <= dual + 1e-15 * size
+    fields = {"loss": np.array(loss), "parameters": np.ones(1)}
+    n, w = len(problem.y), rng.uniform(0.1, 3.0, len(problem.y))
+    for weights in (np.ones(n), w):
+        fit = DataFit(problem.loss, problem.y, weights)
+        its = qsdp_check.Loss(fields, problem.y, weights if problem.y.ndim == 1 else weights[:, None])
+        assert its.value(t) == pytest.approx(fit.value(t), rel=1e-13)
+        nu = fit.project(rng.standard_normal(problem.y.shape))
+        found, dual = its.dual_value(nu), fit.dual_value((1.0 - 2.0**-50) * nu)
+        size = np.abs(nu * problem.y).sum() + np.square(nu).sum() / weights.min() + weights.sum()
+        assert dual - 1e-13 * size <= found <= dual + 1e-15 * size

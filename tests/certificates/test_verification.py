@@ -14,12 +14,12 @@ from brute_force import global_optimum, random_problem, random_vector_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp import TrainingProblem, solve_relaxation
-from qsdp.certificates.negative_conjugate import admissible, bound_of_loss, logarithm
+from qsdp import BilinearNetwork, TrainingProblem, certify, solve_relaxation
 from qsdp.certificates.proof import check_tree, enumerated, root_tree, tree_bound
-from qsdp.certificates.verification import _leaf_price, _matrix, semidefinite_shift, verified_bound, verified_scales
-from qsdp.exceptions import InvalidInputError
-from qsdp.losses import LOSSES, Loss
+from qsdp.certificates.verification import _leaf_upper, _matrix, semidefinite_shift, verified_bound, verified_scales
+from qsdp.exceptions import InvalidInputError, QSDPError
+from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Loss
+from qsdp.losses._entropy import logarithm
 from qsdp.pricing import BoundTree, Leaf
 
 FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
@@ -84,22 +84,33 @@ def test_logarithms_are_as_accurate_as_proven() -> None:
         assert abs(decimal.Decimal(found) - true) <= decimal.Decimal(16 * UNIT) * abs(true)
 
 
-def true_value(loss: Loss, nu: np.ndarray, y: np.ndarray) -> Fraction:
-    """-l*(-nu) in rational arithmetic, or to 60 digits."""
-    if loss.name == "cross_entropy":
-        p = [[Fraction(-v) for v, own in zip(row, one, strict=True) if not own] for row, one in zip(nu, y, strict=True)]
-        return sum((entropy(q) for row in p for q in [*row, 1 - sum(row)]), Fraction(0))
+def fit_of(loss: Any, y: np.ndarray, weights: np.ndarray | None = None) -> DataFit:
+    return DataFit(LOSSES[loss]() if isinstance(loss, str) else loss, y, weights)
+
+
+def true_value(fit: DataFit, nu: np.ndarray) -> Fraction:
+    """-sum w l*(-nu / w) in rational arithmetic, or to 60 digits; fails outside the domain."""
+    name, y = fit.loss.name, fit.target
+    weights = 1.0 if fit.factors is None else fit.factors
+    w = np.vectorize(Fraction)(np.broadcast_to(weights, y.shape))
+    if fit.loss.coupled:
+        total = Fraction(0)
+        for one, row, labels in zip(w[:, 0], nu.tolist(), y, strict=True):
+            p = [-Fraction(v) / one for v, own in zip(row, labels, strict=True) if not own]
+            total += one * sum(entropy(q) for q in [*p, 1 - sum(p)])
+        return total
     total = Fraction(0)
-    for v, t in zip(map(Fraction, nu.ravel().tolist()), map(Fraction, y.ravel().tolist()), strict=True):
+    numbers = (w.ravel(), map(Fraction, nu.ravel().tolist()), map(Fraction, y.ravel().tolist()))
+    for one, multiplier, t in zip(*numbers, strict=True):
+        v = multiplier / one
         p = t * v
-        total += {
-            "squared": lambda v=v, t=t: v * (t - v / 4),
-            "huber": lambda v=v, t=t: v * (t - v / 4),
-            "absolute": lambda v=v, t=t: v * t,
-            "hinge": lambda p=p: p,
-            "squared_hinge": lambda p=p: p * (1 - p / 4),
-            "logistic": lambda p=p: entropy(p) + entropy(1 - p),
-        }[loss.name]()
+        if name == "logistic":
+            total += one * (entropy(p) + entropy(1 - p))
+            continue
+        assert name in {"squared", "squared_hinge"} or abs(v) <= Fraction(fit.loss.lipschitz)
+        assert p >= 0 or not fit.loss.labels
+        curved = 0 if name in {"absolute", "hinge"} else v / 4
+        total += one * v * (t - curved)
     return total
 
 
@@ -124,11 +135,49 @@ def test_the_conjugate_is_rounded_down_and_not_far(loss: str, seed: int, exponen
     dual = problem.loss.project_dual(dual + 10.0**-exponent * rng.standard_normal(problem.y.shape), problem.y)
     if loss == "logistic" and exponent:
         dual = -problem.y * rng.choice([0.0, 1.0, 10.0**-exponent, 1.0 - 10.0**-exponent], len(problem.y))
-    nu = admissible(problem.loss, -dual, problem.y)
-    found, true = bound_of_loss(problem.loss, nu, problem.y), true_value(problem.loss, nu, problem.y)
-    assert Fraction(found) <= true
-    assert found >= float(true) - 1e-13 * (np.abs(nu * problem.y).sum() + np.square(nu).sum() + len(nu))
-    assert found <= -problem.loss.conjugate(-nu, problem.y) + 1e-14 * (abs(found) + len(nu))
+    w = rng.choice([1.0, 3.0, 0.1], len(problem.y)) * 10.0 ** rng.integers(-9, 9)
+    for weights in (None, w, rng.uniform(0.1, 3.0, len(problem.y))):
+        fit = fit_of(problem.loss, problem.y, weights)
+        factors = 1.0 if fit.factors is None else fit.factors
+        nu = fit.admissible(factors * -dual)
+        found, true = fit.verified_dual_value(nu), true_value(fit, nu)
+        assert Fraction(found) <= true
+        size = np.sum(np.abs(nu * fit.target) + np.square(nu) / factors + factors)
+        assert found >= float(true) - 1e-13 * size
+        assert np.all(np.abs(nu + factors * dual) <= 1e-14 * factors * (1.0 + np.abs(dual)))
+
+
+def test_terms_that_cancel_are_bounded_apart() -> None:
+    # nu = 4 w y in floats nearly: the dual value is w times the rounding of the quotient.
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        y, w = rng.uniform(0.5, 1.0, 1), rng.uniform(0.5, 3.0, 1)
+        fit = fit_of("squared", y, w)
+        nu = 4.0 * w * y
+        assert Fraction(fit.verified_dual_value(nu)) <= true_value(fit, nu)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("loss", [*LOSSES, Huber(1.0 / 3.0)], ids=str)
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(-300, 100))
+def test_admissible_multipliers_are_in_the_domain(loss: Any, seed: int, size: int) -> None:
+    rng = np.random.default_rng(seed)
+    name = loss if isinstance(loss, str) else loss.name
+    problem = problem_of(seed, name)
+    w = rng.uniform(0.1, 3.0, len(problem.y)) * 10.0**size
+    fit = fit_of(loss, problem.y, w)
+    ends = rng.choice([0.0, 0.5, 1.0, 1.0 + 2 * UNIT, 1.0 - UNIT, 2.0, 1e9], problem.y.shape)
+    limit = 1.0 if not np.isfinite(fit.loss.lipschitz) or fit.loss.coupled else fit.loss.lipschitz
+    for nu in (limit * ends * problem.y, limit * fit.factors * ends * rng.choice([-1.0, 1.0], problem.y.shape)):
+        admitted = fit.admissible(nu)
+        if fit.loss.coupled and not fit.verified_dual_value(admitted) > -math.inf:
+            admitted *= 1.0 - 2.0**-40
+        assert fit.loss.guarded_values(admitted, fit.target, fit.factors) is not None
+        true_value(fit, admitted)
+        if not fit.loss.coupled:
+            again = fit.admissible(admitted)
+            assert np.all(np.abs(again - admitted) <= 2 * UNIT * np.abs(admitted))
 
 
 @pytest.mark.parametrize(
@@ -149,23 +198,34 @@ def test_the_conjugate_is_rounded_down_and_not_far(loss: str, seed: int, exponen
 )
 def test_the_domain_is_tested_exactly(loss: str, nu: list[Any]) -> None:
     y = np.eye(2) if loss == "cross_entropy" else np.array([1.0, -1.0])
-    assert bound_of_loss(LOSSES[loss](), np.array(nu), y) == -math.inf
-    assert bound_of_loss(LOSSES[loss](), np.zeros_like(y), y) >= -1e-15
+    assert fit_of(loss, y).verified_dual_value(np.array(nu)) == -math.inf
+    assert fit_of(loss, y).verified_dual_value(np.zeros_like(y)) >= -1e-15
+    w = np.array([3.0, 0.1])
+    factors = w[:, None] if loss == "cross_entropy" else w
+    with np.errstate(all="ignore"):
+        assert fit_of(loss, y, w).verified_dual_value(np.nextafter(factors * nu, 10.0 * factors * nu)) == -math.inf
 
 
 def test_a_probability_next_to_one_is_allowed_for() -> None:
     # 1 - p rounds to 1 - u, whose entropy u exceeds the true one, 0.6 u.
     nu, y = np.array([[0.6 * UNIT, -0.6 * UNIT]]), np.array([[1.0, 0.0]])
-    loss = LOSSES["cross_entropy"]()
-    assert Fraction(bound_of_loss(loss, nu, y)) <= true_value(loss, nu, y)
+    fit = fit_of("cross_entropy", y)
+    assert Fraction(fit.verified_dual_value(nu)) <= true_value(fit, nu)
 
 
-def test_a_loss_unknown_to_the_verification_is_refused() -> None:
-    class Odd(LOSSES["squared"]):  # type: ignore[misc]
-        name = "odd"
+def test_a_loss_without_guarded_values_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Plain(Logistic):
+        guarded_values = Loss.guarded_values
 
-    with pytest.raises(NotImplementedError, match="no verified bound for the odd loss"):
-        bound_of_loss(Odd(), np.zeros(2), np.ones(2))
+    problem = problem_of(0, "logistic")
+    problem = TrainingProblem(problem.X, problem.y, beta=0.1, loss=Plain())
+    monkeypatch.setattr("qsdp.certificates.certificate.solve_relaxation", None)
+    network = BilinearNetwork(np.ones((1, 3)), np.ones((1, 3)), [0.1])
+    message = "arithmetic must be 'float' for the logistic loss: verified bounds need guarded_values, which Plain"
+    with pytest.raises(QSDPError, match=message):
+        certify(network, problem, arithmetic="verified")
+    with pytest.raises(QSDPError, match=message):
+        verified_bound(problem, np.zeros(8), [enumerated_tree(3)])
 
 
 # -- semidefinite by rational arithmetic ---------------------------------------------------------------
@@ -379,7 +439,7 @@ def test_leaves_are_bounded_for_the_floats_themselves(seed: int, N: int, unit: i
     c, rest = M[:, order[:k]].sum(axis=1) / 2, M[:, order[k:]] / 2
     z = np.concatenate([[c.sum()], c + rest.sum(axis=1), rest.sum(axis=0)])
     for shift in (None, np.ldexp(z, unit)):
-        price = _leaf_price(M, order, Leaf(fixed, shift), unit)
+        price = _leaf_upper(M, order, Leaf(fixed, shift), unit)
         assert true <= Fraction(price) <= true * Fraction(1 + 1e-12)
 
 
@@ -401,7 +461,7 @@ def test_the_scaled_dual_vector_is_feasible_exactly(loss: str, options: dict[str
             exact[own][i] = -sum(exact[k][i] for k in range(len(exact)) if k != own)
     dual_radius = Fraction(problem.beta) * problem.dimension
     assert all(exact_price(problem, column) <= dual_radius for column in exact)
-    assert Fraction(value) <= max(Fraction(0), true_value(problem.loss, used, problem.y))
+    assert Fraction(value) <= max(Fraction(0), true_value(problem.data_fit, used))
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -444,7 +504,7 @@ def test_shifts_that_do_not_suffice_are_paid_for(seed: int, N: int, size: float)
     true = max(float(np.abs(M @ u).sum()) for u in itertools.product([1.0, -1.0], repeat=N))
     shift = size * rng.standard_normal(1 + 2 * N)
     leaf = Leaf(np.zeros(0, dtype=np.int8), shift)
-    verified = _leaf_price(M, np.arange(N), leaf, 0)
+    verified = _leaf_upper(M, np.arange(N), leaf, 0)
     assert verified >= true * (1 - 1e-14)
     # No shift is worse than its lack of definiteness, in floats relative to the sizes of rows where that is less.
     assert true * (1 - 1e-14) <= tree_bound(M, BoundTree(np.arange(N), (leaf,))) <= verified * (1 + 1e-9)

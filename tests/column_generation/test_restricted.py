@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution, _quadratic, solve_restricted, sparsify
-from qsdp.losses import LOSSES, CrossEntropy, Huber, Loss, get_loss
+from qsdp.losses import LOSSES, CrossEntropy, DataFit, Huber, Loss, get_loss
 
 FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
 SHAPES = [(1, 1), (1, 7), (10, 1), (8, 8), (5, 20), (20, 5), (30, 14), (30, 15), (40, 120), (90, 25)]
@@ -30,6 +30,11 @@ class Problem:
     y: np.ndarray
     c: np.ndarray
     outputs: np.ndarray | None = None
+    sample_weight: np.ndarray | None = None
+
+    @property
+    def fit(self) -> DataFit:
+        return DataFit(self.loss, self.y, self.sample_weight)
 
     def predict(self, weights: np.ndarray) -> np.ndarray:
         """The definition, column by column."""
@@ -41,7 +46,7 @@ class Problem:
         return prediction
 
     def objective(self, weights: np.ndarray) -> float:
-        return self.loss.value(self.predict(weights), self.y) + float(self.c @ weights)
+        return self.fit.value(self.predict(weights)) + float(self.c @ weights)
 
     def worth(self, nu: np.ndarray) -> np.ndarray:
         """What every column is worth to a dual vector."""
@@ -51,10 +56,10 @@ class Problem:
 
     @property
     def at_zero(self) -> float:
-        return self.loss.value(np.zeros_like(self.y), self.y)
+        return self.fit.value_at_zero
 
     def solve(self, tol: float = 1e-10) -> RestrictedSolution:
-        return solve_restricted(self.F, self.loss, self.y, self.c, outputs=self.outputs, tol=tol)
+        return solve_restricted(self.F, self.fit, self.c, outputs=self.outputs, tol=tol)
 
 
 def draw(loss: str | Loss, n: int, k: int, kind: str = "normal", seed: int = 0, n_outputs: int = 3) -> Problem:
@@ -98,7 +103,7 @@ def check(problem: Problem, solution: RestrictedSolution, gap: float = 1e-8) -> 
     rounding = 1e-13 * problem.at_zero * (1 + problem.y.size)
     assert solution.objective == pytest.approx(problem.objective(weights), rel=1e-11, abs=rounding)
     # The conjugate knows no tolerance: outside its domain it is infinite.
-    assert solution.lower_bound == pytest.approx(-problem.loss.conjugate(-nu, problem.y), rel=1e-11, abs=rounding)
+    assert solution.lower_bound == pytest.approx(problem.fit.dual_value(nu), rel=1e-11, abs=rounding)
     sums = np.abs(problem.F).sum(axis=0) * np.abs(nu).max(initial=0.0)
     assert np.all(problem.worth(nu) <= problem.c * (1.0 + 1e-12) + 1e-14 * sums)
     assert solution.lower_bound <= solution.objective + rounding
@@ -113,7 +118,7 @@ def reference(problem: Problem) -> np.ndarray:
     else:
         onto = np.eye(problem.y.shape[1])[problem.outputs]
         prediction = problem.F @ cp.diag(weights) @ onto
-    value = problem.loss.expression(prediction, problem.y) + problem.c @ weights
+    value = problem.fit.expression(prediction) + problem.c @ weights
     cp.Problem(cp.Minimize(value)).solve(solver="CLARABEL")
     return np.maximum(weights.value, 0.0)
 
@@ -168,7 +173,7 @@ def test_zero_is_optimal_where_prices_exceed_what_columns_are_worth(loss: str) -
     for (n, k), factor in itertools.product(SHAPES, (1.0, 1e8)):
         problem = draw(loss, n, k)
         # A subgradient at zero; the kinks of the losses are elsewhere.
-        slope = -problem.loss.gradient(np.zeros_like(problem.y), problem.y)
+        slope = -problem.fit.gradient(np.zeros_like(problem.y))
         worth = problem.worth(slope)
         problem = dataclasses.replace(problem, c=np.full(k, factor * 1.01 * max(worth.max(), 0.1)))
         solution = problem.solve()
@@ -358,19 +363,19 @@ def test_a_basis_that_grows_is_orthonormal_and_gives_the_same_solution(
 ) -> None:
     problem = draw("squared", n, k, kind, seed)
     F = problem.F
-    growing = GrowingColumns(problem.y)
+    growing = GrowingColumns(problem.fit)
     for part in np.split(F, [min(end, F.shape[1]) for end in ends], axis=1):
         growing.add(part)
     check_factors(growing, F)
-    solution = growing.solve(slice(None), problem.loss, problem.c, 1e-9)
+    solution = growing.solve(slice(None), problem.c, 1e-9)
     check(problem, solution, gap=1e-7)
     assert solution.objective == pytest.approx(problem.solve(1e-9).objective, rel=1e-7, abs=1e-12 * problem.at_zero)
     # Of some columns, kept or chosen.
     chosen = np.sort(np.random.default_rng(seed).permutation(F.shape[1])[:left])
     some = dataclasses.replace(problem, F=F[:, chosen], c=problem.c[chosen])
-    check(some, growing.solve(chosen, some.loss, some.c, 1e-9), gap=1e-7)
+    check(some, growing.solve(chosen, some.c, 1e-9), gap=1e-7)
     growing.select(chosen)
     check_factors(growing, some.F)
-    check(some, growing.solve(slice(None), some.loss, some.c, 1e-9), gap=1e-7)
+    check(some, growing.solve(slice(None), some.c, 1e-9), gap=1e-7)
     growing.add(F)
     check_factors(growing, np.hstack([some.F, F]))

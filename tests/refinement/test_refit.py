@@ -20,7 +20,7 @@ from qsdp._utils import parallel
 from qsdp.column_generation.master import Master
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES
-from qsdp.refinement.refitting import _prices, refit
+from qsdp.refinement.refitting import _pricing_values, refit
 
 FUZZ = settings(max_examples=40, deadline=None, derandomize=True)
 LIFTS: list[tuple[int, Any]] = [(2, None), (3, "relu"), (2, (0.7, 0.0, -0.4)), (3, None), (4, "quadratic")]
@@ -142,9 +142,9 @@ def test_memory_of_the_prices_of_wide_networks(monkeypatch: pytest.MonkeyPatch) 
     network = draw(random_problem(0, 50, 10), 20_000)
     M = np.random.default_rng(0).standard_normal((50, 50))
     expected = [u @ M @ v for u, v in zip(network.U[:50], network.V[:50], strict=True)]
-    np.testing.assert_allclose(_prices(network, M)[:50], expected, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(_pricing_values(network, M)[:50], expected, rtol=1e-10, atol=1e-10)
     # One side of all neurons takes 8 MB as floats.
-    assert peak_of(lambda: _prices(network, M)) < 1e6
+    assert peak_of(lambda: _pricing_values(network, M)) < 1e6
 
 
 # -- free ----------------------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ LONG = {
     "refit, shared": (lambda **show: qsdp.refit(RESULT.network, PROBLEM, second_layer="shared", **show), ["refit"], ""),
     "certificate": (
         lambda **show: qsdp.certify(RESULT.network, PROBLEM, bound_type="exact", **show),
-        ["solve", "certify"], "2 of 2 prices",
+        ["solve", "certify"], "2 of 2 pricing problems",
     ),
     "MaxCut": (lambda **show: qsdp.maxcut_bound(X @ X.T, **show), ["bound"], "gradient"),
     "Grothendieck": (lambda **show: qsdp.grothendieck_bound(X, **show), ["bound"], "gradient"),

@@ -14,12 +14,13 @@ import numpy as np
 import qsdp
 from qsdp.column_generation import ColumnGenerationResult, column_generation, master
 from qsdp.column_generation.restricted import solve_restricted
+from qsdp.losses import DataFit
 
 #: Relative, of both solvers.
 TOLERANCE = 1e-8
 
-#: Columns, loss, target and prices.
-Restricted = tuple[np.ndarray, Any, np.ndarray, np.ndarray]
+#: Columns, data fit and penalties.
+Restricted = tuple[np.ndarray, DataFit, np.ndarray]
 
 
 def solved(problem: qsdp.TrainingProblem, time_limit: float) -> tuple[ColumnGenerationResult, Restricted]:
@@ -37,27 +38,27 @@ def solved(problem: qsdp.TrainingProblem, time_limit: float) -> tuple[ColumnGene
 def recorded(calls: list[Restricted]) -> Iterator[None]:
     """Keep the arguments of the restricted problem that was solved last."""
 
-    def solve(columns: np.ndarray, loss: Any, target: np.ndarray, prices: np.ndarray, **options: Any) -> Any:
+    def solve(columns: np.ndarray, fit: DataFit, penalties: np.ndarray, **options: Any) -> Any:
         assert options["outputs"] is None
-        calls[:] = [(columns, loss, target, prices)]
-        return solve_restricted(columns, loss, target, prices, **options)
+        calls[:] = [(columns, fit, penalties)]
+        return solve_restricted(columns, fit, penalties, **options)
 
     with mock.patch.object(master, "solve_restricted", solve):
         yield
 
 
-def compared(columns: np.ndarray, loss: Any, target: np.ndarray, prices: np.ndarray, repeats: int) -> dict[str, Any]:
+def compared(columns: np.ndarray, fit: DataFit, penalties: np.ndarray, repeats: int) -> dict[str, Any]:
     """Solve a restricted problem both ways, alternately."""
     import cvxpy as cp
 
     weights = cp.Variable(columns.shape[1], nonneg=True)
     # Predictions as variables of their own: a third faster for Clarabel than an expression in the weights.
-    prediction = cp.Variable(len(target))
-    value = loss.expression(prediction, target) + prices @ weights
+    prediction = cp.Variable(len(fit.target))
+    value = fit.expression(prediction) + penalties @ weights
     ours, theirs, alone = [], [], []
     for _ in range(repeats):
         clock = [time.process_time()]
-        solution = solve_restricted(columns, loss, target, prices, tol=TOLERANCE)
+        solution = solve_restricted(columns, fit, penalties, tol=TOLERANCE)
         clock.append(time.process_time())
         # A new problem each time: CVXPY keeps what it compiled.
         program = cp.Problem(cp.Minimize(value), [prediction == columns @ weights])
@@ -69,7 +70,7 @@ def compared(columns: np.ndarray, loss: Any, target: np.ndarray, prices: np.ndar
         theirs.append(clock[3] - clock[1])
         alone.append(clock[3] - clock[2])
     found = np.maximum(weights.value, 0.0)
-    objective = loss.value(columns @ found, target) + float(prices @ found)
+    objective = fit.value(columns @ found) + float(penalties @ found)
     return {
         "rows": columns.shape[0],
         "columns": columns.shape[1],

@@ -2,7 +2,7 @@
 
 from qsdp.column_generation.restricted._best import RestrictedSolution
 from qsdp.column_generation.restricted._growing import GrowingColumns
-from qsdp.column_generation.restricted._solve import solve_restricted
+from qsdp.column_generation.restricted._solve import check_solvable, is_solvable, solve_restricted
 from qsdp.column_generation.restricted._sparsify import sparsify
 
-__all__ = ["GrowingColumns", "RestrictedSolution", "solve_restricted", "sparsify"]
+__all__ = ["GrowingColumns", "RestrictedSolution", "check_solvable", "is_solvable", "solve_restricted", "sparsify"]

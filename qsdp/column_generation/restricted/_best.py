@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.losses import Loss
+from qsdp.losses import DataFit
 
 __all__ = ["Best", "RestrictedSolution"]
 
@@ -25,7 +25,7 @@ class RestrictedSolution:
     weights : ndarray of shape (k,)
         Non-negative.
     nu : ndarray in the shape of the target
-        In the domain of the conjugate and with ``columns' nu <= prices``. From the middle of the dual optimal
+        In the domain of the conjugate and with ``columns' nu <= penalties``. From the middle of the dual optimal
         set rather than its boundary: what column generation converges well with.
     objective, lower_bound : float
         Of the restricted problem, evaluated at `weights` and `nu`.
@@ -45,16 +45,15 @@ class Best:
     def __init__(
         self,
         F: FloatArray,
-        loss: Loss,
-        target: FloatArray,
-        prices: FloatArray,
+        fit: DataFit,
+        penalties: FloatArray,
         outputs: npt.NDArray[np.intp] | None = None,
     ) -> None:
-        self.F, self.loss, self.target, self.prices, self.outputs = F, loss, target, prices, outputs
+        self.F, self.fit, self.penalties, self.outputs = F, fit, penalties, outputs
         self.weights = np.zeros(F.shape[1])
-        self.nu = np.zeros_like(target)
-        self.objective = loss.value(np.zeros_like(target), target)
-        self.bound = max(0.0, -loss.conjugate(self.nu, target))
+        self.nu = np.zeros_like(fit.target)
+        self.objective = fit.value_at_zero
+        self.bound = max(0.0, fit.dual_value(self.nu))
         self.gap = self.mu = np.inf
         self.improved = self.iterations = 0
 
@@ -70,32 +69,32 @@ class Best:
     def predict(self, weights: FloatArray) -> FloatArray:
         if self.outputs is None:
             return self.F @ weights
-        prediction = np.zeros_like(self.target)
-        for output in range(self.target.shape[1]):
+        prediction = np.zeros_like(self.fit.target)
+        for output in range(prediction.shape[1]):
             mine = self.outputs == output
             prediction[:, output] = self.F[:, mine] @ weights[mine]
         return prediction
 
     def correlations(self, nu: FloatArray) -> FloatArray:
         """Return the product of every column with the dual vector of its output."""
-        if self.outputs is None:
-            return self.F.T @ nu
         products = self.F.T @ nu
+        if self.outputs is None:
+            return products
         chosen: FloatArray = products[np.arange(len(self.outputs)), self.outputs]
         return chosen
 
     def update(self, weights: FloatArray, nu: FloatArray, iteration: int, mu: float) -> float:
         """Evaluate a pair of iterates and return the relative gap of the best ones."""
         self.iterations = iteration
-        objective = self.loss.value(self.predict(weights), self.target) + float(self.prices @ weights)
+        objective = self.fit.value(self.predict(weights)) + float(self.penalties @ weights)
         if objective < 0.99 * self.objective:
             self.improved = iteration
         if objective < self.objective:
             self.objective, self.weights = objective, weights.copy()
-        nu = -self.loss.project_dual(-nu, self.target)
-        excess = float((self.correlations(nu) / self.prices).max(initial=0.0))
+        nu = self.fit.project(nu)
+        excess = float((self.correlations(nu) / self.penalties).max(initial=0.0))
         nu = nu / max(1.0, excess)
-        bound = -self.loss.conjugate(-nu, self.target)
+        bound = self.fit.dual_value(nu)
         if bound > 1.01 * self.bound:
             self.improved = iteration
         if bound > self.bound:

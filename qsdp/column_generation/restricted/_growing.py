@@ -8,7 +8,7 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import RestrictedSolution
 from qsdp.column_generation.restricted._quadratic import solve_in_basis
-from qsdp.losses import Loss
+from qsdp.losses import DataFit
 
 __all__ = ["GrowingColumns"]
 
@@ -22,12 +22,15 @@ _NOTHING = 1e-8
 class GrowingColumns:
     r"""At most n columns F = Q R, of which the restricted problem of the squared loss needs R and :math:`Q^T y` only.
 
+    With sample weights, rows of columns and target are multiplied by their square roots.
+
     A factorisation of n x k columns takes :math:`4 n k^2` operations, whenever the problem is solved. Here k' new
     columns take :math:`6 n k k'`, once.
 
     Parameters
     ----------
-    target : ndarray of shape (n,)
+    fit : DataFit
+        Quadratic, with a target of shape (n,).
 
     Attributes
     ----------
@@ -37,13 +40,15 @@ class GrowingColumns:
         R.
     """
 
-    def __init__(self, target: FloatArray) -> None:
-        self._target = target
-        self.basis = np.zeros((len(target), 0))
+    def __init__(self, fit: DataFit) -> None:
+        self._fit = fit
+        self._roots, _ = fit.whitened()
+        self.basis = np.zeros((len(fit.target), 0))
         self.rows = np.zeros((0, 0))
 
     def add(self, columns: FloatArray) -> None:
         """Take in columns of shape (n, k')."""
+        columns = self._roots[:, None] * columns
         within = self.basis.T @ columns
         fresh, beyond = np.linalg.qr(columns - self.basis @ within)
         # What depends on the basis up to rounding leaves directions that need not be orthogonal to it.
@@ -62,8 +67,6 @@ class GrowingColumns:
         turned, self.rows = np.linalg.qr(self.rows[:, chosen])
         self.basis = self.basis @ turned
 
-    def solve(
-        self, chosen: npt.NDArray[np.intp] | slice, loss: Loss, prices: FloatArray, tol: float
-    ) -> RestrictedSolution:
+    def solve(self, chosen: npt.NDArray[np.intp] | slice, penalties: FloatArray, tol: float) -> RestrictedSolution:
         """Solve the restricted problem of some columns, see `solve_restricted`."""
-        return solve_in_basis(self.basis, self.rows[:, chosen], loss, self._target, prices, tol)
+        return solve_in_basis(self.basis, self.rows[:, chosen], self._fit, penalties, tol)

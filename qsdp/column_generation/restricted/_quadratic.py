@@ -1,17 +1,18 @@
-"""Five losses as one quadratic program: squared, absolute, Huber, hinge and squared hinge."""
+"""Piecewise linear and quadratic losses as one quadratic program."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import Best, RestrictedSolution
 from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, reach_of
-from qsdp.losses import Loss
+from qsdp.losses import DataFit
 
-__all__ = ["SLACKS", "solve_in_basis", "solve_quadratic"]
+__all__ = ["solve_in_basis", "solve_quadratic"]
 
 #: Of the solution of a linear system by Woodbury's identity, the first solve included.
 _REFINEMENTS = 4
@@ -19,27 +20,14 @@ _REFINEMENTS = 4
 #: Samples up to which the n x n system is solved rather than the smaller one, which is less accurate.
 _FEW_SAMPLES = 3000
 
-#: Slack columns of a loss as pairs (diagonal, cost), given its targets.
-SLACKS: dict[str, Callable[[Loss, FloatArray], list[tuple[FloatArray, float]]]] = {
-    "squared": lambda loss, y: [],
-    "absolute": lambda loss, y: [(np.ones_like(y), 1.0), (-np.ones_like(y), 1.0)],
-    "huber": lambda loss, y: [(np.ones_like(y), loss.lipschitz), (-np.ones_like(y), loss.lipschitz)],
-    "hinge": lambda loss, y: [(y, 1.0), (-y, 0.0)],
-    "squared_hinge": lambda loss, y: [(-y, 0.0)],
-}
 
-#: Half of the inverse curvature of the quadratic part, 0 where there is none.
-_QUADRATIC = {"squared": 0.5, "huber": 0.5, "squared_hinge": 0.5, "absolute": 0.0, "hinge": 0.0}
-
-
-def solve_quadratic(F: FloatArray, loss: Loss, y: FloatArray, prices: FloatArray, tol: float) -> RestrictedSolution:
+def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
     n, k = F.shape
-    if loss.name == "squared" and n > 2 * k:
-        return solve_in_basis(*np.linalg.qr(F), loss, y, prices, tol)
-    slacks = SLACKS[loss.name](loss, y)
-    inverse = _QUADRATIC[loss.name]
+    if fit.quadratic and n > 2 * k:
+        return solve_in_basis(*np.linalg.qr(fit.whitened()[0][:, None] * F), fit, penalties, tol)
+    y, slacks, compliance = fit.target, fit.slacks(), fit.compliance()
     diagonals = [sigma for sigma, _ in slacks]
-    c = np.concatenate([prices, *(np.full(n, cost) for _, cost in slacks)])
+    c = np.concatenate([penalties, *(costs for _, costs in slacks)])
 
     def forward(x: FloatArray) -> FloatArray:
         value = F @ x[:k]
@@ -50,38 +38,29 @@ def solve_quadratic(F: FloatArray, loss: Loss, y: FloatArray, prices: FloatArray
     def adjoint(nu: FloatArray) -> FloatArray:
         return np.concatenate([F.T @ nu, *(sigma * nu for sigma in diagonals)])
 
-    best = Best(F, loss, y, prices)
-    x, nu, s = _start(F, y, c, k, best.objective)
+    best = Best(F, fit, penalties)
+    x, nu, s = _start(F, fit, c, k)
     for iteration in range(MAX_ITERATIONS):
         mu = float(x @ s) / len(x)
         if best.update(x[:k], nu, iteration, mu) <= tol or best.stalled:
             break
-        primal = forward(x) + inverse * nu - y
+        primal = forward(x) + compliance * nu - y
         dual = c - adjoint(nu) - s
         D = x / s
-        diagonal = np.full(n, inverse) + sum(D[k + g * n : k + (g + 1) * n] for g in range(len(slacks)))
+        diagonal = compliance + sum(D[k + g * n : k + (g + 1) * n] for g in range(len(slacks)))
         solve = _normal_equations(F, D[:k], diagonal)
         if solve is None:
             break
-
-        def step(
-            centre: FloatArray | float,
-            solve: Callable[[FloatArray], FloatArray] = solve,
-            x: FloatArray = x,
-            s: FloatArray = s,
-            D: FloatArray = D,
-            primal: FloatArray = primal,
-            dual: FloatArray = dual,
-        ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        centre: FloatArray | float = 0.0
+        for corrected in (False, True):
             g = centre / s - x
             dnu = solve(-primal - forward(g - D * dual))
             ds = dual - adjoint(dnu)
-            return g - D * ds, dnu, ds
-
-        dx, dnu, ds = step(0.0)
-        reach = min(reach_of(x, dx), reach_of(s, ds))
-        sigma = (float((x + reach * dx) @ (s + reach * ds)) / len(x) / mu) ** 3
-        dx, dnu, ds = step(sigma * mu - dx * ds)
+            dx = g - D * ds
+            if not corrected:
+                reach = min(reach_of(x, dx), reach_of(s, ds))
+                sigma = (float((x + reach * dx) @ (s + reach * ds)) / len(x) / mu) ** 3
+                centre = sigma * mu - dx * ds
         if not (np.all(np.isfinite(dx)) and np.all(np.isfinite(ds))):
             break
         length = min(1.0, TO_BOUNDARY * min(reach_of(x, dx), reach_of(s, ds)))
@@ -89,27 +68,23 @@ def solve_quadratic(F: FloatArray, loss: Loss, y: FloatArray, prices: FloatArray
     return best.solution()
 
 
-def solve_in_basis(
-    Q: FloatArray, R: FloatArray, loss: Loss, y: FloatArray, prices: FloatArray, tol: float
-) -> RestrictedSolution:
-    """Solve the problem of the squared loss for columns Q R, Q having orthonormal columns.
+def solve_in_basis(Q: FloatArray, R: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
+    r"""Solve the problem of the squared loss for columns F with :math:`\mathrm{Diag}(\sqrt{w}) F = Q R`, Q orthonormal.
 
     The residual off the range of Q is constant, and orthogonal to every column.
     """
-    inside = Q.T @ y
-    rest = y - Q @ inside
+    roots, plain = fit.whitened()
+    inside = Q.T @ plain.target
+    rest = plain.target - Q @ inside
     constant = float(rest @ rest)
     # The gap is relative to the whole objective.
-    small = solve_quadratic(R, loss, inside, prices, tol)
-    nu = Q @ small.nu + 2.0 * rest
-    return RestrictedSolution(
-        small.weights, nu, small.objective + constant, small.lower_bound + constant, small.iterations
-    )
+    small = solve_quadratic(R, replace(plain, target=inside), penalties, tol)
+    nu = roots * (Q @ small.nu + 2.0 * rest)
+    return replace(small, nu=nu, objective=small.objective + constant, lower_bound=small.lower_bound + constant)
 
 
-def _start(
-    F: FloatArray, y: FloatArray, c: FloatArray, k: int, value: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _start(F: FloatArray, fit: DataFit, c: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    y = fit.target
     size = float(np.abs(y).max(initial=0.0)) or 1.0
     row = float(np.abs(F).sum()) / max(1, len(F)) or 1.0
     x = np.full(len(c), size)
@@ -117,9 +92,9 @@ def _start(
     typical = float(c[:k].mean())
     s = np.maximum(c, 0.1 * typical)
     # Far from feasible, products that are small beside the value at zero would allow tiny steps only.
-    s[:k] = np.maximum(s[:k], 0.1 * value / len(c) / x[:k])
+    s[:k] = np.maximum(s[:k], 0.1 * fit.value_at_zero / len(c) / x[:k])
     # Zero-cost slacks must not start on the boundary.
-    s[k:] = np.maximum(c[k:], 0.1)
+    s[k:] = np.maximum(c[k:], 0.1 if fit.weights is None else 0.1 * np.resize(fit.weights, len(c) - k))
     return x, np.zeros_like(y), s
 
 

@@ -1,4 +1,4 @@
-"""The logistic loss and the cross-entropy, linearised in every step."""
+"""Losses with a second derivative, linearised in every step."""
 
 from __future__ import annotations
 
@@ -6,45 +6,36 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, softmax
 
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import Best, RestrictedSolution
 from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, reach_of
-from qsdp.losses import Loss
+from qsdp.losses import Curvature, DataFit
 
-__all__ = ["SMOOTH", "solve_smooth"]
-
-#: Losses whose curvature is known here.
-SMOOTH = frozenset({"logistic", "cross_entropy"})
+__all__ = ["solve_smooth"]
 
 #: Steps along the central path where the primal-dual method failed, and the gap that is no failure.
 _PATH_STEPS, _ACCURATE = 200, 1e-9
 
 
 def solve_smooth(
-    F: FloatArray,
-    loss: Loss,
-    target: FloatArray,
-    prices: FloatArray,
-    outputs: npt.NDArray[np.intp] | None,
-    tol: float,
+    F: FloatArray, fit: DataFit, penalties: FloatArray, outputs: npt.NDArray[np.intp] | None, tol: float
 ) -> RestrictedSolution:
     k = F.shape[1]
-    best = Best(F, loss, target, prices, outputs)
+    best = Best(F, fit, penalties, outputs)
     row = float(np.abs(F).sum(axis=1).mean()) or 1.0
     a = np.full(k, 1.0 / row)
-    slope = prices + best.correlations(loss.gradient(best.predict(a), target))
+    slope = penalties + best.correlations(fit.gradient(best.predict(a)))
     # Small ones would meet the boundary at once where the first slopes are negative.
-    s = np.maximum(slope, max(float(np.abs(slope).max()), float(prices.max())))
+    s = np.maximum(slope, max(float(np.abs(slope).max()), float(penalties.max())))
     for iteration in range(MAX_ITERATIONS):
         prediction = best.predict(a)
-        gradient = loss.gradient(prediction, target)
+        gradient = fit.gradient(prediction)
         mu = float(a @ s) / k
         if best.update(a, -gradient, iteration, mu) <= tol or best.stalled:
             break
-        slope = prices + best.correlations(gradient)
-        solve = _newton_system(F, loss, prediction, target, outputs, s / a)
+        slope = penalties + best.correlations(gradient)
+        solve = _newton_system(F, fit.curvature(prediction), outputs, s / a)
         if solve is None:
             break
         # Complementarity means little as long as s is not the slope: the curvature changes on the way.
@@ -73,16 +64,16 @@ def _follow_path(best: Best, tol: float) -> None:
     Slower, but every step lowers a convex function, so that nothing can go round.
     """
     k = len(best.weights)
-    unit = best.objective / float(best.prices.sum())
+    unit = best.objective / float(best.penalties.sum())
     a = np.maximum(best.weights, 1e-6 * unit)
     mu = max(best.objective - best.bound, tol * best.objective) / k
     for iteration in range(_PATH_STEPS):
         prediction = best.predict(a)
-        gradient = best.loss.gradient(prediction, best.target)
+        gradient = best.fit.gradient(prediction)
         if best.update(a, -gradient, iteration, mu) <= tol:
             return
-        slope = best.prices + best.correlations(gradient) - mu / a
-        solve = _newton_system(best.F, best.loss, prediction, best.target, best.outputs, mu / a**2)
+        slope = best.penalties + best.correlations(gradient) - mu / a
+        solve = _newton_system(best.F, best.fit.curvature(prediction), best.outputs, mu / a**2)
         if solve is None:
             return
         da = solve(-slope)
@@ -98,8 +89,8 @@ def _descent(best: Best, a: FloatArray, da: FloatArray, mu: float, decrement: fl
     """Return a step that lowers the barrier function by a share of what its slope promises."""
 
     def barrier(a: FloatArray) -> float:
-        loss = best.loss.value(best.predict(a), best.target)
-        return loss + float(best.prices @ a) - mu * float(np.log(a).sum())
+        loss = best.fit.value(best.predict(a))
+        return loss + float(best.penalties @ a) - mu * float(np.log(a).sum())
 
     length = min(1.0, TO_BOUNDARY * reach_of(a, da))
     before = barrier(a)
@@ -116,8 +107,8 @@ def _backtrack(
     """Halve the step until the residual of the central path's conditions does not grow much."""
 
     def residual(a: FloatArray, s: FloatArray) -> float:
-        gradient = best.loss.gradient(best.predict(a), best.target)
-        stationarity = best.prices + best.correlations(gradient) - s
+        gradient = best.fit.gradient(best.predict(a))
+        stationarity = best.penalties + best.correlations(gradient) - s
         return float(np.linalg.norm(stationarity)) + float(np.linalg.norm(a * s - mu)) / (float(a.mean()) or 1.0)
 
     before = residual(a, s)
@@ -129,21 +120,15 @@ def _backtrack(
 
 
 def _newton_system(
-    F: FloatArray,
-    loss: Loss,
-    prediction: FloatArray,
-    target: FloatArray,
-    outputs: npt.NDArray[np.intp] | None,
-    E: FloatArray,
+    F: FloatArray, curvature: Curvature, outputs: npt.NDArray[np.intp] | None, E: FloatArray
 ) -> Callable[[FloatArray], FloatArray] | None:
     """Return a solver of ``(Diag(E) + F' W F) x = b`` with the curvature W of the loss."""
     n, k = F.shape
     if outputs is not None:
-        H = _coupled_hessian(F, softmax(prediction, axis=1), outputs)
+        H = _hessian_of_outputs(F, curvature, outputs)
         H[np.diag_indices(k)] += E
         return cholesky(H)
-    probability = expit(prediction)
-    G = F * np.sqrt(probability * (1.0 - probability))[:, None]
+    G = F * np.sqrt(curvature.diagonal)[:, None]
     if k <= n:
         H = G.T @ G
         H[np.diag_indices(k)] += E
@@ -165,11 +150,12 @@ def _newton_system(
     return solve
 
 
-def _coupled_hessian(F: FloatArray, p: FloatArray, outputs: npt.NDArray[np.intp]) -> FloatArray:
-    # Per sample diag(p) - p p'.
-    products = F * p[:, outputs]
-    H: FloatArray = -products.T @ products
-    for output in range(p.shape[1]):
+def _hessian_of_outputs(F: FloatArray, curvature: Curvature, outputs: npt.NDArray[np.intp]) -> FloatArray:
+    H = np.zeros((len(outputs),) * 2)
+    if curvature.coupling is not None:
+        products = F * curvature.coupling[:, outputs]
+        H -= products.T @ products
+    for output, diagonal in enumerate(curvature.diagonal.T):
         mine = np.flatnonzero(outputs == output)
-        H[np.ix_(mine, mine)] += F[:, mine].T @ products[:, mine]
+        H[np.ix_(mine, mine)] += F[:, mine].T @ (diagonal[:, None] * F[:, mine])
     return H

@@ -7,33 +7,45 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import RestrictedSolution
-from qsdp.column_generation.restricted._quadratic import SLACKS, solve_quadratic
-from qsdp.column_generation.restricted._smooth import SMOOTH, solve_smooth
+from qsdp.column_generation.restricted._quadratic import solve_quadratic
+from qsdp.column_generation.restricted._smooth import solve_smooth
 from qsdp.exceptions import SolverError
-from qsdp.losses import Loss
+from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
 
-__all__ = ["solve_restricted"]
+__all__ = ["check_solvable", "is_solvable", "solve_restricted"]
+
+
+def is_solvable(loss: Loss) -> bool:
+    """Return whether `solve_restricted` has a method for a loss."""
+    return isinstance(loss, PiecewiseQuadratic) or loss.has_curvature
+
+
+def check_solvable(loss: Loss) -> None:
+    """Raise `SolverError` for a loss that `solve_restricted` has no method for."""
+    if not is_solvable(loss):
+        raise SolverError(
+            f"loss must be a PiecewiseQuadratic or define curvature, for its best second layers; got {loss!r}"
+        )
 
 
 def solve_restricted(
     columns: FloatArray,
-    loss: Loss,
-    target: FloatArray,
-    prices: FloatArray,
+    fit: DataFit,
+    penalties: FloatArray,
     *,
     outputs: npt.NDArray[np.intp] | None = None,
     tol: float = 1e-10,
 ) -> RestrictedSolution:
-    r"""Minimise :math:`\ell(\sum_j a_j f_j, y) + \sum_j c_j a_j` over :math:`a \ge 0`.
+    r"""Minimise :math:`L(\sum_j a_j f_j) + \sum_j c_j a_j` over :math:`a \ge 0`.
 
     Parameters
     ----------
     columns : ndarray of shape (n, k)
         The values :math:`f_j` of k neurons on the data; a neuron whose weight may be negative stands there
         twice, with both signs.
-    loss : Loss
-    target : ndarray of shape (n,), or (n, C) for a coupled loss
-    prices : ndarray of shape (k,)
+    fit : DataFit
+        L, with a target of shape (n,), or (n, C) for a coupled loss.
+    penalties : ndarray of shape (k,)
         c, positive.
     outputs : ndarray of shape (k,), optional
         Which output each column feeds, for targets (n, C).
@@ -47,22 +59,19 @@ def solve_restricted(
     Raises
     ------
     SolverError
-        The method has no equations for the loss, one from outside this package.
+        The loss is neither piecewise quadratic nor has it a curvature.
 
     Notes
     -----
-    A primal-dual interior-point method with Mehrotra's corrector. Piecewise linear parts of a loss become columns
-    of the identity, :math:`|r| = \min \{t^+ + t^- : t^+ - t^- = r\}` and so on, so that five losses are one
-    quadratic program; the logistic loss and the cross-entropy are linearised in every step. The linear systems are
-    dense and of the smaller of the two sides, samples or columns. On the problems of column generation this
-    is much faster than sparse solvers, whose factorisations do not see that nothing is sparse.
+    A primal-dual interior-point method with Mehrotra's corrector. Ends of the interval of a piecewise quadratic loss
+    become columns of the identity, :math:`|r| = \min \{t^+ + t^- : t^+ - t^- = r\}` and so on, so that all of them are
+    one quadratic program; other losses are linearised in every step. The linear systems are dense and of the smaller of
+    the two sides, samples or columns. On the problems of column generation this is much faster than sparse solvers,
+    whose factorisations do not see that nothing is sparse.
     """
-    if loss.name not in SLACKS and loss.name not in SMOOTH:
-        raise SolverError(
-            f"the second layer has no method for loss {loss.name!r}, only for {', '.join(sorted({*SLACKS, *SMOOTH}))}"
-        )
+    check_solvable(fit.loss)
     # The last iterations divide by almost nothing; what overflows is not used.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        if loss.name in SLACKS:
-            return solve_quadratic(columns, loss, target, prices, tol)
-        return solve_smooth(columns, loss, target, prices, outputs, tol)
+        if isinstance(fit.loss, PiecewiseQuadratic):
+            return solve_quadratic(columns, fit, penalties, tol)
+        return solve_smooth(columns, fit, penalties, outputs, tol)

@@ -10,13 +10,13 @@ from qsdp._utils.validation import FloatArray
 __all__ = ["sparsify"]
 
 
-def sparsify(columns: FloatArray, weights: FloatArray, prices: FloatArray) -> FloatArray:
+def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray) -> FloatArray:
     r"""Return weights with the same :math:`\sum_j a_j f_j`, no larger cost and linearly independent columns.
 
     Parameters
     ----------
     columns : ndarray of shape (n, k)
-    weights, prices : ndarray of shape (k,)
+    weights, penalties : ndarray of shape (k,)
         Non-negative.
 
     Returns
@@ -40,7 +40,7 @@ def sparsify(columns: FloatArray, weights: FloatArray, prices: FloatArray) -> Fl
     aim = F @ weights[used]
     unit = float(np.abs(aim).max()) or 1.0
     program = scipy.optimize.linprog(
-        prices[used] / norms / float(prices[used].max()),
+        penalties[used] / norms / float(penalties[used].max()),
         A_eq=F / norms,
         b_eq=aim / unit,
         method="highs-ds",

@@ -1,0 +1,190 @@
+"""Column generation of weighted samples, and of losses that are defined elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from brute_force import Pinball, global_optimum, polynomial_features, random_problem, random_vector_problem, weighted
+
+import qsdp
+from qsdp import TrainingProblem
+from qsdp.column_generation import column_generation, master
+from qsdp.column_generation.restricted import GrowingColumns, solve_restricted
+from qsdp.exceptions import SolverError
+from qsdp.losses import LOSSES, SCALAR_LOSSES, DataFit, Huber, Logistic, Loss, Squared, get_loss
+
+
+class Bare(Logistic):
+    """A logistic loss that is not known to have a second derivative."""
+
+    has_curvature = False  # type: ignore[assignment]
+
+
+class Softplus(Loss):
+    """The logistic loss from outside: nothing but what a second layer needs is its own."""
+
+    name: ClassVar[str] = "softplus"
+    labels: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
+    bounded_dual: ClassVar[bool] = True
+    cones: ClassVar[frozenset[str]] = frozenset({"exponential"})
+    lipschitz = 1.0  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        self.inner = Logistic()
+
+    def values(self, prediction: Any, target: Any) -> Any:
+        return self.inner.values(prediction, target)
+
+    def gradient(self, prediction: Any, target: Any) -> Any:
+        return self.inner.gradient(prediction, target)
+
+    def conjugates(self, dual: Any, target: Any) -> Any:
+        return self.inner.conjugates(dual, target)
+
+    def project_dual(self, dual: Any, target: Any) -> Any:
+        return self.inner.project_dual(dual, target)
+
+    def prox(self, point: Any, target: Any, step: Any) -> Any:
+        return self.inner.prox(point, target, step)
+
+    def expression(self, prediction: Any, target: Any, weight: Any = 1.0) -> Any:
+        return self.inner.expression(prediction, target, weight)
+
+    def rescaled(self, scale: float) -> tuple[Loss, float]:
+        return self, self.inner.rescaled(scale)[1]
+
+    def curvature(self, prediction: Any, target: Any) -> Any:
+        return self.inner.curvature(prediction, target)
+
+
+def problems(loss: str, vector: bool, **options: Any) -> list[TrainingProblem]:
+    """A problem with weights 0 .. 3, and the same with repeated rows."""
+    if vector or loss == "cross_entropy":
+        return weighted(random_vector_problem(3, 4, 18, 3, loss, **options), seed=1)
+    return weighted(random_problem(3, 4, 18, loss, **options), seed=1)
+
+
+# -- the restricted problem --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(6, 15), (30, 4), (12, 12)], ids=str)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weights_are_repeated_rows_of_the_restricted_problem(loss: str, shape: tuple[int, int]) -> None:
+    n, k = shape
+    rng = np.random.default_rng([n, k])
+    F, penalties = rng.standard_normal(shape), rng.uniform(0.1, 0.5, k)
+    w = rng.integers(1, 4, n).astype(float)
+    labels = rng.choice([-1.0, 1.0], n)
+    coupled = get_loss(loss).coupled
+    y = np.eye(3)[rng.integers(0, 3, n)] if coupled else labels if get_loss(loss).labels else rng.standard_normal(n)
+    outputs = rng.integers(0, 3, k) if coupled else None
+    fit = DataFit(get_loss(loss), y, w)
+    rows = np.repeat(np.arange(n), w.astype(int))
+    many = DataFit(fit.loss, y[rows])
+    one = solve_restricted(F, fit, penalties, outputs=outputs, tol=1e-11)
+    other = solve_restricted(F[rows], many, penalties, outputs=outputs, tol=1e-11)
+    assert one.objective == pytest.approx(other.objective, rel=1e-9)
+    assert one.lower_bound == pytest.approx(other.lower_bound, rel=1e-9)
+    # The dual vector belongs to the weighted sum.
+    assert one.lower_bound == pytest.approx(fit.dual_value(one.nu), rel=1e-12)
+    products = F.T @ one.nu
+    assert np.all((products if outputs is None else products[np.arange(k), outputs]) <= penalties * (1 + 1e-12))
+
+
+def test_weighted_columns_that_grow() -> None:
+    rng = np.random.default_rng(0)
+    F, y, w = rng.standard_normal((40, 9)), rng.standard_normal(40), rng.uniform(0.1, 3.0, 40)
+    fit, penalties = DataFit(Squared(), y, w), np.full(9, 0.3)
+    growing = GrowingColumns(fit)
+    growing.add(F[:, :4])
+    growing.add(F[:, 4:])
+    found, expected = growing.solve(slice(None), penalties, 1e-11), solve_restricted(F, fit, penalties, tol=1e-11)
+    assert found.objective == pytest.approx(expected.objective, rel=1e-10)
+    assert found.nu == pytest.approx(expected.nu, rel=1e-6)
+    assert fit.dual_value(found.nu) == pytest.approx(found.lower_bound, rel=1e-12)
+
+
+def test_a_loss_without_equations_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(0, 4, 12, "logistic")
+    problem = TrainingProblem(problem.X, problem.y, beta=0.1, loss=Bare())
+    network = qsdp.BilinearNetwork(np.ones((1, 4)), np.ones((1, 4)), [0.1])
+    monkeypatch.setattr(TrainingProblem, "adjoint", None)
+    for refused in (
+        lambda: column_generation(problem),
+        lambda: column_generation(problem, neurons="polynomial"),
+        lambda: qsdp.refit(network, problem),
+        lambda: solve_restricted(np.ones((12, 1)), problem.data_fit, np.ones(1)),
+    ):
+        with pytest.raises(SolverError, match="loss must be a PiecewiseQuadratic or define curvature"):
+            refused()
+
+
+# -- networks of any width ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("vector", [False, True])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weights_are_repeated_rows(loss: str, vector: bool) -> None:
+    one, other = (column_generation(problem, tol=1e-10) for problem in problems(loss, vector, beta=0.3))
+    assert one.relative_gap <= 1e-9 >= other.relative_gap
+    assert one.objective == pytest.approx(other.objective, rel=1e-9)
+    assert one.lower_bound == pytest.approx(other.lower_bound, rel=1e-9)
+    assert one.certificate.kind == other.certificate.kind == "exact"
+
+
+@pytest.mark.parametrize("loss", SCALAR_LOSSES)
+def test_polynomial_neurons_of_weighted_samples(loss: str) -> None:
+    for activation, levels in ((None, 2), ("relu", 3)):
+        both = problems(loss, False, beta=0.3, activation=activation, levels=levels)
+        results = [column_generation(problem, neurons="polynomial", tol=1e-10) for problem in both]
+        assert results[0].objective == pytest.approx(results[1].objective, rel=1e-9)
+        assert results[0].lower_bound == pytest.approx(results[1].lower_bound, rel=1e-9)
+        problem = both[0]
+        penalty = problem.beta * problem.n_features * (levels - 1)
+        optimum = global_optimum(problem, polynomial_features(problem), penalty)
+        assert results[0].lower_bound <= optimum.upper * (1 + 1e-9)
+        assert results[0].objective >= optimum.lower * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("rows", ["gram", "growing", "all"])
+def test_reductions_of_weighted_samples(rows: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if rows != "gram":
+        monkeypatch.setattr(master, "_LARGEST_GRAM", 0)
+        monkeypatch.setattr(master, "_MANY_ROWS", 20 if rows == "growing" else 5000)
+    rng = np.random.default_rng(0)
+    problem = random_problem(1, 4, 60, activation="relu")
+    w = rng.uniform(0.01, 5.0, 60)
+    problem = TrainingProblem(problem.X, problem.y, beta=2.0, activation="relu", sample_weight=w)
+    result = column_generation(problem, tol=1e-9)
+    optimum = global_optimum(problem)
+    assert result.relative_gap <= 1e-8
+    assert optimum.lower * (1 - 1e-9) <= result.objective <= optimum.upper * (1 + 1e-7)
+    assert result.lower_bound <= optimum.upper
+
+
+@pytest.mark.parametrize("loss", [Pinball(0.3), Pinball(0.8), Softplus(), Huber(0.4)], ids=repr)
+def test_losses_of_ones_own_are_proven_optimal(loss: Loss) -> None:
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((15, 4))
+    y = rng.choice([-1.0, 1.0], 15) if loss.labels else rng.standard_normal(15)
+    for w in (None, rng.uniform(0.2, 4.0, 15)):
+        problem = TrainingProblem(X, y, beta=0.2, loss=loss, sample_weight=w)
+        result = column_generation(problem)
+        assert result.status == "optimal"
+        optimum = global_optimum(problem)
+        assert optimum.lower * (1 - 1e-9) <= result.objective <= optimum.upper * (1 + 2e-6)
+        assert result.lower_bound <= optimum.upper * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_subclass_behaves_like_its_base(loss: str) -> None:
+    kind = dataclasses.dataclass(frozen=True)(type("Mine", (LOSSES[loss],), {"name": "mine"}))
+    problem = problems(loss, False, beta=0.3)[0]
+    other = TrainingProblem(problem.X, problem.y, beta=0.3, loss=kind(), sample_weight=problem.sample_weight)
+    one, two = column_generation(problem), column_generation(other)
+    assert one.objective == two.objective
+    assert one.lower_bound == two.lower_bound

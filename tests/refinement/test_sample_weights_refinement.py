@@ -1,0 +1,225 @@
+"""Refinements of weighted samples, and of losses that are defined elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import Pinball, random_neurons, random_problem, random_vector_problem, weighted
+
+import qsdp
+from qsdp import BilinearNetwork, TrainingProblem
+from qsdp._utils import parallel
+from qsdp.column_generation.restricted import solve_restricted
+from qsdp.exceptions import SolverError
+from qsdp.losses import LOSSES, SCALAR_LOSSES, CrossEntropy, Logistic, Loss
+from qsdp.refinement._enumeration import enumerate_best
+from qsdp.refinement._exchange import exchange, greedy_network, random_network
+from qsdp.refinement.polishing import Run
+
+
+class Rough(Logistic):
+    """A logistic loss that is not known to have a second derivative."""
+
+    has_curvature = False  # type: ignore[assignment]
+
+
+class RoughClasses(CrossEntropy):
+    """The same of the cross-entropy."""
+
+    has_curvature = False  # type: ignore[assignment]
+
+
+def problems(loss: str, vector: bool = False, n: int = 18, d: int = 4, **options: Any) -> list[TrainingProblem]:
+    """A problem with weights 0 .. 3, and the same with repeated rows."""
+    options = {"beta": 0.1, **options}
+    if vector or loss == "cross_entropy":
+        return weighted(random_vector_problem(3, d, n, 3, loss, **options))
+    return weighted(random_problem(3, d, n, loss, **options))
+
+
+def network_for(problem: TrainingProblem, m: int, free: bool) -> BilinearNetwork:
+    rng = np.random.default_rng(m)
+    U, V = random_neurons(rng, m, problem)
+    alpha = np.zeros((m, problem.n_outputs))
+    alpha[np.arange(m), np.arange(m) * problem.n_outputs // m] = 0.05
+    if free:
+        alpha += 0.05 * rng.standard_normal(alpha.shape)
+    return BilinearNetwork(U, V, alpha if problem.vector else alpha[:, 0], problem.levels, problem.activation)
+
+
+def reweighted(problem: TrainingProblem, loss: Loss) -> TrainingProblem:
+    """The problem with another loss."""
+    y = problem.y
+    return TrainingProblem(problem.X, y, beta=problem.beta, loss=loss, sample_weight=problem.sample_weight)
+
+
+# -- weights are repeated rows -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("second_layer", ["free", "shared"])
+@pytest.mark.parametrize(("loss", "vector"), [*((loss, False) for loss in LOSSES), ("squared", True), ("hinge", True)])
+def test_refit(loss: str, vector: bool, second_layer: str) -> None:
+    for beta in (0.1, 0.0):
+        one, other = problems(loss, vector, beta=beta)
+        network = network_for(one, 12, free=False)
+        first, second = (qsdp.refit(network, problem, second_layer=second_layer, tol=1e-11) for problem in (one, other))
+        # Weights without a penalty are bounded by a very small one only.
+        exact = {"rel": 1e-9, "abs": 1e-9} if beta else {"rel": 1e-6, "abs": 1e-6}
+        assert one.objective(first) == pytest.approx(other.objective(second), **exact)
+        assert one.objective(first) == pytest.approx(other.objective(first), rel=1e-12)
+        assert one.objective(first) < one.objective(network)
+
+
+def test_refit_of_large_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = problems("squared", n=80, beta=0.3)
+    network = network_for(one, 10, free=False)
+    expected = one.objective(qsdp.refit(network, one, tol=1e-11))
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
+    for problem in (one, other):
+        assert problem.objective(qsdp.refit(network, problem)) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize(
+    ("loss", "vector", "large"),
+    [
+        *((loss, False, False) for loss in LOSSES),
+        *((loss, True, False) for loss in ("squared", "hinge")),
+        # On kinks, where best magnitudes are, rounding decides on slopes.
+        *((loss, False, True) for loss in ("squared", "huber", "logistic", "cross_entropy")),
+        ("squared", True, True),
+    ],
+)
+def test_polish(loss: str, vector: bool, free: bool, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if large:
+        monkeypatch.setattr(parallel, "WORK_FLOATS", 16)
+    one, other = problems(loss, vector, levels=3)
+    network = network_for(one, 9, free)
+    # Where the second layer is solved for, weights that a barrier leaves are rounding, and decide on bits.
+    sweeps = 4 if free else 50
+    first, second = (qsdp.polish(network, each, max_sweeps=sweeps, random_state=0) for each in (one, other))
+    assert np.array_equal(first.U, second.U)
+    assert np.array_equal(first.V, second.V)
+    assert one.objective(first) == pytest.approx(other.objective(second), rel=1e-9)
+    assert one.objective(first) < one.objective(network)
+
+
+@pytest.mark.parametrize("second_layer", ["free", "shared"])
+@pytest.mark.parametrize("loss", SCALAR_LOSSES)
+def test_enumeration(loss: str, second_layer: str) -> None:
+    both = problems(loss, n=10, d=2, activation="relu")
+    found = [enumerate_best(problem, 2, second_layer == "shared") for problem in both]
+    values = [problem.objective(network) for problem, network in zip(both, found, strict=True)]
+    assert values[0] == pytest.approx(values[1], rel=1e-9)
+    assert both[0].objective(found[1]) == pytest.approx(values[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_starts(loss: str) -> None:
+    both = problems(loss)
+    owners = [0, 0, 0, 1, 1, 2] if both[0].vector else [0] * 6
+    for start in (random_network, greedy_network):
+        # Sides may come in another order.
+        forms = [np.asarray(start(each, owners, np.random.default_rng(0)).quadratic_form) for each in both]
+        assert forms[0] == pytest.approx(forms[1], rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "logistic", "cross_entropy"])
+def test_exchanges(loss: str) -> None:
+    values = []
+    for problem in problems(loss):
+        rng = np.random.default_rng(0)
+        run = Run(problem, network_for(problem, 6, free=False), np.inf, rng)
+        for part in run.parts:
+            for _ in exchange(part, True, rng):
+                pass
+        values.append(problem.objective(run.network()))
+    assert values[0] == pytest.approx(values[1], rel=1e-8)
+
+
+# -- losses from elsewhere -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("q", [0.2, 0.5, 0.9])
+def test_pinball_loss(q: float) -> None:
+    one, other = (reweighted(problem, Pinball(q)) for problem in problems("absolute", n=10, d=2))
+    network = network_for(one, 6, free=True)
+    refitted = qsdp.refit(network, one, tol=1e-11)
+    assert one.objective(refitted) == pytest.approx(other.objective(qsdp.refit(network, other, tol=1e-11)), rel=1e-9)
+    # The best second layer, by its own multiplier.
+    images = network_images(network, one)
+    F = np.hstack([images, -images])
+    best = solve_restricted(F, one.data_fit, np.full(F.shape[1], one.beta * one.dimension))
+    assert one.objective(refitted) == pytest.approx(best.lower_bound, rel=1e-8)
+    polished = qsdp.polish(network, one, random_state=0)
+    assert one.objective(polished) <= one.objective(refitted) * (1 + 1e-9)
+    for shared in (True, False):
+        optimum = one.objective(enumerate_best(one, 2, shared))
+        every = [one.objective(qsdp.refit(pair, one, second_layer="free")) for pair in pairs(one, shared)]
+        if not shared:
+            assert optimum == pytest.approx(min(every), rel=1e-7)
+        assert optimum >= min(every) * (1 - 1e-7)
+    if q == 0.5:
+        halves = TrainingProblem(one.X, one.y, beta=2 * one.beta, loss="absolute", sample_weight=one.sample_weight)
+        assert 2.0 * one.objective(refitted) == pytest.approx(
+            halves.objective(qsdp.refit(network, halves, tol=1e-11)), rel=1e-8
+        )
+
+
+def network_images(network: BilinearNetwork, problem: TrainingProblem) -> np.ndarray:
+    left, right = problem.X @ network.U.T.astype(float), problem.X @ network.V.T.astype(float)
+    return left * right
+
+
+def pairs(problem: TrainingProblem, shared: bool) -> list[BilinearNetwork]:
+    """All networks of two neurons of the problem, up to order and signs."""
+    sides = [np.array(side) for side in itertools.product((-1, 1), repeat=problem.n_features)]
+    atoms = list(itertools.combinations_with_replacement(sides[: len(sides) // 2], 2))
+    return [
+        BilinearNetwork([u, s], [v, t], [0.1, 0.2])
+        for (u, v), (s, t) in itertools.combinations_with_replacement(atoms, 2)
+    ]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_subclass_behaves_like_its_base(loss: str) -> None:
+    kind = dataclasses.dataclass(frozen=True)(type("Mine", (LOSSES[loss],), {"name": "mine"}))
+    problem = problems(loss)[0]
+    other = reweighted(problem, kind())
+    for free in (False, True):
+        network = network_for(problem, 9, free)
+        first, second = qsdp.polish(network, problem, random_state=0), qsdp.polish(network, other, random_state=0)
+        assert np.array_equal(first.U, second.U)
+        assert np.array_equal(first.alpha, second.alpha)
+    assert np.array_equal(qsdp.refit(network, problem).alpha, qsdp.refit(network, other).alpha)
+    if not problem.vector:
+        both = [enumerate_best(reweighted(problem, each), 1, shared=True) for each in (problem.loss, kind())]
+        assert np.array_equal(both[0].alpha, both[1].alpha)
+
+
+def test_polishing_needs_no_curvature_of_one_output() -> None:
+    problem = problems("logistic")[0]
+    rough = reweighted(problem, Rough())
+    network = network_for(problem, 9, free=False)
+    assert np.array_equal(qsdp.polish(network, rough).U, qsdp.polish(network, problem).U)
+    free = network_for(problem, 9, free=True)
+    assert rough.objective(qsdp.polish(free, rough, random_state=0)) < rough.objective(free)
+
+
+def test_what_a_loss_lacks_is_said_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = reweighted(problems("logistic")[0], Rough())
+    classes = reweighted(problems("cross_entropy")[0], RoughClasses())
+    monkeypatch.setattr(TrainingProblem, "objective", None)
+    monkeypatch.setattr(TrainingProblem, "adjoint", None)
+    for refused in (
+        lambda: qsdp.refit(network_for(problem, 4, free=False), problem),
+        lambda: enumerate_best(problem, 2, shared=False),
+        lambda: qsdp.polish(network_for(classes, 4, free=False), classes),
+        lambda: qsdp.train_fixed_width(classes, 3),
+    ):
+        with pytest.raises(SolverError, match=r"^loss must .*define curvature"):
+            refused()
