@@ -32,9 +32,7 @@ class WideClassifierCV(QuantizedNetworkClassifierCV):
     ) -> QSDPResult:
         largest = beta_max(options.problem(self._inputs(samples.counting.X), target, weights))
         # With thousands of samples a thousandth of the largest beta, the end of the default path, is chosen itself.
-        options = replace(options, betas=geometric(largest, 1e-4, 9))
-        result: QSDPResult = super()._train(samples, target, weights, options, **routed)
-        return result
+        return super()._train(samples, target, weights, replace(options, betas=geometric(largest, 1e-4, 9)), **routed)
 
 
 def _selected(n_neurons: int, *, evaluate: str = "network", **options: Any) -> Any:

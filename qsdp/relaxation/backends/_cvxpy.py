@@ -7,8 +7,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import cvxpy as cp
-
 from qsdp._utils.deadline import TimeOver
 from qsdp.relaxation.backends.base import Settings
 from qsdp.relaxation.formulations import formulate
@@ -29,6 +27,8 @@ def solve_with_cvxpy(
     Compiling and solving are called apart, so that each is timed and a solver that stops early still hands
     over the point it has reached.
     """
+    import cvxpy as cp
+
     start = time.perf_counter()
     formulation = formulate(instance, form=settings.form)
     data, chain, inverse = formulation.problem.get_problem_data(solver, solver_opts=options(settings))
