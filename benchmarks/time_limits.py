@@ -112,7 +112,7 @@ def random_network(problem, n_neurons):
 
 def certified(problem, limit):
     """Certify a random network."""
-    return qsdp.certify(random_network(problem, 50), problem, kind="exact", time_limit=limit)
+    return qsdp.certify(random_network(problem, 50), problem, bound_type="exact", time_limit=limit)
 
 
 def polished(problem, limit):

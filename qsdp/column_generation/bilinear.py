@@ -15,7 +15,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import output_columns, root_tree, scaled_tree
 from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
-from qsdp.column_generation.polynomial_atoms import ATOMS, NEIGHBOURS, STARTS, accuracy_of, atoms_of
+from qsdp.column_generation.polynomial_atoms import ATOMS, CLOSING, NEIGHBOURS, STARTS, accuracy_of, atoms_of
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, BoundTree, OracleResult
 from qsdp.problem import TrainingProblem
@@ -38,6 +38,14 @@ _SAMPLED, _WORTHY = 500, 0.8
 
 #: Share of the gap to which an expensive proof must promise to reduce it.
 _PROMISE = 0.1
+
+#: Operations, per entry of the matrix, in which a start settles: ten rounds of two products; and the share of the time
+#: left that a search spends near the neurons in hand, so that wide inputs have rounds as well.
+_SETTLED, _NEAR = 40.0, 0.1
+
+#: Operations of a certificate without known bounds, over the size cubed: eigenvalues of a matrix of twice the side,
+#: twice at most, at a quarter of a factorisation's rate.
+_CERTIFIED = 4 * 2 * 4 / 3 * 2**3
 
 
 def is_cheap(problem: TrainingProblem) -> bool:
@@ -70,13 +78,16 @@ def bilinear_part(
 ) -> Part:
     """Train output `k` of a bilinear problem, or all outputs together if `k` is None."""
     master = Master(Instance.of(problem))
+    # Each output's own share of what the certificate takes, and then of what the last weights take.
+    deadline = deadline.before(deadline.seconds(_CERTIFIED * problem.size**3))
+    inner = deadline.share(1.0 - CLOSING)
     floor = None
     if relaxation is not None:
         dual = relaxation.dual
         nu = dual.nu if k is None else dual.nu[:, k]
         z = np.atleast_2d(dual.z) if k is None else dual.z[[k]]
         floor = instance_bound(master.instance, [nu], [z if problem.vector else z[0]])
-    pricing = _BilinearPricing(problem, rng, deadline, tol, None if floor is None else np.atleast_2d(floor.z))
+    pricing = _BilinearPricing(problem, rng, inner, tol, None if floor is None else np.atleast_2d(floor.z))
     seeds = [start] if start is not None else []
     if relaxation is not None and relaxation.status != "failed":
         seeds.append(_sampled(relaxation, k, rng))
@@ -85,9 +96,9 @@ def bilinear_part(
         master.add(pricing.seeds(nu, seeds))
     with few_threads(small=master.small):
         outcome = generate(
-            master, pricing, tol=tol, deadline=deadline, floor=0.0 if floor is None else floor.value, report=report
+            master, pricing, tol=tol, deadline=inner, floor=0.0 if floor is None else floor.value, report=report
         )
-        atoms, weights = master.support(accuracy_of(outcome))
+        atoms, weights = master.support(accuracy_of(outcome), deadline)
     M = np.int8(problem.levels - 1)
     U, V = atoms.U.copy(), atoms.V.copy()
     U[:, : problem.n_features] *= M
@@ -178,7 +189,7 @@ class _BilinearPricing:
             self.oracle.search(
                 M,
                 threshold=dual_radius,
-                starts=_neighbours(master.atoms[master.atoms.outputs == k], master.weights[master.atoms.outputs == k]),
+                starts=self._neighbours(master, k),
                 n_starts=n_starts,
                 max_atoms=n_atoms,
                 rng=self.rng,
@@ -186,6 +197,20 @@ class _BilinearPricing:
             )
             for k, M in enumerate(matrices)
         ]
+
+    def _neighbours(self, master: Master, k: int) -> FloatArray | None:
+        """Return both sides of an output's most used neurons, and all vectors that differ from one in one sign."""
+        mine, N = master.atoms.outputs == k, self.problem.size
+        atoms = master.atoms[mine]
+        seconds = self.deadline.seconds(_SETTLED * 2.0 * (N + 1) * N**2)
+        count = int(min(NEIGHBOURS, 1.0 + _NEAR * self.deadline.left / seconds)) if seconds else NEIGHBOURS
+        if not len(atoms):
+            return None
+        used = np.argsort(-master.weights[mine])[:count]
+        sides = np.vstack([atoms.U[used], atoms.V[used]]).astype(np.float64)
+        flipped = np.repeat(sides, N, axis=0)
+        flipped[np.arange(len(flipped)), np.tile(np.arange(N), len(sides))] *= -1.0
+        return np.vstack([sides, flipped])
 
     def _prove(self, matrices: list[FloatArray], dual_radius: float, incumbents: list[float]) -> PricingResult:
         n_atoms = max(20, ATOMS // len(matrices))
@@ -211,18 +236,6 @@ class _BilinearPricing:
             tuple(tree for price in prices for tree in price.trees),
             all(price.exact for price in prices),
         )
-
-
-def _neighbours(atoms: Atoms, weights: FloatArray) -> FloatArray | None:
-    """Return both sides of the most used neurons, and all vectors that differ from one in one sign."""
-    if not len(atoms):
-        return None
-    used = np.argsort(-weights)[:NEIGHBOURS]
-    sides = np.vstack([atoms.U[used], atoms.V[used]]).astype(np.float64)
-    N = sides.shape[1]
-    flipped = np.repeat(sides, N, axis=0)
-    flipped[np.arange(len(flipped)), np.tile(np.arange(N), len(sides))] *= -1.0
-    return np.vstack([sides, flipped])
 
 
 def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:

@@ -112,7 +112,7 @@ def generate(
     try:
         while since < _PATIENCE:
             number += 1
-            master.solve(accuracy)
+            master.solve(accuracy, deadline)
             found = pricing(master, gap)
             if np.isfinite(found.upper):
                 candidate = master.proof(found.upper)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution, solve_restricted, sparsify
@@ -215,17 +216,18 @@ class Master:
         self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
         return len(atoms)
 
-    def solve(self, tol: float) -> None:
-        """Solve to a relative duality gap `tol`."""
+    def solve(self, tol: float, deadline: Deadline = NEVER) -> None:
+        """Solve to a relative duality gap `tol`, or keep the last solution where the deadline leaves no better one."""
         if not len(self.atoms):
             return
-        solution = self._solve(tol)
+        solution = self._solve(tol, deadline=deadline)
         if self._reduction is not None:
             true = self._objective(solution.weights)
             if abs(solution.objective + self._constant - true) > _LOST * true:
                 self._restore()
-                solution = self._solve(tol)
-        self._keep(solution)
+                solution = self._solve(tol, deadline=deadline)
+        if not deadline.over or solution.objective < self._inner_objective():
+            self._keep(solution)
 
     def _objective(self, weights: FloatArray) -> float:
         """Return the objective of weights of one output, in the units and with all rows of the normalised instance."""
@@ -248,7 +250,9 @@ class Master:
         fit = self._working.fit
         return GrowingColumns(fit) if self._is_quadratic and len(fit.target) > _MANY_ROWS else None
 
-    def _solve(self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL) -> RestrictedSolution:
+    def _solve(
+        self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL, *, deadline: Deadline = NEVER
+    ) -> RestrictedSolution:
         working = self._working
         share = 1.0
         if self._constant:
@@ -258,9 +262,10 @@ class Master:
         atoms = self.atoms[chosen]
         penalties = np.full(len(atoms), working.dual_radius)
         if self._growing is not None:
-            return self._growing.solve(chosen, penalties, tol)
+            return self._growing.solve(chosen, penalties, tol, deadline)
         outputs = atoms.outputs if working.target.ndim == 2 else None
-        return solve_restricted(self._columns[:, chosen], working.fit, penalties, outputs=outputs, tol=tol)
+        columns = self._columns[:, chosen]
+        return solve_restricted(columns, working.fit, penalties, outputs=outputs, tol=tol, deadline=deadline)
 
     def _inner_objective(self) -> float:
         return self.objective / self.units.value - self._constant
@@ -325,12 +330,12 @@ class Master:
             self._growing.select(rows)
         self._known = set(self.atoms.keys())
 
-    def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
+    def support(self, tol: float = 1e-12, deadline: Deadline = NEVER) -> tuple[Atoms, FloatArray]:
         """Return few atoms with weights that solve the restricted problem: at most n of one output.
 
-        Their weights are in the units of the instance.
+        Their weights are in the units of the instance. After the deadline they are the last ones, and may be more.
         """
-        self.solve(tol)
+        self.solve(tol, deadline)
         used = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max(initial=0.0))
         weights = self.weights[used].copy()
         dual_radius = self._working.dual_radius
@@ -338,11 +343,12 @@ class Master:
         columns = self._columns if self._growing is None else self._growing.rows
         for output in np.unique(self.atoms.outputs[used]):
             mine = self.atoms.outputs[used] == output
-            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], np.full(int(mine.sum()), dual_radius))
+            penalties = np.full(int(mine.sum()), dual_radius)
+            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties, deadline)
         few, few_weights = used[weights > 0.0], weights[weights > 0.0]
         if len(few):
             # What was left out, and moved, is made good for by the rest.
-            again = self._solve(tol, few)
+            again = self._solve(tol, few, deadline=deadline)
             if again.objective < self._evaluate(few, few_weights):
                 few_weights = again.weights
         # Fewer neurons must not cost accuracy.

@@ -10,7 +10,7 @@ from qsdp.column_generation.loop import Outcome
 from qsdp.column_generation.master import Atoms
 from qsdp.pricing import OracleResult
 
-__all__ = ["ATOMS", "NEIGHBOURS", "STARTS", "accuracy_of", "atoms_of"]
+__all__ = ["ATOMS", "CLOSING", "NEIGHBOURS", "STARTS", "accuracy_of", "atoms_of"]
 
 #: Atoms taken in a round, and random starts of a search.
 ATOMS, STARTS = 200, 300
@@ -20,6 +20,9 @@ NEIGHBOURS = 100
 
 #: Relative gap from which on the last weights are computed as accurately as they can be.
 _CLOSED = 1e-5
+
+#: Share of the time that is kept for the last weights and their sparsification, as much as a limit may be passed by.
+CLOSING = 0.1
 
 
 def accuracy_of(outcome: Outcome) -> float:
