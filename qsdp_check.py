@@ -100,6 +100,10 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
             data = {name: archive[name].astype(float) for name in ("X", "y", "sample_weight") if name in archive}
         if str(f["loss"]) == "cross_entropy" and data["y"].ndim == 1:
             data["y"] = np.equal(data["y"][:, None], np.arange(data["y"].max() + 1)).astype(float)
+        if "sample_weight" in data:
+            data = {name: array[data["sample_weight"] > 0] for name, array in data.items()}
+            if np.all(data["sample_weight"] == 1):
+                del data["sample_weight"]
         stored = digest_of(f) if "X" in f else str(f["data_sha256"])
         need(digest_of(data) == stored, f"the certificate belongs to other data than {data_path}")
         f.update(data)
@@ -145,7 +149,8 @@ class Loss:
 
     def probabilities(self, nu: Array) -> Array:
         """Return p = u + y of u = -nu / w, of the cross-entropy; of the logistic loss that of the label, y nu / w."""
-        return (self.w * self.y - nu if self.name == "cross_entropy" else self.y * nu) / self.w
+        p: Array = (self.w * self.y - nu if self.name == "cross_entropy" else self.y * nu) / self.w
+        return p
 
     def check_domain(self, nu: Array) -> None:
         """Raise `ClaimError` unless nu lies in the domain of the conjugate, up to a rounding of ends or quotients."""
@@ -276,7 +281,7 @@ def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
 
 
 def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, float, float, float]:
-    """Return objective, lower bound, largest pricing value and beta D, recomputed; raise `ClaimError` if they fail."""
+    """Return objective, lower bound, largest pricing value and beta D, recomputed, or raise `ClaimError`."""
     X, y, alpha, nu = (np.asarray(f[name], dtype=float) for name in ("X", "y", "alpha", "nu"))
     beta, levels = float(f["beta"]), int(f["levels"])
     n, d = X.shape
@@ -335,7 +340,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(prog="qsdp-check", description="Check a certificate of qsdp with NumPy alone.")
     parser.add_argument("file", help="certificate")
-    parser.add_argument("--data", metavar="DATA.npz", help="archive with X and y the certificate must belong to")
+    parser.add_argument(
+        "--data", metavar="DATA.npz", help="archive with X, y and sample_weight, if any, that it must belong to"
+    )
     options = parser.parse_args(arguments)
     try:
         f, digest = read(options.file, options.data)

@@ -28,13 +28,13 @@ _CHUNK_OPERATIONS, _LEAST_ROWS = 2e9, 64
 _STRIP, _MOST_STRIPS = 64, 8
 
 
-def append_constant(X: FloatArray) -> FloatArray:
-    r"""Return ``[X, 1]`` of shape (n, d + 1).
+def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
+    r"""Return ``[X, value]`` of shape (n, d + 1).
 
     A bilinear network is even, :math:`f(-x) = f(x)`; on :math:`(x, 1)` its terms
     :math:`(x^T u + s)(x^T v + t)` have a linear and a constant part as well.
     """
-    return np.hstack([X, np.ones((X.shape[0], 1))])
+    return np.hstack([X, np.full((X.shape[0], 1), value)])
 
 
 def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArray:

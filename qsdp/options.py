@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.options import Options, choice, option
 from qsdp._utils.validation import (
     RandomState,
@@ -28,7 +29,13 @@ from qsdp.relaxation.backends import BACKENDS, check_solver
 from qsdp.sampling import ALLOCATIONS, MAX_NEURONS
 from qsdp.shaping import SHAPINGS
 
-__all__ = ["REFINEMENTS", "TrainingOptions"]
+__all__ = ["LIMITED", "REFINEMENTS", "REFINEMENT_TIME", "TrainingOptions"]
+
+#: Seconds of a refinement by "polish" or "exact" where no time limit is given: nobody waits longer unasked.
+REFINEMENT_TIME = 60.0
+
+#: Refinements that go on until nothing improves or time is over.
+LIMITED = frozenset({"polish", "exact"})
 
 REFINEMENTS = ("none", "refit", "polish", "exact")
 
@@ -39,7 +46,7 @@ def _check_loss(name: str, value: Any) -> None:
 
 
 def _check_time_limit(name: str, value: Any) -> None:
-    if value is not None:
+    if value is not None and value != np.inf:
         check_real(name, value, strict=True)
 
 
@@ -133,11 +140,15 @@ class TrainingOptions(Options):
         "Of neurons among outputs: ",
     )
     time_limit: float | None = option(
-        60.0,
+        None,
         "float or None",
-        'Seconds, > 0, that a refinement by "polish" or "exact" may take.',
+        """
+        Seconds, > 0, for the whole call, of which a refinement by "polish" or "exact" has half at least. None: no limit
+        for the relaxation, 60 seconds for such a refinement; infinity: none for either. What has ended early is the
+        best so far, and its certificate holds.
+        """,
         _check_time_limit,
-        "For --refine polish and exact.",
+        "For the whole fit; by default 60 for --refine polish and exact.",
     )
     n_jobs: int | None = option(
         None,
@@ -169,6 +180,14 @@ class TrainingOptions(Options):
         check_solver(self.solver, get_loss(self.loss))
         if self.refine == "exact" and self.beta == 0.0:
             raise InvalidInputError("beta must be > 0 for refine='exact', which prices neurons against beta D; got 0")
+
+    def deadline(self) -> Deadline:
+        """Return the deadline of a call that begins now."""
+        return NEVER if self.time_limit in {None, np.inf} else Deadline.after(self.time_limit)
+
+    def refinement_limit(self, deadline: Deadline) -> float | None:
+        """Return the seconds of a refinement: what is left of the call, or what it may take unasked."""
+        return REFINEMENT_TIME if self.time_limit is None else deadline.time_limit
 
     def problem(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingProblem:
         """Return the problem of weighted samples, which has no more outputs than there are to be neurons."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.options import documented
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
@@ -24,7 +25,7 @@ from qsdp.certificates import Certificate, certify
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
-from qsdp.options import REFINEMENTS, TrainingOptions
+from qsdp.options import LIMITED, REFINEMENTS, TrainingOptions
 from qsdp.problem import TrainingProblem
 from qsdp.refinement import polish, refit
 from qsdp.relaxation import Relaxation, solve_relaxation
@@ -111,6 +112,7 @@ class QSDPResult(Summarized):
         check_choice("refine", refine, [name for name in REFINEMENTS if name != "exact"])
         levels = self.problem.levels if levels is None else levels
         options = TrainingOptions.of(locals())
+        deadline = options.deadline()
         result, timings, rng = self, dict(self.timings), check_random_state(random_state)
         with progress(verbose) as stages:
             if levels != self.problem.levels:
@@ -124,7 +126,7 @@ class QSDPResult(Summarized):
             timings.pop("refine", None)
             if refine != "none":
                 with _timed(timings, "refine"):
-                    network = _refined(network, result.problem, options, rng)
+                    network = _refined(network, result.problem, options, rng, deadline)
             with _timed(timings, "certify"):
                 certificate = certify(network, result.problem, result.relaxation, verbose=verbose)
         return replace(result, network=network, certificate=certificate, timings=timings, refine=refine, exact=None)
@@ -219,17 +221,26 @@ def solve_and_sample(
 
 def run_pipeline(X: Any, y: Any, options: TrainingOptions, sample_weight: Any = None) -> QSDPResult:
     """Do what `solve_and_sample` does, with options that are checked."""
+    deadline = options.deadline()
     rng = check_random_state(options.random_state)
     problem = options.problem(X, y, sample_weight)
     with progress(options.verbose):
+        own = deadline.share(0.5) if options.refine in LIMITED else deadline
         relaxation = solve_relaxation(
-            problem, solver=options.solver, tol=options.tol, n_jobs=options.n_jobs, verbose=options.verbose
+            problem,
+            solver=options.solver,
+            tol=options.tol,
+            time_limit=own.time_limit,
+            n_jobs=options.n_jobs,
+            verbose=options.verbose,
         )
-        return sample_from(relaxation, options, rng)
+        return sample_from(relaxation, options, rng, deadline)
 
 
-def sample_from(relaxation: Relaxation, options: TrainingOptions, rng: np.random.Generator) -> QSDPResult:
-    """Do what follows the relaxation in `solve_and_sample`."""
+def sample_from(
+    relaxation: Relaxation, options: TrainingOptions, rng: np.random.Generator, deadline: Deadline
+) -> QSDPResult:
+    """Do what follows the relaxation in `solve_and_sample`, until the deadline."""
     problem, refine, verbose = relaxation.problem, options.refine, options.verbose
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
     exact = None
@@ -247,28 +258,32 @@ def sample_from(relaxation: Relaxation, options: TrainingOptions, rng: np.random
                     tol=_EXACT,
                     relaxation=relaxation,
                     start=network,
-                    time_limit=options.time_limit,
+                    time_limit=options.refinement_limit(deadline),
                     random_state=rng,
                     verbose=verbose,
                 )
             network = exact.network
         elif refine != "none":
             with _timed(timings, "refine"):
-                network = _refined(network, problem, options, rng)
+                network = _refined(network, problem, options, rng, deadline)
         with _timed(timings, "certify"):
             certificate = exact.certificate if exact else certify(network, problem, relaxation, verbose=verbose)
     return QSDPResult(network, certificate, relaxation, covariance, problem, timings, refine, exact)
 
 
 def _refined(
-    network: BilinearNetwork, problem: TrainingProblem, options: TrainingOptions, rng: np.random.Generator
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    options: TrainingOptions,
+    rng: np.random.Generator,
+    deadline: Deadline,
 ) -> BilinearNetwork:
     if options.refine == "refit":
         return refit(network, problem, verbose=options.verbose)
     return polish(
         network,
         problem,
-        time_limit=options.time_limit,
+        time_limit=options.refinement_limit(deadline),
         random_state=rng,
         n_jobs=options.n_jobs,
         verbose=options.verbose,

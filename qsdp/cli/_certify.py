@@ -16,11 +16,12 @@ from qsdp._utils.files import write_whole
 from qsdp._utils.validation import check_choice, check_real, warn
 from qsdp.certificates import BOUND_TYPES, Certificate, guarded
 from qsdp.certificates import certify as certify_network
-from qsdp.cli._options import TIME_LIMIT, Force, ModelFile
+from qsdp.cli._options import Force, ModelFile
 from qsdp.cli._reports import certificate_figures, network_fact, print_facts, print_figures
 from qsdp.cli._streams import destination, stage
 from qsdp.column_generation import column_generation
 from qsdp.networks import BilinearNetwork
+from qsdp.options import REFINEMENT_TIME
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
 from qsdp.tabular import load_model, read_table
@@ -47,7 +48,9 @@ def certify(
     ] = None,
     bound_type: Annotated[str, typer.Option(help=f"Of the bound: {' | '.join(BOUND_TYPES)}.")] = "sdp",
     verified: Annotated[bool, typer.Option("--verified", help="Guard the bound against all rounding.")] = False,
-    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="Limit for --bound-type exact.")] = TIME_LIMIT,
+    time_limit: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Limit for --bound-type exact.")
+    ] = REFINEMENT_TIME,
     no_data: Annotated[
         bool, typer.Option("--no-data", help="Write the encoded rows to CERT.npz instead of the certificate.")
     ] = False,

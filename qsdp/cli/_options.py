@@ -37,7 +37,7 @@ Allocation = Annotated[str, _flag("allocation")]
 Solver = Annotated[str, _flag("solver")]
 Shaping = Annotated[str, _flag("shaping")]
 Refinement = Annotated[str, _flag("refine")]
-TimeLimit = Annotated[float, _flag("time_limit", metavar="SECONDS")]
+TimeLimit = Annotated[float | None, _flag("time_limit", metavar="SECONDS")]
 Seed = Annotated[int, _flag("random_state")]
 Jobs = Annotated[int, _flag("n_jobs")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file.")]
@@ -49,7 +49,7 @@ JOBS = 1
 #: Sizes as of estimators; the regularisation is one for the standardised columns that the commands train on.
 NEURONS, BETA = EstimatorOptions.n_neurons, 1.0
 #: Defaults of the narrower types of flags.
-LOSS, TIME_LIMIT = str(TrainingOptions.loss), float(TrainingOptions.time_limit or 60.0)
+LOSS = str(TrainingOptions.loss)
 
 
 def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:

@@ -106,18 +106,11 @@ class _CrossValidated:
         return router
 
     def _train(
-        self: Any,
-        samples: Samples,
-        target: FloatArray,
-        weights: FloatArray | None,
-        options: Any,
-        *,
-        split: dict[str, Any],
-        score: dict[str, Any],
+        self: Any, samples: Samples, target: FloatArray, weights: FloatArray | None, options: Any, **routed: Any
     ) -> QSDPResult:
         rng = check_random_state(options.random_state)
         problem = options.problem(self._inputs(samples.counting.X), target, weights)
-        scorer, splits = self._scorer(), self._splits(samples, split)
+        scorer, splits, score = self._scorer(), self._splits(samples, routed["split"]), routed["score"]
         if "sample_weight" in score:
             _check_weighs(scorer)
             score = {**score, "sample_weight": samples.weights}
@@ -151,13 +144,14 @@ class _CrossValidated:
         with progress(options.verbose) as stages:
             with stages.stage("path") as bar:
                 self.path_ = path.solve(options.n_jobs, bar)
-            return sample_from(self.path_[int(best)], options, rng)
+            return sample_from(self.path_[int(best)], options, rng, options.deadline())
 
     def _member(self: Any, options: CrossValidationOptions) -> Any:
         """Return the estimator without cross-validation, fitted but for its network."""
         parameters = {name: getattr(options, name) for name in self._plain._options_class.declared()}
         member = self._plain(**{**parameters, "n_jobs": None, "verbose": False})
         member.n_features_in_ = self.n_features_in_
+        member.constant_ = self.constant_
         if is_classifier(self):
             member.classes_ = self.classes_
         return member
@@ -239,7 +233,8 @@ def _fold_scores(
         member = copy.copy(member)
         if evaluate == "network":
             # The same random numbers for every beta, so that scores differ by less than their noise.
-            member.network_ = sample_from(relaxation, member._options(), copy.deepcopy(rng)).network
+            options = member._options()
+            member.network_ = sample_from(relaxation, options, copy.deepcopy(rng), options.deadline()).network
         else:
             member.network_ = _Outputs(relaxation)
         scores[index] = scorer(member, X, y)
@@ -270,7 +265,7 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
         The mean score of `beta_`.
     path_ : RelaxationPath
         That of all data, for `betas_`.
-    classes_, network_, certificate_, result_, n_features_in_, feature_names_in_
+    classes_, network_, constant_, certificate_, result_, n_features_in_, feature_names_in_
         See `QuantizedNetworkClassifier`.
 
     Notes
@@ -340,7 +335,7 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
     ----------
     beta_, betas_, scores_, best_score_, path_
         See `QuantizedNetworkClassifierCV`.
-    network_, certificate_, result_, n_features_in_, feature_names_in_
+    network_, constant_, certificate_, result_, n_features_in_, feature_names_in_
         See `QuantizedNetworkRegressor`.
 
     Examples

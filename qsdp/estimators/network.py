@@ -28,7 +28,7 @@ from qsdp.estimators.classes import (
 )
 from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.lifting import append_constant
+from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import check_sample_weight
@@ -68,6 +68,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
 
     result_: QSDPResult
     n_features_in_: int
+    constant_: float
 
     _options_class: ClassVar[type[EstimatorOptions]] = EstimatorOptions
 
@@ -114,10 +115,13 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
     ) -> None:
         """Fit to the coded targets and final weights of the samples that count."""
         warn_of_scales(samples.counting.X)
+        self.constant_ = _constant(samples.counting)
         self.result_ = self._train(samples, target, weights, options, **routed)
         self._expose()
 
-    def _train(self, samples: Samples, target: FloatArray, weights: FloatArray | None, options: Any) -> QSDPResult:
+    def _train(
+        self, samples: Samples, target: FloatArray, weights: FloatArray | None, options: Any, **routed: Any
+    ) -> QSDPResult:
         return run_pipeline(self._inputs(samples.counting.X), target, options, weights)
 
     def _expose(self) -> None:
@@ -165,7 +169,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
     def _inputs(self, X: FloatArray) -> FloatArray:
         activation = get_activation(self.activation)
         lifted = activation is not None and activation.lifted
-        return append_constant(X) if self.constant_column and not lifted else X
+        return append_constant(X, self.constant_) if self.constant_column and not lifted else X
 
 
 @documented(EstimatorOptions)
@@ -173,7 +177,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     r"""Regression by a network with quantized first-layer weights and a certified gap to the global optimum.
 
     Fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)` with :math:`u_j, v_j \in \{\pm1\}^D`,
-    where :math:`\tilde x = (x, 1)`, or a network of a polynomial activation or more levels.
+    where :math:`\tilde x = (x, c)` with a constant c, or a network of a polynomial activation or more levels.
 
     Parameters
     ----------
@@ -185,6 +189,9 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     ----------
     network_ : BilinearNetwork
         The fitted network; with the constant column it has one input more than the data.
+    constant_ : float
+        Entry of the constant column: the power of two nearest to the largest root mean square of a column of X, one
+        for standardised data.
     certificate_ : Certificate
         Its objective and the lower bound on that of every network.
     result_ : QSDPResult
@@ -253,7 +260,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     r"""Classification by a network with quantized first-layer weights and a certified gap.
 
     Two classes: fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)`,
-    :math:`u_j, v_j \in \{\pm1\}^D`, :math:`\tilde x = (x, 1)`, to the labels coded as -1 (first class in sorted
+    :math:`u_j, v_j \in \{\pm1\}^D`, :math:`\tilde x = (x, c)`, to the labels coded as -1 (first class in sorted
     order) and +1, and predicts by its sign. More classes: one output for each, fitted to one-hot rows ("squared",
     "absolute", "huber"), to one class against the rest (-1 and +1; "logistic", "hinge", "squared_hinge") or jointly
     ("cross_entropy"), and predicts by the largest.
@@ -270,6 +277,9 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         Labels of the samples of positive weight, sorted.
     network_ : BilinearNetwork
         The fitted network; with the constant column it has one input more than the data.
+    constant_ : float
+        Entry of the constant column: the power of two nearest to the largest root mean square of a column of X, one
+        for standardised data.
     certificate_ : Certificate
         Its objective and the lower bound on that of every network.
     result_ : QSDPResult
@@ -361,6 +371,13 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         output, and with more than two classes that of every output divided by their sum.
         """
         return class_probabilities(self._output(X), get_loss(self.loss))
+
+
+def _constant(samples: Samples) -> float:
+    """Return the power of two nearest to the largest root mean square of a column."""
+    largest = float(np.abs(samples.X).max()) or 1.0
+    squares = np.average((samples.X / largest) ** 2, axis=0, weights=samples.weights)
+    return power_of_two(largest * float(np.sqrt(squares.max())))
 
 
 def warn_of_scales(X: FloatArray) -> None:

@@ -40,7 +40,8 @@ class EstimatorOptions(TrainingOptions):
         True,
         "bool",
         """
-        Append a column of ones; without it a bilinear network is even, :math:`f(-x) = f(x)`. Not appended for
+        Append a constant column, of ones for standardised data and else of their scale, `constant_`; without it a
+        bilinear network is even, :math:`f(-x) = f(x)`. Not appended for
         activations with a linear or constant part, which need none.
         """,
         check_flag,
@@ -98,6 +99,15 @@ class CrossValidationOptions(EstimatorOptions):
         """
         What is scored on the rows held out: the predictions of the relaxation, which are cheap and do not depend on a
         sample, or those of a network made as the final one, refinement included.
+        """,
+    )
+    time_limit: float | None = redefined(
+        TrainingOptions,
+        "time_limit",
+        None,
+        description="""
+        Seconds, > 0, that a refinement by "polish" or "exact" may take. None: 60 seconds; infinity: no limit. Paths
+        have none.
         """,
     )
     n_jobs: int | None = redefined(

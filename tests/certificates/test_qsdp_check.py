@@ -466,6 +466,18 @@ def test_weighted_certificates_are_written_read_and_confirmed(
             load_certificate(path, with_weights(problem, changed))
 
 
+@pytest.mark.parametrize("weights", [[0.0, 1.0, 2.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0], [1.0] * 8 + [0.0], [1.0] * 9])
+@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
+def test_data_given_apart_may_have_weights_of_zero_and_one(
+    loss: str, weights: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = problem_of(1, loss)
+    y = np.argmax(base.y, axis=1) if loss == "cross_entropy" else base.y
+    simple_certificate(with_weights(base, weights)).save(tmp_path / "c", include_data=False)
+    np.savez(tmp_path / "data.npz", X=base.X, y=y, sample_weight=weights)
+    assert answer(tmp_path / "c", capsys, "--data", str(tmp_path / "data.npz"))[0] == 0
+
+
 @pytest.mark.parametrize("loss", [*LOSSES, Pinball(0.9)], ids=str)
 @pytest.mark.parametrize(
     ("change", "message"),

@@ -189,7 +189,6 @@ def test_fit_needs_force_to_overwrite(here: Path) -> None:
         (["--solver", "magic"], "solver must be one of"),
         (["--refine", "perfect"], "--refine must be one of 'exact', 'none', 'polish', 'refit'; got 'perfect'"),
         (["--refine", "polish", "--time-limit", "0"], "--time-limit must be a finite number > 0; got 0"),
-        (["--time-limit", "inf"], "--time-limit must be a finite number > 0; got inf"),
         (["--refine", "exact", "--beta", "0"], "--beta of --refine exact must be a finite number > 0; got 0"),
         (["--task", "regression", "--loss", "hinge"], "--loss hinge is for classes, target 'y' is a number; use"),
         (["--task", "regression", "--loss", "cross_entropy"], "--loss cross_entropy is for classes"),
@@ -260,3 +259,79 @@ def test_a_failed_save_leaves_nothing(here: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("qsdp.networks.storage.os.replace", fail)
     assert "No space left" in refused("fit", "messy.csv", "--target", "label", "--drop", "id", "--neurons", 5)
     assert [path.name for path in here.iterdir()] == ["messy.csv"]
+
+
+# -- weights ---------------------------------------------------------------------------------------------
+
+
+def weighted_table(weights: list[str]) -> str:
+    """Return a file of 20 rows in which `a` decides `kind` and says something of `price`."""
+    rows = [f"{i % 7},{i % 3},{'pos' if i % 7 > 2 else 'neg'},{i % 7 + i % 3},{w}" for i, w in enumerate(weights)]
+    return "\n".join(["a,b,kind,price,w", *rows]) + "\n"
+
+
+def test_a_column_of_weights_is_remembered_and_no_input(here: Path) -> None:
+    (here / "data.csv").write_text(weighted_table([str(i % 3) for i in range(20)]))
+    options = ["--target", "kind", "--drop", "price", "--test-size", 0, "--neurons", 50]
+    result = run("fit", "data.csv", *options, "--weights", "w")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "13 training + 0 test rows; 7 of weight zero left out, d = 2" in figure(result.stdout, "data")
+    assert figure(result.stdout, "weights") == "column 'w': 1 to 2, 19 in all"
+    model = load_model("data.qsdp")
+    assert (model.weighting.column, model.weighting.class_weight) == ("w", None)
+    problem = model.problem(read_table("data.csv"))
+    assert problem.objective(model.network) == pytest.approx(number(result.stdout, "objective"), rel=1e-5)
+    assert sorted(set(problem.sample_weight)) == [1.0, 2.0]
+    (here / "new.csv").write_text("a,b\n1,2\n")
+    assert run("predict", "data.qsdp", "new.csv").exit_code == 0
+    assert run("certify", "data.qsdp", "data.csv").exit_code == 0
+    (here / "without.csv").write_text("a,b,kind\n1,2,pos\n2,1,neg\n")
+    assert "has no column 'w'" in refused("certify", "data.qsdp", "without.csv", "--force")
+    (here / "other.csv").write_text(weighted_table([str(1 + i % 3) for i in range(20)]))
+    assert "is not the file this model was trained on" in refused("certify", "data.qsdp", "other.csv", "--force")
+
+
+def test_balanced_classes(here: Path) -> None:
+    (here / "data.csv").write_text(weighted_table(["1"] * 20))
+    options = ["--target", "kind", "--drop", "price", "--drop", "w", "--test-size", 0, "--neurons", 50]
+    result = run("fit", "data.csv", *options, "--class-weight", "balanced")
+    assert figure(result.stdout, "weights").startswith("balanced classes: ")
+    problem = load_model("data.qsdp").problem(read_table("data.csv"))
+    totals = [problem.sample_weight[problem.y == sign].sum() for sign in (-1.0, 1.0)]
+    assert totals == pytest.approx([10.0, 10.0])
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (
+            ["-1", "-2", "1"],
+            "'data.csv', column 'w': 2 of 20 rows have a negative weight, the first in line 2",
+        ),
+        (["1", "", "?", "NA"], "column 'w': 3 of 20 rows have no weight, the first in line 3; weights must be numbers"),
+        (["0"] * 20, "0 of them for training with a positive weight in column 'w'"),
+        (["1", "many"], "line 3, column 'w': expected a number; got 'many'"),
+        (["1", "inf"], "line 3, column 'w': expected a finite number"),
+    ],
+)
+def test_bad_weights(here: Path, weights: list[str], message: str) -> None:
+    (here / "data.csv").write_text(weighted_table((weights + ["1"] * 20)[:20]))
+    assert message in refused("fit", "data.csv", "--target", "kind", "--weights", "w")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--target", "kind", "--weights", "kind"],
+            "column 'kind' cannot be both the weights and",
+        ),
+        (["--target", "kind", "--weights", "w", "--drop", "w"], "cannot be both the weights and the target or dropped"),
+        (["--target", "kind", "--weights", "v"], "has no column 'v'"),
+        (["--target", "kind", "--class-weight", "even"], "--class-weight must be one of 'balanced'; got 'even'"),
+        (["--target", "price", "--class-weight", "balanced"], "is for classes, target 'price' is a number"),
+    ],
+)
+def test_bad_options_of_weights(here: Path, options: list[str], message: str) -> None:
+    (here / "data.csv").write_text(weighted_table(["1"] * 20))
+    assert message in refused("fit", "data.csv", *options)

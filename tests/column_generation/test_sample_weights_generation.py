@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +24,7 @@ class Bare(Logistic):
     has_curvature = False  # type: ignore[assignment]
 
 
+@dataclass(frozen=True)
 class Softplus(Loss):
     """The logistic loss from outside: nothing but what a second layer needs is its own."""
 

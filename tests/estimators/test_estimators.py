@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -668,3 +669,94 @@ def test_resample_of_three_classes() -> None:
 def test_multi_output_tags() -> None:
     assert get_tags(Regressor()).target_tags.multi_output
     assert not get_tags(Classifier()).target_tags.multi_output
+
+
+# -- weights -----------------------------------------------------------------------------------------
+
+COUNTS = np.random.default_rng(1).integers(0, 3, len(X))
+
+
+@both
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_sample_weights_are_repeated_rows(estimator: type, loss: str) -> None:
+    model = estimator(40, loss=loss, random_state=0)
+    weighted = clone(model).fit(X, target(estimator), COUNTS)
+    by_rows = clone(model).fit(np.repeat(X, COUNTS, axis=0), np.repeat(target(estimator), COUNTS))
+    problem = weighted.result_.problem
+    assert problem.objective(by_rows.network_) == pytest.approx(by_rows.certificate_.objective, rel=1e-9)
+    assert weighted.certificate_.lower_bound == pytest.approx(by_rows.certificate_.lower_bound, rel=5e-6)
+    assert weighted.score(X, target(estimator), sample_weight=COUNTS) > 0.5
+
+
+def test_class_weights_multiply_sample_weights() -> None:
+    weights = np.linspace(0.5, 2.0, len(X))
+    factors = {0: 3.0, 1: 0.5}
+    model = Classifier(30, class_weight=factors, random_state=0).fit(X, CODES, weights)
+    by_hand = Classifier(30, random_state=0).fit(X, CODES, weights * np.where(CODES == 1, 0.5, 3.0))
+    np.testing.assert_array_equal(model.result_.problem.sample_weight, by_hand.result_.problem.sample_weight)
+    np.testing.assert_array_equal(model.predict(X), by_hand.predict(X))
+
+
+def test_balanced_classes_have_equal_totals_of_weighted_samples() -> None:
+    labels = np.array(["one", "three", "two"])[np.digitize(LINEAR, [-2.0, 0.0])]
+    model = Classifier(30, class_weight="balanced", random_state=0).fit(X, labels, COUNTS)
+    weights, kept = model.result_.problem.sample_weight, labels[COUNTS > 0]
+    for label in model.classes_:
+        assert weights[kept == label].sum() == pytest.approx(COUNTS.sum() / 3)
+    partial_weights = Classifier(30, class_weight={"two": 2.0}, random_state=0).fit(X, labels).result_.problem
+    np.testing.assert_array_equal(partial_weights.sample_weight, np.where(labels == "two", 2.0, 1.0))
+
+
+def test_classes_without_weight_are_left_out() -> None:
+    labels = np.digitize(LINEAR, [-2.0, 0.0])
+    model = Classifier(30, random_state=0).fit(X, labels, labels != 1)
+    assert model.classes_.tolist() == [0, 2]
+    assert model.decision_function(X).shape == (60,)
+    with pytest.raises(InvalidInputError, match="only one class is present; y holds only 1 among the samples of pos"):
+        Classifier().fit(X, CODES, CODES)
+
+
+@pytest.mark.usefixtures("no_solve")
+@pytest.mark.parametrize(
+    ("class_weight", "message"),
+    [
+        ("equal", "class_weight, if neither None nor a mapping of labels to weights, must be one of 'balanced'"),
+        (2.0, "class_weight, if neither None nor a mapping"),
+        ({0: 1.0, 1: -2.0}, r"class_weight\[1\] must be a finite number > 0; got -2"),
+        ({0: 0.0}, r"class_weight\[0\] must be a finite number > 0; got 0"),
+        ({0: 1.0, 7: 2.0}, r"class_weight must have labels of y, \[0, 1\], as keys; got 7"),
+    ],
+)
+def test_bad_class_weights(class_weight: Any, message: str) -> None:
+    with pytest.raises(ValueError if not isinstance(class_weight, float) else TypeError, match=message):
+        Classifier(class_weight=class_weight).fit(X, CODES)
+
+
+@both
+def test_weights_are_routed(estimator: type) -> None:
+    weights = np.linspace(0.0, 2.0, len(X))
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = estimator(30, random_state=0).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        scores = cross_val_score(model, X, target(estimator), cv=3, params={"sample_weight": weights})
+        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
+        pipeline.fit(X, target(estimator), sample_weight=weights)
+    assert np.all(np.isfinite(scores))
+    assert pipeline[-1].result_.problem.n_samples == len(X) - 1
+
+
+def test_scales_of_rows_without_weight_are_no_matter() -> None:
+    wild, weights = X.copy(), np.ones(len(X))
+    wild[0, 0], weights[0] = 1e9, 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", QSDPWarning)
+        Regressor(20).fit(wild, LINEAR, weights)
+
+
+@both
+def test_constant_column_has_the_scale_of_the_data(estimator: type) -> None:
+    plain = estimator(30, random_state=0).fit(X, target(estimator))
+    scaled = estimator(30, random_state=0).fit(64.0 * X, target(estimator))
+    assert (plain.constant_, scaled.constant_) == (1.0, 64.0)
+    np.testing.assert_array_equal(scaled.result_.problem.X, 64.0 * plain.result_.problem.X)
+    rows = np.r_[1e6 * X[:1], X[1:]]
+    assert estimator(30).fit(rows, target(estimator), np.r_[0.0, np.ones(59)]).constant_ == 1.0

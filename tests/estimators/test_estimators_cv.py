@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import get_scorer, r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -383,7 +385,7 @@ def test_bad_parameters(
 
 def test_training_parts_without_a_class() -> None:
     y = np.where(np.arange(60) == 7, "rare", np.where(CODES == 1, "a", "b"))
-    with pytest.raises(InvalidInputError, match=r"cv must leave every class .*without 'rare'"):
+    with pytest.raises(InvalidInputError, match=r"cv must leave every class, .*without 'rare'"):
         quick(Classifier, cv=KFold(3)).fit(X, y)
 
 
@@ -417,3 +419,97 @@ def test_grid_search_around_it() -> None:
     search.fit(X, REAL)
     assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
     assert search.best_estimator_.beta_ in search.best_estimator_.betas_
+
+
+# -- weights -----------------------------------------------------------------------------------------
+
+COUNTS = np.random.default_rng(1).integers(0, 4, 60)
+
+
+def by_groups(weighted: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return splits of the rows, or of their repetitions, in which copies stay together."""
+    groups = np.arange(60) % 3
+    groups = groups if weighted else np.repeat(groups, COUNTS)
+    return [(np.flatnonzero(groups != k), np.flatnonzero(groups == k)) for k in range(3)]
+
+
+@both
+def test_weights_are_repeated_rows_in_training_and_scores(estimator: type) -> None:
+    y = target(estimator)
+    weighted = quick(estimator, cv=by_groups(True)).fit(X, y, COUNTS)
+    by_rows = quick(estimator, cv=by_groups(False)).fit(np.repeat(X, COUNTS, axis=0), np.repeat(y, COUNTS))
+    np.testing.assert_allclose(weighted.scores_, by_rows.scores_, rtol=1e-6, atol=1e-9)
+    assert weighted.beta_ == by_rows.beta_
+    assert weighted.certificate_.lower_bound == pytest.approx(by_rows.certificate_.lower_bound, rel=1e-9)
+    np.testing.assert_allclose(weighted.predict(X), by_rows.predict(X), rtol=1e-7, atol=1e-9)
+
+
+def test_gram_matrices_of_weighted_folds_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+    gram = QuadraticMap.gram
+
+    def counted(self: QuadraticMap, *arguments: Any) -> Any:
+        rows.append(self.n_rows)
+        return gram(self, *arguments)
+
+    monkeypatch.setattr(QuadraticMap, "gram", counted)
+    weights = np.random.default_rng(2).uniform(0.1, 3.0, 60)
+    model = quick(Regressor).fit(X, REAL, weights)
+    assert rows == [20, 20, 20]
+    monkeypatch.undo()
+    train, test = next(iter(KFold(3).split(X)))
+    problem = TrainingProblem(append_constant(X[train]), REAL[train], beta=BETAS[0], sample_weight=weights[train])
+    predicted = solve_relaxation(problem).predict(append_constant(X[test]))
+    assert model.scores_[0, 0] == pytest.approx(r2_score(REAL[test], predicted, sample_weight=weights[test]), abs=1e-5)
+
+
+def test_class_weights_are_those_of_all_data_and_do_not_score() -> None:
+    model = quick(Classifier, class_weight="balanced").fit(X, THREE)
+    weights = model.result_.problem.sample_weight
+    assert [weights[k == THREE].sum() for k in range(3)] == pytest.approx([20.0] * 3)
+    assert np.all(np.round(model.scores_ * 20) == pytest.approx(model.scores_ * 20))
+
+
+@pytest.mark.parametrize(
+    ("splits", "message"),
+    [
+        (
+            [(np.arange(30), np.arange(30, 60)), (np.arange(30, 60), np.arange(30))],
+            "cv must leave a sample of positive",
+        ),
+        ([(np.arange(10, 60), np.arange(10)), (np.arange(15), np.arange(15, 60))], "every class.*without 1"),
+    ],
+)
+def test_folds_without_weight_are_refused(splits: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qsdp.estimators.cross_validated.plan_paths", lambda *_, **__: pytest.fail("solved"))
+    weights = np.ones(60)
+    if "sample" in message:
+        weights[30:] = 0.0
+    else:
+        weights[:15][CODES[:15] == 1] = 0.0
+    with pytest.raises(InvalidInputError, match=message):
+        quick(Classifier, cv=splits).fit(X, CODES, weights)
+
+
+def test_scorers_that_take_no_weights_are_refused() -> None:
+    model = quick(Regressor, scoring=lambda estimator, X, y: 0.0)
+    model.fit(X, REAL)
+    for scoring in (model.scoring, "neg_max_error"):
+        with pytest.raises(InvalidInputError, match="scoring must take sample_weight"):
+            quick(Regressor, scoring=scoring).fit(X, REAL, COUNTS)
+
+
+def test_metadata_is_routed() -> None:
+    with pytest.raises(InvalidInputError, match=r"fit takes groups only with .*enable_metadata_routing"):
+        quick(Regressor).fit(X, REAL, groups=np.arange(60))
+    plain = quick(Regressor, scoring="r2").fit(X, REAL, COUNTS)
+    with sklearn.config_context(enable_metadata_routing=True):
+        scorer = get_scorer("r2")
+        with pytest.raises(ValueError, match="sample_weight"):
+            quick(Regressor, scoring=scorer).fit(X, REAL, COUNTS)
+        for weighs in (True, False):
+            routed = quick(Regressor, scoring=scorer.set_score_request(sample_weight=weighs)).fit(X, REAL, COUNTS)
+            assert np.allclose(routed.scores_, plain.scores_) is weighs
+        groups = np.arange(60) % 4
+        grouped = quick(Regressor, cv=GroupKFold(4)).fit(X, REAL, COUNTS, groups=groups)
+        assert grouped.scores_.shape == (3, 4)

@@ -46,9 +46,9 @@ def grams(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls: list[int] = []
     original = QuadraticMap.gram
 
-    def counted(self: QuadraticMap, targets: np.ndarray) -> Any:
+    def counted(self: QuadraticMap, *arguments: Any) -> Any:
         calls.append(self.n_rows)
-        return original(self, targets)
+        return original(self, *arguments)
 
     monkeypatch.setattr(QuadraticMap, "gram", counted)
     return calls

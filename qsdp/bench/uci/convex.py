@@ -12,6 +12,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.bench.uci.method import Folds, Method
 from qsdp.certificates import Certificate
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
+from qsdp.estimators.network import Samples
 from qsdp.networks.weights import FLOAT_BITS
 from qsdp.pipeline import QSDPResult
 from qsdp.relaxation import beta_max
@@ -26,10 +27,12 @@ _COMMON: dict[str, Any] = {"allocation": "proportional", "tol": 1e-4}
 class WideClassifierCV(QuantizedNetworkClassifierCV):
     """Classifier whose beta is chosen on a longer path than the default one."""
 
-    def _train(self, X: FloatArray, target: FloatArray, y: npt.NDArray[Any], options: Any) -> QSDPResult:
-        largest = beta_max(options.problem(self._inputs(X), target))
+    def _train(
+        self, samples: Samples, target: FloatArray, weights: FloatArray | None, options: Any, **routed: Any
+    ) -> QSDPResult:
+        largest = beta_max(options.problem(self._inputs(samples.counting.X), target, weights))
         # With thousands of samples a thousandth of the largest beta, the end of the default path, is chosen itself.
-        return super()._train(X, target, y, replace(options, betas=geometric(largest, 1e-4, 9)))
+        return super()._train(samples, target, weights, replace(options, betas=geometric(largest, 1e-4, 9)), **routed)
 
 
 def _selected(n_neurons: int, *, evaluate: str = "network", **options: Any) -> Any:
