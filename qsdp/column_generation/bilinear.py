@@ -36,6 +36,10 @@ _MANY_STARTS = 20_000
 #: Neurons sampled from a relaxation, and the share of their penalty that their pricing values must reach.
 _SAMPLED, _WORTHY = 500, 0.8
 
+#: Operations of shapings with a sample, per output and over the size cubed (about those measured at a size of 512), and
+#: the share of the time left that they may take.
+_SHAPINGS, _SAMPLING = {"adaptive": 600.0, "krivine": 60.0}, 0.25
+
 #: Share of the gap to which an expensive proof must promise to reduce it.
 _PROMISE = 0.1
 
@@ -90,7 +94,7 @@ def bilinear_part(
     pricing = _BilinearPricing(problem, rng, inner, tol, None if floor is None else np.atleast_2d(floor.z))
     seeds = [start] if start is not None else []
     if relaxation is not None and relaxation.status != "failed":
-        seeds.append(_sampled(relaxation, k, rng))
+        seeds += _sampled(relaxation, k, rng, inner)
     if seeds:
         nu = floor.nu if floor is not None else _slope(problem, k, seeds[0])
         master.add(pricing.seeds(nu, seeds))
@@ -121,12 +125,21 @@ def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) ->
     return -problem.data_fit.gradient(prediction if k is None else prediction[:, k])
 
 
-def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) -> BilinearNetwork:
-    covariance = shape_covariance(relaxation, method="adaptive")
+def _sampled(
+    relaxation: Relaxation, k: int | None, rng: np.random.Generator, deadline: Deadline
+) -> list[BilinearNetwork]:
+    """Return a network sampled with the best shaping that takes a share of the time, if there is one."""
+    cubes = relaxation.problem.n_outputs * relaxation.problem.size**3
+    share = deadline.share(_SAMPLING)
+    affordable = (method for method, operations in _SHAPINGS.items() if share.affords(operations * cubes))
+    method = next(affordable, None)
+    if method is None:
+        return []
+    covariance = shape_covariance(relaxation, method=method)
     if k is not None:
         covariance = covariance[k]
     n_neurons = max(_SAMPLED, len(covariance) if isinstance(covariance, list) else 1)
-    return sample_network(covariance, n_neurons, rng)
+    return [sample_network(covariance, n_neurons, rng)]
 
 
 class _BilinearPricing:
@@ -147,7 +160,7 @@ class _BilinearPricing:
         """Return atoms near the neurons of networks whose pricing values reach most of their penalty."""
         dual_radius = Instance.of(self.problem).dual_radius
         starts = np.vstack([np.where(side < 0, -1.0, 1.0) for net in networks for side in (net.U, net.V)])
-        prices = [
+        results = [
             self.oracle.search(
                 self.problem.adjoint(column),
                 threshold=_WORTHY * dual_radius,
@@ -159,7 +172,7 @@ class _BilinearPricing:
             )
             for column in output_columns(nu)
         ]
-        return atoms_of(prices, self.problem.size)
+        return atoms_of(results, self.problem.size)
 
     def __call__(self, master: Master, gap: float) -> PricingResult:
         dual_radius = master.instance.dual_radius
@@ -172,12 +185,12 @@ class _BilinearPricing:
         if self._promising(master, found, gap) and seconds <= self.deadline.left:
             found = self._search(master, matrices, dual_radius, _MANY_STARTS)
         if self._promising(master, found, gap):
-            return self._prove(matrices, dual_radius, [price.value for price in found])
-        return PricingResult(atoms_of(found, self.problem.size), max(price.value for price in found))
+            return self._prove(matrices, dual_radius, [result.value for result in found])
+        return PricingResult(atoms_of(found, self.problem.size), max(result.value for result in found))
 
     def _promising(self, master: Master, found: Sequence[OracleResult], gap: float) -> bool:
         """Whether a proof that no pricing value exceeds those found would close much of the gap."""
-        bound = master.bound(max(price.value for price in found))
+        bound = master.bound(max(result.value for result in found))
         promised = relative(master.objective - bound, master.objective)
         return not self.deadline.over and promised <= max(_PROMISE * gap, self.tol)
 
@@ -214,9 +227,9 @@ class _BilinearPricing:
 
     def _prove(self, matrices: list[FloatArray], dual_radius: float, incumbents: list[float]) -> PricingResult:
         n_atoms = max(20, ATOMS // len(matrices))
-        prices = []
+        results = []
         for k, (M, incumbent) in enumerate(zip(matrices, incumbents, strict=True)):
-            prices.append(
+            results.append(
                 self.oracle.prove(
                     M,
                     threshold=dual_radius,
@@ -227,14 +240,14 @@ class _BilinearPricing:
                     shift=None if self.shifts is None else self.shifts[k],
                 )
             )
-        uppers = tuple(price.upper for price in prices)
+        uppers = tuple(result.upper for result in results)
         return PricingResult(
-            atoms_of(prices, self.problem.size),
-            max(price.value for price in prices),
+            atoms_of(results, self.problem.size),
+            max(result.value for result in results),
             max(uppers),
             uppers,
-            tuple(tree for price in prices for tree in price.trees),
-            all(price.exact for price in prices),
+            tuple(tree for result in results for tree in result.trees),
+            all(result.exact for result in results),
         )
 
 

@@ -82,7 +82,7 @@ class Atoms:
         return Atoms(*(np.concatenate(pair) for pair in pairs))
 
     def keys(self) -> list[bytes]:
-        """Return what tells atoms apart: (u, v), (v, u) and (-u, -v) are the same, (u, -v) has the other sign."""
+        """Return keys that tell atoms apart: (u, v), (v, u) and (-u, -v) are the same, (u, -v) has the other sign."""
         oriented, signs = [], self.signs.copy()
         for side in (self.U, self.V):
             first = side[np.arange(len(side)), np.argmax(side != 0, axis=1)]
@@ -103,9 +103,9 @@ class DualProof:
         The bound.
     nu : ndarray in the shape of the target
     scale : float
-        Of the trees of the master's dual vector, which bound the pricing values of this one.
+        Factor for the trees of the master's dual vector, which then bound the pricing values of this one.
     excess : float
-        What its pricing values may exceed those times the scale by.
+        Largest excess of its pricing values over those times the scale.
     """
 
     value: float
@@ -132,11 +132,11 @@ class _Residual:
 
     def largest(self, dual_radius: float, upper: float) -> float:
         """Return the largest s for which ``s upper + |1 - s| self.upper + self.spare`` is at most the dual radius."""
-        room = dual_radius - self.spare
-        if upper > room:
-            return (room - self.upper) / (upper - self.upper) if room > self.upper else -math.inf
+        radius = dual_radius - self.spare
+        if upper > radius:
+            return (radius - self.upper) / (upper - self.upper) if radius > self.upper else -math.inf
         total = upper + self.upper
-        return (room + self.upper) / total if total > 0.0 else math.inf
+        return (radius + self.upper) / total if total > 0.0 else math.inf
 
 
 class Master:
@@ -339,7 +339,7 @@ class Master:
         used = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max(initial=0.0))
         weights = self.weights[used].copy()
         dual_radius = self._working.dual_radius
-        # What depends on what is the same in any basis.
+        # Linear dependence is the same in any basis.
         columns = self._columns if self._growing is None else self._growing.rows
         for output in np.unique(self.atoms.outputs[used]):
             mine = self.atoms.outputs[used] == output
@@ -347,7 +347,7 @@ class Master:
             weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties, deadline)
         few, few_weights = used[weights > 0.0], weights[weights > 0.0]
         if len(few):
-            # What was left out, and moved, is made good for by the rest.
+            # The others make good for the weights left out, and for rounding.
             again = self._solve(tol, few, deadline=deadline)
             if again.objective < self._evaluate(few, few_weights):
                 few_weights = again.weights

@@ -1,4 +1,4 @@
-"""What the prices of both kinds of neurons share."""
+"""Sizes of searches, and atoms of their results, for both kinds of neurons."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def accuracy_of(outcome: Outcome) -> float:
     return 1e-12 if outcome.gap <= _CLOSED else min(1e-6, 0.01 * outcome.gap)
 
 
-def atoms_of(prices: Sequence[OracleResult], size: int) -> Atoms:
-    """Return the atoms of the vectors that were found."""
+def atoms_of(results: Sequence[OracleResult], size: int) -> Atoms:
+    """Return the atoms that an oracle found for each output."""
     empty = np.zeros((0, size), dtype=np.int8)
     atoms = Atoms.of(empty, empty)
-    for k, price in enumerate(prices):
-        atoms = atoms + Atoms.of(price.U, price.V, price.sign, k)
+    for k, result in enumerate(results):
+        atoms = atoms + Atoms.of(result.U, result.V, result.sign, k)
     return atoms

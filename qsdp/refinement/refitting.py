@@ -28,7 +28,7 @@ __all__ = ["SECOND_LAYERS", "refit"]
 
 SECOND_LAYERS = ("free", "shared")
 
-#: Of the value from which on zero is optimal: what stands for beta = 0, where weights have no penalty.
+#: Penalty for beta = 0, which keeps weights bounded: a share of the value from which on zero is optimal.
 _LEAST_PENALTY = 1e-7
 
 #: Neurons taken into the restricted problem at a time.
@@ -61,7 +61,7 @@ def refit(
     problem : TrainingProblem
     second_layer : {"free", "shared"}, default="free"
         "free" chooses every weight; at most n neurons of an output survive, the others are left out. "shared"
-        keeps all neurons and one magnitude an output, the storage of a sampled network; signs of weights
+        keeps all neurons and one magnitude per output, the storage of a sampled network; signs of weights
         move into the first layer.
     tol : float, default=1e-9
         Relative duality gap of the convex problem, > 0.

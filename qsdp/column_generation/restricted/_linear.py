@@ -19,7 +19,7 @@ TO_BOUNDARY = 0.995
 
 def cholesky(N: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
     """Return a solver of ``N x = b`` for a positive definite N; None where it is not nearly one."""
-    # Scaled to unit diagonal, where a tiny shift costs nothing and saves the last iterations.
+    # Scaled to unit diagonal, where a tiny shift costs no accuracy and saves the last iterations.
     scale: FloatArray = 1.0 / np.sqrt(np.maximum(N.diagonal(), np.finfo(np.float64).tiny))
     N = N * np.outer(scale, scale)
     for shift in (0.0, 1e-14, 1e-12, 1e-10):

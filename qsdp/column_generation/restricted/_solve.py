@@ -71,10 +71,10 @@ def solve_restricted(
     become columns of the identity, :math:`|r| = \min \{t^+ + t^- : t^+ - t^- = r\}` and so on, so that all of them are
     one quadratic program; other losses are linearised in every step. The linear systems are dense and of the smaller of
     the two sides, samples or columns. On the problems of column generation this is much faster than sparse solvers,
-    whose factorisations do not see that nothing is sparse.
+    whose factorisations have no zeros to use.
     """
     check_solvable(fit.loss)
-    # The last iterations divide by almost nothing; what overflows is not used.
+    # The last iterations divide by almost zero; overflowed values are not used.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if isinstance(fit.loss, PiecewiseQuadratic):
             return solve_quadratic(columns, fit, penalties, tol, deadline)
