@@ -81,9 +81,9 @@ def bilinear_part(
     report: Callable[[Round], None],
 ) -> Part:
     """Train output `k` of a bilinear problem, or all outputs together if `k` is None."""
-    master = Master(Instance.of(problem))
-    # Each output's own share of what the certificate takes, and then of what the last weights take.
+    # Time is kept for the certificate and, of the rest, for the last weights.
     deadline = deadline.before(deadline.seconds(_CERTIFIED * problem.size**3))
+    master = Master(Instance.of(problem), deadline)
     inner = deadline.share(1.0 - CLOSING)
     floor = None
     if relaxation is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.deadline import NEVER, Deadline, TimeOver
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution, solve_restricted, sparsify
@@ -20,6 +21,9 @@ __all__ = ["Atoms", "DualProof", "Master"]
 
 #: Sides of the Gram matrix up to which its eigendecomposition is cheap beside the rounds it saves.
 _LARGEST_GRAM = 2500
+
+#: Share of the time that the reduction of many rows may take.
+_REDUCTION = 0.25
 
 #: Rows, and entries of the data, up to which one thread is as fast as several, and undisturbed by others' work.
 _FEW_ROWS, _SMALL_DATA = 600, 2**20
@@ -147,6 +151,8 @@ class Master:
     instance : Instance
         Of a scalar problem, or of all outputs of a coupled one, in its own units; its dual radius w is the penalty of
         a weight of one.
+    deadline : Deadline
+        Many rows are reduced to fewer only where that leaves most of the time.
 
     Attributes
     ----------
@@ -156,7 +162,7 @@ class Master:
         Of the last solution, in the units of the instance, as `nu` is.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, deadline: Deadline = NEVER) -> None:
         self.instance = instance
         self.normal, self.units = instance.normalised()
         self._working: LinearInstance = self.normal
@@ -165,11 +171,8 @@ class Master:
         self._residual: _Residual | None = None
         n, p = len(instance.target), instance.size * (instance.size + 1) // 2
         if self._is_quadratic and n > p and p <= _LARGEST_GRAM:
-            reduction = GramReduction(self.normal, instance.target[:, None])
-            self._working = reduced = reduction.reduced(self.normal, self.units, 0)
-            self._reduction = reduction, reduced
-            self._constant = max(0.0, self.normal.fit.value_at_zero - self._working.fit.value_at_zero)
-            self._residual = self._left_out()
+            with suppress(TimeOver):
+                self._reduce(deadline.share(_REDUCTION))
         empty = np.zeros((0, instance.size), dtype=np.int8)
         self.atoms = Atoms.of(empty, empty)
         self.weights = np.zeros(0)
@@ -178,6 +181,13 @@ class Master:
         self._known: set[bytes] = set()
         self.objective = instance.fit.value_at_zero
         self._dual = self._lifted(-self._working.fit.gradient(np.zeros_like(self._working.target)))
+
+    def _reduce(self, deadline: Deadline) -> None:
+        reduction = GramReduction(self.normal, self.instance.target[:, None], deadline=deadline)
+        self._working = reduced = reduction.reduced(self.normal, self.units, 0)
+        self._reduction = reduction, reduced
+        self._constant = max(0.0, self.normal.fit.value_at_zero - self._working.fit.value_at_zero)
+        self._residual = self._left_out()
 
     @property
     def _is_quadratic(self) -> bool:

@@ -39,7 +39,7 @@ def polynomial_result(
     """Train a network of polynomial neurons on the objective (12)."""
     d, M = problem.n_features, problem.levels - 1
     # The dual radius of an instance is half its penalty.
-    master = Master(Instance(problem.weight_map, problem.data_fit, 2.0 * problem.beta * (d * M)))
+    master = Master(Instance(problem.weight_map, problem.data_fit, 2.0 * problem.beta * (d * M)), deadline)
     oracle = PolynomialOracle(d, problem.levels, problem.lifted)
 
     inner = deadline.share(1.0 - CLOSING)
