@@ -279,7 +279,7 @@ def _refined(
     deadline: Deadline,
 ) -> BilinearNetwork:
     if options.refine == "refit":
-        return refit(network, problem, verbose=options.verbose)
+        return refit(network, problem, time_limit=deadline.time_limit, verbose=options.verbose)
     return polish(
         network,
         problem,

@@ -39,7 +39,7 @@ _OPTIMAL = 1e-4
 
 @dataclass(frozen=True)
 class Certificate(Summarized, Gap):
-    r"""``lower_bound <= p_b* <= objective``: what is known about a network and the global optimum.
+    r"""``lower_bound <= p_b* <= objective``: bounds of the global optimum and a network.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Certificate(Summarized, Gap):
     arithmetic : {"float", "verified"}
         "verified": the bound holds whatever the rounding of the computer, see `qsdp.certificates.verification`.
     proof : Proof or None
-        What the bound can be recomputed from; no part of the certificate's value in comparisons.
+        All that recomputing the bound takes; no part of the certificate's value in comparisons.
     """
 
     lower_bound: float
@@ -138,7 +138,7 @@ def certificate_of(
     nu: FloatArray,
     trees: Sequence[BoundTree],
     bound_type: str,
-    prices: Sequence[float | None] | None = None,
+    uppers: Sequence[float | None] | None = None,
 ) -> Certificate:
     r"""Return the certificate that a dual vector and bounds of its pricing values prove, recomputed from the data.
 
@@ -157,8 +157,8 @@ def certificate_of(
     trees : sequence of BoundTree
         One for each output, for the matrices of `nu` as given.
     bound_type : {"sdp", "exact"}
-        What the bound is to be called.
-    prices : sequence of float or None, optional
+        Name of the bound.
+    uppers : sequence of float or None, optional
         The bounds of the trees where an oracle has just computed them for the same matrices; those that are None are
         computed here.
 
@@ -171,18 +171,18 @@ def certificate_of(
     check_choice("bound_type", bound_type, BOUND_TYPES)
     check_proof(problem, nu, trees)
     inside = problem.data_fit.project(np.asarray(nu, dtype=np.float64))
-    known = [None] * len(trees) if prices is None else prices
-    priced = [_price(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
-    bounds = [float(bound) for bound in np.array(priced) + price_roundings(Instance.of(problem), inside)]
+    known = [None] * len(trees) if uppers is None else uppers
+    evaluated = [_upper(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
+    bounds = [float(bound) for bound in np.array(evaluated) + price_roundings(Instance.of(problem), inside)]
     if problem.separable:
-        parts = [_scaled(problem.output(k), inside[:, k], price) for k, price in enumerate(bounds)]
+        parts = [_scaled(problem.output(k), inside[:, k], upper) for k, upper in enumerate(bounds)]
         value, scales = sum(part[0] for part in parts), np.array([part[1] for part in parts])
     else:
         value, scale = _scaled(problem, inside, max(bounds))
         scales = np.full(len(bounds), scale)
     objective = problem.objective(network)
     return Certificate(
-        # What is proven may exceed an optimal objective by the rounding of that; less is proven as well.
+        # The proven bound may exceed an optimal objective by the rounding of that; a smaller one is proven as well.
         lower_bound=min(value, objective),
         objective=objective,
         bound_type=bound_type,
@@ -195,16 +195,16 @@ def certificate_of(
     )
 
 
-def _price(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: float | None) -> float:
+def _upper(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: float | None) -> float:
     r"""Return an upper bound of the pricing values of :math:`M_\nu` as it is computed."""
     check_tree(tree, problem.size)
     return tree_bound(problem.adjoint(nu), tree) if known is None else known
 
 
-def _scaled(problem: TrainingProblem, nu: FloatArray, price: float) -> tuple[float, float]:
+def _scaled(problem: TrainingProblem, nu: FloatArray, upper: float) -> tuple[float, float]:
     """Return the best bound that multiples of `nu` prove, and the multiple; at least 0, which zero proves."""
     instance = Instance.of(problem)
-    largest = instance.dual_radius / price if price > 0.0 else np.inf
+    largest = instance.dual_radius / upper if upper > 0.0 else np.inf
     scale = best_scale(instance.fit, nu, largest)
     value = instance.fit.guarded_dual_value(scale * nu)
     return (value, scale) if value > 0.0 else (0.0, 0.0)
@@ -336,18 +336,18 @@ def _exact(
         inside = problem.data_fit.project(nu)
         if not np.all(np.isfinite(inside)):
             continue
-        prices = []
+        results = []
         for k, column in enumerate(output_columns(inside)):
             own = deadline.share(1.0 / remaining)
             remaining -= 1
             if not own.over:
                 shift = None if z is None else z[k]
                 M = problem.adjoint(column)
-                prices.append(oracle.prove(M, max_atoms=0, time_limit=own.time_limit, shift=shift))
+                results.append(oracle.prove(M, max_atoms=0, time_limit=own.time_limit, shift=shift))
                 bar.count(total - remaining, total, f"{total - remaining} of {total} pricing problems")
-        if len(prices) == problem.n_outputs and all(price.trees and price.trees[0].leaves for price in prices):
-            finished = all(price.exact for price in prices)
-            trees = [price.trees[0] for price in prices]
+        if len(results) == problem.n_outputs and all(result.trees and result.trees[0].leaves for result in results):
+            finished = all(result.exact for result in results)
+            trees = [result.trees[0] for result in results]
             yield certificate_of(problem, network, inside, trees, "exact" if finished else "sdp")
 
 

@@ -1,7 +1,7 @@
 r"""Proofs of lower bounds: a dual vector, and a tree that bounds its pricing values.
 
 For one output, :math:`M = M_\nu` symmetric of side N, the largest pricing value is
-:math:`\tau = \max_{u, v \in \{\pm 1\}^N} |u^T M v|`. Changing the signs of u, or of v, changes nothing, so
+:math:`\tau = \max_{u, v \in \{\pm 1\}^N} |u^T M v|`. Changing the signs of u, or of v, leaves the maximum as it is, so
 :math:`u_{o_0} = +1` may be assumed for the first coordinate of the tree's order o. A leaf fixes
 :math:`u_F = s` on the first k coordinates F of the order and leaves R free. Either all completions have been
 enumerated, :math:`\max \|M u\|_1`, or a shift z proves a bound: with :math:`c = M_{\cdot F}\, s` and
@@ -54,7 +54,7 @@ _STEP, _WIDTH, _STARTS = 3, 128, 32
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    r"""What a certificate's lower bound can be recomputed from.
+    r"""All that recomputing a certificate's lower bound takes.
 
     Attributes
     ----------
@@ -209,7 +209,7 @@ def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float
     w[w == 0.0] = 1.0
     missing = _missing(A, w)
     if missing > _LEAST_SHIFT * float(np.abs(z).sum()):
-        # Shifts that do not suffice tell nothing of the sizes of rows.
+        # Insufficient shifts do not tell the sizes of rows.
         missing = min(missing, _missing(A, np.ones(len(z))))
     return float(z.sum()) + missing + 4 * len(M) * EPS * size
 

@@ -15,7 +15,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import output_columns, root_tree, scaled_tree
 from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
-from qsdp.column_generation.polynomial_atoms import ATOMS, NEIGHBOURS, STARTS, accuracy_of, atoms_of
+from qsdp.column_generation.polynomial_atoms import ATOMS, CLOSING, NEIGHBOURS, STARTS, accuracy_of, atoms_of
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, BoundTree, OracleResult
 from qsdp.problem import TrainingProblem
@@ -36,8 +36,20 @@ _MANY_STARTS = 20_000
 #: Neurons sampled from a relaxation, and the share of their penalty that their pricing values must reach.
 _SAMPLED, _WORTHY = 500, 0.8
 
+#: Operations of shapings with a sample, per output and over the size cubed (about those measured at a size of 512), and
+#: the share of the time left that they may take.
+_SHAPINGS, _SAMPLING = {"adaptive": 600.0, "krivine": 60.0}, 0.25
+
 #: Share of the gap to which an expensive proof must promise to reduce it.
 _PROMISE = 0.1
+
+#: Operations, per entry of the matrix, in which a start settles: ten rounds of two products; and the share of the time
+#: left that a search spends near the neurons in hand, so that wide inputs have rounds as well.
+_SETTLED, _NEAR = 40.0, 0.1
+
+#: Operations of a certificate without known bounds, over the size cubed: eigenvalues of a matrix of twice the side,
+#: twice at most, at a quarter of a factorisation's rate.
+_CERTIFIED = 4 * 2 * 4 / 3 * 2**3
 
 
 def is_cheap(problem: TrainingProblem) -> bool:
@@ -69,25 +81,28 @@ def bilinear_part(
     report: Callable[[Round], None],
 ) -> Part:
     """Train output `k` of a bilinear problem, or all outputs together if `k` is None."""
-    master = Master(Instance.of(problem))
+    # Time is kept for the certificate and, of the rest, for the last weights.
+    deadline = deadline.before(deadline.seconds(_CERTIFIED * problem.size**3))
+    master = Master(Instance.of(problem), deadline)
+    inner = deadline.share(1.0 - CLOSING)
     floor = None
     if relaxation is not None:
         dual = relaxation.dual
         nu = dual.nu if k is None else dual.nu[:, k]
         z = np.atleast_2d(dual.z) if k is None else dual.z[[k]]
         floor = instance_bound(master.instance, [nu], [z if problem.vector else z[0]])
-    pricing = _BilinearPricing(problem, rng, deadline, tol, None if floor is None else np.atleast_2d(floor.z))
+    pricing = _BilinearPricing(problem, rng, inner, tol, None if floor is None else np.atleast_2d(floor.z))
     seeds = [start] if start is not None else []
     if relaxation is not None and relaxation.status != "failed":
-        seeds.append(_sampled(relaxation, k, rng))
+        seeds += _sampled(relaxation, k, rng, inner)
     if seeds:
         nu = floor.nu if floor is not None else _slope(problem, k, seeds[0])
         master.add(pricing.seeds(nu, seeds))
     with few_threads(small=master.small):
         outcome = generate(
-            master, pricing, tol=tol, deadline=deadline, floor=0.0 if floor is None else floor.value, report=report
+            master, pricing, tol=tol, deadline=inner, floor=0.0 if floor is None else floor.value, report=report
         )
-        atoms, weights = master.support(accuracy_of(outcome))
+        atoms, weights = master.support(accuracy_of(outcome), deadline)
     M = np.int8(problem.levels - 1)
     U, V = atoms.U.copy(), atoms.V.copy()
     U[:, : problem.n_features] *= M
@@ -110,12 +125,21 @@ def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) ->
     return -problem.data_fit.gradient(prediction if k is None else prediction[:, k])
 
 
-def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) -> BilinearNetwork:
-    covariance = shape_covariance(relaxation, method="adaptive")
+def _sampled(
+    relaxation: Relaxation, k: int | None, rng: np.random.Generator, deadline: Deadline
+) -> list[BilinearNetwork]:
+    """Return a network sampled with the best shaping that takes a share of the time, if there is one."""
+    cubes = relaxation.problem.n_outputs * relaxation.problem.size**3
+    share = deadline.share(_SAMPLING)
+    affordable = (method for method, operations in _SHAPINGS.items() if share.affords(operations * cubes))
+    method = next(affordable, None)
+    if method is None:
+        return []
+    covariance = shape_covariance(relaxation, method=method)
     if k is not None:
         covariance = covariance[k]
     n_neurons = max(_SAMPLED, len(covariance) if isinstance(covariance, list) else 1)
-    return sample_network(covariance, n_neurons, rng)
+    return [sample_network(covariance, n_neurons, rng)]
 
 
 class _BilinearPricing:
@@ -136,7 +160,7 @@ class _BilinearPricing:
         """Return atoms near the neurons of networks whose pricing values reach most of their penalty."""
         dual_radius = Instance.of(self.problem).dual_radius
         starts = np.vstack([np.where(side < 0, -1.0, 1.0) for net in networks for side in (net.U, net.V)])
-        prices = [
+        results = [
             self.oracle.search(
                 self.problem.adjoint(column),
                 threshold=_WORTHY * dual_radius,
@@ -148,7 +172,7 @@ class _BilinearPricing:
             )
             for column in output_columns(nu)
         ]
-        return atoms_of(prices, self.problem.size)
+        return atoms_of(results, self.problem.size)
 
     def __call__(self, master: Master, gap: float) -> PricingResult:
         dual_radius = master.instance.dual_radius
@@ -161,12 +185,12 @@ class _BilinearPricing:
         if self._promising(master, found, gap) and seconds <= self.deadline.left:
             found = self._search(master, matrices, dual_radius, _MANY_STARTS)
         if self._promising(master, found, gap):
-            return self._prove(matrices, dual_radius, [price.value for price in found])
-        return PricingResult(atoms_of(found, self.problem.size), max(price.value for price in found))
+            return self._prove(matrices, dual_radius, [result.value for result in found])
+        return PricingResult(atoms_of(found, self.problem.size), max(result.value for result in found))
 
     def _promising(self, master: Master, found: Sequence[OracleResult], gap: float) -> bool:
         """Whether a proof that no pricing value exceeds those found would close much of the gap."""
-        bound = master.bound(max(price.value for price in found))
+        bound = master.bound(max(result.value for result in found))
         promised = relative(master.objective - bound, master.objective)
         return not self.deadline.over and promised <= max(_PROMISE * gap, self.tol)
 
@@ -178,7 +202,7 @@ class _BilinearPricing:
             self.oracle.search(
                 M,
                 threshold=dual_radius,
-                starts=_neighbours(master.atoms[master.atoms.outputs == k], master.weights[master.atoms.outputs == k]),
+                starts=self._neighbours(master, k),
                 n_starts=n_starts,
                 max_atoms=n_atoms,
                 rng=self.rng,
@@ -187,11 +211,25 @@ class _BilinearPricing:
             for k, M in enumerate(matrices)
         ]
 
+    def _neighbours(self, master: Master, k: int) -> FloatArray | None:
+        """Return both sides of an output's most used neurons, and all vectors that differ from one in one sign."""
+        mine, N = master.atoms.outputs == k, self.problem.size
+        atoms = master.atoms[mine]
+        seconds = self.deadline.seconds(_SETTLED * 2.0 * (N + 1) * N**2)
+        count = int(min(NEIGHBOURS, 1.0 + _NEAR * self.deadline.left / seconds)) if seconds else NEIGHBOURS
+        if not len(atoms):
+            return None
+        used = np.argsort(-master.weights[mine])[:count]
+        sides = np.vstack([atoms.U[used], atoms.V[used]]).astype(np.float64)
+        flipped = np.repeat(sides, N, axis=0)
+        flipped[np.arange(len(flipped)), np.tile(np.arange(N), len(sides))] *= -1.0
+        return np.vstack([sides, flipped])
+
     def _prove(self, matrices: list[FloatArray], dual_radius: float, incumbents: list[float]) -> PricingResult:
         n_atoms = max(20, ATOMS // len(matrices))
-        prices = []
+        results = []
         for k, (M, incumbent) in enumerate(zip(matrices, incumbents, strict=True)):
-            prices.append(
+            results.append(
                 self.oracle.prove(
                     M,
                     threshold=dual_radius,
@@ -202,27 +240,15 @@ class _BilinearPricing:
                     shift=None if self.shifts is None else self.shifts[k],
                 )
             )
-        uppers = tuple(price.upper for price in prices)
+        uppers = tuple(result.upper for result in results)
         return PricingResult(
-            atoms_of(prices, self.problem.size),
-            max(price.value for price in prices),
+            atoms_of(results, self.problem.size),
+            max(result.value for result in results),
             max(uppers),
             uppers,
-            tuple(tree for price in prices for tree in price.trees),
-            all(price.exact for price in prices),
+            tuple(tree for result in results for tree in result.trees),
+            all(result.exact for result in results),
         )
-
-
-def _neighbours(atoms: Atoms, weights: FloatArray) -> FloatArray | None:
-    """Return both sides of the most used neurons, and all vectors that differ from one in one sign."""
-    if not len(atoms):
-        return None
-    used = np.argsort(-weights)[:NEIGHBOURS]
-    sides = np.vstack([atoms.U[used], atoms.V[used]]).astype(np.float64)
-    N = sides.shape[1]
-    flipped = np.repeat(sides, N, axis=0)
-    flipped[np.arange(len(flipped)), np.tile(np.arange(N), len(sides))] *= -1.0
-    return np.vstack([sides, flipped])
 
 
 def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:

@@ -1,4 +1,4 @@
-"""The loop of column generation: solve what is in hand, price, add, until the gap is closed."""
+"""The loop of column generation: solve the restricted problem, price, add columns, until the gap is closed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PATIENCE = 40
 
 @dataclass(frozen=True, eq=False)
 class PricingResult:
-    r"""Atoms of negative reduced cost, and what is known of the largest pricing value :math:`|u^T M_\nu v|`.
+    r"""Atoms of negative reduced cost, and bounds of the largest pricing value :math:`|u^T M_\nu v|`.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class PricingResult:
     uppers : tuple of float
         The same for each output.
     trees : tuple of BoundTree
-        What proves `uppers`, one an output; empty where nothing does or needs to.
+        Proofs of `uppers`, one per output; empty without a proof, or where it needs no tree.
     exact : bool
         Whether `upper` is the largest value up to rounding.
     """
@@ -55,7 +55,7 @@ class PricingResult:
 
 @dataclass(frozen=True)
 class Round:
-    """What is known after a round; objective and bound are those of one output where outputs are trained apart."""
+    """Progress after a round; objective and bound are those of one output where outputs are trained apart."""
 
     number: int
     objective: float
@@ -85,7 +85,7 @@ def generate(
     floor: float = 0.0,
     report: Callable[[Round], None] | None = None,
 ) -> Outcome:
-    """Generate columns until the relative gap is at most `tol`, time is over, or nothing helps any more.
+    """Generate columns until the relative gap is at most `tol`, time is over, or rounds no longer improve.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def generate(
     try:
         while since < _PATIENCE:
             number += 1
-            master.solve(accuracy)
+            master.solve(accuracy, deadline)
             found = pricing(master, gap)
             if np.isfinite(found.upper):
                 candidate = master.proof(found.upper)

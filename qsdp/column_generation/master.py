@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.deadline import NEVER, Deadline, TimeOver
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution, solve_restricted, sparsify
@@ -19,6 +21,9 @@ __all__ = ["Atoms", "DualProof", "Master"]
 
 #: Sides of the Gram matrix up to which its eigendecomposition is cheap beside the rounds it saves.
 _LARGEST_GRAM = 2500
+
+#: Share of the time that the reduction of many rows may take.
+_REDUCTION = 0.25
 
 #: Rows, and entries of the data, up to which one thread is as fast as several, and undisturbed by others' work.
 _FEW_ROWS, _SMALL_DATA = 600, 2**20
@@ -81,7 +86,7 @@ class Atoms:
         return Atoms(*(np.concatenate(pair) for pair in pairs))
 
     def keys(self) -> list[bytes]:
-        """Return what tells atoms apart: (u, v), (v, u) and (-u, -v) are the same, (u, -v) has the other sign."""
+        """Return keys that tell atoms apart: (u, v), (v, u) and (-u, -v) are the same, (u, -v) has the other sign."""
         oriented, signs = [], self.signs.copy()
         for side in (self.U, self.V):
             first = side[np.arange(len(side)), np.argmax(side != 0, axis=1)]
@@ -102,9 +107,9 @@ class DualProof:
         The bound.
     nu : ndarray in the shape of the target
     scale : float
-        Of the trees of the master's dual vector, which bound the pricing values of this one.
+        Factor for the trees of the master's dual vector, which then bound the pricing values of this one.
     excess : float
-        What its pricing values may exceed those times the scale by.
+        Largest excess of its pricing values over those times the scale.
     """
 
     value: float
@@ -131,11 +136,11 @@ class _Residual:
 
     def largest(self, dual_radius: float, upper: float) -> float:
         """Return the largest s for which ``s upper + |1 - s| self.upper + self.spare`` is at most the dual radius."""
-        room = dual_radius - self.spare
-        if upper > room:
-            return (room - self.upper) / (upper - self.upper) if room > self.upper else -math.inf
+        radius = dual_radius - self.spare
+        if upper > radius:
+            return (radius - self.upper) / (upper - self.upper) if radius > self.upper else -math.inf
         total = upper + self.upper
-        return (room + self.upper) / total if total > 0.0 else math.inf
+        return (radius + self.upper) / total if total > 0.0 else math.inf
 
 
 class Master:
@@ -146,6 +151,8 @@ class Master:
     instance : Instance
         Of a scalar problem, or of all outputs of a coupled one, in its own units; its dual radius w is the penalty of
         a weight of one.
+    deadline : Deadline
+        Many rows are reduced to fewer only where that leaves most of the time.
 
     Attributes
     ----------
@@ -155,7 +162,7 @@ class Master:
         Of the last solution, in the units of the instance, as `nu` is.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, deadline: Deadline = NEVER) -> None:
         self.instance = instance
         self.normal, self.units = instance.normalised()
         self._working: LinearInstance = self.normal
@@ -164,11 +171,8 @@ class Master:
         self._residual: _Residual | None = None
         n, p = len(instance.target), instance.size * (instance.size + 1) // 2
         if self._is_quadratic and n > p and p <= _LARGEST_GRAM:
-            reduction = GramReduction(self.normal, instance.target[:, None])
-            self._working = reduced = reduction.reduced(self.normal, self.units, 0)
-            self._reduction = reduction, reduced
-            self._constant = max(0.0, self.normal.fit.value_at_zero - self._working.fit.value_at_zero)
-            self._residual = self._left_out()
+            with suppress(TimeOver):
+                self._reduce(deadline.share(_REDUCTION))
         empty = np.zeros((0, instance.size), dtype=np.int8)
         self.atoms = Atoms.of(empty, empty)
         self.weights = np.zeros(0)
@@ -177,6 +181,13 @@ class Master:
         self._known: set[bytes] = set()
         self.objective = instance.fit.value_at_zero
         self._dual = self._lifted(-self._working.fit.gradient(np.zeros_like(self._working.target)))
+
+    def _reduce(self, deadline: Deadline) -> None:
+        reduction = GramReduction(self.normal, self.instance.target[:, None], deadline=deadline)
+        self._working = reduced = reduction.reduced(self.normal, self.units, 0)
+        self._reduction = reduction, reduced
+        self._constant = max(0.0, self.normal.fit.value_at_zero - self._working.fit.value_at_zero)
+        self._residual = self._left_out()
 
     @property
     def _is_quadratic(self) -> bool:
@@ -215,17 +226,18 @@ class Master:
         self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
         return len(atoms)
 
-    def solve(self, tol: float) -> None:
-        """Solve to a relative duality gap `tol`."""
+    def solve(self, tol: float, deadline: Deadline = NEVER) -> None:
+        """Solve to a relative duality gap `tol`, or keep the last solution where the deadline leaves no better one."""
         if not len(self.atoms):
             return
-        solution = self._solve(tol)
+        solution = self._solve(tol, deadline=deadline)
         if self._reduction is not None:
             true = self._objective(solution.weights)
             if abs(solution.objective + self._constant - true) > _LOST * true:
                 self._restore()
-                solution = self._solve(tol)
-        self._keep(solution)
+                solution = self._solve(tol, deadline=deadline)
+        if not deadline.over or solution.objective < self._inner_objective():
+            self._keep(solution)
 
     def _objective(self, weights: FloatArray) -> float:
         """Return the objective of weights of one output, in the units and with all rows of the normalised instance."""
@@ -248,7 +260,9 @@ class Master:
         fit = self._working.fit
         return GrowingColumns(fit) if self._is_quadratic and len(fit.target) > _MANY_ROWS else None
 
-    def _solve(self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL) -> RestrictedSolution:
+    def _solve(
+        self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL, *, deadline: Deadline = NEVER
+    ) -> RestrictedSolution:
         working = self._working
         share = 1.0
         if self._constant:
@@ -258,9 +272,10 @@ class Master:
         atoms = self.atoms[chosen]
         penalties = np.full(len(atoms), working.dual_radius)
         if self._growing is not None:
-            return self._growing.solve(chosen, penalties, tol)
+            return self._growing.solve(chosen, penalties, tol, deadline)
         outputs = atoms.outputs if working.target.ndim == 2 else None
-        return solve_restricted(self._columns[:, chosen], working.fit, penalties, outputs=outputs, tol=tol)
+        columns = self._columns[:, chosen]
+        return solve_restricted(columns, working.fit, penalties, outputs=outputs, tol=tol, deadline=deadline)
 
     def _inner_objective(self) -> float:
         return self.objective / self.units.value - self._constant
@@ -325,24 +340,25 @@ class Master:
             self._growing.select(rows)
         self._known = set(self.atoms.keys())
 
-    def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
+    def support(self, tol: float = 1e-12, deadline: Deadline = NEVER) -> tuple[Atoms, FloatArray]:
         """Return few atoms with weights that solve the restricted problem: at most n of one output.
 
-        Their weights are in the units of the instance.
+        Their weights are in the units of the instance. After the deadline they are the last ones, and may be more.
         """
-        self.solve(tol)
+        self.solve(tol, deadline)
         used = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max(initial=0.0))
         weights = self.weights[used].copy()
         dual_radius = self._working.dual_radius
-        # What depends on what is the same in any basis.
+        # Linear dependence is the same in any basis.
         columns = self._columns if self._growing is None else self._growing.rows
         for output in np.unique(self.atoms.outputs[used]):
             mine = self.atoms.outputs[used] == output
-            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], np.full(int(mine.sum()), dual_radius))
+            penalties = np.full(int(mine.sum()), dual_radius)
+            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties, deadline)
         few, few_weights = used[weights > 0.0], weights[weights > 0.0]
         if len(few):
-            # What was left out, and moved, is made good for by the rest.
-            again = self._solve(tol, few)
+            # The others make good for the weights left out, and for rounding.
+            again = self._solve(tol, few, deadline=deadline)
             if again.objective < self._evaluate(few, few_weights):
                 few_weights = again.weights
         # Fewer neurons must not cost accuracy.

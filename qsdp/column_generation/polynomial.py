@@ -14,7 +14,7 @@ from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate
 from qsdp.column_generation.loop import Outcome, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
-from qsdp.column_generation.polynomial_atoms import ATOMS, NEIGHBOURS, STARTS, accuracy_of, atoms_of
+from qsdp.column_generation.polynomial_atoms import ATOMS, CLOSING, NEIGHBOURS, STARTS, accuracy_of, atoms_of
 from qsdp.column_generation.result import ColumnGenerationResult
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork
 from qsdp.pricing import PolynomialOracle
@@ -39,8 +39,10 @@ def polynomial_result(
     """Train a network of polynomial neurons on the objective (12)."""
     d, M = problem.n_features, problem.levels - 1
     # The dual radius of an instance is half its penalty.
-    master = Master(Instance(problem.weight_map, problem.data_fit, 2.0 * problem.beta * (d * M)))
+    master = Master(Instance(problem.weight_map, problem.data_fit, 2.0 * problem.beta * (d * M)), deadline)
     oracle = PolynomialOracle(d, problem.levels, problem.lifted)
+
+    inner = deadline.share(1.0 - CLOSING)
 
     def pricing(master: Master, gap: float) -> PricingResult:
         K = problem.weight_map.adjoint(master.nu)
@@ -52,24 +54,25 @@ def polynomial_result(
             n_starts=STARTS,
             max_atoms=ATOMS,
             rng=rng,
+            time_limit=inner.time_limit,
         )
         promised = relative(master.objective - master.bound(found.value), master.objective)
-        if promised > max(_PROMISE * gap, tol) or deadline.over:
+        if promised > max(_PROMISE * gap, tol) or inner.over:
             return PricingResult(atoms_of([found], problem.size), found.value)
         proven = oracle.prove(
             K,
             threshold=master.instance.dual_radius,
             max_atoms=ATOMS,
             incumbent=found.value,
-            time_limit=deadline.time_limit,
+            time_limit=inner.time_limit,
         )
         return PricingResult(
             atoms_of([proven], problem.size), proven.value, proven.upper, (proven.upper,), proven.trees, proven.exact
         )
 
     with few_threads(small=master.small):
-        outcome = generate(master, pricing, tol=tol, deadline=deadline, report=report)
-        atoms, weights = master.support(accuracy_of(outcome))
+        outcome = generate(master, pricing, tol=tol, deadline=inner, report=report)
+        atoms, weights = master.support(accuracy_of(outcome), deadline)
     network = _polynomial_network(problem, atoms, weights)
     objective = network.objective(problem)
     bound = _polynomial_bound(problem, master.instance, outcome)

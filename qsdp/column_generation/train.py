@@ -150,7 +150,7 @@ def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, ve
 def _reporter(
     history: list[Round], bar: ProgressBar, parts: int, callback: Callable[[Round], None] | None
 ) -> Callable[[int], Callable[[Round], None]]:
-    """Return what makes the report of each part: it numbers the rounds, keeps and shows them and calls back."""
+    """Return the maker of the report of each part: it numbers the rounds, keeps and shows them and calls back."""
 
     def of_part(k: int) -> Callable[[Round], None]:
         def report(one: Round) -> None:
@@ -182,7 +182,7 @@ def _joined(
         nu,
         [tree for part in parts for tree in part.trees],
         "exact" if all(part.exact for part in parts) else "sdp",
-        prices=[upper for part in parts for upper in part.uppers],
+        uppers=[upper for part in parts for upper in part.uppers],
     )
     statuses = [part.status for part in parts]
     status = next((bad for bad in ("interrupted", "time limit", "stalled") if bad in statuses), "optimal")

@@ -43,7 +43,7 @@ class BilinearTree(TreeSearch):
             scaled,
             pool,
             deadline,
-            order=tail_order(self.M),
+            order=tail_order(self.M, deadline=deadline.share(0.1)),
             root=np.empty(0, dtype=np.int8),
             signs=(1,),
             branches=2,
@@ -112,7 +112,7 @@ class BilinearTree(TreeSearch):
         rows = np.abs(self.M).sum(axis=1)
         shifts = [0.5 * np.concatenate([[0.0], z, z[self.order]]) for z in (rows, seed) if z is not None]
         if not self.deadline.over:
-            z = root_shift(grothendieck_bound, self.M)
+            z = root_shift(grothendieck_bound, self.M, time_limit=self.deadline.share(0.5).time_limit)
             shifts.append(np.concatenate([[0.0], z[self.size :], z[: self.size][self.order]]))
         return self.first_node(leaf_matrix(self.M[self.order]), np.zeros(self.size), 0.0, sign, shifts)
 

@@ -168,7 +168,8 @@ class TreeSearch(ABC):
                 self.closed.append(node)
                 continue
             children: list[Node] = []
-            done = not self.deadline.over
+            # A branching cannot be interrupted.
+            done = self.deadline.left > self.branches * self.node_seconds
             seconds = self._enumeration_seconds(node)
             # An enumeration that cannot be finished in time proves nothing.
             pays = seconds < min(effort.seconds(node.bound - self.pool.target), 0.5 * self.deadline.left)

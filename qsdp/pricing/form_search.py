@@ -38,7 +38,7 @@ def ascend(
         Number of coordinates that may change, the first ones.
     levels : int
     deadline : Deadline
-        Looked at before every sweep.
+        Looked at before every coordinate.
     sweeps : int, default=60
         Largest number of sweeps through the coordinates; most starts settle within ten.
     """
@@ -51,6 +51,8 @@ def ascend(
         G = (K @ rows) * s
         changed = np.zeros(len(active), dtype=bool)
         for j in range(free):
+            if deadline.over:
+                break
             old = rows[j]
             curvature = K[j, j] * s
             h = G[j] - curvature * old

@@ -114,7 +114,7 @@ class FormTree(TreeSearch):
             # The fixed coordinate is the first entry; its diagonal is in the constant.
             shifts.append(np.concatenate([[z[0] / square - constant if k else 0.0], z[k:]]))
         if not self.deadline.over:
-            z = root_shift(maxcut_bound, B)
+            z = root_shift(maxcut_bound, B, time_limit=self.deadline.share(0.5).time_limit)
             # Squares of more than two levels may be less than one, where no entry may be negative.
             shifts.append(np.concatenate([z[:1], np.maximum(z[1:], 0.0)]) if self.positive else z)
         return self.first_node(inner, border, constant, sign, shifts)

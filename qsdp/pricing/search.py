@@ -40,10 +40,8 @@ def improve(
 
     In each of at most `rounds`, every sign of the best `n_centres` distinct optima is flipped.
     """
-    pool.add(starts)
-    U = alternate(pool.M, starts, deadline)
-    values = pool.add(U)
     N = len(pool.M)
+    U, values = _settle(pool, starts, deadline, first=True)
     flips = 1.0 - 2.0 * np.eye(N)
     tried: set[bytes] = set()
     for _ in range(rounds):
@@ -54,11 +52,26 @@ def improve(
             return
         tried.update((u * u[0]).tobytes() for u in centres)
         before = np.sort(values)[-min(n_centres, len(values)) :].min()
-        moved = alternate(pool.M, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N), deadline)
-        if deadline.over:
-            return
-        gained = pool.add(moved)
+        moved, gained = _settle(pool, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N), deadline)
         better = gained > before
         if not better.any():
             return
         U, values = np.vstack([U, moved[better]]), np.concatenate([values, gained[better]])
+
+
+def _settle(
+    pool: PairPool, starts: FloatArray, deadline: Deadline, *, first: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Add to the pool the optima reached from as many starts as there is time for, and return them with their values.
+
+    With `first`, the starts themselves are added as well.
+    """
+    found, values = [starts[:0]], [np.empty(0)]
+    for rows in blocks(len(starts), len(pool.M)):
+        if deadline.over:
+            break
+        if first:
+            pool.add(starts[rows])
+        found.append(alternate(pool.M, starts[rows], deadline))
+        values.append(pool.add(found[-1]))
+    return np.vstack(found), np.concatenate(values)

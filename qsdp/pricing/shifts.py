@@ -64,7 +64,9 @@ def shift_bound(B: FloatArray, z: FloatArray) -> float:
     return float(z.sum()) + (len(z) * missing + 2.0 * EPS * len(z) * float(np.abs(z).sum()))
 
 
-def root_shift(bound: Callable[..., InnerBound], M: FloatArray, tol: float = 1e-4) -> FloatArray:
+def root_shift(
+    bound: Callable[..., InnerBound], M: FloatArray, tol: float = 1e-4, time_limit: float | None = None
+) -> FloatArray:
     """Return the z of `maxcut_bound` or `grothendieck_bound`, the best shift where no sign is fixed yet.
 
     Raises
@@ -72,7 +74,7 @@ def root_shift(bound: Callable[..., InnerBound], M: FloatArray, tol: float = 1e-
     KeyboardInterrupt
         The bound, which catches it, was interrupted.
     """
-    found = bound(M, tol=tol)
+    found = bound(M, tol=tol, time_limit=time_limit)
     if found.status == "interrupted":
         raise KeyboardInterrupt
     return found.z

@@ -47,7 +47,7 @@ class Samples:
     map : QuadraticMap
         In units in which no entry of the data or coefficient is large.
     unit : float
-        What the predictions were divided by.
+        Divisor of the predictions.
     large : bool
         Whether squares and transpose are not kept: copies of large data.
     width : float

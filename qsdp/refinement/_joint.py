@@ -27,7 +27,7 @@ def cross_changes(images: FloatArray, curvature: FloatArray, alpha: FloatArray) 
     H is the curvature of the loss, of which :math:`\alpha_j^T H_i \alpha_j` are known, shape (B, n). Exact for one
     output, and where the weights of all neurons are multiples of one another.
     """
-    # Rounding makes curvatures of next to nothing negative.
+    # Rounding makes curvatures of almost zero negative.
     scaled = images * np.sqrt(np.maximum(curvature, 0.0))
     norms = np.linalg.norm(alpha, axis=1)
     directions = alpha / np.where(norms > 0.0, norms, 1.0)[:, None]
@@ -43,7 +43,7 @@ def compatible(predicted: FloatArray, cross: FloatArray) -> npt.NDArray[np.intp]
     predicted : ndarray of shape (B,)
         Changes of the loss by single moves, negative.
     cross : ndarray of shape (B, B)
-        What two moves change together beyond what each does.
+        Changes by two moves together beyond the sum of their own.
     """
     taken, beside = [], np.zeros(len(predicted))
     for j, alone in enumerate(predicted.tolist()):
@@ -59,7 +59,7 @@ def block_minimum(slopes: FloatArray, cross: FloatArray, alpha: FloatArray, pena
     Parameters
     ----------
     slopes : ndarray of shape (B, C)
-        Of the loss.
+        Gradient of the loss.
     cross : ndarray of shape (C, B, B)
         Its curvatures, with positive diagonals.
     alpha : ndarray of shape (B, C)

@@ -1,4 +1,4 @@
-"""Second-layer steps of the coordinate descent: one magnitude an output, or free weights."""
+"""Second-layer steps of the coordinate descent: one magnitude per output, or free weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qsdp.refinement._joint import block_minimum, cross_curvatures
 
 __all__ = ["alternate", "line_minimum", "random_sides", "rescale", "resolve", "revive", "reweight"]
 
-#: What a magnitude is multiplied by where zero is best: a network without predictions could not recover, and an
+#: Factor of a magnitude where zero is best: a network without predictions could not recover, and an
 #: output without any could not be told from one without neurons. The second is for the end, where it must not cost.
 SHRINKAGE, LAST_SHRINKAGE = 1e-3, 2.0**-60
 
@@ -31,11 +31,11 @@ _ROUNDS, _SHORTENINGS = 10, 4
 #: and curvatures of one output on those of others, it would promise too much.
 _STIFFER = 1.05
 
-#: Penalty of a weight where beta is 0 or next to it, as a share of that from which on zero is optimal.
+#: Penalty of a weight where beta is 0 or almost, as a share of that from which on zero is optimal.
 _LEAST_PENALTY = 1e-7
 
-#: Entries of the columns of a convex problem at most, multiplications an iteration, and share of the objective
-#: that is worth another sweep.
+#: Entries of the columns of a convex problem at most, multiplications per iteration, and share of the objective
+#: whose gain justifies another sweep.
 _MOST_ENTRIES, _MOST_WORK, _GAIN = 2**22, 2e9, 1e-9
 
 
@@ -66,9 +66,9 @@ def line_minimum(fit: DataFit, base: FloatArray, direction: FloatArray, penalty:
 
 
 def rescale(descent: Descent, shrinkage: float = SHRINKAGE) -> None:
-    """Minimise over the one magnitude an output of a network with shared second layer; zero becomes small."""
+    """Minimise over the one magnitude per output of a network with shared second layer; zero becomes small."""
     counts = np.abs(descent.alpha).sum(axis=0)
-    # Where neurons cancel, what rounding leaves of their sum is no direction, whatever a multiple of it would do.
+    # Where neurons cancel, the rounding left of their sum is no direction, whatever a multiple of it would do.
     rounding = _CANCELLED * counts * descent.samples.largest_image
     for k in np.flatnonzero(np.abs(descent.f).max(axis=0) > rounding):
         direction = np.zeros_like(descent.f)
@@ -81,7 +81,7 @@ def rescale(descent: Descent, shrinkage: float = SHRINKAGE) -> None:
         penalty = descent.penalty * float(counts[k]) * (abs(t) - 1.0)
         alpha = descent.alpha.copy()
         alpha[:, k] *= t
-        # A product that underflows, or a step within rounding, is not worth taking.
+        # A product that underflows, or a step within rounding, is not taken.
         if np.array_equal(alpha != 0.0, descent.alpha != 0.0) and value + penalty < descent.value:
             descent.alpha = alpha
             descent.accept(f, value)

@@ -113,7 +113,7 @@ def train_fixed_width(
     n_neurons : int
         m >= 1; at least the number of outputs where the second layer is shared.
     second_layer : {"shared", "free"}, default="shared"
-        One magnitude an output, whose neurons are allotted in equal numbers as in `sample_network`; or a weight
+        One magnitude per output, whose neurons are allotted in equal numbers as in `sample_network`; or a weight
         for every neuron and output.
     restarts : int, default=10
         Number of starts besides `starts`, >= 0: in turn sampled from the relaxation, built greedily neuron by
@@ -280,7 +280,7 @@ def _starts(
     """Yield the networks given, then sampled, greedy and random ones in turn."""
     yield from given
     m, C = len(owners), problem.n_outputs
-    # The zero relaxation has nothing to sample from.
+    # The zero relaxation has no covariance to sample from.
     covariance: Any = shape_covariance(relaxation) if m >= C and np.all(np.asarray(relaxation.rho) > 0.0) else None
     kinds = ["greedy", "random"] if covariance is None else ["sampled", "greedy", "random"]
     for number in range(restarts):

@@ -84,7 +84,7 @@ def polish(
     -------
     BilinearNetwork
         Of the same width and storage. Its objective, recomputed from the data, is at most the input's: where
-        nothing was gained the input itself is returned.
+        there is no gain the input itself is returned.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def better(
 
 
 class Run:
-    """Coordinate descent from one start: one descent, or one an output where outputs do not interact.
+    """Coordinate descent from one start: one descent, or one per output where outputs do not interact.
 
     Outputs with neurons of their own and a loss that adds up over them are scalar problems of their own.
     """
@@ -259,7 +259,7 @@ def steps(descent: Descent, shared: bool, limit: int, rng: np.random.Generator) 
         yield True
         if finished:
             return
-        # Thorough sweeps cost more where many moves are nearly worth it: cheap ones follow what they find.
+        # Thorough sweeps cost more where many moves are almost downhill: cheap ones follow their finds.
         thorough = accepted <= few and not thorough
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import blocks, few_threads
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real
@@ -16,6 +17,7 @@ from qsdp.certificates import check_fits
 from qsdp.column_generation.bilinear import network_of
 from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
+from qsdp.column_generation.polynomial_atoms import CLOSING
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import power_of_two
@@ -28,7 +30,7 @@ __all__ = ["SECOND_LAYERS", "refit"]
 
 SECOND_LAYERS = ("free", "shared")
 
-#: Of the value from which on zero is optimal: what stands for beta = 0, where weights have no penalty.
+#: Penalty for beta = 0, which keeps weights bounded: a share of the value from which on zero is optimal.
 _LEAST_PENALTY = 1e-7
 
 #: Neurons taken into the restricted problem at a time.
@@ -47,6 +49,7 @@ def refit(
     *,
     second_layer: str = "free",
     tol: float = 1e-9,
+    time_limit: float | None = None,
     verbose: bool = False,
 ) -> BilinearNetwork:
     r"""Return the network with the best second layer for its neurons.
@@ -61,10 +64,12 @@ def refit(
     problem : TrainingProblem
     second_layer : {"free", "shared"}, default="free"
         "free" chooses every weight; at most n neurons of an output survive, the others are left out. "shared"
-        keeps all neurons and one magnitude an output, the storage of a sampled network; signs of weights
+        keeps all neurons and one magnitude per output, the storage of a sampled network; signs of weights
         move into the first layer.
     tol : float, default=1e-9
         Relative duality gap of the convex problem, > 0.
+    time_limit : float, optional
+        Seconds, > 0, after which free weights are the best found by then; those of `network` where none are better.
     verbose : bool, default=False
         Show objective and gap on the standard error, or in the notebook.
 
@@ -104,9 +109,12 @@ def refit(
     check_solvable(problem.loss)
     check_choice("second_layer", second_layer, SECOND_LAYERS)
     check_real("tol", tol, strict=True)
-    one = _shared if second_layer == "shared" else _free
+    deadline = Deadline.after(time_limit)
     with progress(check_flag("verbose", verbose)) as stages, stages.stage("refit", tol) as bar:
-        refitted = one(network, problem, tol, bar)
+        if second_layer == "shared":
+            refitted = _shared(network, problem, tol, bar)
+        else:
+            refitted = _free(network, problem, tol, bar, deadline)
     if second_layer == "shared" and not network.shared_alpha:
         return refitted
     return refitted if problem.objective(refitted) <= problem.objective(network) else network
@@ -122,31 +130,42 @@ def _instance(problem: TrainingProblem) -> Instance:
     return instance
 
 
-def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:
-    if _compressible(network, problem):
-        return network_of(problem, *_compressed(network, problem))
+def _free(
+    network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar, deadline: Deadline
+) -> BilinearNetwork:
+    if _compressible(network, problem, deadline):
+        return network_of(problem, *_compressed(network, problem, deadline))
     if problem.separable:
         C = problem.n_outputs
         parts = [
-            _support(network, problem.output(k), tol, functools.partial(bar.gap, part=k, parts=C)) for k in range(C)
+            _support(
+                network,
+                problem.output(k),
+                tol,
+                functools.partial(bar.gap, part=k, parts=C),
+                deadline.share(1.0 / (C - k)),
+            )
+            for k in range(C)
         ]
         atoms = Atoms.of(network.U[:0], network.V[:0])
         for k, (part, _) in enumerate(parts):
             atoms = atoms + Atoms.of(part.U, part.V, part.signs, output=k)
         weights = np.concatenate([weight for _, weight in parts])
     else:
-        atoms, weights = _support(network, problem, tol, bar.gap)
+        atoms, weights = _support(network, problem, tol, bar.gap, deadline)
     return network_of(problem, atoms, weights)
 
 
-def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
-    """Return whether all neurons on large data are few enough for one triangular factor."""
+def _compressible(network: BilinearNetwork, problem: TrainingProblem, deadline: Deadline) -> bool:
+    """Return whether all neurons on large data are few enough, for the time as well, for one triangular factor."""
     n, m = problem.n_samples, network.n_neurons
     large = len(list(blocks(n, problem.size))) > 1
-    return large and problem.loss.quadratic and m <= _MOST_COMPRESSED and 2 * (m + problem.n_outputs) <= n
+    k = m + problem.n_outputs
+    few = m <= _MOST_COMPRESSED and 2 * k <= n and deadline.affords(2.0 * n * k * (k + problem.size))
+    return large and problem.loss.quadratic and few
 
 
-def _compressed(network: BilinearNetwork, problem: TrainingProblem) -> tuple[Atoms, FloatArray]:
+def _compressed(network: BilinearNetwork, problem: TrainingProblem, deadline: Deadline) -> tuple[Atoms, FloatArray]:
     r"""Return the neurons and weights of optimal second layers for the squared loss.
 
     With :math:`[F, Y] = Q [R_F, R_Y]` the loss :math:`\|F a - y\|^2` is :math:`\|R_F a - r_y\|^2` up to a constant;
@@ -167,13 +186,14 @@ def _compressed(network: BilinearNetwork, problem: TrainingProblem) -> tuple[Ato
         if problem.beta == 0.0:
             penalty = _LEAST_PENALTY * (2.0 * float(np.abs(columns.T @ target).max()) or 1.0)
         fit = DataFit(problem.loss, target)
-        found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=_ACCURATE).weights
+        found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=_ACCURATE, deadline=deadline).weights
         signed = found[:m] - found[m:]
         used = np.flatnonzero(np.abs(signed) > _NEGLIGIBLE * np.abs(signed).max())
         if not len(used):
             continue
         signs = np.where(signed[used] < 0.0, -1, 1)
-        kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), np.full(len(used), penalty))
+        penalties = np.full(len(used), penalty)
+        kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), penalties, deadline)
         few = kept > 0.0
         atoms = atoms + Atoms.of(network.U[used[few]], network.V[used[few]], signs[few], output=k)
         weights.append(kept[few] * unit / size)
@@ -204,10 +224,14 @@ def _pricing_values(network: BilinearNetwork, M: FloatArray) -> FloatArray:
 
 
 def _support(
-    network: BilinearNetwork, problem: TrainingProblem, tol: float, report: Callable[[Round], None]
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    tol: float,
+    report: Callable[[Round], None],
+    deadline: Deadline,
 ) -> tuple[Atoms, FloatArray]:
     """Return the neurons that the optimal second layer of one output, or of coupled ones, uses."""
-    master = Master(_instance(problem))
+    master = Master(_instance(problem), deadline)
     dual_radius = master.instance.dual_radius
 
     def pricing(master: Master, gap: float) -> PricingResult:
@@ -221,10 +245,10 @@ def _support(
         return PricingResult(atoms, max(uppers), max(uppers))
 
     with few_threads(small=master.small):
-        outcome = generate(master, pricing, tol=tol, report=report)
+        outcome = generate(master, pricing, tol=tol, deadline=deadline.share(1.0 - CLOSING), report=report)
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
-        return master.support()
+        return master.support(deadline=deadline)
 
 
 def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:

@@ -1,4 +1,4 @@
-"""What a method has found of a restricted problem, evaluated whatever the method says."""
+"""The best solution of a restricted problem so far, evaluated independently of the method."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE = 12
 
 @dataclass(frozen=True, eq=False)
 class RestrictedSolution:
-    """Weights, a dual vector, and what both prove about the restricted problem.
+    """Weights, a dual vector, and the bounds that both prove on the restricted problem.
 
     Attributes
     ----------

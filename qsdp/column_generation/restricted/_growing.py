@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import RestrictedSolution
 from qsdp.column_generation.restricted._quadratic import solve_in_basis
@@ -15,8 +16,8 @@ __all__ = ["GrowingColumns"]
 #: Largest product of two columns of the basis that counts as rounding.
 _ORTHOGONAL = 1e-13
 
-#: Length of what is left of a direction that is in the basis; what columns have of it is as small, or smaller.
-_NOTHING = 1e-8
+#: Length of the remainder of a direction that is in the basis; its components in columns are as small, or smaller.
+_NEGLIGIBLE = 1e-8
 
 
 class GrowingColumns:
@@ -51,11 +52,11 @@ class GrowingColumns:
         columns = self._roots[:, None] * columns
         within = self.basis.T @ columns
         fresh, beyond = np.linalg.qr(columns - self.basis @ within)
-        # What depends on the basis up to rounding leaves directions that need not be orthogonal to it.
+        # Columns that depend on the basis up to rounding leave directions that need not be orthogonal to it.
         while np.abs(again := self.basis.T @ fresh).max(initial=0.0) > _ORTHOGONAL:
             within += again @ beyond
             fresh = fresh - self.basis @ again
-            new = np.linalg.norm(fresh, axis=0) > _NOTHING
+            new = np.linalg.norm(fresh, axis=0) > _NEGLIGIBLE
             fresh, turned = np.linalg.qr(fresh[:, new])
             beyond = turned @ beyond[new]
         empty = np.zeros((len(beyond), self.rows.shape[1]))
@@ -67,6 +68,8 @@ class GrowingColumns:
         turned, self.rows = np.linalg.qr(self.rows[:, chosen])
         self.basis = self.basis @ turned
 
-    def solve(self, chosen: npt.NDArray[np.intp] | slice, penalties: FloatArray, tol: float) -> RestrictedSolution:
+    def solve(
+        self, chosen: npt.NDArray[np.intp] | slice, penalties: FloatArray, tol: float, deadline: Deadline = NEVER
+    ) -> RestrictedSolution:
         """Solve the restricted problem of some columns, see `solve_restricted`."""
-        return solve_in_basis(self.basis, self.rows[:, chosen], self._fit, penalties, tol)
+        return solve_in_basis(self.basis, self.rows[:, chosen], self._fit, penalties, tol, deadline)

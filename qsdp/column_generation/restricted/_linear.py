@@ -9,7 +9,7 @@ import scipy.linalg
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["MAX_ITERATIONS", "TO_BOUNDARY", "cholesky", "reach_of"]
+__all__ = ["MAX_ITERATIONS", "TO_BOUNDARY", "cholesky", "newton_operations", "reach_of"]
 
 MAX_ITERATIONS = 100
 
@@ -19,7 +19,7 @@ TO_BOUNDARY = 0.995
 
 def cholesky(N: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
     """Return a solver of ``N x = b`` for a positive definite N; None where it is not nearly one."""
-    # Scaled to unit diagonal, where a tiny shift costs nothing and saves the last iterations.
+    # Scaled to unit diagonal, where a tiny shift costs no accuracy and saves the last iterations.
     scale: FloatArray = 1.0 / np.sqrt(np.maximum(N.diagonal(), np.finfo(np.float64).tiny))
     N = N * np.outer(scale, scale)
     for shift in (0.0, 1e-14, 1e-12, 1e-10):
@@ -30,6 +30,12 @@ def cholesky(N: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
             continue
         return lambda b: scale * scipy.linalg.cho_solve(factor, scale * b, check_finite=False)
     return None
+
+
+def newton_operations(n: int, k: int) -> float:
+    """Return the operations of forming and factorising the smaller normal matrix of n x k columns."""
+    small, large = sorted((n, k))
+    return float(small) ** 2 * (large + small / 3.0)
 
 
 def reach_of(x: FloatArray, dx: FloatArray) -> float:

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import Best, RestrictedSolution
-from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, reach_of
+from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, newton_operations, reach_of
 from qsdp.losses import DataFit
 
 __all__ = ["solve_in_basis", "solve_quadratic"]
@@ -21,10 +22,12 @@ _REFINEMENTS = 4
 _FEW_SAMPLES = 3000
 
 
-def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
+def solve_quadratic(
+    F: FloatArray, fit: DataFit, penalties: FloatArray, tol: float, deadline: Deadline = NEVER
+) -> RestrictedSolution:
     n, k = F.shape
-    if fit.quadratic and n > 2 * k:
-        return solve_in_basis(*np.linalg.qr(fit.whitened()[0][:, None] * F), fit, penalties, tol)
+    if fit.quadratic and n > 2 * k and deadline.affords(4.0 * n * k**2):
+        return solve_in_basis(*np.linalg.qr(fit.whitened()[0][:, None] * F), fit, penalties, tol, deadline)
     y, slacks, compliance = fit.target, fit.slacks(), fit.compliance()
     diagonals = [sigma for sigma, _ in slacks]
     c = np.concatenate([penalties, *(costs for _, costs in slacks)])
@@ -43,6 +46,8 @@ def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: flo
     for iteration in range(MAX_ITERATIONS):
         mu = float(x @ s) / len(x)
         if best.update(x[:k], nu, iteration, mu) <= tol or best.stalled:
+            break
+        if not deadline.affords(newton_operations(n, k)):
             break
         primal = forward(x) + compliance * nu - y
         dual = c - adjoint(nu) - s
@@ -68,7 +73,9 @@ def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: flo
     return best.solution()
 
 
-def solve_in_basis(Q: FloatArray, R: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
+def solve_in_basis(
+    Q: FloatArray, R: FloatArray, fit: DataFit, penalties: FloatArray, tol: float, deadline: Deadline = NEVER
+) -> RestrictedSolution:
     r"""Solve the problem of the squared loss for columns F with :math:`\mathrm{Diag}(\sqrt{w}) F = Q R`, Q orthonormal.
 
     The residual off the range of Q is constant, and orthogonal to every column.
@@ -78,7 +85,7 @@ def solve_in_basis(Q: FloatArray, R: FloatArray, fit: DataFit, penalties: FloatA
     rest = plain.target - Q @ inside
     constant = float(rest @ rest)
     # The gap is relative to the whole objective.
-    small = solve_quadratic(R, replace(plain, target=inside), penalties, tol)
+    small = solve_quadratic(R, replace(plain, target=inside), penalties, tol, deadline)
     nu = roots * (Q @ small.nu + 2.0 * rest)
     return replace(small, nu=nu, objective=small.objective + constant, lower_bound=small.lower_bound + constant)
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import Best, RestrictedSolution
-from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, reach_of
+from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, newton_operations, reach_of
 from qsdp.losses import Curvature, DataFit
 
 __all__ = ["solve_smooth"]
@@ -19,9 +20,16 @@ _PATH_STEPS, _ACCURATE = 200, 1e-9
 
 
 def solve_smooth(
-    F: FloatArray, fit: DataFit, penalties: FloatArray, outputs: npt.NDArray[np.intp] | None, tol: float
+    F: FloatArray,
+    fit: DataFit,
+    penalties: FloatArray,
+    outputs: npt.NDArray[np.intp] | None,
+    tol: float,
+    deadline: Deadline = NEVER,
 ) -> RestrictedSolution:
-    k = F.shape[1]
+    n, k = F.shape
+    # The Hessian of coupled outputs is one of all columns.
+    operations = newton_operations(n if outputs is None else max(n, k), k)
     best = Best(F, fit, penalties, outputs)
     row = float(np.abs(F).sum(axis=1).mean()) or 1.0
     a = np.full(k, 1.0 / row)
@@ -33,6 +41,8 @@ def solve_smooth(
         gradient = fit.gradient(prediction)
         mu = float(a @ s) / k
         if best.update(a, -gradient, iteration, mu) <= tol or best.stalled:
+            break
+        if not deadline.affords(operations):
             break
         slope = penalties + best.correlations(gradient)
         solve = _newton_system(F, fit.curvature(prediction), outputs, s / a)
@@ -54,11 +64,11 @@ def solve_smooth(
         length = _backtrack(best, a, s, da, ds, min(1.0, reach), sigma * away)
         a, s = a + length * da, s + length * ds
     if best.relative_gap > max(10.0 * tol, _ACCURATE):
-        _follow_path(best, tol)
+        _follow_path(best, tol, operations, deadline)
     return best.solution()
 
 
-def _follow_path(best: Best, tol: float) -> None:
+def _follow_path(best: Best, tol: float, operations: float, deadline: Deadline) -> None:
     r"""Continue where the primal-dual method cycles, by Newton's method on :math:`f(a) - \mu \sum_j \log a_j`.
 
     Slower, but every step lowers a convex function, so that nothing can go round.
@@ -70,7 +80,7 @@ def _follow_path(best: Best, tol: float) -> None:
     for iteration in range(_PATH_STEPS):
         prediction = best.predict(a)
         gradient = best.fit.gradient(prediction)
-        if best.update(a, -gradient, iteration, mu) <= tol:
+        if best.update(a, -gradient, iteration, mu) <= tol or not deadline.affords(operations):
             return
         slope = best.penalties + best.correlations(gradient) - mu / a
         solve = _newton_system(best.F, best.fit.curvature(prediction), best.outputs, mu / a**2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import RestrictedSolution
 from qsdp.column_generation.restricted._quadratic import solve_quadratic
@@ -35,6 +36,7 @@ def solve_restricted(
     *,
     outputs: npt.NDArray[np.intp] | None = None,
     tol: float = 1e-10,
+    deadline: Deadline = NEVER,
 ) -> RestrictedSolution:
     r"""Minimise :math:`L(\sum_j a_j f_j) + \sum_j c_j a_j` over :math:`a \ge 0`.
 
@@ -51,6 +53,8 @@ def solve_restricted(
         Which output each column feeds, for targets (n, C).
     tol : float, default=1e-10
         Relative duality gap at which to stop. Loose ones leave the dual vector well inside the feasible set.
+    deadline : Deadline
+        When it is over, or an iteration would pass it, the best pair met by then is returned.
 
     Returns
     -------
@@ -67,11 +71,11 @@ def solve_restricted(
     become columns of the identity, :math:`|r| = \min \{t^+ + t^- : t^+ - t^- = r\}` and so on, so that all of them are
     one quadratic program; other losses are linearised in every step. The linear systems are dense and of the smaller of
     the two sides, samples or columns. On the problems of column generation this is much faster than sparse solvers,
-    whose factorisations do not see that nothing is sparse.
+    whose factorisations have no zeros to use.
     """
     check_solvable(fit.loss)
-    # The last iterations divide by almost nothing; what overflows is not used.
+    # The last iterations divide by almost zero; overflowed values are not used.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if isinstance(fit.loss, PiecewiseQuadratic):
-            return solve_quadratic(columns, fit, penalties, tol)
-        return solve_smooth(columns, fit, penalties, outputs, tol)
+            return solve_quadratic(columns, fit, penalties, tol, deadline)
+        return solve_smooth(columns, fit, penalties, outputs, tol, deadline)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["sparsify"]
 
+#: Status of a linear program that reached a limit, in the terms of SciPy.
+_TIME_OVER = 1
 
-def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray) -> FloatArray:
+
+def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray, deadline: Deadline = NEVER) -> FloatArray:
     r"""Return weights with the same :math:`\sum_j a_j f_j`, no larger cost and linearly independent columns.
 
     Parameters
@@ -18,6 +22,8 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray) ->
     columns : ndarray of shape (n, k)
     weights, penalties : ndarray of shape (k,)
         Non-negative.
+    deadline : Deadline
+        When it comes first, the weights are returned as they came.
 
     Returns
     -------
@@ -31,6 +37,9 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray) ->
     """
     used = np.flatnonzero(weights > 0.0)
     F = columns[:, used]
+    # A triangular factor and its singular values.
+    if not deadline.affords(10.0 * F.size * min(F.shape)):
+        return weights
     if F.shape[0] > F.shape[1]:
         F = np.asarray(scipy.linalg.qr(F, mode="r", check_finite=False)[0][: F.shape[1]], dtype=np.float64)
     if not len(used) or np.linalg.matrix_rank(F) == len(used):
@@ -44,9 +53,13 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray) ->
         A_eq=F / norms,
         b_eq=aim / unit,
         method="highs-ds",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        options={
+            "primal_feasibility_tolerance": 1e-10,
+            "dual_feasibility_tolerance": 1e-10,
+            "time_limit": deadline.time_limit,
+        },
     )
-    if program.x is None:
+    if program.x is None or program.status == _TIME_OVER:
         return weights
     basis = np.flatnonzero(program.x > 1e-12 * program.x.max(initial=0.0))
     exact = scipy.linalg.lstsq(F[:, basis] / norms[basis], aim, check_finite=False)[0]
