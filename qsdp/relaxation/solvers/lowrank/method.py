@@ -11,7 +11,7 @@ from qsdp._utils.truncated_newton import newton_step
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.solvers.lowrank.factors import Directions, Factors, renewed
 from qsdp.relaxation.solvers.lowrank.objective import Objective
-from qsdp.relaxation.solvers.lowrank.proof import KnownEvaluation, offer
+from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation, offer
 
 __all__ = ["follow"]
 
@@ -40,7 +40,7 @@ _ROUNDING = 1e-13
 
 
 def follow(
-    objective: Objective, factors: Factors, incumbent: Incumbent, evaluation: KnownEvaluation, tol: float
+    objective: Objective, factors: Factors, incumbent: Incumbent, evaluation: CachedEvaluation, tol: float
 ) -> tuple[str, Factors]:
     """Improve the factors until the incumbent is good enough; return why it ended, and the last factors."""
     iteration: _Iteration | None = None
@@ -69,7 +69,7 @@ def follow(
 
 class _Iteration:
     def __init__(
-        self, objective: Objective, factors: Factors, incumbent: Incumbent, evaluation: KnownEvaluation, tol: float
+        self, objective: Objective, factors: Factors, incumbent: Incumbent, evaluation: CachedEvaluation, tol: float
     ) -> None:
         self._incumbent, self._evaluation, self._tol = incumbent, evaluation, tol
         self._objective = objective
@@ -99,7 +99,7 @@ class _Iteration:
         return self._stuck or self.since_proof >= _STEPS or self._promise < self._due
 
     def prove(self) -> None:
-        """PricingResult the point, and renew the columns."""
+        """Offer the point, and renew the columns."""
         gap_before, promise = self._gap, self._promise
         directions = offer(self._incumbent, self._evaluation, self.point, self._tol)
         gap, value = self._gap, self.point.value

@@ -103,7 +103,7 @@ def solve_splitting(
     incumbent: Incumbent | None = None
     spent, deadline = 0.0, limits.deadline
     try:
-        data_step, evaluation = _ways(
+        data_step, evaluation = make_steps(
             instance, choose_step(instance, deadline) if step == "auto" else step, reductions, deadline
         )
         incumbent = Incumbent(evaluation, limits, search=True)
@@ -160,9 +160,10 @@ def _check_distance(k: int) -> int:
     return 5 if k < 100 else 10 if k < 500 else 25
 
 
-def _ways(
+def make_steps(
     instance: Instance, step: str, reductions: Reductions | None, deadline: Deadline
 ) -> tuple[DataStep, Evaluation]:
+    """Return the step through the data of that name, and the evaluation that shares its products."""
     data = instance.map
     weights = instance.fit.weights
     if step == "kernel":
@@ -336,7 +337,7 @@ class _Iteration:
     # -- what the iterates prove ---------------------------------------------------------------------
 
     def offer(self, incumbent: Incumbent) -> None:
-        """PricingResult the point in the cones, and the dual vectors of the step through the data."""
+        """Offer the point in the cones, and the dual vectors of the step through the data."""
         incumbent.offer_point(self.A / self._outer, self.B / self._outer)
         shape = self._instance.target.shape
         if not self._squared:
