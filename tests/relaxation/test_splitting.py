@@ -40,7 +40,7 @@ def raw_solution(
 
     instance = Instance.of(problem).normalised()[0]
     settings_ = Limits(tol, limits.pop("max_iter", 5000), deadline=deadline, callback=callback)
-    return solve_splitting(instance, settings_, step=step), told
+    return solve_splitting(instance, settings_, step=step, **limits), told
 
 
 # -- the step through the data ---------------------------------------------------------------------------
@@ -155,8 +155,7 @@ def test_the_metric_waits_where_its_factorisation_is_expensive(monkeypatch, step
     soon = renewed[:2]
     iterations = 0
     renewed.clear()
-    monkeypatch.setattr(splitting, "_SIDE", 1e-3)
-    expensive, _ = raw_solution(problem, 1e-6, name)
+    expensive, _ = raw_solution(problem, 1e-6, name, rule=splitting.MetricRule(side=1e-3))
     assert cheap.status == expensive.status == "optimal"
     assert soon == [0, 5]
     assert renewed[:2] == [0, 20]

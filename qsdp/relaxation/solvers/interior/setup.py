@@ -21,7 +21,7 @@ from qsdp.relaxation.solvers.interior.primal import PrimalNewton
 
 __all__ = ["FactorCache", "NewtonSetup"]
 
-#: The share of the work that the system in the matrix must save for losses with kinks, where it is less accurate.
+#: Share of the work to which the system in the matrix must come down for losses with kinks: it is less accurate there.
 _KINKED_SHARE = 0.1
 
 

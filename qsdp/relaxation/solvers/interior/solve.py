@@ -1,4 +1,4 @@
-"""The entry of the interior-point method: where to start, one output after the other."""
+"""Solve one output after the other by the interior-point method, from a cold or a warm start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from qsdp.relaxation.support import active_coordinates, expand, restrict, restri
 
 __all__ = ["solve_interior"]
 
-#: Radius in place of zero, as a share of what the dual vector of the zero point takes: with zero there is no path.
+#: Dual radius in place of zero, as a share of what the dual vector at zero needs: for zero there is no central path.
 _LEAST_DUAL_RADIUS = 1e-9
 
 
@@ -83,7 +83,7 @@ def _solve_part(cache: FactorCache, k: int, part: Instance, limits: Limits, give
 
 
 def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: RawSolution | None) -> str:
-    """Start at the zero point, where that is not optimal already, or at what is given."""
+    """Follow the path from the zero point, unless that is optimal already, or from the given solution."""
     newton = setup.newton
     nu = zero_dual(setup.fit)
     M = newton.adjoint(nu)
@@ -107,7 +107,7 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
 
 
 def _warm(part: Instance, setup: NewtonSetup, incumbent: Incumbent, cold: Start, given: RawSolution) -> Start | None:
-    """Return the start near what is given, if that is complete and near a solution; the incumbent takes it as well."""
+    """Offer a given solution to the incumbent; return the start near it, or None if it is incomplete or far off."""
     shape = (part.n_blocks, part.size, part.size)
     if given.Z is None or given.V is None or given.nu is None or given.z is None:
         return None
