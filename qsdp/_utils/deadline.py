@@ -1,4 +1,4 @@
-"""The one clock of every time limit."""
+"""Time limits: one monotonic deadline, passed down."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from qsdp._utils.validation import check_real
 
 __all__ = ["NEVER", "Deadline", "TimeOver"]
 
-#: What must follow the end, such as a certificate, cuts corners after this share of the limit and so many seconds more:
-#: half of what a time limit may be passed by.
+#: After this share of the limit and so many seconds more, work that must follow the end, such as a certificate, takes
+#: its cheapest form: half of the 10 percent and 0.5 s by which a time limit may be exceeded.
 _GRACE_SHARE, _GRACE = 0.05, 0.25
 
-#: The products that tell how fast the machine is, in a few milliseconds, and the share of their rate that
-#: factorisations of moderate matrices reach.
+#: Side and number of the products that measure the speed of the machine, in a few milliseconds, and the share of their
+#: rate that factorisations of moderate matrices reach.
 _SIDE, _PRODUCTS, _FACTORISATION = 300, 5, 0.5
 
 
 class TimeOver(Exception):  # noqa: N818 (a reason to stop, caught by whoever made the deadline, and no error)
-    """The time is over in the midst of what has nothing to show for itself before its end."""
+    """The time is over in the midst of a computation without partial results."""
 
 
 class Deadline:
-    """When work has to end: made where a time limit enters, and passed down.
+    """The end of a time limit: made where the limit is an argument, and passed down.
 
     Parameters
     ----------
     limit : float, default=inf
         Seconds from now, >= 0.
     parent : Deadline, optional
-        Another one that ends this one, too.
+        A deadline that ends this one, too.
     wish : callable, optional
         Polled; once it returns true no time is left.
     """
@@ -70,12 +70,12 @@ class Deadline:
 
     @property
     def time_limit(self) -> float | None:
-        """The argument `time_limit` of what is called next: the seconds that are left, or None without a limit."""
+        """Seconds left as an argument `time_limit`, at least a millisecond, or None without a limit."""
         return None if self.left == math.inf else max(self.left, 1e-3)
 
     @property
     def limited(self) -> bool:
-        """Whether it ever comes by itself."""
+        """Whether there is a limit."""
         return self._limit < math.inf or (self._parent is not None and self._parent.limited)
 
     @property
@@ -85,7 +85,7 @@ class Deadline:
 
     @property
     def late(self) -> bool:
-        """Whether it is over for so long that what must still be done has to be cheap."""
+        """Whether it passed so long ago that remaining work must take its cheapest form."""
         late = self.elapsed > (1.0 + _GRACE_SHARE) * self._limit + _GRACE
         return late or (self._parent is not None and self._parent.late)
 
@@ -94,7 +94,7 @@ class Deadline:
         return Deadline(part * self.left, parent=self)
 
     def before(self, seconds: float) -> Deadline:
-        """Return the deadline so many seconds earlier, which what follows will take."""
+        """Return a deadline so many seconds earlier, to reserve them for later work."""
         return Deadline(max(0.0, self.left - seconds), parent=self)
 
     def expire(self) -> None:
@@ -106,7 +106,7 @@ class Deadline:
         return operations / _operations_per_second() if self.limited else 0.0
 
     def affords(self, operations: float) -> bool:
-        """Whether what cannot be interrupted, of so many floating-point operations, would end in time."""
+        """Whether uninterruptible work of so many floating-point operations would end in time."""
         return not self.limited or (not self.over and self.seconds(operations) <= self.left)
 
     def require(self, operations: float) -> None:

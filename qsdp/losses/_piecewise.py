@@ -182,6 +182,10 @@ class Squared(PiecewiseQuadratic):
         """Return ``(point + 2 step y) / (1 + 2 step)``."""
         return (point + 2.0 * step * target) / (1.0 + 2.0 * step)
 
+    def curvature(self, prediction: FloatArray, target: FloatArray) -> Curvature:
+        """Return 2."""
+        return Curvature(np.full_like(prediction, 2.0))
+
     def typical_curvature(self, prediction: FloatArray, target: FloatArray, step: float) -> FloatArray:
         """Return 2."""
         return np.full_like(prediction, 2.0)

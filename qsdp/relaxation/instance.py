@@ -1,4 +1,4 @@
-"""What a solver of the relaxation sees: a linear map, a loss, targets and the price of rho."""
+"""The program a solver of the relaxation solves: a linear map, a loss with targets, and the penalty on rho."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["GramReduction", "Instance", "LinearInstance", "LinearMap", "ReducedI
 
 
 class LinearMap(Protocol):
-    """A linear map of symmetric N x N matrices to n numbers, as formulations and column generation see it."""
+    """A linear map of symmetric N x N matrices to n numbers, as formulations and column generation use it."""
 
     @property
     def n_rows(self) -> int:
@@ -50,7 +50,7 @@ class LinearMap(Protocol):
 
 @dataclass(frozen=True)
 class Units:
-    r"""What one unit of a normalised instance is in the original one.
+    r"""The units of a normalised instance, in those of the original one.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class LinearInstance:
 
     @property
     def n_blocks(self) -> int:
-        """Number C of matrices Z, one an output."""
+        """Number C of matrices Z, one per output."""
         return int(self.target.shape[1]) if self.target.ndim == 2 else 1
 
     @property
@@ -107,7 +107,7 @@ class LinearInstance:
 
     @property
     def dual_radius(self) -> float:
-        r"""What :math:`\max_{u,v} u^T M_\nu v` of a feasible dual vector may reach: :math:`\beta D` if tight."""
+        r"""Largest :math:`\max_{u,v} u^T M_\nu v` of a feasible dual vector: :math:`\beta D` if tight."""
         return 0.5 * self.penalty
 
     @property
@@ -118,7 +118,7 @@ class LinearInstance:
 
 @dataclass(frozen=True, eq=False)
 class Instance(LinearInstance):
-    """An instance of the data themselves, which the methods of this package solve and every bound refers to."""
+    """An instance with the data as its map, which this package's own methods solve and every bound refers to."""
 
     map: QuadraticMap
 
@@ -134,7 +134,7 @@ class Instance(LinearInstance):
 
     @property
     def parts(self) -> list[Instance]:
-        """The instances that do not interact: one an output where it is separable, else itself."""
+        """The instances that do not interact: one per output where it is separable, else itself."""
         if not self.separable:
             return [self]
         return [replace(self, fit=fit) for fit in self.fit.columns()]
@@ -186,7 +186,7 @@ class Instance(LinearInstance):
         return normal, units
 
 
-#: Means of sample weights between this and its inverse are no matter to any solver.
+#: Means of sample weights between this and its inverse are left as they are: no solver's accuracy depends on them.
 _LEAST_MEAN = 2.0**-10
 
 
@@ -204,9 +204,9 @@ class GramReduction:
     targets : ndarray of shape (n, C)
         Targets of all outputs, in the problem's units.
     reductions : Reductions, optional
-        Kept from solves with the same data.
+        Gram matrices of solves with the same data.
     deadline : Deadline
-        Raises TimeOver where it comes too early.
+        TimeOver is raised where the decomposition would end too late.
     """
 
     def __init__(

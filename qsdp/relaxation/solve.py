@@ -183,7 +183,7 @@ def solve_with(
         return zero
     if not backend.certified:
         return _solve_apart(scaled, backend, settings, n_jobs, bar)
-    settings = replace(settings, callback=_told_in_units(settings.callback, scaled.units, bar))
+    settings = replace(settings, callback=_callback_in_units(settings.callback, scaled.units, bar))
     # Threads that share small matrices wait for one another: on a busy machine much longer than they work.
     small = backend.operations is not None and backend.operations(scaled.instance) < _SMALL
     with few_threads(small=small):
@@ -315,21 +315,21 @@ def _warn_of_zero(problem: TrainingProblem) -> None:
 # -- arguments ---------------------------------------------------------------------------------------------
 
 
-def _told_in_units(
-    told: Callable[[Progress], object] | None, units: Units, bar: ProgressBar
+def _callback_in_units(
+    callback: Callable[[Progress], object] | None, units: Units, bar: ProgressBar
 ) -> Callable[[Progress], object] | None:
-    """Return the callback for normalised instances, which tells the bar and whoever asked for it."""
-    if told is None and not bar.shown:
+    """Return the callback of a normalised instance: it converts to the problem's units and updates the bar."""
+    if callback is None and not bar.shown:
         return None
 
-    def callback(progress: Progress) -> object:
+    def report(progress: Progress) -> object:
         own = replace(
             progress, objective=units.value * progress.objective, lower_bound=units.value * progress.lower_bound
         )
         bar.gap(own)
-        return told(own) if told is not None else None
+        return callback(own) if callback is not None else None
 
-    return callback
+    return report
 
 
 def check_callback(callback: object) -> Callable[[Progress], object] | None:

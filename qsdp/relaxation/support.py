@@ -1,4 +1,4 @@
-"""Rows and columns of the matrices that the data do not reach, as those of zero columns: taken out and put back."""
+"""Presolve: take out rows and columns of the matrices that do not enter the predictions, and put them back."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 
-__all__ = ["expanded", "reached", "restrict_start", "restricted"]
+__all__ = ["active_coordinates", "expand", "restrict", "restrict_start"]
 
 
-def reached(data: QuadraticMap) -> np.ndarray:
-    """Return which rows and columns of the matrices the data reach at all."""
+def active_coordinates(data: QuadraticMap) -> np.ndarray:
+    """Return a mask of the rows and columns of the matrices on which predictions depend, shape (N,)."""
     kept = np.ones(data.size, dtype=bool)
     a, b, c = data.coefficients
     d = data.X.shape[1]
@@ -24,16 +24,16 @@ def reached(data: QuadraticMap) -> np.ndarray:
     return kept
 
 
-def restricted(data: QuadraticMap, kept: np.ndarray) -> QuadraticMap:
-    """Return the map without the others; one stays where the data reach none."""
+def restrict(data: QuadraticMap, kept: np.ndarray) -> QuadraticMap:
+    """Return the map of the kept coordinates; the first stays where none is active."""
     d = data.X.shape[1]
     if not np.any(kept):
         kept = np.arange(data.size) == 0
     return replace(data, X=data.X[:, kept[:d]], lifted=data.lifted and bool(kept[d]))
 
 
-def expanded(raw: RawSolution, kept: np.ndarray) -> RawSolution:
-    """Return the solution with the rows and columns that were left out: no coupling, the common diagonal."""
+def expand(raw: RawSolution, kept: np.ndarray) -> RawSolution:
+    """Return the solution in all coordinates; those left out have the common diagonal and no coupling."""
     assert raw.Z is not None
     assert raw.V is not None
     assert raw.z is not None
@@ -49,7 +49,7 @@ def expanded(raw: RawSolution, kept: np.ndarray) -> RawSolution:
 
 
 def restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndarray, k: int) -> RawSolution | None:
-    """Return the part of a given solution that belongs to output k, without the rows that are left out."""
+    """Return the part of a given solution that belongs to output k, in the kept coordinates."""
     if start is None or start.Z is None or start.V is None or start.nu is None or start.z is None:
         return None
     blocks = slice(k, k + 1) if instance.separable else slice(None)

@@ -98,7 +98,7 @@ def test_to_high_accuracy():
 
 def test_few_samples_first(monkeypatch):
     monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.solve._LEAST_SAMPLES", 30)
-    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.solve._SAMPLES_A_COLUMN", 2)
+    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.solve._SAMPLES_PER_COLUMN", 2)
     for loss in ("squared", "cross_entropy"):
         X, y = data(300, 5, loss)
         assert_agrees(qsdp.TrainingProblem(X, y, beta=4.0, loss=loss))

@@ -13,7 +13,6 @@ from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.relaxation.backends import BACKENDS, choose_backend
 from qsdp.relaxation.backends.base import Settings
-from qsdp.relaxation.backends.mosek import mosek_parameters
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 
@@ -310,7 +309,7 @@ class TestRegistry:
         handed = {}
         monkeypatch.setitem(BACKENDS, "mosek", replace(BACKENDS["mosek"], licence=None))
         monkeypatch.setattr(
-            "qsdp.relaxation.backends.mosek.solve_with_cvxpy",
+            "qsdp.relaxation.backends.conic.solve_with_cvxpy",
             lambda problem, settings, solver, options: (
                 handed.update(solver=solver, options=options(settings)) or RawSolution()
             ),
@@ -320,8 +319,7 @@ class TestRegistry:
         parameters = handed["options"]["mosek_params"]
         assert parameters["MSK_IPAR_INTPNT_MAX_ITERATIONS"] == 7
         assert parameters["MSK_DPAR_OPTIMIZER_MAX_TIME"] == pytest.approx(3.0, abs=1.0)
-        settings_ = Settings(1e-7, "two-block", None)
-        assert mosek_parameters(settings_)["MSK_DPAR_INTPNT_CO_TOL_REL_GAP"] == 1e-7
+        assert parameters["MSK_DPAR_INTPNT_CO_TOL_REL_GAP"] == 1e-7
 
     def test_limit_a_solver_does_not_take_is_refused(self):
         with pytest.raises(SolverError, match="takes no time_limit"):

@@ -40,7 +40,7 @@ def raw_solution(
 
     instance = Instance.of(problem).normalised()[0]
     settings_ = Limits(tol, limits.pop("max_iter", 5000), deadline=deadline, callback=callback)
-    return solve_splitting(instance, settings_, step=step), told
+    return solve_splitting(instance, settings_, step=step, **limits), told
 
 
 # -- the step through the data ---------------------------------------------------------------------------
@@ -155,8 +155,7 @@ def test_the_metric_waits_where_its_factorisation_is_expensive(monkeypatch, step
     soon = renewed[:2]
     iterations = 0
     renewed.clear()
-    monkeypatch.setattr(splitting, "_SIDE", 1e-3)
-    expensive, _ = raw_solution(problem, 1e-6, name)
+    expensive, _ = raw_solution(problem, 1e-6, name, rule=splitting.MetricRule(side=1e-3))
     assert cheap.status == expensive.status == "optimal"
     assert soon == [0, 5]
     assert renewed[:2] == [0, 20]
@@ -288,7 +287,8 @@ def test_extreme_prices(loss, beta):
 def test_auto_turns_to_splitting_where_the_other_method_stalls():
     X, y = data(12, 4, "squared")
     problem = qsdp.TrainingProblem(X * [1e-6, 1.0, 1e3, 1e6], y, beta=0.1)
-    # Terms of 1e12 that cancel leave the bound with the rounding of double precision, half a percent here.
+    # Terms of 1e12 cancel in the dual matrix: the solver ends at a gap of 1.5 percent, and the allowance of the bound
+    # for the rounding of these terms (`price_roundings`) adds 1.2.
     with pytest.warns(qsdp.QSDPWarning, match="solver 'splitting' .*valid but loose"):
         relaxation = qsdp.solve_relaxation(problem, tol=1e-4)
     assert relaxation.solver == "splitting"

@@ -1,4 +1,4 @@
-"""The registry of back ends, one file each."""
+"""The registry of back ends, and the choice among them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import importlib.util
 from qsdp._utils.validation import check_choice
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.losses import Loss
-from qsdp.relaxation.backends import clarabel, cvxopt, interior, low_rank, mosek, scs, splitting
 from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.backends.conic import CONIC_BACKENDS
+from qsdp.relaxation.backends.own import INTERIOR, LOW_RANK, SPLITTING
 from qsdp.relaxation.instance import Instance
 
 __all__ = [
@@ -21,27 +22,16 @@ __all__ = [
 ]
 
 #: In the order in which "auto" tries those that are not of this package.
-BACKENDS: dict[str, Backend] = {
-    backend.name: backend
-    for backend in (
-        interior.BACKEND,
-        splitting.BACKEND,
-        low_rank.BACKEND,
-        scs.BACKEND,
-        clarabel.BACKEND,
-        mosek.BACKEND,
-        cvxopt.BACKEND,
-    )
-}
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (INTERIOR, SPLITTING, LOW_RANK, *CONIC_BACKENDS)}
 
-
-#: Operations of a second or so: below that "auto" takes the interior-point method, which needs no luck.
+#: Operations of about a second: below that "auto" takes the interior-point method, whose iterations are predictable.
 _NEGLIGIBLE = 1e11
 
-#: What a first-order method must save to be taken where there are not many more samples than weights: its iterations
-#: are a hundred on easy problems, but thousands on those that are nearly interpolated. Planted 8000 x 75 took operator
-#: splitting 1125 iterations at beta = 1000, and more than 6800 at beta = 1; the interior-point method 7 and 8.
-_LUCK, _MANY = 16.0, 4
+#: Factor on the operations of a method whose iterations are hard to foresee, unless there are this many times more
+#: samples than matrix entries. Operator splitting takes a hundred iterations on easy problems and thousands on those
+#: that are nearly interpolated: planted 8000 x 75 took 1125 at beta = 1000, and more than 6800 at beta = 1; the
+#: interior-point method took 7 and 8.
+_UNCERTAINTY, _MANY = 16.0, 4
 
 
 def missing(backend: Backend) -> str | None:
@@ -86,7 +76,7 @@ def check_solver(solver: str, loss: Loss) -> None:
 def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backend:
     """Return the back end of that name, for "auto" that of this package with the fewest operations to be expected.
 
-    Where what was asked for is nothing that this package's own can do, "auto" takes the first that can.
+    Where none of this package's own can do what was asked for, "auto" takes the first that can.
 
     Raises
     ------
@@ -106,8 +96,8 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
         if backend.operations is not None and _refusal(backend, instance.loss, settings) is None
     ]
     if own and not any(settings.deadline.affords(_operations(backend, instance)) for backend in own):
-        # None would end in time: the one whose iterations are the cheapest has the most to show.
-        own = [splitting.BACKEND]
+        # None would end in time: the one whose iterations are the cheapest gets furthest.
+        own = [SPLITTING]
     if own:
         return min(own, key=lambda backend: _expected(backend, instance))
     # Looking for packages and licences takes longer than a small solve.
@@ -119,9 +109,9 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
 
 
 def _expected(backend: Backend, instance: Instance) -> float:
-    """Return the operations by which "auto" compares."""
+    """Return the operations that "auto" compares."""
     easy = instance.map.n_rows >= _MANY * instance.size * (instance.size + 1) / 2
-    factor = 1.0 if easy or backend is interior.BACKEND else _LUCK
+    factor = 1.0 if easy or backend is INTERIOR else _UNCERTAINTY
     return max(factor * _operations(backend, instance), _NEGLIGIBLE)
 
 

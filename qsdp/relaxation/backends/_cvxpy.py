@@ -1,4 +1,4 @@
-"""The way from a CVXPY formulation to a conic solver and back, shared by the back ends that use it."""
+"""Run a conic solver on a CVXPY formulation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SCS_INTERRUPTED = -5
 def solve_with_cvxpy(
     instance: LinearInstance, settings: Settings, *, solver: str, options: Callable[[Settings], dict[str, Any]]
 ) -> RawSolution:
-    """Build, compile and solve the relaxation; what the solver reports is passed on, not believed.
+    """Build, compile and solve the relaxation; what the solver reports is passed on unverified.
 
     Compiling and solving are called apart, so that each is timed and a solver that stops early still hands
     over the point it has reached.

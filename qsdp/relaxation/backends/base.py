@@ -1,4 +1,4 @@
-"""What a back end is: a name, what it can do as data, and one function that solves."""
+"""The interface of a back end: a name, its abilities as data, and one function that solves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution
 
-__all__ = ["Backend", "Settings", "own_backend"]
+__all__ = ["Backend", "Settings"]
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Settings:
     max_iter : int or None
     deadline : Deadline
     callback : callable or None
-        Told a `Progress` in the instance's units; True stops. For solvers of this package.
+        Called with a `Progress` in the instance's units; True stops. For solvers of this package.
     start : RawSolution or None
         Solution of a neighbouring instance, in this one's units. For solvers of this package.
     device : str or None
         Where heavy products run, "cpu", "cuda" ...; None is NumPy. For solvers that take one.
     reductions : Reductions or None
-        What is kept from solves with the same data, those of one path.
+        Gram matrices shared by solves with the same data, those of one path.
     """
 
     tol: float
@@ -74,8 +74,8 @@ class Backend:
         Whether it is a method of this package: it stops at a relative certified gap, takes a callback and a start,
         solves all outputs together, and returns points that are feasible by construction.
     operations : callable or None
-        Returns about how many floating-point operations an instance takes, infinity where the memory would not do;
-        what "auto" goes by.
+        Returns about how many floating-point operations an instance takes, infinity where the memory does not suffice;
+        "auto" compares these.
     unfit : callable or None
         Returns what a loss lacks for it, as "to have a curvature", or None; without one `cones` alone decide.
     devices : bool
@@ -94,27 +94,3 @@ class Backend:
     operations: Callable[[Instance], float] | None = None
     unfit: Callable[[Loss], str | None] | None = None
     devices: bool = False
-
-
-def own_backend(
-    name: str,
-    solve: Callable[[Instance, Settings], RawSolution],
-    operations: Callable[[Instance], float],
-    *,
-    unfit: Callable[[Loss], str | None] | None = None,
-    devices: bool = False,
-) -> Backend:
-    """Return the back end of a method of this package, which takes every limit and needs no other package."""
-    return Backend(
-        name=name,
-        package="qsdp",
-        install="",
-        cones=frozenset({"quadratic", "exponential"}),
-        iteration_limit=True,
-        time_limit=True,
-        solve=solve,
-        certified=True,
-        operations=operations,
-        unfit=unfit,
-        devices=devices,
-    )

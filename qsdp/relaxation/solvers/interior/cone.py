@@ -1,4 +1,4 @@
-r"""Nesterov-Todd scaling of pairs of positive definite matrices, and how far a step may go.
+r"""Nesterov-Todd scaling of pairs of positive definite matrices, and the largest feasible step.
 
 For positive definite Y and D there is one W with :math:`W D W = Y`. With :math:`Y = L L^T` and the spectral
 decomposition :math:`L^T D L = V \Lambda^2 V^T`, the factor :math:`G = L V \Lambda^{-1/2}` of :math:`W = G G^T` takes

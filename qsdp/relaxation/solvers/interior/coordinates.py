@@ -33,7 +33,7 @@ from qsdp.relaxation.evaluation import symmetric_basis
 
 __all__ = ["Coordinates", "FactorCoordinates", "MatrixCoordinates", "SampleCoordinates"]
 
-#: Entries of a block of rows of the kernel that is worked on while it is in the cache.
+#: Entries of a block of rows of the kernel, such that it stays in the cache of a core.
 _BLOCK = 2**16
 
 #: Entries of a block of rows of the samples' kernel: two of them stay in a cache that the cores share.

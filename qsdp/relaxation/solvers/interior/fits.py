@@ -1,4 +1,4 @@
-r"""How the loss ties the multiplier to the predictions, linearised along the central path.
+r"""The relation of multiplier and predictions that a loss imposes, linearised along the central path.
 
 With predictions v and multiplier :math:`\nu = -\nabla \ell(v)`, every loss gives a relation whose Newton step reads
 
@@ -14,7 +14,7 @@ Other losses are linearised at the predictions, about :math:`C = 1 / \ell''(v)`,
 the cross-entropy, with probabilities p, is :math:`\mathrm{Diag}(p) - p p^T`, singular along a constant: with
 :math:`C = 1/p` its relation holds up to a multiplier :math:`\eta` of the sample, with :math:`\sum_k d\nu_k = 0`.
 
-Arrays are of shape (C, n), one row an output, with a single row unless the outputs are coupled.
+Arrays are of shape (C, n), one row per output, with a single row unless the outputs are coupled.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Fit(Protocol):
         """Choose slacks that fit these predictions, with products near `mu`."""
 
     def distance(self) -> float:
-        """Return how much multiplier and predictions miss of being each other's in value, after `linearise`."""
+        """Return the Fenchel-Young gap of multiplier and predictions, after `linearise`."""
 
     def linearise(self, prediction: FloatArray) -> FloatArray:
         """Return C at the present point and for these predictions, shape (C, n)."""
@@ -206,7 +206,7 @@ class SmoothFit:
         """Do nothing: there are no slacks."""
 
     def distance(self) -> float:
-        """Return Fenchel and Young's gap of the multiplier and the predictions."""
+        """Return the Fenchel-Young gap of the multiplier and the predictions."""
         return self._distance
 
     def linearise(self, prediction: FloatArray) -> FloatArray:

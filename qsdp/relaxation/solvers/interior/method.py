@@ -28,13 +28,13 @@ from qsdp.relaxation.solvers.interior.newton import Newton
 
 __all__ = ["State", "follow"]
 
-#: How far a step goes towards the boundary of the cone.
+#: Share of the way to the boundary of the cone that a step goes; theory asks for less than one.
 _TO_BOUNDARY = 0.98
 
-#: Iterations without a better gap after which rounding has taken over, and the step that is none.
+#: Iterations without a better gap after which rounding dominates, and the length below which a step counts as none.
 _PATIENCE, _NO_STEP = 15, 1e-10
 
-#: Of mu, what the next aim is at least: what a step short of the boundary leaves, so that no product falls far behind.
+#: Smallest share of mu that the next step aims at: what a step short of the boundary leaves of a product.
 _LEAST_CENTRING = 1e-3
 
 #: Operations of the decompositions of a step, as multiples of N^3 for each of A and B.
@@ -162,7 +162,7 @@ class _Direction:
 
 
 def _extra_corrections(newton: Newton, values: FloatArray) -> int:
-    """Return how often the corrector is corrected again: that saves iterations, and pays where they are dear."""
+    """Return how often the corrector is corrected again: that saves iterations, and pays where these are expensive."""
     ratio = newton.work / (150.0 * values.size * values.shape[-1] ** 2)
     return 0 if ratio < 4.0 else 1 if ratio < 6.5 else 2
 

@@ -1,4 +1,4 @@
-"""Newton systems of all coupled outputs: several `BorderedSystem`, and what couples them."""
+"""Newton systems of one output, or of coupled ones: several `BorderedSystem` and their coupling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qsdp.relaxation.solvers.interior.system import SHIFTS, BorderedSystem, fact
 
 __all__ = ["CoupledNewton", "Newton", "SingleNewton"]
 
-#: What an entry counts as at least when it is raised: probabilities that small are zero for all purposes.
+#: Floor of the entries in a regularised diagonal: smaller probabilities count as zero.
 _SMALLEST = 1e-14
 
 

@@ -1,4 +1,4 @@
-"""The entry of the interior-point method: where to start, one output after the other."""
+"""Solve one output after the other by the interior-point method, from a cold or a warm start."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.fits import fit_of, zero_dual
 from qsdp.relaxation.solvers.interior.method import State, follow
 from qsdp.relaxation.solvers.interior.newton import Newton
-from qsdp.relaxation.solvers.interior.setting import Setting, Shared
+from qsdp.relaxation.solvers.interior.setup import FactorCache, NewtonSetup
 from qsdp.relaxation.solvers.interior.start import Start, cold_start, warm_start
-from qsdp.relaxation.support import expanded, reached, restrict_start, restricted
+from qsdp.relaxation.support import active_coordinates, expand, restrict, restrict_start
 
 __all__ = ["solve_interior"]
 
-#: Radius in place of zero, as a share of what the dual vector of the zero point takes: with zero there is no path.
+#: Dual radius in place of zero, as a share of what the dual vector at zero needs: for zero there is no central path.
 _LEAST_DUAL_RADIUS = 1e-9
 
 
@@ -49,11 +49,11 @@ def solve_interior(
         "time limit", "stopped by the callback", "stalled" (rounding allows no further step), or "interrupted":
         a keyboard interrupt ends the iteration and is not raised again.
     """
-    kept = reached(instance.map)
-    small = instance if np.all(kept) else replace(instance, map=restricted(instance.map, kept))
+    kept = active_coordinates(instance.map)
+    small = instance if np.all(kept) else replace(instance, map=restrict(instance.map, kept))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         try:
-            shared = Shared(small, reductions, limits.deadline)
+            cache = FactorCache(small, reductions, limits.deadline)
         except KeyboardInterrupt:
             return zero_solution(instance, "interrupted")
         except TimeOver:
@@ -61,17 +61,17 @@ def solve_interior(
         raw = solve_outputs(
             small,
             limits,
-            lambda k, part, own: _solve_part(shared, k, part, own, restrict_start(start, instance, kept, k)),
+            lambda k, part, own: _solve_part(cache, k, part, own, restrict_start(start, instance, kept, k)),
         )
-    return raw if np.all(kept) else expanded(raw, kept)
+    return raw if np.all(kept) else expand(raw, kept)
 
 
-def _solve_part(shared: Shared, k: int, part: Instance, limits: Limits, given: RawSolution | None) -> RawSolution:
+def _solve_part(cache: FactorCache, k: int, part: Instance, limits: Limits, given: RawSolution | None) -> RawSolution:
     incumbent: Incumbent | None = None
     try:
-        setting = shared.setting(k, part)
-        incumbent = Incumbent(setting.evaluation, limits)
-        status = _follow(part, setting, incumbent, given)
+        setup = cache.setup(k, part)
+        incumbent = Incumbent(setup.evaluation, limits)
+        status = _follow(part, setup, incumbent, given)
     except KeyboardInterrupt:
         status = "interrupted"
     except TimeOver:
@@ -82,32 +82,32 @@ def _solve_part(shared: Shared, k: int, part: Instance, limits: Limits, given: R
     return zero_solution(part, status) if incumbent is None else incumbent.solution(status)
 
 
-def _follow(part: Instance, setting: Setting, incumbent: Incumbent, given: RawSolution | None) -> str:
-    """Start at the zero point, where that is not optimal already, or at what is given."""
-    newton = setting.newton
-    nu = zero_dual(setting.fit)
+def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: RawSolution | None) -> str:
+    """Follow the path from the zero point, unless that is optimal already, or from the given solution."""
+    newton = setup.newton
+    nu = zero_dual(setup.fit)
     M = newton.adjoint(nu)
     largest = part.size * float(np.abs(np.linalg.eigvalsh(M)).max())
     if largest <= part.dual_radius:
         # The zero point is optimal, and its own dual vector proves it.
-        incumbent.offer_dual(setting.candidate(nu), np.ones((part.n_blocks, part.size)))
+        incumbent.offer_dual(setup.candidate(nu), np.ones((part.n_blocks, part.size)))
         return incumbent.stop(0) or "stalled"
     dual_radius = part.dual_radius or _LEAST_DUAL_RADIUS * largest
     if not (dual_radius > 0.0 and np.isfinite(largest)):
         return "stalled"
-    start = cold_start(setting.fit, newton, nu, M, dual_radius, float(incumbent.objectives.sum()))
-    if given is not None and (warm := _warm(part, setting, incumbent, start, given)) is not None:
-        fit = fit_of(setting.fit, warm.nu)
+    start = cold_start(setup.fit, newton, nu, M, dual_radius, float(incumbent.objectives.sum()))
+    if given is not None and (warm := _warm(part, setup, incumbent, start, given)) is not None:
+        fit = fit_of(setup.fit, warm.nu)
         fit.centre(newton.forward(warm.Y[:, 0] - warm.Y[:, 1]), _mean_product(newton, warm))
-        reason = follow(newton, fit, State(warm.Y, warm.r, warm.z), dual_radius, incumbent, setting.candidate)
+        reason = follow(newton, fit, State(warm.Y, warm.r, warm.z), dual_radius, incumbent, setup.candidate)
         if reason != "stalled":
             return reason
-    fit = fit_of(setting.fit, start.nu)
-    return follow(newton, fit, State(start.Y, start.r, start.z), dual_radius, incumbent, setting.candidate)
+    fit = fit_of(setup.fit, start.nu)
+    return follow(newton, fit, State(start.Y, start.r, start.z), dual_radius, incumbent, setup.candidate)
 
 
-def _warm(part: Instance, setting: Setting, incumbent: Incumbent, cold: Start, given: RawSolution) -> Start | None:
-    """Return the start near what is given, if that is complete and near a solution; the incumbent takes it as well."""
+def _warm(part: Instance, setup: NewtonSetup, incumbent: Incumbent, cold: Start, given: RawSolution) -> Start | None:
+    """Offer a given solution to the incumbent; return the start near it, or None if it is incomplete or far off."""
     shape = (part.n_blocks, part.size, part.size)
     if given.Z is None or given.V is None or given.nu is None or given.z is None:
         return None
@@ -116,10 +116,10 @@ def _warm(part: Instance, setting: Setting, incumbent: Incumbent, cold: Start, g
     if not (fits and given.nu.shape == part.target.shape and all(np.all(np.isfinite(array)) for array in arrays)):
         return None
     Z, V, _ = repair(part, given.Z, given.V, given.V)
-    nu = setting.multiplier(part.fit.project(given.nu))
+    nu = setup.multiplier(part.fit.project(given.nu))
     incumbent.offer_point(V + Z, V - Z)
-    incumbent.offer_dual(setting.candidate(nu), given.z)
-    return warm_start(cold, setting.newton, nu, np.stack([V + Z, V - Z], axis=1), given.z, float(incumbent.gaps.max()))
+    incumbent.offer_dual(setup.candidate(nu), given.z)
+    return warm_start(cold, setup.newton, nu, np.stack([V + Z, V - Z], axis=1), given.z, float(incumbent.gaps.max()))
 
 
 def _mean_product(newton: Newton, start: Start) -> float:

@@ -1,4 +1,4 @@
-r"""Where the central path is entered: from the zero point, or from the solution of a similar problem.
+r"""Initial points of the central path: from the zero point, or from the solution of a similar problem.
 
 At the zero point the dual vector is :math:`\nu_0 = -\nabla \ell(0)`. The cold start takes a share of it that lies well
 inside the feasible set, multiples of the identity for A and B, and equal weights. A warm start is a convex combination
@@ -17,16 +17,16 @@ from qsdp.relaxation.solvers.interior.newton import Newton
 
 __all__ = ["Start", "cold_start", "warm_start"]
 
-#: Of the way from zero to the dual vector at the zero point; where the dual radius is the smaller share w of what that
-#: vector takes, w to this power of it; and the largest r in multiples of what explains the targets along the dual
-#: matrix. A quadratic loss alone does better with weights that add up to the dual radius.
+#: Share of the dual vector at the zero point that the start takes, times w to a power where the dual radius is only a
+#: share w of what that vector needs; and the largest r, in multiples of the one that explains the targets along the
+#: dual matrix. A quadratic loss takes fewer iterations from weights that add up to the dual radius.
 _SHARE, _POWER, _REACH = 0.5, 0.5, 10.0
 _QUADRATIC_SHARE, _QUADRATIC_POWER, _QUADRATIC_REACH = 0.8, 1.0, 4.0
 
 #: The largest ratio of two rows of the dual matrix that counts as none.
 _EVEN = 100.0
 
-#: The gap beyond which a pair is no better than none, and how much of the cold start is mixed in.
+#: The gap above which a given pair is ignored, and the least and largest share of the cold start that is mixed in.
 _FAR, _LEAST_SHARE, _LARGEST_SHARE = 0.5, 1e-2, 0.3
 
 

@@ -30,7 +30,7 @@ from qsdp.relaxation.solvers.interior.coordinates import Coordinates
 
 __all__ = ["SHIFTS", "BorderedSystem", "factored", "solved"]
 
-#: What is added to the diagonal, as a share of it, one after the other: at the very end rounding takes definiteness.
+#: Shares of the diagonal added to it, one after the other: near the optimum rounding destroys definiteness.
 SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
 
 

@@ -1,6 +1,6 @@
 r"""The relaxation in factors of low rank, for hundreds of columns and any number of samples.
 
-Optimal :math:`A = F F^T`, :math:`B = G G^T` of problems with a sensible price :math:`\beta` have few columns, and the
+Optimal :math:`A = F F^T`, :math:`B = G G^T` have few columns where :math:`\beta` is large enough to generalise, and the
 constraint :math:`\mathrm{diag}(A + B) = r \mathbf 1` says that the rows of :math:`E = [F, G]` lie on a sphere of
 radius :math:`\sqrt r` (a last column that enters neither takes what a row does not need). On that manifold the
 problem is smooth and without constraints,

@@ -1,4 +1,4 @@
-"""What the low-rank method costs."""
+"""Operation count of the low-rank method."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = ["operations"]
 
-#: Products with the data of a solve, Newton steps times conjugate gradients, and the columns of its factors: typical of
-#: prices at which a network generalises. At small ones the rank is higher, and other methods are better.
+#: Products with the data of a solve (Newton steps times conjugate gradients), and the columns of its factors: typical
+#: of beta at which a network generalises. For a smaller beta the rank is higher, and other methods are better.
 _PRODUCTS, _COLUMNS = 2000, 80
 
-#: Columns of the data below which other methods need no low rank.
+#: Side N below which the other methods are fast without low rank.
 _FEWEST_COLUMNS = 150
 
 

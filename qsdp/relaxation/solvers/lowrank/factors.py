@@ -13,7 +13,7 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["Directions", "Factors", "cold_factors", "factors_of", "renewed"]
 
-#: Columns a sign at the start, and new ones at a time at most.
+#: Columns per sign at the start, and new ones at a time at most.
 _FIRST_COLUMNS, _NEW_COLUMNS = 16, 8
 
 #: Of one output: columns to be added to the factors of A and of B.
@@ -30,7 +30,7 @@ class Factors:
         The columns of an output stand together. The sum of squares of a row over the columns of an output is the
         same for all rows, the output's r.
     signs : ndarray of shape (K,)
-        1 for A, -1 for B, and 0 for one column an output that takes up what a row lacks.
+        1 for A, -1 for B, and 0 for the slack column of each output, which completes the rows.
     owner : ndarray of int of shape (K,)
         The column's output.
     n_blocks : int
@@ -43,13 +43,13 @@ class Factors:
 
     @cached_property
     def members(self) -> FloatArray:
-        """Which output a column belongs to, shape (K, C), as numbers 0 and 1."""
+        """Indicator of the output that a column belongs to, shape (K, C), of zeros and ones."""
         members: FloatArray = np.eye(self.n_blocks)[self.owner]
         return members
 
     @cached_property
     def mixing(self) -> FloatArray:
-        """With what sign a column enters the matrix of an output, shape (K, C)."""
+        """Sign with which a column enters the matrix of an output, shape (K, C)."""
         return self.signs[:, None] * self.members
 
     def columns(self, block: int) -> slice:
@@ -87,7 +87,7 @@ class Factors:
 
 
 def joined(parts: Sequence[tuple[FloatArray, FloatArray]], radii: FloatArray) -> Factors:
-    """Return the factors of all outputs, the column that fills up the rows included."""
+    """Return the factors of all outputs, with their slack columns."""
     columns: list[FloatArray] = []
     signs: list[FloatArray] = []
     counts: list[int] = []
@@ -102,7 +102,7 @@ def joined(parts: Sequence[tuple[FloatArray, FloatArray]], radii: FloatArray) ->
 
 
 def cold_factors(M: FloatArray, rng: np.random.Generator, sweeps: int = 20) -> Factors:
-    """Return factors, of radius one, with a large inner product with M: what moves the predictions towards the targets.
+    """Return factors of radius one with a large inner product with M: they move the predictions towards the targets.
 
     A row moves to where its inner product is largest, all rows at once, as in the mixing method.
     """

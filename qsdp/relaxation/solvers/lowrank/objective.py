@@ -16,16 +16,16 @@ from qsdp.relaxation.solvers.lowrank.factors import Factors
 
 __all__ = ["Data", "Objective", "Point"]
 
-#: Entries beyond which single precision would overflow in products, and data of so few numbers that it saves no time.
+#: Entries above which products overflow in single precision, and the number of entries below which it saves no time.
 _LARGEST_SINGLE, _SMALL = 1e9, 2**20
 #: Factor by which a step along the rays from zero changes a matrix at most.
 _LARGEST_SCALE = 4.0
-#: An output that should vanish keeps a radius that costs this share of the objective: from zero none comes back.
+#: An output that should vanish keeps a radius whose penalty is this share of the objective: zero is a stationary point.
 _LEAST_COST = 1e-9
 
 
 class Data:
-    """The data and what is computed of them once: for all outputs, and all points.
+    """The data and what is computed from them once, for all outputs and points.
 
     Newton's systems of large data are solved in single precision; values, gradients and proofs are of double.
     """
@@ -45,7 +45,7 @@ class Data:
 
 
 class Objective:
-    """The loss of one output, or of several that are coupled, plus the price of the radii.
+    """The loss of one output, or of several that are coupled, plus the penalty on the radii.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Objective:
     fit : DataFit
         Of targets of shape (n, C).
     dual_radius : float
-        Price c of every r.
+        c, the penalty on every r.
     """
 
     def __init__(self, data: Data, fit: DataFit, dual_radius: float) -> None:
@@ -79,7 +79,7 @@ class Objective:
         )
 
     def _scales(self, prediction: FloatArray, costs: FloatArray) -> FloatArray:
-        """Return the best multiples of the outputs' predictions, by Newton's method."""
+        """Return the multiples of the outputs' predictions that minimise the objective, by Newton's method."""
         scales = np.ones(len(costs))
         value = self.fit.value(prediction) + float(costs.sum())
         least = np.minimum(1.0, _LEAST_COST * abs(value) / np.maximum(costs, 1e-300))
@@ -106,7 +106,7 @@ class Objective:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A point on the spheres, with what is computed there as it is needed."""
+    """A point on the spheres, with derivatives that are computed when they are needed."""
 
     objective: Objective
     factors: Factors
@@ -133,7 +133,7 @@ class Point:
 
     @cached_property
     def stiffness(self) -> FloatArray:
-        r"""What stands for z in the Hessian: the multipliers if every row pointed along its slope, which are positive.
+        r"""Positive substitute of z in the Hessian: the multipliers if every row pointed along its slope.
 
         A row of little effect sees a linear function on its sphere. With the true multiplier its Newton step leads to
         the wrong pole from more than a right angle away, and too far from anything near one; with this one it leads to

@@ -1,4 +1,4 @@
-"""What a point proves, and along which columns it can be improved."""
+"""Certify a point by its dual vector, and find the columns along which it can be improved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solvers.lowrank.factors import Directions
 from qsdp.relaxation.solvers.lowrank.objective import Data, Point
 
-__all__ = ["KnownEvaluation", "offer"]
+__all__ = ["CachedEvaluation", "offer"]
 
 #: What is added to the multipliers before their violations are looked for, in proportion to the row sums of M, is this
 #: share of the gap, at most the limit: it loosens the bound by as much at most.
@@ -23,8 +23,8 @@ _FLOOR_SHARE, _LARGEST_FLOOR = 1e-2, 1e-4
 _WEIGHT_SHARE, _LARGEST_WEIGHT_GAP = 0.05, 1e-2
 
 
-class KnownEvaluation(DirectEvaluation):
-    """Evaluation through the data, of a point whose predictions and adjoint are known already.
+class CachedEvaluation(DirectEvaluation):
+    """Evaluation through the data, of a point whose predictions and adjoint are cached.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class KnownEvaluation(DirectEvaluation):
         self._prediction: FloatArray | None = None
         self._M: FloatArray | None = None
 
-    def know(self, prediction: FloatArray, M: FloatArray) -> None:
-        """Take the predictions of the points and the adjoint at the dual vectors that come until the next call."""
+    def cache(self, prediction: FloatArray, M: FloatArray) -> None:
+        """Set predictions and adjoint of the points and dual vectors evaluated until the next call."""
         shape = self.instance.target.shape
         self._prediction, self._M = prediction.reshape(shape), M
 
@@ -62,23 +62,23 @@ class KnownEvaluation(DirectEvaluation):
         return np.stack([self._data.exact.adjoint(column) for column in columns])
 
 
-def offer(incumbent: Incumbent, evaluation: KnownEvaluation, point: Point, tol: float) -> list[Directions]:
-    """PricingResult the point and its dual vector; return what the proof lacks, as columns for every output.
+def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol: float) -> list[Directions]:
+    """Offer the point and its dual vector; return the eigenvectors that violate dual feasibility, for every output.
 
-    Where the gap exceeds `tol`, weights are looked for that prove more.
+    Where the gap exceeds `tol`, better weights are computed.
     """
     shape = evaluation.instance.target.shape
     nu = evaluation.nu(point.nu.reshape(shape))
     M = evaluation.adjoints(nu)
-    evaluation.know(point.prediction, M)
+    evaluation.cache(point.prediction, M)
     incumbent.offer_point(*point.factors.matrices())
     floor = min(_LARGEST_FLOOR, _FLOOR_SHARE * float(incumbent.gaps.max()))
     z, directions = np.empty((len(M), M.shape[1])), []
     for block, matrix in enumerate(M):
         if incumbent.deadline.late:
             raise TimeOver
-        z[block], lacking = _corrected(matrix, np.maximum(point.z[:, block], 0.0), floor)
-        directions.append(lacking)
+        z[block], violating = _corrected(matrix, np.maximum(point.z[:, block], 0.0), floor)
+        directions.append(violating)
     incumbent.offer_dual(nu, z)
     gap = float(incumbent.gaps.max())
     if gap > tol and not incumbent.expired:
@@ -88,9 +88,9 @@ def offer(incumbent: Incumbent, evaluation: KnownEvaluation, point: Point, tol: 
 
 
 def _best_weights(M: FloatArray, accuracy: float, deadline: Deadline) -> FloatArray:
-    """Return weights with ``Diag(z) +- M`` positive semidefinite of nearly the least sum.
+    """Return weights of nearly the least sum with ``Diag(z) +- M`` positive semidefinite.
 
-    The multipliers of the rows are these only where the point is optimal.
+    The multipliers of the rows are such weights only where the point is optimal.
     """
     z = grothendieck_bound(M, tol=accuracy, time_limit=deadline.time_limit).z
     weights: FloatArray = z[: len(M)] + z[len(M) :]
@@ -98,10 +98,10 @@ def _best_weights(M: FloatArray, accuracy: float, deadline: Deadline) -> FloatAr
 
 
 def _corrected(M: FloatArray, z: FloatArray, floor: float) -> tuple[FloatArray, Directions]:
-    r"""Return weights with ``Diag(z) +- M`` positive semidefinite, but for rounding, and what was lacking for that.
+    r"""Return weights with ``Diag(z) +- M`` positive semidefinite, but for rounding, and the violating eigenvectors.
 
-    The negative part -P of such a matrix is made up for by the row sums of \|P\|, which dominate P: where few rows
-    are to blame, as those of rare features, that costs the bound next to nothing, while scaling all of z would.
+    The negative part -P of such a matrix is compensated by the row sums of \|P\|, which dominate P: where few rows
+    cause it, as those of rare features, that hardly loosens the bound, while scaling all of z would.
     """
     sums = np.abs(M).sum(axis=1)
     total = float(sums.sum())
@@ -110,12 +110,12 @@ def _corrected(M: FloatArray, z: FloatArray, floor: float) -> tuple[FloatArray, 
     roots = np.sqrt(raised)
     values, vectors = scipy.linalg.eigh(M / np.outer(roots, roots), check_finite=False)
     added = np.zeros_like(z)
-    # The columns of A lack where M exceeds Diag(z), those of B where -M does.
-    lacking = []
+    # A needs columns where M exceeds Diag(z), B where -M does.
+    violating = []
     for sign in (1.0, -1.0):
         excess = sign * values - 1.0
         order = np.argsort(-excess)[: int(np.sum(excess > 0.0))]
         weighted = roots[:, None] * vectors[:, order]
         added += np.abs((weighted * excess[order]) @ weighted.T).sum(axis=1)
-        lacking.append(vectors[:, order] / roots[:, None])
-    return raised + added, (lacking[0], lacking[1])
+        violating.append(vectors[:, order] / roots[:, None])
+    return raised + added, (violating[0], violating[1])

@@ -1,4 +1,4 @@
-"""The entry of the method: samples in growing numbers, one output after the other."""
+"""Solve one output after the other, on a subset of the samples first where there are many."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.lowrank.factors import Factors, cold_factors, factors_of
 from qsdp.relaxation.solvers.lowrank.method import follow
 from qsdp.relaxation.solvers.lowrank.objective import Data, Objective
-from qsdp.relaxation.solvers.lowrank.proof import KnownEvaluation
-from qsdp.relaxation.support import expanded, reached, restrict_start, restricted
+from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation
+from qsdp.relaxation.support import active_coordinates, expand, restrict, restrict_start
 
 __all__ = ["solve_low_rank", "unfit"]
 
-#: A first solve is on this many samples a column of the data, at least so many, where all are a few times as many.
-_SAMPLES_A_COLUMN, _LEAST_SAMPLES, _WORTHWHILE = 8, 1000, 3.0
+#: Samples of the first solve, per column of the data and at least; there is one where all are several times as many.
+_SAMPLES_PER_COLUMN, _LEAST_SAMPLES, _WORTHWHILE = 8, 1000, 3.0
 #: Its relative gap: the samples left out change the solution by more.
 _SAMPLE_GAP = 0.1
 
 
 def unfit(loss: Loss) -> str | None:
-    """Return what a loss lacks for this method, or None: at an optimum predictions rest on kinks."""
+    """Return what a loss lacks for this method, or None.
+
+    At an optimum of a loss with kinks many predictions lie on these, where no second derivative helps.
+    """
     return None if loss.has_curvature else "to have a curvature"
 
 
@@ -54,30 +57,30 @@ def solve_low_rank(
         limit", "stopped by the callback", "stalled" (nothing more is gained), or "interrupted": a keyboard interrupt
         ends the iteration and is not raised again.
     """
-    kept = reached(instance.map)
-    small = instance if np.all(kept) else replace(instance, map=restricted(instance.map, kept))
+    kept = active_coordinates(instance.map)
+    small = instance if np.all(kept) else replace(instance, map=restrict(instance.map, kept))
     try:
-        chosen = _levels(small.map)
-        known = [
+        subsets = _subsets(small.map)
+        levels = [
             Data(small.map, small.fit.weights, device)
             if rows is None
             else Data(replace(small.map, X=small.map.X[rows]), small.fit.rows(rows).weights, device)
-            for rows in chosen
+            for rows in subsets
         ]
     except KeyboardInterrupt:
         return zero_solution(instance, "interrupted")
 
     def solve(k: int, part: Instance, own: Limits) -> RawSolution:
-        return _solve_part(known, chosen, part, own, restrict_start(start, instance, kept, k))
+        return _solve_part(levels, subsets, part, own, restrict_start(start, instance, kept, k))
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         raw = solve_outputs(small, limits, solve)
-    return raw if np.all(kept) else expanded(raw, kept)
+    return raw if np.all(kept) else expand(raw, kept)
 
 
-def _levels(data: QuadraticMap) -> list[np.ndarray | None]:
-    """Return the samples to begin with, where there are many, and None for all of them."""
-    first = max(_LEAST_SAMPLES, _SAMPLES_A_COLUMN * data.size)
+def _subsets(data: QuadraticMap) -> list[np.ndarray | None]:
+    """Return the rows of each level: a random subset where there are many, then None for all of them."""
+    first = max(_LEAST_SAMPLES, _SAMPLES_PER_COLUMN * data.size)
     if data.n_rows < _WORTHWHILE * first:
         return [None]
     rows = np.sort(np.random.default_rng(0).permutation(data.n_rows)[:first])
@@ -85,9 +88,9 @@ def _levels(data: QuadraticMap) -> list[np.ndarray | None]:
 
 
 def _solve_part(
-    known: list[Data], chosen: list[np.ndarray | None], instance: Instance, limits: Limits, start: RawSolution | None
+    levels: list[Data], subsets: list[np.ndarray | None], instance: Instance, limits: Limits, start: RawSolution | None
 ) -> RawSolution:
-    evaluation = KnownEvaluation(instance, known[-1])
+    evaluation = CachedEvaluation(instance, levels[-1])
     incumbent = Incumbent(evaluation, limits)
     status = incumbent.stop(0)
     if status is not None:
@@ -96,23 +99,25 @@ def _solve_part(
         if start is not None and start.Z is not None and start.V is not None:
             factors = factors_of(start.V + start.Z, start.V - start.Z)
         else:
-            factors = _begun(known, chosen, instance, limits)
+            factors = initial_factors(levels, subsets, instance, limits)
     except KeyboardInterrupt:
         return incumbent.solution("interrupted")
     except np.linalg.LinAlgError:
         return incumbent.solution("stalled")
-    status, _ = follow(_objective(known[-1], instance), factors, incumbent, evaluation, limits.tol)
+    status, _ = follow(_objective(levels[-1], instance), factors, incumbent, evaluation, limits.tol)
     return incumbent.solution(status)
 
 
-def _begun(known: list[Data], chosen: list[np.ndarray | None], instance: Instance, limits: Limits) -> Factors:
-    """Return factors to start from: those of fewer samples, or where these are all the gradient at zero."""
-    data, rows = known[0], chosen[0]
+def initial_factors(
+    levels: list[Data], subsets: list[np.ndarray | None], instance: Instance, limits: Limits
+) -> Factors:
+    """Return the solution on the first level's samples, or factors along the gradient at zero where these are all."""
+    data, rows = levels[0], subsets[0]
     if rows is not None:
         fit = instance.fit.rows(rows)
         share = fit.total_weight / instance.fit.total_weight
         instance = replace(instance, map=data.map, fit=fit, penalty=share * instance.penalty)
-    evaluation = KnownEvaluation(instance, data)
+    evaluation = CachedEvaluation(instance, data)
     factors = cold_factors(evaluation.adjoints(evaluation.nu(instance.zero_dual)), np.random.default_rng(0))
     if rows is None:
         return factors

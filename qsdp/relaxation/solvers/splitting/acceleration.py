@@ -9,19 +9,6 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["Anderson"]
 
-#: Floats of the steps that are remembered, and their number at least and at most.
-_FLOATS, _FEWEST, _MOST = 2**21, 5, 100
-
-#: What is added to the squares of steps of unit length, and the longest leap in residuals.
-_RIDGE, _LONGEST = 1e-10, 1e3
-
-#: What a residual has to fall by to count as progress, steps without any after which the map is left to itself, and for
-#: how long at first and at most.
-_PROGRESS, _PATIENCE, _FIRST_PAUSE, _LONGEST_PAUSE = 0.99, 10, 5, 200
-
-#: Growth over the smallest residual at which what is remembered misleads.
-_GROWTH = 2.0
-
 
 class Anderson:
     r"""Extrapolate the images g(v) of a map whose fixed point is sought from the last residuals f = g(v) - v.
@@ -30,9 +17,43 @@ class Anderson:
     Ni 2011). For an iteration that converges linearly this is a Krylov method; where the residual grows, what is
     remembered is dropped, the iteration goes on from the last image that the map itself gave, and the map, which
     converges, is left to itself for a while.
+
+    Parameters
+    ----------
+    floats, fewest, most : int
+        Floats of the steps that are remembered, and their number at least and at most.
+    ridge : float
+        Added to the squares of steps of unit length.
+    longest : float
+        Longest leap, in norms of the residual: beyond it steps are dependent up to rounding.
+    progress : float
+        What a residual has to fall by to count as progress.
+    patience : int
+        Steps without progress after which the map is left to itself.
+    first_pause, longest_pause : int
+        For how many steps, at first and at most.
+    growth : float
+        Growth over the smallest residual at which the remembered steps are dropped.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        floats: int = 2**21,
+        fewest: int = 5,
+        most: int = 100,
+        ridge: float = 1e-10,
+        longest: float = 1e3,
+        progress: float = 0.99,
+        patience: int = 10,
+        first_pause: int = 5,
+        longest_pause: int = 200,
+        growth: float = 2.0,
+    ) -> None:
+        self._floats, self._fewest, self._most = floats, fewest, most
+        self._ridge, self._longest, self._growth = ridge, longest, growth
+        self._progress, self._patience = progress, patience
+        self._first_pause, self._longest_pause = first_pause, longest_pause
         self._smallest = np.inf
         self._pause = self._rest = self._idle = 0
         self._forget()
@@ -45,20 +66,20 @@ class Anderson:
     def _give_up(self) -> None:
         """Forget, and leave the map to itself for a while, twice as long as the last time."""
         self._forget()
-        self._pause = min(2 * self._pause + _FIRST_PAUSE, _LONGEST_PAUSE)
+        self._pause = min(2 * self._pause + self._first_pause, self._longest_pause)
         self._rest, self._idle = self._pause, 0
 
     def extrapolate(self, image: FloatArray, residual: FloatArray) -> FloatArray:
         """Return the next point, from the image and the residual of the last one (flat arrays)."""
         size = float(np.linalg.norm(residual))
-        if not size <= _GROWTH * self._smallest and self._plain is not None:
-            # A leap that was none: back to where the map itself had gone.
+        if not size <= self._growth * self._smallest and self._plain is not None:
+            # The leap failed: back to the last image of the map itself.
             plain = self._plain
             self._give_up()
             return plain
-        self._idle = 0 if size < _PROGRESS * self._smallest else self._idle + 1
+        self._idle = 0 if size < self._progress * self._smallest else self._idle + 1
         self._smallest = min(self._smallest, size)
-        if self._idle > _PATIENCE:
+        if self._idle > self._patience:
             self._give_up()
         if self._rest:
             self._rest -= 1
@@ -73,7 +94,7 @@ class Anderson:
             # Steps of unit length: old ones are longer by orders of magnitude.
             scales = 1.0 / np.sqrt(np.diagonal(self._products)[:k])
             products = self._products[:k, :k] * np.outer(scales, scales)
-            products[np.diag_indices(k)] += _RIDGE
+            products[np.diag_indices(k)] += self._ridge
             try:
                 factor = scipy.linalg.cho_factor(products, check_finite=False)
             except scipy.linalg.LinAlgError:
@@ -82,8 +103,8 @@ class Anderson:
                 factor, scales * (self._residuals[:k] @ residual), check_finite=False
             )
             leap = weights @ self._images[:k]
-        # Longer leaps come from steps that say the same, up to rounding; NaN fails the test as well.
-        if not float(np.linalg.norm(leap)) <= _LONGEST * size:
+        # Longer leaps come from steps that are dependent up to rounding; NaN fails the test as well.
+        if not float(np.linalg.norm(leap)) <= self._longest * size:
             self._give_up()
             return image
         self._plain = image
@@ -93,7 +114,7 @@ class Anderson:
     def _remember(self, image: FloatArray, residual: FloatArray) -> None:
         """Put a step in the place of the oldest one."""
         if self._count == 0:
-            memory = min(max(_FLOATS // image.size, _FEWEST), _MOST)
+            memory = min(max(self._floats // image.size, self._fewest), self._most)
             self._images, self._residuals = np.zeros((memory, image.size)), np.zeros((memory, image.size))
             self._products = np.zeros((memory, memory))
         place = self._count % len(self._images)

@@ -1,4 +1,4 @@
-r"""The step through the data, through whichever is smallest of three linear systems.
+r"""The step through the data: three linear systems with the same solution, the cheapest of which is taken.
 
 All solve, for targets q of shape (n, C), sample weights :math:`\Omega` and matrices :math:`T_0` of shape (C, N, N) in
 scaled coordinates,
@@ -34,7 +34,7 @@ _MEMORY = 3 * 2**30
 #: Factorisations and iterations that a solve is expected to need.
 _FACTORISATIONS, _ITERATIONS, _PRODUCTS = 4, 100, 60
 
-#: Of the preconditioned residual, what a conjugate-gradient solve leaves, and its iterations at most.
+#: Relative size of the preconditioned residual at which conjugate gradients stop, and their iterations at most.
 _REDUCTION, _MOST_PRODUCTS = 0.02, 60
 
 
@@ -42,17 +42,17 @@ Outputs = npt.NDArray[np.intp]
 
 
 class DataStep(Protocol):
-    """A way to solve the step through the data."""
+    """A solver of the step through the data."""
 
     @property
     def side(self) -> int:
-        """Of the matrix that `prepare` factors; 0 where there is none."""
+        """Side of the matrix that `prepare` factors; 0 where there is none."""
 
     def prepare(self, delta: FloatArray, w: float) -> None:
-        """Take the coordinates' scales of shape (N,) and the weight of the predictions."""
+        """Set the scales of the coordinates, shape (N,), and the weight of the predictions; factor the system."""
 
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
-        """Return T of shape (C, N, N), and its predictions of shape (n, C) where they come for nothing.
+        """Return T of shape (C, N, N), and its predictions of shape (n, C) where they are a by-product.
 
         T0 and q are those of some `outputs` only, whose numbers among all are given.
         """
@@ -214,7 +214,7 @@ def operations(instance: Instance) -> float:
 def choose_step(instance: Instance, deadline: Deadline = NEVER) -> str:
     """Return "kernel", "gram" or "iterative", whichever takes the fewest operations within the memory.
 
-    What cannot be set up in half of the time is none of them; products alone always can.
+    A system whose setup would take more than half of the time is not chosen; "iterative" has no setup.
     """
     n, p = float(instance.map.n_rows), 0.5 * instance.size * (instance.size + 1)
     setup = {"kernel": n**3 / 3.0 + 2.0 * n * n * instance.size, "gram": n * p * p + p**3 / 3.0}

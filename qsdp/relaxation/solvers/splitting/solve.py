@@ -25,7 +25,7 @@ iteration is that of one map, and Anderson's acceleration saves up to half of it
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -50,25 +50,44 @@ from qsdp.relaxation.solvers.splitting.data_step import (
     gram_in_basis,
 )
 
-__all__ = ["solve_splitting"]
+__all__ = ["MetricRule", "solve_splitting"]
 
-_RELAXATION = 1.7
 
-#: Iterations to the first renewal of the metric, at least and at most, and how the distance to the next one grows.
-_SOONEST, _LATEST, _GROWTH = 5, 20, 0.5
+@dataclass(frozen=True)
+class MetricRule:
+    """How the iteration is relaxed, and when its metric is estimated anew.
 
-#: A factorisation of side p takes as long as about p / 100 iterations of one output.
-_SIDE = 100
+    Attributes
+    ----------
+    relaxation : float
+        Over-relaxation, between 0 and 2.
+    soonest, latest : int
+        Iterations to the first renewal of the metric, at least and at most.
+    growth : float
+        By which share of the iterations so far the next renewal is later.
+    side : float
+        A factorisation of side p takes as long as about ``p / side`` iterations of one output.
+    first_floor, last_floor : float
+        Smallest weight z, as a share of their mean, that shapes the metric: at first, and in the end. Early weights are
+        noise, but where z vanishes the metric has to follow.
+    steady : int
+        Renewals after which the floor falls, by a decade at each.
+    together : int
+        Iterations that all outputs do in a common metric.
+    worthwhile : float
+        Changes of the metric below this factor are not worth a factorisation.
+    """
 
-#: Smallest weight z, as a share of their mean, that shapes the metric: at first, and in the end; it falls by a decade
-#: at every renewal after the fourth. Early weights are noise, but where z vanishes the metric has to follow.
-_FIRST_FLOOR, _LAST_FLOOR, _STEADY = 1e-2, 1e-5, 4
-
-#: Iterations that all outputs do in a common metric.
-_TOGETHER = 150
-
-#: Changes of the metric below this factor are not worth a factorisation.
-_WORTHWHILE = 1.1
+    relaxation: float = 1.7
+    soonest: int = 5
+    latest: int = 20
+    growth: float = 0.5
+    side: float = 100.0
+    first_floor: float = 1e-2
+    last_floor: float = 1e-5
+    steady: int = 4
+    together: int = 150
+    worthwhile: float = 1.1
 
 
 def solve_splitting(
@@ -78,6 +97,7 @@ def solve_splitting(
     reductions: Reductions | None = None,
     *,
     step: str = "auto",
+    rule: MetricRule = MetricRule(),
 ) -> RawSolution:
     """Minimise the relaxation's objective; stop at a certified relative gap.
 
@@ -89,9 +109,10 @@ def solve_splitting(
     start : RawSolution, optional
         Solution of a neighbouring instance, in this instance's units.
     reductions : Reductions, optional
-        Kept from solves with the same data.
+        Gram matrices of solves with the same data.
     step : {"auto", "kernel", "gram", "iterative"}, default="auto"
         See `data_step`.
+    rule : MetricRule
 
     Returns
     -------
@@ -103,11 +124,11 @@ def solve_splitting(
     incumbent: Incumbent | None = None
     spent, deadline = 0.0, limits.deadline
     try:
-        data_step, evaluation = _ways(
+        data_step, evaluation = make_steps(
             instance, choose_step(instance, deadline) if step == "auto" else step, reductions, deadline
         )
         incumbent = Incumbent(evaluation, limits, search=True)
-        iteration = _Iteration(instance, data_step, evaluation, start, deadline)
+        iteration = _Iteration(instance, data_step, evaluation, start, deadline, rule)
         spent = time.perf_counter() - began
         status = _run(iteration, incumbent, limits)
     except KeyboardInterrupt:
@@ -124,19 +145,20 @@ def solve_splitting(
 
 
 def _run(iteration: _Iteration, incumbent: Incumbent, limits: Limits) -> str:
-    """Iterate until a limit or the tolerance is reached, and return which.
+    """Iterate until a limit or the tolerance stops it, and return which.
 
-    All outputs go together at first, sharing a metric and its factorisations; those that it does not suit are started
-    again, each in a metric of its own.
+    All outputs share a metric and its factorisations at first; those that converge slowly in it are restarted, each in
+    a metric of its own.
     """
     if (status := incumbent.stop(0)) is not None:
         return status
-    together = _TOGETHER if incumbent.n_parts > 1 else limits.max_iter
+    shared = iteration.rule.together
+    together = shared if incumbent.n_parts > 1 else limits.max_iter
     k, status = _iterate(iteration, incumbent, limits, 0, together)
     while status is None:
         slow = np.flatnonzero(incumbent.gaps > limits.tol)
         iteration.restart(slow[:1])
-        k, status = _iterate(iteration, incumbent, limits, k, k + max(_TOGETHER, (limits.max_iter - k) // len(slow)))
+        k, status = _iterate(iteration, incumbent, limits, k, k + max(shared, (limits.max_iter - k) // len(slow)))
     return status
 
 
@@ -160,9 +182,10 @@ def _check_distance(k: int) -> int:
     return 5 if k < 100 else 10 if k < 500 else 25
 
 
-def _ways(
+def make_steps(
     instance: Instance, step: str, reductions: Reductions | None, deadline: Deadline
 ) -> tuple[DataStep, Evaluation]:
+    """Return the step through the data of that name, and the evaluation that shares its products."""
     data = instance.map
     weights = instance.fit.weights
     if step == "kernel":
@@ -177,7 +200,7 @@ def _ways(
 
 
 class _Iteration:
-    """The iterates, in the metric's coordinates."""
+    """The iterates, in the coordinates of the metric."""
 
     def __init__(
         self,
@@ -186,9 +209,10 @@ class _Iteration:
         evaluation: Evaluation,
         start: RawSolution | None,
         deadline: Deadline,
+        rule: MetricRule,
     ) -> None:
         self._instance, self._data, self._step, self._deadline = instance, instance.map, step, deadline
-        self._evaluation = evaluation
+        self._evaluation, self.rule = evaluation, rule
         self._squared = instance.fit.quadratic
         self._target = instance.target if instance.target.ndim == 2 else instance.target[:, None]
         #: Weights of the samples that broadcast with predictions (n, C): those of loss and penalty alike.
@@ -208,7 +232,7 @@ class _Iteration:
         z, r, w = self._guess()
         if start is not None:
             z, r, w = self._start_from(start, z, r, w)
-        self._set_metric(_scales(z, r), w)
+        self._set_metric(_scales(z, r, self.rule.first_floor), w)
 
     # -- start ---------------------------------------------------------------------------------------
 
@@ -233,7 +257,7 @@ class _Iteration:
         at_zero = float(ray.values(np.zeros(len(costs)))[0 if instance.loss.coupled else own].sum())
         along = float((ray.values(scales) + scales * costs)[0 if instance.loss.coupled else own].sum())
         if not along < at_zero:
-            # The gradient leads nowhere. No objective is above that of zero: a tenth of what that allows is a guess.
+            # No decrease along the gradient. No objective exceeds that of zero: guess a tenth of the r that allows.
             r = 0.1 * at_zero / ((instance.dual_radius or 1.0) * len(own))
         # Half the second derivative for the squared loss; for others one that balances gradient and predictions.
         return z, r, 2.0 if self._squared else 0.25
@@ -270,6 +294,7 @@ class _Iteration:
 
     def advance(self) -> None:
         """Do one iteration."""
+        rule = self.rule
         self._count += 1
         own = self._active
         squares = self._delta**2
@@ -284,13 +309,13 @@ class _Iteration:
         index = np.arange(len(squares))
         S[:, index, index] = r[:, None] * squares
         # Over-relaxation, folded into the multipliers.
-        kept = 1.0 - _RELAXATION
-        half = 0.5 * _RELAXATION
+        kept = 1.0 - rule.relaxation
+        half = 0.5 * rule.relaxation
         images = [half * (S + T) + kept * A + UA, half * (S - T) + kept * B + UB]
         points = [A + UA, B + UB]
         if not self._squared:
             moved = predictions if predictions is not None else forward(self._data, T / self._outer)
-            images.append(self._roots * (_RELAXATION * moved + kept * self._p[:, own] + self._u[:, own]))
+            images.append(self._roots * (rule.relaxation * moved + kept * self._p[:, own] + self._u[:, own]))
             points.append(self._roots * (self._p[:, own] + self._u[:, own]))
         moved_A, moved_B, *moved_p = self._accelerated(images, points)
         self.A[own], self._UA[own] = _split(moved_A, self._deadline)
@@ -317,7 +342,7 @@ class _Iteration:
         return p, moved - p
 
     def keep(self, wanted: npt.NDArray[np.bool_]) -> bool:
-        """Go on with those of the active outputs only that are wanted, and return whether there are any."""
+        """Restrict the active outputs to a mask of shape (C,), and return whether any is left."""
         left = self._active[wanted[self._active]]
         if 0 < len(left) < len(self._active):
             self._active, self._acceleration = left, Anderson()
@@ -331,12 +356,12 @@ class _Iteration:
         self._active = outputs
         self._count, self._next, self._renewals = 0, self._patience(), 0
         z, r, w = self._guess()
-        self._set_metric(_scales(z, r), w)
+        self._set_metric(_scales(z, r, self.rule.first_floor), w)
 
-    # -- what the iterates prove ---------------------------------------------------------------------
+    # -- certificates --------------------------------------------------------------------------------
 
     def offer(self, incumbent: Incumbent) -> None:
-        """PricingResult the point in the cones, and the dual vectors of the step through the data."""
+        """Offer the point in the cones, and the dual vectors of the step through the data."""
         incumbent.offer_point(self.A / self._outer, self.B / self._outer)
         shape = self._instance.target.shape
         if not self._squared:
@@ -351,15 +376,17 @@ class _Iteration:
     def renew_if_due(self) -> None:
         """Estimate the metric again at iterations whose distance grows."""
         if self._count >= self._next:
-            self._next = self._count + max(self._patience(), int(_GROWTH * self._count))
+            self._next = self._count + max(self._patience(), int(self.rule.growth * self._count))
             self.renew()
 
     def _patience(self) -> int:
         """Return how many iterations a renewal is worth: as many as take as long as its factorisation."""
-        return int(np.clip(self._step.side // (_SIDE * len(self._active)), _SOONEST, _LATEST))
+        rule = self.rule
+        return int(np.clip(self._step.side // (rule.side * len(self._active)), rule.soonest, rule.latest))
 
     def renew(self) -> None:
         """Estimate the metric from the iterates, and change it where that pays."""
+        rule = self.rule
         own = self._active
         level = _ratio((self._UA[own], self._UB[own]), (self.A[own], self.B[own]))
         # The diagonals of the dual matrices estimate z and are never negative.
@@ -371,10 +398,10 @@ class _Iteration:
         if not level or not np.any(z > 0.0):
             return
         self._renewals += 1
-        shape = _shape(z, max(_LAST_FLOOR, _FIRST_FLOOR * 0.1 ** max(0, self._renewals - _STEADY)))
+        shape = _shape(z, max(rule.last_floor, rule.first_floor * 0.1 ** max(0, self._renewals - rule.steady)))
         delta = shape * float(np.exp(np.log(self._delta).mean())) * level**0.25
         change = np.abs(np.log(delta / self._delta)).max()
-        if max(change, 0.25 * abs(np.log(w / self._w))) < np.log(_WORTHWHILE):
+        if max(change, 0.25 * abs(np.log(w / self._w))) < np.log(rule.worthwhile):
             return
         self.A, self.B, self._T = self.A / self._outer, self.B / self._outer, self._T / self._outer
         self._UA, self._UB = self._UA * self._outer, self._UB * self._outer
@@ -406,13 +433,13 @@ def _radius(M: FloatArray, deadline: Deadline) -> float:
     return float(((vectors * np.abs(values)) * vectors).sum(axis=1).max())
 
 
-def _scales(z: FloatArray, r: float) -> FloatArray:
-    """Return the metric for weights z and diagonal r."""
+def _scales(z: FloatArray, r: float, floor: float) -> FloatArray:
+    """Return the metric for weights z, raised to a share of their mean, and diagonal r."""
     mean = float(np.maximum(z, 0.0).mean())
     if not (mean > 0.0 and r > 0.0):
         return np.ones_like(z)
     with np.errstate(over="ignore"):
-        delta: FloatArray = (2.0 * np.maximum(z, _FIRST_FLOOR * mean) / r) ** 0.25
+        delta: FloatArray = (2.0 * np.maximum(z, floor * mean) / r) ** 0.25
     return np.clip(delta, 1e-60, 1e60)
 
 

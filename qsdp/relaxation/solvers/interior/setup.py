@@ -1,4 +1,4 @@
-"""Which Newton system an instance gets, and what its outputs share."""
+"""Choose the Newton system of an instance, and keep the factorisations that its outputs share."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from qsdp.relaxation.solvers.interior.fits import as_rows, as_target
 from qsdp.relaxation.solvers.interior.newton import CoupledNewton, Newton, SingleNewton
 from qsdp.relaxation.solvers.interior.primal import PrimalNewton
 
-__all__ = ["Setting", "Shared"]
+__all__ = ["FactorCache", "NewtonSetup"]
 
-#: The share of the work that the system in the matrix must save for losses with kinks, where it is less accurate.
+#: Share of the work to which the system in the matrix must come down for losses with kinks: it is less accurate there.
 _KINKED_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The coordinates of one output (or of several coupled ones), and how dual vectors are written in them."""
+class NewtonSetup:
+    """The Newton system of one output (or of several coupled ones), and the coordinates of its dual vectors."""
 
     newton: Newton
     evaluation: Evaluation
     #: The loss of the predictions in these coordinates.
     fit: DataFit
-    #: From the multiplier to a dual vector as the evaluation takes it, and from one in the shape of the target back.
+    #: Map the multiplier to a dual vector of the evaluation, and one in the shape of the target to the multiplier.
     candidate: Callable[[FloatArray], FloatArray]
     multiplier: Callable[[FloatArray], FloatArray]
 
 
-class Shared:
-    """What the outputs share: coordinates, and the Gram matrix where it pays."""
+class FactorCache:
+    """The coordinates that all outputs share, with the factored Gram matrix where that is cheaper."""
 
     def __init__(self, instance: Instance, reductions: Reductions | None, deadline: Deadline) -> None:
         data = instance.map
@@ -56,15 +56,15 @@ class Shared:
         else:
             self._samples = SampleCoordinates(data, deadline)
 
-    def setting(self, k: int, part: Instance) -> Setting:
-        """Return the setting of output k."""
+    def setup(self, k: int, part: Instance) -> NewtonSetup:
+        """Return the Newton system of output k."""
         if self._factor is None:
             newton = self._newton(part)
-            return Setting(newton, DirectEvaluation(part), part.fit, lambda nu: as_target(nu, part.fit), as_rows)
+            return NewtonSetup(newton, DirectEvaluation(part), part.fit, lambda nu: as_target(nu, part.fit), as_rows)
         factor, products = self._factor, self._products[:, k]
         targets = factor.targets(products)
         evaluation = GramEvaluation(part, self._gram, products[:, None])
-        return Setting(
+        return NewtonSetup(
             SingleNewton(factor),
             evaluation,
             DataFit(part.loss, targets),

@@ -1,0 +1,123 @@
+"""The conic solvers reached through CVXPY: what each calls its options, and which limits and cones it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
+from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.instance import LinearInstance
+from qsdp.relaxation.scaled import RawSolution
+
+__all__ = ["CONIC_BACKENDS"]
+
+
+@dataclass(frozen=True)
+class ConicOptions:
+    """The names of a solver's options.
+
+    Attributes
+    ----------
+    tolerances : tuple of str
+        All are set to the accuracy asked for.
+    max_iter : str
+    time_limit : str or None
+        None where the solver takes none.
+    defaults : mapping of str to object
+        Options that are set whatever the settings are, unless these name them.
+    group : str or None
+        The keyword of CVXPY under which all of them go.
+    """
+
+    tolerances: tuple[str, ...]
+    max_iter: str
+    time_limit: str | None = None
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    group: str | None = None
+
+    def __call__(self, settings: Settings) -> dict[str, Any]:
+        """Return the keyword arguments that CVXPY passes on."""
+        options = {**self.defaults, **dict.fromkeys(self.tolerances, settings.tol)}
+        if settings.max_iter is not None:
+            options[self.max_iter] = settings.max_iter
+        if self.time_limit and (seconds := settings.deadline.time_limit) is not None:
+            options[self.time_limit] = seconds
+        return {self.group: options} if self.group else options
+
+
+def _missing_mosek_licence() -> str | None:
+    """Return None where MOSEK has a licence, else what to set."""
+    import mosek
+
+    try:
+        with mosek.Env() as environment:
+            environment.checkoutlicense(mosek.feature.pton)
+    except mosek.Error as error:
+        return (
+            "MOSEK is installed but has no valid licence: put mosek.lic in ~/mosek or set "
+            "MOSEKLM_LICENSE_FILE (academic licences are free, see mosek.com); "
+            f"MOSEK says: {str(error).splitlines()[0]}"
+        )
+    return None
+
+
+def _backend(
+    name: str,
+    options: ConicOptions,
+    *,
+    install: str,
+    cones: tuple[str, ...] = ("quadratic", "exponential"),
+    licence: Callable[[], str | None] | None = None,
+) -> Backend:
+    def solve(instance: LinearInstance, settings: Settings) -> RawSolution:
+        return solve_with_cvxpy(instance, settings, solver=name.upper(), options=options)
+
+    return Backend(
+        name=name,
+        package=name,
+        install=install,
+        cones=frozenset(cones),
+        iteration_limit=True,
+        time_limit=options.time_limit is not None,
+        solve=solve,
+        licence=licence,
+    )
+
+
+#: In the order in which "auto" tries them.
+CONIC_BACKENDS = (
+    # A first-order method for moderate accuracy.
+    _backend(
+        "scs",
+        ConicOptions(("eps_abs", "eps_rel"), "max_iters", "time_limit_secs", {"max_iters": 20_000}),
+        install="pip install scs",
+    ),
+    # An interior-point method: high accuracy on small problems, gigabytes from blocks of 100 on.
+    _backend(
+        "clarabel",
+        ConicOptions(("tol_gap_abs", "tol_gap_rel", "tol_feas"), "max_iter", "time_limit"),
+        install="pip install 'qsdp[clarabel]'",
+    ),
+    # A commercial interior-point method; free licences exist for academia.
+    _backend(
+        "mosek",
+        ConicOptions(
+            tuple(f"MSK_DPAR_INTPNT_CO_TOL_{name}" for name in ("REL_GAP", "PFEAS", "DFEAS")),
+            "MSK_IPAR_INTPNT_MAX_ITERATIONS",
+            "MSK_DPAR_OPTIMIZER_MAX_TIME",
+            group="mosek_params",
+        ),
+        install="pip install 'qsdp[mosek]'",
+        licence=_missing_mosek_licence,
+    ),
+    # An interior-point method in plain Python and LAPACK. Its default factorisation fails on the many equations that
+    # share a variable here.
+    _backend(
+        "cvxopt",
+        ConicOptions(("abstol", "reltol", "feastol"), "max_iters", defaults={"kktsolver": "robust"}),
+        install="pip install 'qsdp[cvxopt]'",
+        cones=("quadratic",),
+    ),
+)

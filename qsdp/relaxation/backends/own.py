@@ -1,0 +1,58 @@
+"""The package's own methods: they take every limit, need no other package and certify what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from qsdp.losses import Loss
+from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.scaled import RawSolution
+from qsdp.relaxation.solvers import interior, lowrank, splitting
+
+__all__ = ["INTERIOR", "LOW_RANK", "SPLITTING"]
+
+
+def _backend(
+    name: str,
+    solve: Callable[[Instance, Settings], RawSolution],
+    operations: Callable[[Instance], float],
+    *,
+    unfit: Callable[[Loss], str | None] | None = None,
+    devices: bool = False,
+) -> Backend:
+    return Backend(
+        name=name,
+        package="qsdp",
+        install="",
+        cones=frozenset({"quadratic", "exponential"}),
+        iteration_limit=True,
+        time_limit=True,
+        solve=solve,
+        certified=True,
+        operations=operations,
+        unfit=unfit,
+        devices=devices,
+    )
+
+
+def _interior(instance: Instance, settings: Settings) -> RawSolution:
+    return interior.solve_interior(instance, settings.limits(100), settings.start, settings.reductions)
+
+
+def _splitting(instance: Instance, settings: Settings) -> RawSolution:
+    return splitting.solve_splitting(instance, settings.limits(20_000), settings.start, settings.reductions)
+
+
+def _low_rank(instance: Instance, settings: Settings) -> RawSolution:
+    return lowrank.solve_low_rank(instance, settings.limits(500), settings.start, settings.device)
+
+
+#: Few iterations, for moderate sizes.
+INTERIOR = _backend("interior", _interior, interior.operations, unfit=interior.unfit)
+
+#: A first-order method for many samples and columns.
+SPLITTING = _backend("splitting", _splitting, splitting.operations)
+
+#: A second-order method in factors, for hundreds of columns.
+LOW_RANK = _backend("low-rank", _low_rank, lowrank.operations, unfit=lowrank.unfit, devices=True)
