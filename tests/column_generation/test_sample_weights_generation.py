@@ -34,9 +34,7 @@ class Softplus(Loss):
     bounded_dual: ClassVar[bool] = True
     cones: ClassVar[frozenset[str]] = frozenset({"exponential"})
     lipschitz = 1.0  # type: ignore[assignment]
-
-    def __init__(self) -> None:
-        self.inner = Logistic()
+    inner: ClassVar[Loss] = Logistic()
 
     def values(self, prediction: Any, target: Any) -> Any:
         return self.inner.values(prediction, target)
