@@ -133,7 +133,7 @@ def test_weights_are_repeated_rows(loss: str, vector: bool) -> None:
     assert one.relative_gap <= 1e-9 >= other.relative_gap
     assert one.objective == pytest.approx(other.objective, rel=1e-9)
     assert one.lower_bound == pytest.approx(other.lower_bound, rel=1e-9)
-    assert one.certificate.kind == other.certificate.kind == "exact"
+    assert one.certificate.bound_type == other.certificate.bound_type == "exact"
 
 
 @pytest.mark.parametrize("loss", SCALAR_LOSSES)
