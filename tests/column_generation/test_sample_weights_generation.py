@@ -34,9 +34,7 @@ class Softplus(Loss):
     bounded_dual: ClassVar[bool] = True
     cones: ClassVar[frozenset[str]] = frozenset({"exponential"})
     lipschitz = 1.0  # type: ignore[assignment]
-
-    def __init__(self) -> None:
-        self.inner = Logistic()
+    inner: ClassVar[Loss] = Logistic()
 
     def values(self, prediction: Any, target: Any) -> Any:
         return self.inner.values(prediction, target)
@@ -135,7 +133,7 @@ def test_weights_are_repeated_rows(loss: str, vector: bool) -> None:
     assert one.relative_gap <= 1e-9 >= other.relative_gap
     assert one.objective == pytest.approx(other.objective, rel=1e-9)
     assert one.lower_bound == pytest.approx(other.lower_bound, rel=1e-9)
-    assert one.certificate.kind == other.certificate.kind == "exact"
+    assert one.certificate.bound_type == other.certificate.bound_type == "exact"
 
 
 @pytest.mark.parametrize("loss", SCALAR_LOSSES)

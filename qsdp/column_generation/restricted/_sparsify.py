@@ -56,7 +56,7 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray, de
         options={
             "primal_feasibility_tolerance": 1e-10,
             "dual_feasibility_tolerance": 1e-10,
-            "time_limit": deadline.time_limit,
+            "time_limit": deadline.left,
         },
     )
     if program.x is None or program.status == _TIME_OVER:
