@@ -22,7 +22,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.bounds import best_scale, price_roundings
+from qsdp.relaxation.bounds import best_scale, pricing_roundings
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits", "guarded", "load_certificate"]
@@ -173,7 +173,7 @@ def certificate_of(
     inside = problem.data_fit.project(np.asarray(nu, dtype=np.float64))
     known = [None] * len(trees) if uppers is None else uppers
     evaluated = [_upper(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
-    bounds = [float(bound) for bound in np.array(evaluated) + price_roundings(Instance.of(problem), inside)]
+    bounds = [float(bound) for bound in np.array(evaluated) + pricing_roundings(Instance.of(problem), inside)]
     if problem.separable:
         parts = [_scaled(problem.output(k), inside[:, k], upper) for k, upper in enumerate(bounds)]
         value, scales = sum(part[0] for part in parts), np.array([part[1] for part in parts])

@@ -25,15 +25,15 @@ __all__ = [
     "entry_rounding",
     "entry_size",
     "instance_bound",
-    "price_roundings",
+    "pricing_roundings",
     "spectral_bound",
 ]
 
-#: What is added to the weights z, as a share of their mean; each loosens the bound by that share at most.
+#: Floors added to the weights z, relative to their mean; each loosens the bound by that share at most.
 _FLOORS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 
-#: Side of the largest matrices for which weights are searched where no solver gave any, and how well.
+#: Side of the largest matrices for which weights are computed where no solver gave any, and the accuracy of these.
 _LARGEST_SEARCH, _SEARCH_TOL = 1000, 1e-3
 
 
@@ -49,7 +49,7 @@ class DualBound:
         Dual vector, scaled to feasibility.
     z : ndarray of shape (N,) or (C, N)
         Positive; ``Diag(z) +- M`` are positive semidefinite for :math:`M = \sum_i \nu_i \mathcal{X}_i` as computed, and
-        ``sum(z)`` with `price_roundings` is at most ``beta D`` (half of that for the relaxation as printed).
+        ``sum(z)`` with `pricing_roundings` is at most ``beta D`` (half of that for the relaxation as printed).
         All ones where nu is zero, which proves the bound alone.
     """
 
@@ -117,8 +117,8 @@ def instance_bound(
     """
     shape = (instance.n_blocks, instance.size)
     usable = [np.reshape(z, shape) for z in weights if z is not None and _is_usable(np.atleast_2d(z), shape)]
-    nothing = np.zeros_like(instance.target)
-    best = DualBound(max(0.0, instance.fit.guarded_dual_value(nothing)), nothing, np.ones(shape))
+    zero = np.zeros_like(instance.target)
+    best = DualBound(max(0.0, instance.fit.guarded_dual_value(zero)), zero, np.ones(shape))
     for candidate in duals:
         if candidate is None or not _is_usable(candidate, instance.target.shape):
             continue
@@ -127,7 +127,7 @@ def instance_bound(
             _tightest(instance, M, [z[k] for z in usable], exhaustive=exhaustive or not usable, deadline=deadline)
             for k, M in enumerate(instance.adjoints(nu))
         ]
-        roundings = price_roundings(instance, nu)
+        roundings = pricing_roundings(instance, nu)
         tau = max(t * float(z.sum()) + rounding for (t, z), rounding in zip(proofs, roundings, strict=True))
         scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
         value = instance.fit.guarded_dual_value(scale * nu)
@@ -176,8 +176,8 @@ def _tightest(
     return min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
 
 
-def price_roundings(instance: Instance, nu: FloatArray) -> FloatArray:
-    r"""Return for each output by how much rounding can change the price of `nu`, see `entry_rounding`.
+def pricing_roundings(instance: Instance, nu: FloatArray) -> FloatArray:
+    r"""Return for each output by how much rounding can change a pricing value of `nu`, see `entry_rounding`.
 
     Where outputs are coupled, entries of a row are meant to sum to zero; what floats miss moves the matrix, too.
     """
@@ -192,7 +192,7 @@ def price_roundings(instance: Instance, nu: FloatArray) -> FloatArray:
 def entry_rounding(data: QuadraticMap, nu: FloatArray) -> float:
     r"""Return by how much the rounding of :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v.
 
-    Entry by entry M carries at most ``(n + 16) eps sum |nu_i| |X_i|``, and a price at most the sum of these bounds.
+    Entry by entry M carries at most ``(n + 16) eps sum |nu_i| |X_i|``, and a pricing value at most the sum of these.
     """
     # Sixteen cover what any order of the products takes, and what the stand-alone checker allows for.
     return EPS * (data.n_rows + 16) * entry_size(data, nu)

@@ -53,7 +53,7 @@ class PathPlan:
         ----------
         n_jobs : int, optional
             Processes; see `solve_relaxation`.
-        line : ProgressBar, optional
+        bar : ProgressBar, optional
             Where to show how many betas are solved.
         quiet : bool, default=False
             Do not warn of certified gaps that are larger than was asked for.
@@ -115,12 +115,11 @@ def _shared_reductions(
     That of a training part is the sum of those of the other held-out parts: sums of what is positive semidefinite, in
     which nothing cancels.
     """
-    nothing: list[Reductions | None] = [None] * len(splits)
     p = problem.size * (problem.size + 1) // 2
     smallest = min(len(train) for train, _ in splits)
     pays = problem.data_fit.quadratic and smallest > p and 8 * p * p * (2 * len(splits) + 1) <= _MEMORY
     if not (pays and GramReduction.pays(problem) and _divide(splits, problem.n_samples)):
-        return nothing, None
+        return [None] * len(splits), None
     instance = Instance.of(problem).normalised()[0]
 
     def part(rows: npt.NDArray[np.intp]) -> tuple[QuadraticMap, FloatArray, FloatArray | None]:

@@ -18,19 +18,19 @@ from qsdp.relaxation.scaled import RawSolution
 
 __all__ = ["Incumbent", "Limits", "Progress", "zero_solution"]
 
-#: What is added to the weights z, as a share of their mean, is this share of the gap, between the limits: it loosens
-#: the bound by as much at most, and weights whose small entries are noise come with large gaps.
+#: Floor added to the weights z, relative to their mean: this share of the gap, between limits. It loosens the bound by
+#: as much at most, and weights whose small entries are noise come with large gaps.
 _FLOOR_SHARE, _LEAST_FLOOR, _LARGEST_FLOOR = 1e-2, 1e-15, 1e-6
 
 
-#: Offers of dual vectors from one search for weights to the next, the largest side of matrices for which there is one,
-#: and the share of the gap that it has to promise.
+#: Dual vectors offered between two searches for weights, the largest side of matrices for which there are searches, and
+#: the least share of the gap that a search has to promise.
 _BETWEEN_SEARCHES, _LARGEST_SEARCH, _WORTH_A_SEARCH = 10, 400, 0.2
 
 
 @dataclass(frozen=True, repr=False)
 class Progress(Gap):
-    """What a callback is told.
+    """State of a solve, the argument of a callback.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Limits:
     max_iter : int
     deadline : Deadline
     callback : callable or None
-        Told a `Progress` at every check; True stops.
+        Called with a `Progress` at every check; True stops.
     """
 
     tol: float
@@ -74,7 +74,7 @@ class Limits:
 
 
 def zero_solution(instance: Instance, status: str) -> RawSolution:
-    """Return the zero point, which is feasible, for methods that end before they have anything to compare it with."""
+    """Return the zero point, which is feasible, of a method that ends before its first candidate."""
     shape = (instance.n_blocks, instance.size, instance.size)
     return RawSolution(
         Z=np.zeros(shape), V=np.zeros(shape), W=np.zeros(shape), z=np.ones(shape[:2]), status=status, iterations=0
@@ -101,7 +101,7 @@ class Incumbent:
         shape = (instance.n_blocks, instance.size, instance.size)
         self.T, self.S = np.zeros(shape), np.zeros(shape)
         at_zero = evaluation.point(self.T)
-        #: Number of parts that do not interact: one an output, or one.
+        #: Number of parts that do not interact: one per output, or one.
         self.n_parts = instance.n_blocks if instance.separable else 1
         self.objectives = at_zero.values(np.zeros(self.n_parts))
         self.bounds = np.zeros(self.n_parts)
@@ -175,7 +175,7 @@ class Incumbent:
                     weights[block] = found + _LEAST_FLOOR * found.mean()
         self._take_dual(candidate, M, ray, weights)
 
-    # -- what is known -------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------
 
     @property
     def gaps(self) -> FloatArray:
@@ -184,7 +184,7 @@ class Incumbent:
 
     @property
     def progress(self) -> Progress:
-        """Where the method stands."""
+        """State of the method."""
         return Progress(self.iteration, float(self.objectives.sum()), float(self.bounds.sum()), self.elapsed)
 
     @property

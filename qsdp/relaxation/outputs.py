@@ -58,7 +58,7 @@ def solve_outputs(
         if limits.callback is not None:
             own = replace(own, callback=_reporting(k, total, limits.callback))
         if reason is not None:
-            # What is left keeps its zero point, and the bound that costs nothing.
+            # The remaining outputs keep their zero point and its bound.
             own = replace(own, max_iter=0, callback=None)
         if deadline.over:
             reason = reason or "time limit"

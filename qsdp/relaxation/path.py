@@ -36,7 +36,7 @@ from qsdp.relaxation.solve import check_callback, solve_with
 
 __all__ = ["RelaxationPath", "beta_max", "check_betas", "relaxation_path"]
 
-#: Of the largest beta, what the smallest of a grid is.
+#: Ratio of the smallest to the largest beta of a grid.
 FRACTION = 1e-3
 
 #: Betas of a path at most: a grid of more is a slip.
@@ -49,7 +49,7 @@ _BOUND_GAP = 1e-9
 #: iterations as a cold start, or a few more.
 _NEAR = 4.0
 
-#: What solvers of this package say when they were told to stop.
+#: Statuses of this package's solvers that end the path.
 _STOPPED = frozenset({"time limit", "interrupted", "stopped by the callback"})
 
 

@@ -1,4 +1,4 @@
-"""What the solves of one path share: the Gram matrix of the data, in the units of any of its instances."""
+"""The Gram matrix shared by the solves of a path, in the units of each of its instances."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class _Known:
 
 
 class Reductions:
-    r"""The last Gram matrix that was computed, handed out again where the data are the same up to units.
+    r"""Cache of the last Gram matrix, reused where the data are the same up to units.
 
     Problems that differ in beta have normalised instances whose maps and targets differ by powers of two, so that
     their Gram matrices and products are those of the first one, scaled without rounding. Data are compared entry by
-    entry, which takes nothing beside the :math:`n p^2` operations of a Gram matrix: a wrong one is never handed out.
+    entry, at a cost far below the :math:`n p^2` operations of a Gram matrix: a wrong one is never returned.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Reductions:
         products: FloatArray,
         weights: FloatArray | None = None,
     ) -> Reductions:
-        """Return reductions that know the Gram matrix and the products of these data and targets already."""
+        """Return a cache filled with the Gram matrix and the products of these data and targets."""
         reductions = cls()
         reductions._known = _Known(data, targets, weights, gram, products)
         return reductions
@@ -72,7 +72,7 @@ def gram_of(
     reductions: Reductions | None,
     deadline: Deadline = NEVER,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return ``data.gram(targets, weights)``, from the reductions if given: a single solve keeps nothing."""
+    """Return ``data.gram(targets, weights)``, from the cache if one is given."""
     if reductions is None:
         return data.gram(targets, weights, deadline)
     return reductions.gram(data, targets, weights, deadline)

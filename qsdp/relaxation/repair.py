@@ -1,4 +1,4 @@
-"""From whatever a solver returned to a point that is feasible for the relaxation."""
+"""Repair the output of any solver to a point that is feasible for the relaxation."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = ["along_gradient", "project_psd", "repair"]
 
+#: Largest factor along the ray of a point: a solver whose point is shorter by more has failed.
 _LARGEST_STRETCH = 1024.0
 
 #: Operations of a decomposition of a symmetric matrix, as a multiple of N^3.
@@ -27,8 +28,8 @@ def repair(
     The blocks are symmetrised (Z with its transpose, V with W: the data matrices are symmetric, so
     predictions stay and nothing grows), the negative eigenvalues of ``V + Z`` and ``V - Z`` clipped,
     ``rho`` set to the largest diagonal entry of V, the diagonal padded to it, and (unless `stretch` is False)
-    everything rescaled by the non-negative factor that minimises the objective along the ray. What is
-    missing, of another shape or not finite gives the zero point, and so do the outputs that time is too short for.
+    everything rescaled by the non-negative factor that minimises the objective along the ray. Blocks that
+    are missing, of another shape or not finite give the zero point, as do outputs once the deadline is long past.
 
     Parameters
     ----------

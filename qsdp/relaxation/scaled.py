@@ -1,4 +1,4 @@
-"""What goes into a solver and what comes out: a problem in its best units, and candidates."""
+"""Input and output of a solver: the problem in normalised units, and candidates for a solution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["RawSolution", "ScaledProblem"]
 
 @dataclass(frozen=True)
 class RawSolution:
-    """What a back end returns: candidates, none of which has to be right.
+    """Candidates that a back end returns; none of them is trusted.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class RawSolution:
     z : ndarray of shape (C, N) or None
         Multipliers of the diagonals.
     status : str
-        The solver's own word.
+        As the solver reports it.
     iterations : int or None
     timings : mapping of str to float
         Seconds of the stages "compile" and "solve".

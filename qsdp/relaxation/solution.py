@@ -50,7 +50,7 @@ class Relaxation(Summarized, Gap):
         Judged by `relative_gap`, not by the solver: at most `tol` (``100 tol`` for solvers whose `tol` is an
         accuracy of their own) is optimal, and failed means that the solver left no usable point.
     solver, solver_status : str
-        Back end and its own word.
+        Back end, and the status that it reports.
     residuals : dict of str to float
         By how much the solver's point missed: "asymmetry" and "negative_eigenvalue" (relative to the
         largest entry) and "diagonal" (its spread, relative). Empty when it left no point, and for solvers of
@@ -198,10 +198,10 @@ def _finish_part(
     Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified, deadline=deadline)
     prediction = instance.predictions(Z) if np.any(rho > 0.0) else np.zeros_like(instance.target)
     objective = instance.fit.value(prediction) + instance.penalty * float(rho.sum())
-    nothing = np.zeros_like(prediction)
-    if stretch and not objective <= (at_zero := instance.fit.value(nothing)):
+    zero = np.zeros_like(prediction)
+    if stretch and not objective <= (at_zero := instance.fit.value(zero)):
         # Rounding misled a solver whose data are of sizes too far apart.
-        Z, V, rho, prediction, objective = np.zeros_like(Z), np.zeros_like(V), np.zeros_like(rho), nothing, at_zero
+        Z, V, rho, prediction, objective = np.zeros_like(Z), np.zeros_like(V), np.zeros_like(rho), zero, at_zero
     dual = instance_bound(instance, [raw.nu], [raw.z], exhaustive=False, deadline=deadline) if certified else None
     if dual is None or (not deadline.late and relative(objective - dual.value, objective) > tol):
         minus_gradient = -instance.fit.gradient(prediction)
