@@ -183,7 +183,8 @@ def test_large_inputs_are_evaluated_in_pieces(monkeypatch: pytest.MonkeyPatch) -
     for module in ("deferred", "network", "maps"):
         monkeypatch.setattr(f"qsdp.baselines.quadratic.{module}._LARGEST", 200)
     Descent(networks[1], X, Y, BCE, 0.1).epoch(order)
-    np.testing.assert_allclose(networks[1].decision(X), whole, rtol=1e-10, atol=1e-12)
+    # An epoch of steps multiplies the roundings, by how much depends on the processor: 4e-9 was seen.
+    np.testing.assert_allclose(networks[1].decision(X), whole, rtol=1e-7, atol=1e-9)
 
 
 def test_descent_needs_an_axis_of_starts() -> None:
