@@ -388,6 +388,8 @@ def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
         def share(self, part: float) -> Deadline:
             return self
 
+        before = share
+
     monkeypatch.setattr(sys.modules["qsdp.column_generation.train"], "Deadline", Ended)
 
 

@@ -46,7 +46,7 @@ PARAMETERS = {
     "shaping": "krivine",
     "refine": "none",
     "allocation": "equal",
-    "time_limit": 60.0,
+    "time_limit": None,
     "tol": 1e-6,
     "n_jobs": None,
     "random_state": None,
