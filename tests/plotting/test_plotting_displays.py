@@ -124,7 +124,7 @@ def test_bits_and_scores_of_an_estimator(classifier):
     display = BitsDisplay.from_estimator(classifier, X, y, sizes=[30, 3000], levels=[2, 4], n_draws=2, random_state=3)
     assert (classifier.network_, classifier.result_) == before
     rng = np.random.default_rng(3)
-    inputs = np.column_stack([X, np.ones(len(X))])
+    inputs = np.column_stack([X, np.full(len(X), classifier.constant_)])
     for (name, (bits, scores)), levels, line, band in zip(
         display.curves.items(), (2, 4), display.lines_, display.bands_, strict=True
     ):
@@ -394,7 +394,7 @@ def test_regions_of_labels_that_are_text_and_of_named_columns():
 
 def test_region_of_one_class_alone_has_no_boundary(classifier):
     X, _ = qsdp.datasets.load_bundled("iris")
-    display = DecisionRegionDisplay.from_estimator(classifier, X[:50, 2:], resolution=5, margin=0.0)
+    display = DecisionRegionDisplay.from_estimator(classifier, X[:2, 2:], resolution=5, margin=0.0)
     assert display.boundaries_ == []
     assert display.points_ == []
     assert display.ax_.get_legend() is None
