@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import qsdp
 from qsdp._utils import parallel
+from qsdp._utils.deadline import Deadline
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
 from qsdp.refinement._descent import Descent, Samples
@@ -415,7 +416,7 @@ def test_memory_on_large_data(loss, free, monkeypatch):
 
 def test_nothing_is_evaluated_when_time_is_over(large):
     problem = random_problem(3, 6, 40)
-    descent = Descent(problem, random_network(problem, 8, 0), deadline=0.0)
+    descent = Descent(problem, random_network(problem, 8, 0), deadline=Deadline(0.0))
     before = descent.U.copy(), descent.V.copy(), descent.f
     for thorough in (False, True):
         assert descent._move(descent.U, descent.V, slice(0, 4), thorough) == 0
