@@ -384,6 +384,7 @@ def test_the_keyboard_interrupts_a_solve():
 
     script = """
 import os, signal, threading
+import cvxpy  # as it loads it may take the signal itself
 import numpy as np
 import qsdp
 rng = np.random.default_rng(0)
