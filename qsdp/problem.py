@@ -219,7 +219,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
             == (other.beta, other.loss, other.activation, other.levels)
             and np.array_equal(self.X, other.X)
             and np.array_equal(self.y, other.y)
-            and _equal_weights(self.sample_weight, other.sample_weight)
+            and equal_weights(self.sample_weight, other.sample_weight)
         )
 
     __hash__ = None  # type: ignore[assignment]  # compares arrays by value
@@ -355,7 +355,8 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray | None
     return weights
 
 
-def _equal_weights(one: FloatArray | None, other: FloatArray | None) -> bool:
+def equal_weights(one: FloatArray | None, other: FloatArray | None) -> bool:
+    """Whether both are the same sample weights, or none."""
     return one is other or (one is not None and other is not None and np.array_equal(one, other))
 
 

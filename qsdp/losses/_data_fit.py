@@ -63,8 +63,10 @@ class DataFit:
         return self.value(np.zeros_like(self.target))
 
     def weighted(self, array: FloatArray) -> FloatArray:
-        """Return an array in the shape of the target times the weights."""
-        return array if self.factors is None else self.factors * array
+        """Return an array in the shape of the target, or of one number for each sample, times the weights."""
+        if self.weights is None:
+            return array
+        return array * (self.weights if array.ndim == 1 else self.weights[:, None])
 
     def per_weight(self, array: FloatArray) -> FloatArray:
         """Return an array in the shape of the target divided by the weights."""
@@ -98,13 +100,11 @@ class DataFit:
 
     def value(self, prediction: FloatArray) -> float:
         r"""Return :math:`\sum_i w_i \ell(t_i, y_i)`."""
-        if self.weights is None:
-            return self.loss.value(prediction, self.target)
-        return float(np.sum(self._weighted(self.loss.values(prediction, self.target))))
+        return float(np.sum(self.values(prediction)))
 
     def values(self, prediction: FloatArray) -> FloatArray:
         """Return the weighted loss of every entry (of every sample, where outputs are coupled)."""
-        return self._weighted(self.loss.values(prediction, self.target))
+        return self.weighted(self.loss.values(prediction, self.target))
 
     def gradient(self, prediction: FloatArray) -> FloatArray:
         """Return the gradient in the predictions."""
@@ -123,7 +123,7 @@ class DataFit:
         rounding = 8.0 * EPS * self.target.shape[1] if self.loss.coupled else 4.0 * EPS * np.abs(unit)
         if not np.all(np.abs(inside - unit) <= rounding):
             return -math.inf
-        return -float(np.sum(self._weighted(self.loss.conjugates(inside, self.target))))
+        return -float(np.sum(self.weighted(self.loss.conjugates(inside, self.target))))
 
     def guarded_dual_value(self, nu: FloatArray) -> float:
         """Return `dual_value` less an allowance for rounding, relative to the numbers that it is made of."""
@@ -231,8 +231,3 @@ class DataFit:
     def _full_weights(self) -> FloatArray:
         assert self.factors is not None
         return self.factors if self.loss.coupled else np.array(np.broadcast_to(self.factors, self.target.shape))
-
-    def _weighted(self, values: FloatArray) -> FloatArray:
-        if self.weights is None:
-            return values
-        return values * (self.weights if values.ndim == 1 else self.weights[:, None])

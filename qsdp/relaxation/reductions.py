@@ -9,6 +9,7 @@ import numpy as np
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
+from qsdp.problem import equal_weights
 
 __all__ = ["Reductions", "gram_of"]
 
@@ -56,7 +57,7 @@ class Reductions:
     ) -> tuple[FloatArray, FloatArray]:
         """Return ``data.gram(targets, weights)``, computed or scaled; the arrays are the caller's own."""
         known = self._known
-        if known is not None and _same(weights, known.weights):
+        if known is not None and equal_weights(weights, known.weights):
             factor, unit = _map_ratio(data, known.data), _ratio(targets, known.targets)
             if factor is not None and unit is not None:
                 return factor**2 * known.gram, (factor * unit) * known.products
@@ -76,10 +77,6 @@ def gram_of(
     if reductions is None:
         return data.gram(targets, weights, deadline)
     return reductions.gram(data, targets, weights, deadline)
-
-
-def _same(one: FloatArray | None, other: FloatArray | None) -> bool:
-    return one is other or (one is not None and other is not None and np.array_equal(one, other))
 
 
 def _map_ratio(data: QuadraticMap, known: QuadraticMap) -> float | None:
