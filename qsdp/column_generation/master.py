@@ -180,7 +180,7 @@ class Master:
         self._growing = self._empty_basis()
         self._known: set[bytes] = set()
         self.objective = instance.fit.value_at_zero
-        self._dual = self._lifted(-self._working.fit.gradient(np.zeros_like(self._working.target)))
+        self._dual = self._lifted(self._working.fit.zero_dual)
 
     def _reduce(self, deadline: Deadline) -> None:
         reduction = GramReduction(self.normal, self.instance.target[:, None], deadline=deadline)

@@ -62,6 +62,11 @@ class DataFit:
         """Value of the zero network."""
         return self.value(np.zeros_like(self.target))
 
+    @property
+    def zero_dual(self) -> FloatArray:
+        """Minus the gradient at zero: the multiplier of the zero network."""
+        return -self.gradient(np.zeros_like(self.target))
+
     def weighted(self, array: FloatArray) -> FloatArray:
         """Return an array in the shape of the target, or of one number for each sample, times the weights."""
         if self.weights is None:
@@ -164,10 +169,6 @@ class DataFit:
         return self.loss.row_defects(nu)
 
     # -- minimisation -----------------------------------------------------------------------------------------------
-
-    def prox(self, point: FloatArray, step: float) -> FloatArray:
-        r"""Return :math:`\arg\min_t s \sum_i w_i \ell(t_i, y_i) + \|t - p\|^2 / 2`."""
-        return self.loss.prox(point, self.target, step if self.factors is None else step * self.factors)
 
     def curvature(self, prediction: FloatArray) -> Curvature:
         """Return the second derivative, where it jumps that of one side."""

@@ -113,7 +113,7 @@ class LinearInstance:
     @property
     def zero_dual(self) -> FloatArray:
         """Minus the gradient of the loss at zero."""
-        return -self.fit.gradient(np.zeros_like(self.target))
+        return self.fit.zero_dual
 
 
 @dataclass(frozen=True, eq=False)

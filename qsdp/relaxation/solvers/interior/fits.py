@@ -26,7 +26,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
 
-__all__ = ["Fit", "SlackFit", "SmoothFit", "as_rows", "as_target", "fit_of", "unfit", "zero_dual"]
+__all__ = ["Fit", "SlackFit", "SmoothFit", "as_rows", "as_target", "fit_of", "unfit"]
 
 
 def unfit(loss: Loss) -> str | None:
@@ -44,11 +44,6 @@ def as_rows(array: FloatArray) -> FloatArray:
 def as_target(rows: FloatArray, fit: DataFit) -> FloatArray:
     """Return rows (C, n) in the shape of the target."""
     return rows.T if fit.target.ndim == 2 else rows[0]
-
-
-def zero_dual(fit: DataFit) -> FloatArray:
-    """Return minus the gradient at zero, shape (C, n)."""
-    return as_rows(-fit.gradient(np.zeros_like(fit.target)))
 
 
 class Fit(Protocol):

@@ -14,7 +14,7 @@ from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
-from qsdp.relaxation.solvers.interior.fits import fit_of, zero_dual
+from qsdp.relaxation.solvers.interior.fits import as_rows, fit_of
 from qsdp.relaxation.solvers.interior.method import State, follow
 from qsdp.relaxation.solvers.interior.newton import Newton
 from qsdp.relaxation.solvers.interior.setup import FactorCache, NewtonSetup
@@ -85,7 +85,7 @@ def _solve_part(cache: FactorCache, k: int, part: Instance, limits: Limits, give
 def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: RawSolution | None) -> str:
     """Follow the path from the zero point, unless that is optimal already, or from the given solution."""
     newton = setup.newton
-    nu = zero_dual(setup.fit)
+    nu = as_rows(setup.fit.zero_dual)
     M = newton.adjoint(nu)
     largest = part.size * float(np.abs(np.linalg.eigvalsh(M)).max())
     if largest <= part.dual_radius:

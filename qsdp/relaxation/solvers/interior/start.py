@@ -49,7 +49,7 @@ def cold_start(fit: DataFit, newton: Newton, nu: FloatArray, M: FloatArray, dual
     fit : DataFit
     newton : Newton
     nu : ndarray of shape (C, n)
-        `zero_dual`.
+        `DataFit.zero_dual`.
     M : ndarray of shape (C, N, N)
         Of nu; not zero.
     dual_radius : float
