@@ -173,7 +173,9 @@ def _tightest(
     if not pairs:
         # Row sums dominate without a decomposition.
         pairs = [(factor * float(sums.max()), z) for z in _raised(sums)[:1]] or [(0.0, np.ones(instance.size))]
-    return min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
+    t, z = min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
+    # Where M vanishes, z is still to be positive.
+    return max(t, EPS * instance.dual_radius / float(z.sum())), z
 
 
 def pricing_roundings(instance: Instance, nu: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import ACTIVATIONS, global_optimum, lifted_features, random_vector_problem
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import qsdp
@@ -79,6 +79,12 @@ def assert_proven(relaxation: qsdp.Relaxation) -> None:
 # -- against enumeration ---------------------------------------------------------------------------------
 
 
+# Balanced classes on an activation that is constant: every matrix of the dual vector vanishes.
+@example(
+    problem=random_vector_problem(0, 1, 3, 3, "cross_entropy", beta=1e-3, activation=(0.0, 0.0, 1.0), levels=3),
+    extra=0,
+    seed=0,
+)
 @settings(max_examples=40, deadline=None)
 @given(problem=problems(), extra=st.integers(0, 30), seed=st.integers(0, 1000))
 def test_bound_and_network_bracket_the_global_optimum(problem: qsdp.TrainingProblem, extra: int, seed: int) -> None:
