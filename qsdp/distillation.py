@@ -172,7 +172,7 @@ def distill(
     match: str = "model",
     solver: str = TrainingOptions.solver,
     shaping: str = TrainingOptions.shaping,
-    refine: str = TrainingOptions.refine,
+    refine: str = "none",
     tol: float = TrainingOptions.tol,
     allocation: str = "proportional",
     time_limit: float | None = TrainingOptions.time_limit,

@@ -12,6 +12,7 @@ import numpy as np
 
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.options import Options, choice, option
+from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import (
     RandomState,
     check_choice,
@@ -25,11 +26,21 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss, get_loss
 from qsdp.problem import TrainingProblem, check_levels
+from qsdp.relaxation import beta_max, choose_beta
 from qsdp.relaxation.backends import BACKENDS, check_solver
 from qsdp.sampling import ALLOCATIONS, MAX_NEURONS
 from qsdp.shaping import SHAPINGS
 
-__all__ = ["LIMITED", "REFINEMENTS", "REFINEMENT_TIME", "TrainingOptions"]
+__all__ = ["AUTO", "LIMITED", "REFINEMENTS", "REFINEMENT_TIME", "TrainingOptions"]
+
+#: The beta that is chosen on held-out samples.
+AUTO = "auto"
+
+#: Neurons for each output where no number is given.
+NEURONS_PER_OUTPUT = 32
+
+#: Share of a time limit that the choice of beta may take, and its seconds where there is none.
+_CHOICE_SHARE, _CHOICE_TIME = 0.25, 60.0
 
 #: Seconds of a refinement by "polish" or "exact" where no time limit is given: nobody waits longer unasked.
 REFINEMENT_TIME = 60.0
@@ -43,6 +54,30 @@ REFINEMENTS = ("none", "refit", "polish", "exact")
 def _check_loss(name: str, value: Any) -> None:
     if not isinstance(value, Loss):
         check_choice(name, value, LOSSES)
+
+
+def _check_neurons(name: str, value: Any) -> None:
+    if value is not None:
+        check_integer(name, value, minimum=1, maximum=MAX_NEURONS)
+
+
+def _check_beta(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        check_real(name, value)
+    elif value != AUTO:
+        share_of_beta_max(name, value)
+
+
+def share_of_beta_max(name: str, value: str) -> float:
+    """Return the share of `beta_max` that a text such as "5%" stands for."""
+    try:
+        share = float(value.removesuffix("%")) / 100.0 if value.endswith("%") else 0.0
+    except ValueError:
+        share = 0.0
+    if not 0.0 < share <= 1.0:
+        allowed = f'a finite number >= 0, "{AUTO}", or a share of beta_max above 0% and up to 100%, such as "5%"'
+        raise InvalidInputError(f"{name} must be {allowed}; got {value!r}")
+    return share
 
 
 def _check_time_limit(name: str, value: Any) -> None:
@@ -69,22 +104,26 @@ class TrainingOptions(Options):
         The solver is not installed, or does not take the loss.
     """
 
-    n_neurons: int = option(
-        250,
-        "int",
-        r"""
-        m, the number of sampled neurons. The solve does not depend on it, see `QSDPResult.resample`; sampling noise
-        falls as :math:`1/\sqrt m`.
+    n_neurons: int | None = option(
+        None,
+        "int or None",
+        rf"""
+        m, the number of sampled neurons; None is {NEURONS_PER_OUTPUT} for each output. The solve does not depend on it,
+        see `QSDPResult.resample`; sampling noise falls as :math:`1/\sqrt m`.
         """,
-        lambda name, value: check_integer(name, value, minimum=1, maximum=MAX_NEURONS),
-        "Neurons to sample; `qsdp resample` changes it later.",
+        _check_neurons,
+        f"Neurons to sample, {NEURONS_PER_OUTPUT} for each output by default; `qsdp resample` changes it later.",
     )
-    beta: float = option(
-        0.1,
-        "float",
-        r"Regularisation, >= 0, of :math:`\beta D \sum_j \|\alpha_j\|_1` beside a loss summed over samples.",
-        check_real,
-        "Regularisation, >= 0; larger is simpler.",
+    beta: float | str = option(
+        AUTO,
+        "float or str",
+        r"""
+        Regularisation of :math:`\beta D \sum_j \|\alpha_j\|_1` beside a loss summed over samples: a number >= 0; a
+        share, such as "5%", of `qsdp.beta_max`, from which on the zero network is optimal; or "auto", the share whose
+        relaxation, solved coarsely, has the smallest loss on samples held out.
+        """,
+        _check_beta,
+        "Regularisation: a number >= 0, a share of the largest useful one such as 5%, or auto; larger is simpler.",
     )
     loss: str | Loss = option(
         "squared",
@@ -94,7 +133,7 @@ class TrainingOptions(Options):
         f"{' | '.join(LOSSES)}.",
     )
     activation: str | Sequence[float] | PolynomialActivation | None = option(
-        None,
+        "relu",
         "None, str, (a, b, c) or PolynomialActivation",
         r"""
         None is the bilinear network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`; a polynomial gives a network that
@@ -118,7 +157,7 @@ class TrainingOptions(Options):
     )
     shaping: str = choice("krivine", SHAPINGS, "See `qsdp.shape_covariance`.")
     refine: str = choice(
-        "none",
+        "polish",
         REFINEMENTS,
         """
         "refit" chooses the second layer anew, which leaves n neurons an output at most (`qsdp.refit`). "polish"
@@ -128,13 +167,13 @@ class TrainingOptions(Options):
         "What follows the sampling: ",
     )
     tol: float = option(
-        1e-6,
+        1e-3,
         "float",
-        "Accuracy of the solver; see `qsdp.solve_relaxation`.",
+        "Relative gap of the relaxation, by default far below that of a network; see `qsdp.solve_relaxation`.",
         lambda name, value: check_real(name, value, strict=True),
     )
     allocation: str = choice(
-        "equal",
+        "proportional",
         ALLOCATIONS,
         "How neurons are divided among several outputs; see `qsdp.sample_network`.",
         "Of neurons among outputs: ",
@@ -190,18 +229,38 @@ class TrainingOptions(Options):
         return REFINEMENT_TIME if self.time_limit is None else deadline.time_limit
 
     def problem(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingProblem:
-        """Return the problem of weighted samples, which has no more outputs than there are to be neurons."""
+        """Return the problem of weighted samples, which has no more outputs than there are to be neurons.
+
+        Its beta is 1 where that of the options is a share; see `regularized`.
+        """
         problem = TrainingProblem(
             X,
             y,
-            beta=self.beta,
+            beta=1.0 if isinstance(self.beta, str) else self.beta,
             loss=self.loss,
             activation=self.activation,
             levels=self.levels,
             sample_weight=sample_weight,
         )
-        if self.n_neurons < problem.n_outputs:
+        if self.neurons(problem.n_outputs) < problem.n_outputs:
             raise InvalidInputError(
                 f"n_neurons must be at least {problem.n_outputs}, the number of outputs; got {self.n_neurons}"
             )
         return problem
+
+    def neurons(self, n_outputs: int) -> int:
+        """Return the number of neurons of a network with so many outputs."""
+        return NEURONS_PER_OUTPUT * n_outputs if self.n_neurons is None else self.n_neurons
+
+    def regularized(
+        self, problem: TrainingProblem, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR
+    ) -> TrainingProblem:
+        """Return the problem with the beta of the options, chosen or found where they leave it open."""
+        if not isinstance(self.beta, str):
+            return problem.with_beta(self.beta)
+        limit = Deadline.after(_CHOICE_TIME) if self.time_limit is None else deadline.share(_CHOICE_SHARE)
+        if self.beta == AUTO:
+            return problem.with_beta(choose_beta(problem, deadline=limit, bar=bar))
+        # Where zero is optimal for every beta any will do.
+        largest = beta_max(problem, time_limit=limit.time_limit) or 1.0
+        return problem.with_beta(share_of_beta_max("beta", self.beta) * largest)

@@ -19,6 +19,7 @@ from qsdp._utils.validation import (
     RandomState,
     check_choice,
     check_random_state,
+    warn,
 )
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate, certify
@@ -33,6 +34,9 @@ from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 
 __all__ = ["QSDPResult", "run_pipeline", "sample_from", "solve_and_sample"]
+
+#: Relative gap beyond which a network is warned of: half of its objective may be lost.
+GAP_TO_WARN_OF = 0.5
 
 #: Relative gap of refine="exact".
 _EXACT = 1e-6
@@ -154,8 +158,8 @@ class QSDPResult(Summarized):
 def solve_and_sample(
     X: Any,
     y: Any,
-    n_neurons: int = TrainingOptions.n_neurons,
-    beta: float = TrainingOptions.beta,
+    n_neurons: int | None = TrainingOptions.n_neurons,
+    beta: float | str = TrainingOptions.beta,
     loss: str | Loss = TrainingOptions.loss,
     *,
     sample_weight: Any = None,
@@ -199,6 +203,11 @@ def solve_and_sample(
     -------
     QSDPResult
 
+    Warns
+    -----
+    QSDPWarning
+        The certified gap is larger than half of the objective.
+
     Notes
     -----
     Algorithm 1 of Bartan and Pilanci.
@@ -224,7 +233,9 @@ def run_pipeline(X: Any, y: Any, options: TrainingOptions, sample_weight: Any = 
     deadline = options.deadline()
     rng = check_random_state(options.random_state)
     problem = options.problem(X, y, sample_weight)
-    with progress(options.verbose):
+    with progress(options.verbose) as stages:
+        with stages.stage("beta") as bar:
+            problem = options.regularized(problem, deadline, bar)
         own = deadline.share(0.5) if options.refine in LIMITED else deadline
         relaxation = solve_relaxation(
             problem,
@@ -234,7 +245,22 @@ def run_pipeline(X: Any, y: Any, options: TrainingOptions, sample_weight: Any = 
             n_jobs=options.n_jobs,
             verbose=options.verbose,
         )
-        return sample_from(relaxation, options, rng, deadline)
+        result = sample_from(relaxation, options, rng, deadline)
+    _warn_of_gap(result)
+    return result
+
+
+def _warn_of_gap(result: QSDPResult) -> None:
+    gap = result.certificate.relative_gap
+    if gap <= GAP_TO_WARN_OF:
+        return
+    remedies = ["more neurons", "a larger beta"]
+    if result.refine == "none":
+        remedies.insert(0, 'refine="polish"')
+    warn(
+        f"the certified gap is {100 * gap:.0f} % of the objective: the network may be far from the best one; try "
+        f"{', '.join(remedies[:-1])} or {remedies[-1]}"
+    )
 
 
 def sample_from(
@@ -248,9 +274,8 @@ def sample_from(
         with _timed(timings, "shape"):
             covariance = shape_covariance(relaxation, method=options.shaping, verbose=verbose)
         with _timed(timings, "sample"), stages.stage("sample"):
-            network = sample_network(
-                covariance, options.n_neurons, rng, allocation=options.allocation, n_jobs=options.n_jobs
-            )
+            n_neurons = options.neurons(problem.n_outputs)
+            network = sample_network(covariance, n_neurons, rng, allocation=options.allocation, n_jobs=options.n_jobs)
         if refine == "exact":
             with _timed(timings, "refine"):
                 exact = column_generation(

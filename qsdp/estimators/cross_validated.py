@@ -45,7 +45,7 @@ class _CrossValidated:
 
     def __init__(
         self: Any,
-        n_neurons: int = CrossValidationOptions.n_neurons,
+        n_neurons: int | None = CrossValidationOptions.n_neurons,
         *,
         betas: Any = CrossValidationOptions.betas,
         cv: Any = CrossValidationOptions.cv,
@@ -54,6 +54,7 @@ class _CrossValidated:
         loss: str | Loss = CrossValidationOptions.loss,
         activation: str | Sequence[float] | PolynomialActivation | None = CrossValidationOptions.activation,
         levels: int = CrossValidationOptions.levels,
+        encoding: Any = CrossValidationOptions.encoding,
         constant_column: bool = CrossValidationOptions.constant_column,
         solver: str = CrossValidationOptions.solver,
         shaping: str = CrossValidationOptions.shaping,
@@ -151,7 +152,11 @@ class _CrossValidated:
         parameters = {name: getattr(options, name) for name in self._plain._options_class.declared()}
         member = self._plain(**{**parameters, "n_jobs": None, "verbose": False})
         member.n_features_in_ = self.n_features_in_
-        member.constant_ = self.constant_
+        member.constant_, member.encoder_, member.target_scaling_ = (
+            self.constant_,
+            self.encoder_,
+            self.target_scaling_,
+        )
         if is_classifier(self):
             member.classes_ = self.classes_
         return member
@@ -251,8 +256,8 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
 
     Parameters
     ----------
-    n_neurons, betas, cv, scoring, evaluate, loss, class_weight, activation, levels, constant_column, solver, shaping,
-    refine, tol, allocation, time_limit, n_jobs, random_state, verbose
+    n_neurons, betas, cv, scoring, evaluate, loss, class_weight, activation, levels, encoding, constant_column, solver,
+    shaping, refine, tol, allocation, time_limit, n_jobs, random_state, verbose
         See `ClassifierCrossValidationOptions`.
 
     Attributes
@@ -294,7 +299,7 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
 
     def __init__(
         self,
-        n_neurons: int = ClassifierCrossValidationOptions.n_neurons,
+        n_neurons: int | None = ClassifierCrossValidationOptions.n_neurons,
         *,
         betas: Any = ClassifierCrossValidationOptions.betas,
         cv: Any = ClassifierCrossValidationOptions.cv,
@@ -304,6 +309,7 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
         class_weight: Any = ClassifierCrossValidationOptions.class_weight,
         activation: str | Sequence[float] | PolynomialActivation | None = ClassifierCrossValidationOptions.activation,
         levels: int = ClassifierCrossValidationOptions.levels,
+        encoding: Any = ClassifierCrossValidationOptions.encoding,
         constant_column: bool = ClassifierCrossValidationOptions.constant_column,
         solver: str = ClassifierCrossValidationOptions.solver,
         shaping: str = ClassifierCrossValidationOptions.shaping,
@@ -327,8 +333,8 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
 
     Parameters
     ----------
-    n_neurons, betas, cv, scoring, evaluate, loss, activation, levels, constant_column, solver, shaping, refine, tol,
-    allocation, time_limit, n_jobs, random_state, verbose
+    n_neurons, betas, cv, scoring, evaluate, loss, activation, levels, encoding, constant_column, solver, shaping,
+    refine, tol, allocation, time_limit, n_jobs, random_state, verbose
         See `CrossValidationOptions`.
 
     Attributes

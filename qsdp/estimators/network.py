@@ -26,7 +26,9 @@ from qsdp.estimators.classes import (
     encode_classes,
     weighted_by_class,
 )
+from qsdp.estimators.inputs import fit_encoder
 from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
+from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
@@ -69,17 +71,20 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
     result_: QSDPResult
     n_features_in_: int
     constant_: float
+    encoder_: Any
+    target_scaling_: TargetScaling
 
     _options_class: ClassVar[type[EstimatorOptions]] = EstimatorOptions
 
     def __init__(
         self,
-        n_neurons: int = EstimatorOptions.n_neurons,
+        n_neurons: int | None = EstimatorOptions.n_neurons,
         *,
-        beta: float = EstimatorOptions.beta,
+        beta: float | str = EstimatorOptions.beta,
         loss: str | Loss = EstimatorOptions.loss,
         activation: str | Sequence[float] | PolynomialActivation | None = EstimatorOptions.activation,
         levels: int = EstimatorOptions.levels,
+        encoding: Any = EstimatorOptions.encoding,
         constant_column: bool = EstimatorOptions.constant_column,
         solver: str = EstimatorOptions.solver,
         shaping: str = EstimatorOptions.shaping,
@@ -114,15 +119,23 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         self, samples: Samples, target: FloatArray, weights: FloatArray | None, options: EstimatorOptions, **routed: Any
     ) -> None:
         """Fit to the coded targets and final weights of the samples that count."""
-        warn_of_scales(samples.counting.X)
-        self.constant_ = _constant(samples.counting)
-        self.result_ = self._train(samples, target, weights, options, **routed)
+        counting = samples.counting
+        self.encoder_ = fit_encoder(options.encoding, counting.X, counting.weights)
+        if self.encoder_ is None:
+            warn_of_scales(counting.X)
+        self.constant_ = _constant(self._encoded(counting.X), counting.weights)
+        self.target_scaling_ = self._scaling(target, weights)
+        self.result_ = self._train(samples, self.target_scaling_.encode(target), weights, options, **routed)
         self._expose()
 
     def _train(
         self, samples: Samples, target: FloatArray, weights: FloatArray | None, options: Any, **routed: Any
     ) -> QSDPResult:
         return run_pipeline(self._inputs(samples.counting.X), target, options, weights)
+
+    def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
+        """Return the units of the targets in training."""
+        return TargetScaling.of(target, weights)
 
     def _expose(self) -> None:
         self.network_ = self.result_.network
@@ -164,12 +177,15 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
     def _output(self, X: Any) -> FloatArray:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        return self.network_.predict(self._inputs(X), n_jobs=self.n_jobs)
+        return self.target_scaling_.decode(self.network_.predict(self._inputs(X), n_jobs=self.n_jobs))
+
+    def _encoded(self, X: FloatArray) -> FloatArray:
+        return X if self.encoder_ is None else self.encoder_.transform(X)
 
     def _inputs(self, X: FloatArray) -> FloatArray:
-        activation = get_activation(self.activation)
+        encoded, activation = self._encoded(X), get_activation(self.activation)
         lifted = activation is not None and activation.lifted
-        return append_constant(X, self.constant_) if self.constant_column and not lifted else X
+        return append_constant(encoded, self.constant_) if self.constant_column and not lifted else encoded
 
 
 @documented(EstimatorOptions)
@@ -177,12 +193,12 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     r"""Regression by a network with quantized first-layer weights and a certified gap to the global optimum.
 
     Fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)` with :math:`u_j, v_j \in \{\pm1\}^D`,
-    where :math:`\tilde x = (x, c)` with a constant c, or a network of a polynomial activation or more levels.
+    where :math:`\tilde x` is the lift of the activation for standardised x, to standardised targets.
 
     Parameters
     ----------
-    n_neurons, beta, loss, activation, levels, constant_column, solver, shaping, refine, tol, allocation, time_limit,
-    n_jobs, random_state, verbose
+    n_neurons, beta, loss, activation, levels, encoding, constant_column, solver, shaping, refine, tol, allocation,
+    time_limit, n_jobs, random_state, verbose
         See `EstimatorOptions`.
 
     Attributes
@@ -267,8 +283,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     Parameters
     ----------
-    n_neurons, beta, loss, class_weight, activation, levels, constant_column, solver, shaping, refine, tol, allocation,
-    time_limit, n_jobs, random_state, verbose
+    n_neurons, beta, loss, class_weight, activation, levels, encoding, constant_column, solver, shaping, refine, tol,
+    allocation, time_limit, n_jobs, random_state, verbose
         See `ClassifierOptions`.
 
     Attributes
@@ -307,13 +323,14 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     def __init__(
         self,
-        n_neurons: int = ClassifierOptions.n_neurons,
+        n_neurons: int | None = ClassifierOptions.n_neurons,
         *,
-        beta: float = ClassifierOptions.beta,
+        beta: float | str = ClassifierOptions.beta,
         loss: str | Loss = ClassifierOptions.loss,
         class_weight: Any = ClassifierOptions.class_weight,
         activation: str | Sequence[float] | PolynomialActivation | None = ClassifierOptions.activation,
         levels: int = ClassifierOptions.levels,
+        encoding: Any = ClassifierOptions.encoding,
         constant_column: bool = ClassifierOptions.constant_column,
         solver: str = ClassifierOptions.solver,
         shaping: str = ClassifierOptions.shaping,
@@ -353,6 +370,11 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         self._fit(samples, encode_classes(codes, len(labels), get_loss(self.loss)), weights, options, **routed)
         return self
 
+    def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
+        # Losses of labels have no use for others; the deviation would be that of the frequencies of the classes.
+        loss = get_loss(self.loss)
+        return TargetScaling.of(target, weights, centre=not (loss.labels or loss.coupled), scale=False)
+
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores: (n,) for two classes, positive ones meaning ``classes_[1]``; (n, C) for more."""
         return class_scores(self._output(X))
@@ -373,10 +395,10 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         return class_probabilities(self._output(X), get_loss(self.loss))
 
 
-def _constant(samples: Samples) -> float:
+def _constant(X: FloatArray, weights: FloatArray | None) -> float:
     """Return the power of two nearest to the largest root mean square of a column."""
-    largest = float(np.abs(samples.X).max()) or 1.0
-    squares = np.average((samples.X / largest) ** 2, axis=0, weights=samples.weights)
+    largest = float(np.abs(X).max()) or 1.0
+    squares = np.average((X / largest) ** 2, axis=0, weights=weights)
     return power_of_two(largest * float(np.sqrt(squares.max())))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from qsdp._utils.options import choice, option, redefined
 from qsdp._utils.validation import RandomState, check_flag
 from qsdp.estimators.classes import check_class_weight
+from qsdp.estimators.inputs import check_encoding
 from qsdp.losses import Loss
 from qsdp.options import TrainingOptions
 from qsdp.relaxation.path import check_betas
@@ -26,7 +27,6 @@ __all__ = [
 class EstimatorOptions(TrainingOptions):
     """Options of estimators without cross-validation."""
 
-    n_neurons: int = redefined(TrainingOptions, "n_neurons", 1000)
     loss: str | Loss = redefined(
         TrainingOptions,
         "loss",
@@ -36,13 +36,22 @@ class EstimatorOptions(TrainingOptions):
         "logistic" and "cross_entropy" for classification, of which the last two give probabilities; or a loss object.
         """,
     )
+    encoding: Any = option(
+        "standard",
+        '{"standard", "none"} or transformer',
+        """
+        What is done to the columns of X before they are inputs of the network: "standard" gives them mean zero and
+        deviation one. Or a transformer of scikit-learn, of which a clone is fitted.
+        """,
+        check_encoding,
+    )
     constant_column: bool = option(
         True,
         "bool",
         """
         Append a constant column, of ones for standardised data and else of their scale, `constant_`; without it a
-        bilinear network is even, :math:`f(-x) = f(x)`. Not appended for
-        activations with a linear or constant part, which need none.
+        bilinear network is even, :math:`f(-x) = f(x)`. Not appended for activations with a linear or constant part,
+        which need none.
         """,
         check_flag,
     )

@@ -12,6 +12,7 @@ from qsdp.relaxation.formulations import (
 from qsdp.relaxation.path import RelaxationPath, beta_max, relaxation_path
 from qsdp.relaxation.polynomial import PolynomialRelaxation, build_polynomial, solve_polynomial_relaxation
 from qsdp.relaxation.scaled import RawSolution
+from qsdp.relaxation.selection import choose_beta
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_relaxation
 
@@ -31,6 +32,7 @@ __all__ = [
     "build_polynomial",
     "build_relaxation",
     "build_two_block",
+    "choose_beta",
     "plan_paths",
     "relaxation_path",
     "solve_polynomial_relaxation",

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
@@ -122,7 +122,7 @@ class RelaxationPath(Summarized, ReadOnlyArrays, Sequence[Relaxation]):
         return Summary("RelaxationPath", rows)
 
 
-def beta_max(problem: TrainingProblem, *, regularization: str = "tight") -> float:
+def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_limit: float | None = None) -> float:
     r"""Return the smallest beta for which zero solves the relaxation, and no larger one has another solution.
 
     Zero is optimal if minus the gradient of the loss there, :math:`\nu_0`, is feasible in the dual, that is, if
@@ -136,6 +136,8 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight") -> floa
     problem : TrainingProblem
         Its beta does not matter.
     regularization : {"tight", "paper"}, default="tight"
+    time_limit : float, optional
+        Seconds, > 0; what has been found by then is larger.
 
     Returns
     -------
@@ -158,7 +160,7 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight") -> floa
     """
     _check_problem(problem)
     check_choice("regularization", regularization, REGULARIZATIONS)
-    return _zero(problem, regularization, NEVER)[0]
+    return _zero(problem, regularization, Deadline.after(time_limit))[0]
 
 
 def relaxation_path(

@@ -1,0 +1,53 @@
+"""Targets in the units that a network is trained in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qsdp._utils.numeric import EPS
+from qsdp._utils.validation import FloatArray
+
+__all__ = ["TargetScaling"]
+
+
+@dataclass(frozen=True, eq=False)
+class TargetScaling:
+    """Affine map between targets and the outputs of a network: a target is ``offset + scale * output``.
+
+    The certificate of a network is that of its own outputs.
+
+    Attributes
+    ----------
+    offset, scale : ndarray of shape () or (C,)
+        One for each output; scales are positive.
+    """
+
+    offset: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def of(
+        cls, target: FloatArray, weights: FloatArray | None, *, centre: bool = True, scale: bool = True
+    ) -> TargetScaling:
+        """Return the map by (weighted) means and standard deviations of targets (n,) or (n, C), or parts of it."""
+        zero, one = np.zeros(target.shape[1:]), np.ones(target.shape[1:])
+        # Divided first, so that squares of extreme values stay finite.
+        largest = np.abs(target).max(axis=0)
+        units = np.where(largest > 0.0, largest, 1.0)
+        mean = np.average(target / units, axis=0, weights=weights)
+        deviation = np.sqrt(np.average((target / units - mean) ** 2, axis=0, weights=weights))
+        # What is left of equal targets is rounding.
+        deviation = np.where(deviation > len(target) * EPS, deviation, 1.0)
+        return cls(units * mean if centre else zero, units * deviation if scale else one)
+
+    def encode(self, target: FloatArray) -> FloatArray:
+        """Return targets as outputs of a network."""
+        coded: FloatArray = (target - self.offset) / self.scale
+        return coded
+
+    def decode(self, outputs: FloatArray) -> FloatArray:
+        """Return outputs of a network as targets."""
+        decoded: FloatArray = self.offset + self.scale * outputs
+        return decoded

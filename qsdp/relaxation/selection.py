@@ -1,0 +1,112 @@
+"""Choice of beta on held-out samples, from a few coarse solves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.progress import NO_BAR, ProgressBar
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation.backends import Settings
+from qsdp.relaxation.path import beta_max
+from qsdp.relaxation.reductions import Reductions
+from qsdp.relaxation.solution import Relaxation
+from qsdp.relaxation.solve import solve_with
+
+__all__ = ["choose_beta"]
+
+#: Shares of `beta_max`, from large to small. On fourteen data sets the best one for held-out samples was an inner one.
+SHARES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+
+#: The share where no time is left to choose: of fixed ones the best on average over those sets.
+FALLBACK = 0.01
+
+#: Relative gap of the solves: the held-out loss of neighbours differs by more.
+_TOL = 1e-2
+
+#: Folds; all are held out in turn up to so many distinct samples, of more only the first.
+_FOLDS, _MANY = 4, 1000
+
+#: Distinct samples used at most: among thousands the choice does not depend on a few.
+_MOST = 5000
+
+#: Relative rise of the held-out loss above its least that ends the search.
+_RISE = 0.1
+
+
+def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR) -> float:
+    r"""Return the beta, a share of `beta_max`, whose relaxation has the smallest loss on held-out samples.
+
+    For every share, from large to small, the relaxation is solved coarsely on the samples outside a fold; the search
+    ends when the loss on the fold has risen clearly. Beta of a training part is smaller by its share of the weight,
+    since the loss is a sum. Equal rows of X are in one fold, and folds depend neither on the order of the samples nor
+    on whether a row is repeated or has a weight.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        Its own beta does not matter.
+    deadline : Deadline
+        When it has passed, the best share so far is returned.
+    bar : ProgressBar
+        Shows how many shares are done.
+    """
+    largest = beta_max(problem, time_limit=deadline.share(0.3).time_limit)
+    if largest == 0.0:
+        # Zero is optimal for every beta, any will do.
+        return 1.0
+    folds = _folds(problem)
+    losses: list[float] = []
+    for share in SHARES if folds else ():
+        bar.count(len(losses), len(SHARES), f"share {share:g} of beta_max")
+        loss = 0.0
+        for fold in folds:
+            loss += fold.loss(share * largest, deadline)
+        if deadline.over:
+            break
+        losses.append(loss)
+        if loss > (1.0 + _RISE) * min(losses):
+            break
+    return (SHARES[int(np.argmin(losses))] if losses else FALLBACK) * largest
+
+
+@dataclass
+class _Fold:
+    """A training part and the samples held out, with what a solve leaves for the next."""
+
+    training: TrainingProblem
+    held_out: TrainingProblem
+    share: float
+    last: Relaxation | None = None
+    reductions: Reductions = field(default_factory=Reductions)
+
+    def loss(self, beta: float, deadline: Deadline) -> float:
+        """Return the loss on the samples held out, of the relaxation for `beta` of all samples."""
+        problem = self.training.with_beta(self.share * beta)
+        settings = Settings(_TOL, "two-block", None, deadline=deadline, reductions=self.reductions)
+        self.last = solve_with(problem, "auto", settings, "tight", start=self.last, quiet=True)
+        # The zero point is no start: it has no scale.
+        prediction = self.last.predict(self.held_out.X)
+        if not np.any(self.last.rho_stack > 0.0):
+            self.last = None
+        return self.held_out.data_fit.value(prediction)
+
+
+def _folds(problem: TrainingProblem) -> list[_Fold]:
+    """Return the folds to be held out, none where there are too few samples."""
+    distinct, group = np.unique(problem.X, axis=0, return_inverse=True)
+    n = len(distinct)
+    if n < 2 * _FOLDS:
+        return []
+    rank = np.random.default_rng(0).permutation(n)[group.ravel()]
+    used = rank < _MOST
+    weights = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
+    folds = []
+    for k in range(_FOLDS if n <= _MANY else 1):
+        held_out = rank % _FOLDS == k
+        training = used & ~held_out
+        share = float(weights[training].sum() / weights.sum())
+        folds.append(_Fold(problem.take(training), problem.take(used & held_out), share))
+    return folds
