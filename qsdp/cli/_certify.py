@@ -93,7 +93,7 @@ def certify(
     )
     print_figures(
         [
-            *certificate_figures(certificate, model.target),
+            *certificate_figures(certificate, standardised=model.target.classes is None),
             ("bound type", certificate.bound_type, _BOUND_TYPE_NOTES[certificate.bound_type]),
             ("arithmetic", certificate.arithmetic, _ARITHMETIC_NOTES[certificate.arithmetic]),
         ]

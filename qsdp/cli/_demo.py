@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from qsdp._utils.validation import FloatArray, check_choice
-from qsdp.activations import ACTIVATIONS, PolynomialActivation
+from qsdp._utils.validation import check_choice
 from qsdp.cli._options import (
+    ACTIVATION,
+    BETA,
     BILINEAR,
     JOBS,
     LOSS,
@@ -22,113 +27,99 @@ from qsdp.cli._options import (
     Levels,
     LossName,
     Neurons,
+    Refinement,
     Seed,
-    activation_name,
+    TimeLimit,
+    Tolerance,
     check_loss_of_numbers,
     check_neurons,
     parse_activation,
     training_options,
 )
 from qsdp.cli._reports import (
+    SINGLE,
+    Figure,
     certificate_figures,
     network_fact,
     print_facts,
     print_figures,
-    score_figures,
-    size_figure,
+    size_figures,
     time_figure,
 )
 from qsdp.cli._streams import stage
 from qsdp.datasets import list_datasets, load_dataset
+from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
-from qsdp.pipeline import run_pipeline
-from qsdp.tabular import Target, encode_classes, network_inputs
-
-_Rows = tuple[FloatArray, Any]
 
 
 def demo(
-    dataset: Annotated[str, typer.Option(help="A set of `qsdp datasets`.")] = ("breast-cancer-wisconsin"),
-    neurons: Neurons = 2500,
-    beta: Beta = 10.0,
+    dataset: Annotated[str, typer.Option(help="A set of `qsdp datasets`.")] = "breast-cancer-wisconsin",
+    neurons: Neurons = TrainingOptions.n_neurons,
+    beta: Beta = BETA,
     loss: LossName = LOSS,
     levels: Levels = TrainingOptions.levels,
-    activation: ActivationName = BILINEAR,
+    activation: ActivationName = ACTIVATION,
     allocation: Allocation = TrainingOptions.allocation,
+    refine: Refinement = TrainingOptions.refine,
+    tol: Tolerance = TrainingOptions.tol,
+    time_limit: TimeLimit = TrainingOptions.time_limit,
     seed: Seed = SEED,
     jobs: Jobs = JOBS,
 ) -> None:
-    """Train a network on a bundled data set and show its certified gap to the global optimum.
+    """Train a network on a bundled data set, beside a linear model, and show its gap to the global optimum.
 
-    80 % of the rows are for training; the columns are standardised and, if the activation has no constant part, a
-    column of ones is appended. Only UCI and image sets are downloaded, and nothing else is written.
+    80 % of the rows are for training. Only UCI and image sets are downloaded, and nothing else is written.
     """
     tasks = {info.name: info.task for info in list_datasets()}
     check_choice("--dataset", dataset, tasks)
-    sigma = parse_activation(activation)
-    options = training_options({**locals(), "activation": sigma})
-    if tasks[dataset] == "regression":
+    options = training_options({**locals(), "activation": parse_activation(activation)})
+    numbers = tasks[dataset] == "regression"
+    if numbers:
         check_loss_of_numbers(loss, f"the target of {dataset}")
     with stage(f"Loading {dataset}"):
-        train, test, target = _standardised_split(dataset, seed)
-        n_columns = train[0].shape[1]
-        (X_train, y_train), (X_test, y_test) = ((network_inputs(X, sigma), y) for X, y in (train, test))
-        check_neurons(neurons, target.n_outputs(get_loss(loss)))
-    with stage(f"Training with {X_train.shape[1]} inputs") as shown:
-        coded = encode_classes(y_train, len(target.classes), get_loss(loss)) if target.classes else y_train
-        result = run_pipeline(X_train, coded, replace(options, verbose=shown))
-    with stage("Scoring"):
-        scores = [
-            ("training rows", target.score(result.predict(X_train), y_train)),
-            ("test rows", target.score(result.predict(X_test), y_test)),
-        ]
-    sizes = f"{len(X_train)} training + {len(X_test)} test rows, d = {n_columns}"
-    print_facts([("data", f"{dataset}: {sizes}"), network_fact(result.network, beta, loss)])
+        X, X_test, y, y_test = load_dataset(dataset).split(seed)
+        outputs = np.ndim(y) if numbers else len(np.unique(y))
+        check_neurons(neurons, outputs if outputs > 2 or get_loss(loss).coupled else 1)
+    given = {name: getattr(options, name) for name in TrainingOptions.declared()}
+    given["activation"] = options.activation if "," in activation or activation == BILINEAR else activation
+    with stage(f"Training with {X.shape[1]} columns") as shown:
+        estimator = QuantizedNetworkRegressor if numbers else QuantizedNetworkClassifier
+        model = estimator(**{**given, "verbose": shown}).fit(X, y)
+    with stage("A linear model beside it"):
+        began = time.perf_counter()
+        linear = RidgeCV(np.logspace(-3, 4, 15)) if numbers else LogisticRegression(max_iter=2000)
+        rival = make_pipeline(StandardScaler(), linear).fit(X, y)
+        seconds = time.perf_counter() - began
+    kind = "ridge" if numbers else "logistic"
+    network, problem = model.network_, model.result_.problem
+    sizes = f"{len(X)} training + {len(X_test)} test rows, {X.shape[1]} columns"
+    print_facts([("data", f"{dataset}: {sizes}"), network_fact(network, problem.beta, loss)])
     print_figures(
         [
-            *certificate_figures(result.certificate, target),
-            *score_figures(target, scores),
-            size_figure(result.network),
-            time_figure(result),
+            *certificate_figures(model.certificate_, standardised=numbers),
+            *_scores("network", model, (X, y), (X_test, y_test), numbers=numbers),
+            *_scores(kind, rival, (X, y), (X_test, y_test), numbers=numbers),
+            *size_figures(network),
+            ("", f"{SINGLE * (linear.coef_.size + np.size(linear.intercept_)):,} bits", f"of {kind} regression"),
+            time_figure(model.result_),
+            ("", f"{seconds:.2f} s", f"{kind} regression"),
         ]
     )
-    _print_next(
-        "qsdp fit FILE.csv --target COLUMN",
-        _in_python(target, beta=beta, loss=loss, levels=levels, activation=sigma),
-    )
-
-
-def _in_python(target: Target, *, beta: float, loss: str, levels: int, activation: PolynomialActivation | None) -> str:
-    """Return the call of an estimator with the options that differ from its defaults."""
-    estimator = "QuantizedNetworkRegressor" if target.classes is None else "QuantizedNetworkClassifier"
-    options = [f"beta={beta:g}"]
-    if loss != "squared":
-        options.append(f"loss={loss!r}")
-    if levels != 2:
-        options.append(f"levels={levels}")
-    if activation is not None:
-        name = activation_name(activation)
-        options.append(f"activation={name!r}" if name in ACTIVATIONS else f"activation={activation.coefficients}")
-    return f"qsdp.{estimator}({', '.join(options)}).fit(X, y)"
-
-
-def _print_next(shell: str, python: str) -> None:
     typer.echo()
-    print_facts([("your file", shell), ("in Python", python)])
+    print_facts([("your file", "qsdp fit FILE.csv --target COLUMN"), ("in Python", _call(model, given))])
 
 
-def _standardised_split(name: str, seed: int) -> tuple[_Rows, _Rows, Target]:
-    """Return training and test parts with standardised columns and encoded targets, and the target."""
-    data = load_dataset(name)
-    X_train, X_test, y_train, y_test = data.split(seed)
-    mean, scale = X_train.mean(axis=0), X_train.std(axis=0)
-    scale[scale == 0.0] = 1.0
-    X_train, X_test = ((X - mean) / scale for X in (X_train, X_test))
-    if data.task == "regression":
-        target = Target(data.target_names[0], None, float(y_train.mean()), float(y_train.std()))
-        y_train, y_test = ((y - target.mean) / target.scale for y in (y_train, y_test))
-    else:
-        target = Target("class", tuple(data.target_names))
-        y_train, y_test = ((y > 0).astype(np.intp) if data.task == "binary" else y for y in (y_train, y_test))
-    return (X_train, y_train), (X_test, y_test), target
+def _scores(name: str, model: Any, train: Any, test: Any, *, numbers: bool) -> list[Figure]:
+    values = [model.score(*train), model.score(*test)]
+    texts = [f"{value:.3f}" if numbers else f"{100.0 * value:.1f} %" for value in values]
+    measure = "R^2" if numbers else "accuracy"
+    return [(name, texts[1], f"{measure} on the test rows, {texts[0]} on the training rows")]
+
+
+def _call(model: Any, given: Mapping[str, Any]) -> str:
+    """Return the call of the estimator with the options that differ from its defaults."""
+    own = {"n_jobs", "random_state", "verbose"}
+    changed = [f"{name}={value!r}" for name, value in given.items() if value != getattr(TrainingOptions, name)]
+    shown = [text for text in changed if text.split("=")[0] not in own]
+    return f"qsdp.{type(model).__name__}({', '.join(shown)}).fit(X, y)"

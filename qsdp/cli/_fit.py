@@ -11,11 +11,10 @@ import typer
 
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.cli._options import (
+    ACTIVATION,
     BETA,
-    BILINEAR,
     JOBS,
     LOSS,
-    NEURONS,
     SEED,
     ActivationName,
     Allocation,
@@ -30,6 +29,7 @@ from qsdp.cli._options import (
     Shaping,
     Solver,
     TimeLimit,
+    Tolerance,
     check_loss_of_numbers,
     check_neurons,
     parse_activation,
@@ -42,7 +42,7 @@ from qsdp.cli._reports import (
     print_facts,
     print_figures,
     score_figures,
-    size_figure,
+    size_figures,
     time_figure,
 )
 from qsdp.cli._streams import destination, stage
@@ -75,15 +75,16 @@ def fit(
         str | None,
         typer.Option(metavar="balanced", help=ClassifierOptions.declared()["class_weight"].summary),
     ] = None,
-    neurons: Neurons = NEURONS,
+    neurons: Neurons = TrainingOptions.n_neurons,
     beta: Beta = BETA,
     loss: LossName = LOSS,
     levels: Levels = TrainingOptions.levels,
-    activation: ActivationName = BILINEAR,
+    activation: ActivationName = ACTIVATION,
     allocation: Allocation = TrainingOptions.allocation,
     solver: Solver = TrainingOptions.solver,
     shaping: Shaping = TrainingOptions.shaping,
     refine: Refinement = TrainingOptions.refine,
+    tol: Tolerance = TrainingOptions.tol,
     time_limit: TimeLimit = TrainingOptions.time_limit,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out for testing, 0 to < 1.")] = 0.2,
     seed: Seed = SEED,
@@ -97,8 +98,8 @@ def fit(
     """Train a network on a CSV file, certify it and save it.
 
     Numbers are standardised, text becomes 0/1 columns, missing entries are understood; classes or a number can
-    be predicted. --refine refit chooses the weights of the sampled neurons anew and drops most of them, polish
-    improves single bits, and exact goes on to a network that is proven globally optimal, if time allows.
+    be predicted. --refine polish improves single bits of the sampled neurons, refit chooses their weights anew and
+    drops most of them, and exact goes on to a network that is proven globally optimal, if time allows.
     """
     sigma = parse_activation(activation)
     options = training_options({**locals(), "activation": sigma})
@@ -133,31 +134,31 @@ def fit(
     print_facts(
         [
             *_reading_facts(file, training, drop or []),
-            network_fact(model.network, beta, loss),
-            *_refinement_facts(result, neurons),
+            network_fact(model.network, model.beta, loss),
+            *_refinement_facts(result),
             ("saved", str(path)),
         ]
     )
     print_figures(
         [
-            *certificate_figures(result.certificate, model.target),
+            *certificate_figures(result.certificate, standardised=model.target.classes is None),
             *score_figures(model.target, scores),
-            size_figure(model.network),
+            *size_figures(model.network),
             time_figure(result),
         ]
     )
 
 
-def _refinement_facts(result: QSDPResult, neurons: int) -> list[tuple[str, str]]:
+def _refinement_facts(result: QSDPResult) -> list[tuple[str, str]]:
     """Say what became of the sampled neurons."""
     if result.exact is not None:
         text = f"exact: {result.network.n_neurons} neurons after {result.exact.rounds} rounds"
         if result.exact.status != "optimal":
             text += f", not finished: {result.exact.status}"
     elif result.refine == "refit":
-        text = f"refit: {result.network.n_neurons} of {neurons} sampled neurons kept"
+        text = f"refit: {result.network.n_neurons} of the sampled neurons kept"
     elif result.refine == "polish":
-        text = f"polish: weights of the {neurons} sampled neurons improved"
+        text = "polish: single weights of the sampled neurons improved"
     else:
         return []
     return [("refined", text)]
@@ -200,7 +201,7 @@ def _reading_facts(file: Path, training: Training, drop: Sequence[str]) -> list[
     dropped = [f"{name!r} (--drop)" for name in drop]
     dropped += [f"{name!r} ({reason})" for name, reason in encoder.dropped.items()]
     if target.classes is None:
-        meaning = f"{target.name!r}, a number: mean {target.mean:.6g}, standard deviation {target.scale:.6g}"
+        meaning = f"{target.name!r}, a number: mean {target.offset[0]:.6g}, standard deviation {target.scale:.6g}"
     elif training.y.ndim == 1:
         meaning = f"{target.name!r}, classes {target.classes[0]!r} (-1) and {target.classes[1]!r} (+1)"
     else:

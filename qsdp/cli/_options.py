@@ -10,7 +10,6 @@ import typer
 
 from qsdp._utils.validation import check_choice, check_integer, check_real
 from qsdp.activations import ACTIVATIONS, PolynomialActivation
-from qsdp.estimators import EstimatorOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, get_loss
 from qsdp.options import TrainingOptions
@@ -26,8 +25,9 @@ def _flag(name: str, **settings: Any) -> Any:
     return typer.Option(help=TrainingOptions.declared()[name].summary, **settings)
 
 
-Neurons = Annotated[int, _flag("n_neurons")]
-Beta = Annotated[float, _flag("beta")]
+Neurons = Annotated[int | None, _flag("n_neurons")]
+Beta = Annotated[str, _flag("beta", metavar="NUMBER | SHARE% | auto")]
+Tolerance = Annotated[float, typer.Option("--tol", help="Relative gap of the relaxation at which its solver stops.")]
 LossName = Annotated[str, _flag("loss")]
 Levels = Annotated[int, _flag("levels")]
 ActivationName = Annotated[
@@ -46,10 +46,8 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `
 #: The same rows are held out and the same neurons drawn every time, unless --seed says otherwise.
 SEED = 0
 JOBS = 1
-#: Sizes as of estimators; the regularisation is one for the standardised columns that the commands train on.
-NEURONS, BETA = EstimatorOptions.n_neurons, 1.0
 #: Defaults of the narrower types of flags.
-LOSS = str(TrainingOptions.loss)
+LOSS, BETA, ACTIVATION = (str(getattr(TrainingOptions, name)) for name in ("loss", "beta", "activation"))
 
 
 def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:
@@ -59,11 +57,20 @@ def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:
     for name, declared in TrainingOptions.declared().items():
         argument = ARGUMENTS.get(name, name)
         if argument in arguments:
-            values[name] = arguments[argument]
+            value = arguments[argument]
+            values[name] = _number(value) if name == "beta" else value
             declared.check(f"--{argument.replace('_', '-')}", values[name])
-    if values.get("refine") == "exact":
+    if values.get("refine") == "exact" and not isinstance(values["beta"], str):
         check_real("--beta of --refine exact", values["beta"], strict=True)
     return TrainingOptions(**values)
+
+
+def _number(text: str) -> float | str:
+    """Return the number that a text is, else the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def check_loss_of_numbers(loss: str, what: str) -> None:
@@ -77,9 +84,9 @@ def _of_classes(loss: str) -> bool:
     return get_loss(loss).labels or get_loss(loss).coupled
 
 
-def check_neurons(neurons: int, n_outputs: int) -> None:
+def check_neurons(neurons: int | None, n_outputs: int) -> None:
     """Refuse fewer neurons than outputs."""
-    if neurons < n_outputs:
+    if neurons is not None and neurons < n_outputs:
         raise InvalidInputError(f"--neurons must be at least {n_outputs}, one for each class; got {neurons}")
 
 

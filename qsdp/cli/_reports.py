@@ -11,13 +11,15 @@ from qsdp.certificates import Certificate
 from qsdp.cli._options import activation_name
 from qsdp.cli._streams import print_out
 from qsdp.networks import BilinearNetwork
-from qsdp.networks.weights import FLOAT_BITS, bits_of
 from qsdp.pipeline import QSDPResult
 from qsdp.tabular import Target
 
 _MAX_LISTED = 12
 #: Widths of the columns before the notes of a report.
 _LABEL_WIDTH, _FIGURE_WIDTH = 12, 13
+
+#: Bits of a number in single precision, in which models are stored as a rule.
+SINGLE = 32
 
 Figure = tuple[str, str, str]
 
@@ -44,8 +46,9 @@ def print_figures(figures: Sequence[Figure]) -> None:
     print_out(grid)
 
 
-def certificate_figures(certificate: Certificate, target: Target) -> list[Figure]:
-    units = ", for the standardised target" if target.classes is None else ""
+def certificate_figures(certificate: Certificate, *, standardised: bool) -> list[Figure]:
+    """Say what is proven; objectives may be those for a standardised target."""
+    units = ", for the standardised target" if standardised else ""
     return [
         bound_figure(certificate.lower_bound),
         ("objective", f"{certificate.objective:.6g}", f"of this network{units}"),
@@ -57,7 +60,7 @@ def certificate_figures(certificate: Certificate, target: Target) -> list[Figure
 def _proven(certificate: Certificate) -> str:
     if certificate.proven_optimal:
         return f"of the objective: globally optimal to relative gap {certificate.relative_gap:.2g}"
-    return "of the objective"
+    return "of the objective: no network of any width can be better by more"
 
 
 def bound_figure(lower_bound: float, note: str = "on the global optimum, over networks of any width") -> Figure:
@@ -73,15 +76,16 @@ def show_score(target: Target, score: float) -> str:
     return f"{100.0 * score:.1f} %" if target.classes else f"{score:.3f}"
 
 
-def size_figure(network: BilinearNetwork) -> Figure:
-    first_layer = 2 * network.n_neurons
-    saved = FLOAT_BITS - bits_of(network.levels), FLOAT_BITS - 1
-    bits = network.n_bits + first_layer * (saved[0] * network.n_inputs + saved[1] * network.lifted)
-    return (
-        "size",
-        f"{network.n_bits:,} bits",
-        f"{bits / network.n_bits:.0f} times smaller than the same network in float64",
-    )
+def size_figures(network: BilinearNetwork) -> list[Figure]:
+    """Return the bits of a network and of the quadratic forms that compute the same."""
+    D = network.U.shape[1]
+    single = SINGLE * network.n_outputs * (D * (D + 1) // 2)
+    exact = "integers, exactly" if network.shared_alpha else "float64"
+    return [
+        ("size", f"{network.n_bits:,} bits", f"of {network.n_neurons} neurons"),
+        ("", f"{network.form_bits:,} bits", f"of the same function as a quadratic form of {exact}"),
+        ("", f"{single:,} bits", "of that form in single precision"),
+    ]
 
 
 def time_figure(result: QSDPResult) -> Figure:

@@ -16,7 +16,7 @@ from qsdp.cli._reports import (
     network_fact,
     print_facts,
     print_figures,
-    size_figure,
+    size_figures,
 )
 from qsdp.cli._streams import destination, stage
 from qsdp.problem import check_levels
@@ -71,5 +71,6 @@ def resample(
             ("objective", "not known", advice),
         ]
     else:
-        figures = certificate_figures(Certificate(model.lower_bound, model.objective), model.target)
-    print_figures([*figures, size_figure(model.network)])
+        certificate = Certificate(model.lower_bound, model.objective)
+        figures = certificate_figures(certificate, standardised=model.target.classes is None)
+    print_figures([*figures, *size_figures(model.network)])

@@ -31,6 +31,11 @@ def encode_classes(codes: npt.NDArray[np.intp], n_classes: int, loss: Loss) -> F
     return coded
 
 
+def centres(loss: Loss) -> bool:
+    """Whether coded classes are centred in training: labels must stay -1 and +1, one-hot rows 0 and 1."""
+    return not (loss.labels or loss.coupled)
+
+
 def check_class_weight(name: str, class_weight: Any) -> None:
     """Raise unless `class_weight` is None, "balanced" or a mapping of labels to positive weights."""
     if isinstance(class_weight, Mapping):

@@ -20,6 +20,7 @@ from qsdp._utils.validation import FloatArray, RandomState, check_targets, warn
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.estimators.classes import (
     PROBABILISTIC,
+    centres,
     choose_classes,
     class_probabilities,
     class_scores,
@@ -371,9 +372,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         return self
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
-        # Losses of labels have no use for others; the deviation would be that of the frequencies of the classes.
-        loss = get_loss(self.loss)
-        return TargetScaling.of(target, weights, centre=not (loss.labels or loss.coupled), scale=False)
+        return TargetScaling.of(target, weights, centre=centres(get_loss(self.loss)), scale=False)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores: (n,) for two classes, positive ones meaning ``classes_[1]``; (n, C) for more."""

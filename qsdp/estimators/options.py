@@ -41,7 +41,7 @@ class EstimatorOptions(TrainingOptions):
         '{"standard", "none"} or transformer',
         """
         What is done to the columns of X before they are inputs of the network: "standard" gives them mean zero and
-        deviation one. Or a transformer of scikit-learn, of which a clone is fitted.
+        deviation one, and cuts what is farther than three deviations off. Or a transformer of scikit-learn, of which a clone is fitted.
         """,
         check_encoding,
     )

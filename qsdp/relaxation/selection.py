@@ -40,9 +40,9 @@ def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: Pr
     r"""Return the beta, a share of `beta_max`, whose relaxation has the smallest loss on held-out samples.
 
     For every share, from large to small, the relaxation is solved coarsely on the samples outside a fold; the search
-    ends when the loss on the fold has risen clearly. Beta of a training part is smaller by its share of the weight,
-    since the loss is a sum. Equal rows of X are in one fold, and folds depend neither on the order of the samples nor
-    on whether a row is repeated or has a weight.
+    ends when the loss on the fold has risen clearly. Predictions are cut to the range of the targets. Beta of a
+    training part is smaller by its share of the weight, since the loss is a sum. Equal rows of X are in one fold, and
+    folds depend neither on the order of the samples nor on whether a row is repeated or has a weight.
 
     Parameters
     ----------
@@ -91,6 +91,10 @@ class _Fold:
         prediction = self.last.predict(self.held_out.X)
         if not np.any(self.last.rho_stack > 0.0):
             self.last = None
+        loss = problem.loss
+        if not (loss.labels or loss.coupled):
+            # A quadratic function of a far-off row can be anything; no target is beyond those seen.
+            prediction = np.clip(prediction, problem.y.min(axis=0), problem.y.max(axis=0))
         return self.held_out.data_fit.value(prediction)
 
 

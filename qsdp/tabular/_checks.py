@@ -70,7 +70,12 @@ COLUMN_CHECKS: Mapping[str, Checks] = {
     "numeric": {"kind": _is_text, "name": _is_text, "median": _is_number, "mean": _is_number, "scale": _is_positive},
     "categorical": {"kind": _is_text, "name": _is_text, "values": _are_values},
 }
-TARGET_CHECKS: Checks = {"name": _is_text, "classes": _are_classes, "mean": _is_number, "scale": _is_positive}
+TARGET_CHECKS: Checks = {
+    "name": _is_text,
+    "classes": _are_classes,
+    "offset": lambda value: type(value) is list and all(map(_is_number, value)),
+    "scale": _is_positive,
+}
 HOLDOUT_CHECKS: Checks = {
     "seed": lambda value: type(value) is int and value >= 0,
     "test_size": lambda value: _is_magnitude(value) and value < 1.0,

@@ -37,11 +37,10 @@ def load_model(path: str | os.PathLike[str]) -> TabularModel:
 
 def _target(state: Any) -> Target:
     fields = checked("target", state, TARGET_CHECKS)
-    if fields["classes"] is None:
-        return Target(**fields)
-    if (fields["mean"], fields["scale"]) != (0.0, 1.0):
-        raise StorageError("target: classes are not standardised")
-    return Target(fields["name"], tuple(fields["classes"]))
+    if fields["classes"] is not None and fields["scale"] != 1.0:
+        raise StorageError("target: the codes of classes are not scaled")
+    classes = None if fields["classes"] is None else tuple(fields["classes"])
+    return Target(fields["name"], classes, tuple(fields["offset"]), fields["scale"])
 
 
 def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:
@@ -57,6 +56,8 @@ def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:
     if target.classes is None and (loss.labels or loss.coupled):
         raise StorageError(f"loss {fields['loss']!r} is one of classes, the target is a number")
     n_outputs = target.n_outputs(loss)
+    if len(target.offset) not in {0, n_outputs}:
+        raise StorageError(f"target: the offset has {len(target.offset)} numbers for {n_outputs} outputs")
     # One more for the constant column or the last coordinate of a lift.
     solution = Solution.from_state(fields["relaxation"], arrays, n_outputs, encoder.width + 1)
     network = _network(fields["network"], arrays, solution)

@@ -6,13 +6,14 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.estimators.classes import choose_classes, encode_classes
+from qsdp.estimators.classes import centres, choose_classes, encode_classes
+from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.losses import Loss
 from qsdp.tabular._checks import MAX_CLASSES
@@ -29,13 +30,16 @@ class Target:
         Name of the column.
     classes : tuple of str or None
         Labels in sorted order, two at least; None for regression.
-    mean, scale : float
-        Mean and standard deviation over the training rows for regression; 0 and 1 for classes.
+    offset : tuple of float
+        For each output what is added to it: the mean over the training rows, of numbers or of coded classes; empty
+        stands for zeros.
+    scale : float
+        Standard deviation over the training rows for regression; 1 for classes.
     """
 
     name: str
     classes: tuple[str, ...] | None
-    mean: float = 0.0
+    offset: tuple[float, ...] = ()
     scale: float = 1.0
 
     @classmethod
@@ -57,7 +61,14 @@ class Target:
         scale = float(values.std())
         if values.min() == values.max() or scale == 0.0:
             raise InvalidInputError(f"target {name!r} is constant in the {len(values)} training rows")
-        return cls(name, None, float(values.mean()), scale)
+        return cls(name, None, (float(values.mean()),), scale)
+
+    def centred(self, table: Table, loss: Loss, weights: FloatArray | None) -> Target:
+        """Return the target with the offset of coded classes, as `QuantizedNetworkClassifier` has it."""
+        if self.classes is None or not centres(loss):
+            return self
+        coded = encode_classes(self._codes(table), len(self.classes), loss)
+        return replace(self, offset=tuple(np.atleast_1d(TargetScaling.of(coded, weights).offset).tolist()))
 
     def n_outputs(self, loss: Loss) -> int:
         """Return the number of outputs of a network for this target and `loss`."""
@@ -67,27 +78,31 @@ class Target:
         """Return the training targets: standardised numbers, or coded classes with NaN for unknown labels."""
         if self.classes is None:
             return self.truth(table)
-        return encode_classes(self._codes(table), len(self.classes), loss)
+        return self._shifted(encode_classes(self._codes(table), len(self.classes), loss), -1.0)
 
     def truth(self, table: Table) -> FloatArray:
         """Return the targets for `score`: standardised numbers, or class indices with -1 for unknown labels."""
         if self.classes is not None:
             return self._codes(table).astype(np.float64)
-        return (table.all_numbers(self.name) - self.mean) / self.scale
+        return self._shifted(table.all_numbers(self.name), -1.0) / self.scale
 
     def decode(self, outputs: FloatArray) -> list[str] | FloatArray:
         """Return the labels or numbers that outputs of the network represent."""
-        if self.classes is None:
-            return outputs * self.scale + self.mean
-        return [self.classes[code] for code in choose_classes(outputs)]
+        values = self._shifted(outputs * self.scale)
+        return values if self.classes is None else [self.classes[code] for code in choose_classes(values)]
 
     def score(self, outputs: FloatArray, truth: FloatArray, weights: FloatArray | None = None) -> float:
         """Return the (weighted) accuracy, or R^2, NaN for a constant true target."""
         if self.classes is not None:
-            return float(np.average(choose_classes(outputs) == truth, weights=weights))
+            return float(np.average(choose_classes(self._shifted(outputs)) == truth, weights=weights))
         spread = float(np.average((truth - np.average(truth, weights=weights)) ** 2, weights=weights))
         error = float(np.average((truth - outputs) ** 2, weights=weights))
         return 1.0 - error / spread if spread > 0.0 else math.nan
+
+    def _shifted(self, outputs: FloatArray, sign: float = 1.0) -> FloatArray:
+        """Return outputs plus the offset, or minus it."""
+        offset = np.array(self.offset or (0.0,)) * sign
+        return outputs + (offset if outputs.ndim == 2 else offset[0])
 
     def _codes(self, table: Table) -> npt.NDArray[np.intp]:
         known = {label_key(label): code for code, label in enumerate(self.classes or ())}

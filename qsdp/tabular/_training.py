@@ -119,10 +119,12 @@ def prepare(
     if not encoder.columns:
         raise InvalidInputError(f"{table.path!r} has no column left to learn from besides the target {target!r}")
     training = labelled.take(train)
+    row_weights = weighting.weights(training, encoded_target)
+    encoded_target = encoded_target.centred(training, kind, row_weights)
     return Training(
         X=network_inputs(encoder.encode(training), activation),
         y=encoded_target.encode(training, kind),
-        weights=weighting.weights(training, encoded_target),
+        weights=row_weights,
         train=training,
         test=labelled.take(test),
         encoder=encoder,
