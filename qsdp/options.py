@@ -105,17 +105,17 @@ class TrainingOptions(Options):
     """
 
     n_neurons: int | None = option(
-        None,
+        250,
         "int or None",
         rf"""
         m, the number of sampled neurons; None is {NEURONS_PER_OUTPUT} for each output. The solve does not depend on it,
         see `QSDPResult.resample`; sampling noise falls as :math:`1/\sqrt m`.
         """,
         _check_neurons,
-        f"Neurons to sample, {NEURONS_PER_OUTPUT} for each output by default; `qsdp resample` changes it later.",
+        f"Neurons to sample, by default {NEURONS_PER_OUTPUT} for each output; `qsdp resample` changes it later.",
     )
     beta: float | str = option(
-        AUTO,
+        0.1,
         "float or str",
         r"""
         Regularisation of :math:`\beta D \sum_j \|\alpha_j\|_1` beside a loss summed over samples: a number >= 0; a
@@ -133,7 +133,7 @@ class TrainingOptions(Options):
         f"{' | '.join(LOSSES)}.",
     )
     activation: str | Sequence[float] | PolynomialActivation | None = option(
-        "relu",
+        None,
         "None, str, (a, b, c) or PolynomialActivation",
         r"""
         None is the bilinear network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`; a polynomial gives a network that
@@ -157,7 +157,7 @@ class TrainingOptions(Options):
     )
     shaping: str = choice("krivine", SHAPINGS, "See `qsdp.shape_covariance`.")
     refine: str = choice(
-        "polish",
+        "none",
         REFINEMENTS,
         """
         "refit" chooses the second layer anew, which leaves n neurons an output at most (`qsdp.refit`). "polish"
@@ -167,13 +167,13 @@ class TrainingOptions(Options):
         "What follows the sampling: ",
     )
     tol: float = option(
-        1e-3,
+        1e-6,
         "float",
-        "Relative gap of the relaxation, by default far below that of a network; see `qsdp.solve_relaxation`.",
+        "Relative gap at which the solver of the relaxation stops; see `qsdp.solve_relaxation`.",
         lambda name, value: check_real(name, value, strict=True),
     )
     allocation: str = choice(
-        "proportional",
+        "equal",
         ALLOCATIONS,
         "How neurons are divided among several outputs; see `qsdp.sample_network`.",
         "Of neurons among outputs: ",

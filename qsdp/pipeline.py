@@ -19,7 +19,6 @@ from qsdp._utils.validation import (
     RandomState,
     check_choice,
     check_random_state,
-    warn,
 )
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate, certify
@@ -34,9 +33,6 @@ from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 
 __all__ = ["QSDPResult", "run_pipeline", "sample_from", "solve_and_sample"]
-
-#: Relative gap beyond which a network is warned of: half of its objective may be lost.
-GAP_TO_WARN_OF = 0.5
 
 #: Relative gap of refine="exact".
 _EXACT = 1e-6
@@ -203,11 +199,6 @@ def solve_and_sample(
     -------
     QSDPResult
 
-    Warns
-    -----
-    QSDPWarning
-        The certified gap is larger than half of the objective.
-
     Notes
     -----
     Algorithm 1 of Bartan and Pilanci.
@@ -245,22 +236,7 @@ def run_pipeline(X: Any, y: Any, options: TrainingOptions, sample_weight: Any = 
             n_jobs=options.n_jobs,
             verbose=options.verbose,
         )
-        result = sample_from(relaxation, options, rng, deadline)
-    _warn_of_gap(result)
-    return result
-
-
-def _warn_of_gap(result: QSDPResult) -> None:
-    gap = result.certificate.relative_gap
-    if gap <= GAP_TO_WARN_OF:
-        return
-    remedies = ["more neurons", "a larger beta"]
-    if result.refine == "none":
-        remedies.insert(0, 'refine="polish"')
-    warn(
-        f"the certified gap is {100 * gap:.0f} % of the objective: the network may be far from the best one; try "
-        f"{', '.join(remedies[:-1])} or {remedies[-1]}"
-    )
+        return sample_from(relaxation, options, rng, deadline)
 
 
 def sample_from(

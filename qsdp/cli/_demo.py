@@ -48,22 +48,22 @@ from qsdp.cli._reports import (
 )
 from qsdp.cli._streams import stage
 from qsdp.datasets import list_datasets, load_dataset
-from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp.estimators import EstimatorOptions, QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
 
 
 def demo(
     dataset: Annotated[str, typer.Option(help="A set of `qsdp datasets`.")] = "breast-cancer-wisconsin",
-    neurons: Neurons = TrainingOptions.n_neurons,
+    neurons: Neurons = EstimatorOptions.n_neurons,
     beta: Beta = BETA,
     loss: LossName = LOSS,
-    levels: Levels = TrainingOptions.levels,
+    levels: Levels = EstimatorOptions.levels,
     activation: ActivationName = ACTIVATION,
-    allocation: Allocation = TrainingOptions.allocation,
-    refine: Refinement = TrainingOptions.refine,
-    tol: Tolerance = TrainingOptions.tol,
-    time_limit: TimeLimit = TrainingOptions.time_limit,
+    allocation: Allocation = EstimatorOptions.allocation,
+    refine: Refinement = EstimatorOptions.refine,
+    tol: Tolerance = EstimatorOptions.tol,
+    time_limit: TimeLimit = EstimatorOptions.time_limit,
     seed: Seed = SEED,
     jobs: Jobs = JOBS,
 ) -> None:
@@ -120,6 +120,6 @@ def _scores(name: str, model: Any, train: Any, test: Any, *, numbers: bool) -> l
 def _call(model: Any, given: Mapping[str, Any]) -> str:
     """Return the call of the estimator with the options that differ from its defaults."""
     own = {"n_jobs", "random_state", "verbose"}
-    changed = [f"{name}={value!r}" for name, value in given.items() if value != getattr(TrainingOptions, name)]
+    changed = [f"{name}={value!r}" for name, value in given.items() if value != getattr(EstimatorOptions, name)]
     shown = [text for text in changed if text.split("=")[0] not in own]
     return f"qsdp.{type(model).__name__}({', '.join(shown)}).fit(X, y)"

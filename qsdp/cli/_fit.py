@@ -46,10 +46,9 @@ from qsdp.cli._reports import (
     time_figure,
 )
 from qsdp.cli._streams import destination, stage
-from qsdp.estimators import ClassifierOptions
+from qsdp.estimators import ClassifierOptions, EstimatorOptions, warn_of_gap
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
-from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.tabular import (
     TASKS,
@@ -75,17 +74,17 @@ def fit(
         str | None,
         typer.Option(metavar="balanced", help=ClassifierOptions.declared()["class_weight"].summary),
     ] = None,
-    neurons: Neurons = TrainingOptions.n_neurons,
+    neurons: Neurons = EstimatorOptions.n_neurons,
     beta: Beta = BETA,
     loss: LossName = LOSS,
-    levels: Levels = TrainingOptions.levels,
+    levels: Levels = EstimatorOptions.levels,
     activation: ActivationName = ACTIVATION,
-    allocation: Allocation = TrainingOptions.allocation,
-    solver: Solver = TrainingOptions.solver,
-    shaping: Shaping = TrainingOptions.shaping,
-    refine: Refinement = TrainingOptions.refine,
-    tol: Tolerance = TrainingOptions.tol,
-    time_limit: TimeLimit = TrainingOptions.time_limit,
+    allocation: Allocation = EstimatorOptions.allocation,
+    solver: Solver = EstimatorOptions.solver,
+    shaping: Shaping = EstimatorOptions.shaping,
+    refine: Refinement = EstimatorOptions.refine,
+    tol: Tolerance = EstimatorOptions.tol,
+    time_limit: TimeLimit = EstimatorOptions.time_limit,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out for testing, 0 to < 1.")] = 0.2,
     seed: Seed = SEED,
     jobs: Jobs = JOBS,
@@ -127,6 +126,7 @@ def fit(
         check_neurons(neurons, training.target.n_outputs(get_loss(loss)))
     with stage(f"Training with {training.X.shape[1]} inputs") as shown:
         result = run_pipeline(training.X, training.y, replace(options, verbose=shown), training.weights)
+        warn_of_gap(result)
     with stage("Scoring and saving"):
         model = training.model(result, allocation)
         scores = _held_out_scores(model, training)

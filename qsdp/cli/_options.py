@@ -10,6 +10,7 @@ import typer
 
 from qsdp._utils.validation import check_choice, check_integer, check_real
 from qsdp.activations import ACTIVATIONS, PolynomialActivation
+from qsdp.estimators import EstimatorOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, get_loss
 from qsdp.options import TrainingOptions
@@ -47,7 +48,7 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `
 SEED = 0
 JOBS = 1
 #: Defaults of the narrower types of flags.
-LOSS, BETA, ACTIVATION = (str(getattr(TrainingOptions, name)) for name in ("loss", "beta", "activation"))
+LOSS, BETA, ACTIVATION = (str(getattr(EstimatorOptions, name)) for name in ("loss", "beta", "activation"))
 
 
 def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:

@@ -1,7 +1,7 @@
 """scikit-learn estimators over the pipeline."""
 
 from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
-from qsdp.estimators.network import QuantizedNetworkClassifier, QuantizedNetworkRegressor, warn_of_scales
+from qsdp.estimators.network import QuantizedNetworkClassifier, QuantizedNetworkRegressor, warn_of_gap, warn_of_scales
 from qsdp.estimators.options import (
     ClassifierCrossValidationOptions,
     ClassifierOptions,
@@ -18,5 +18,6 @@ __all__ = [
     "QuantizedNetworkClassifierCV",
     "QuantizedNetworkRegressor",
     "QuantizedNetworkRegressorCV",
+    "warn_of_gap",
     "warn_of_scales",
 ]

@@ -38,6 +38,9 @@ from qsdp.problem import check_sample_weight
 
 __all__ = ["QuantizedNetworkClassifier", "QuantizedNetworkRegressor"]
 
+#: Certified gap, as a share of the objective, beyond which an estimator warns.
+GAP_TO_WARN_OF = 0.5
+
 #: Ratio of column deviations beyond which standardising is suggested.
 _WILD_RATIO = 100.0
 
@@ -127,6 +130,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         self.constant_ = _constant(self._encoded(counting.X), counting.weights)
         self.target_scaling_ = self._scaling(target, weights)
         self.result_ = self._train(samples, self.target_scaling_.encode(target), weights, options, **routed)
+        warn_of_gap(self.result_)
         self._expose()
 
     def _train(
@@ -399,6 +403,20 @@ def _constant(X: FloatArray, weights: FloatArray | None) -> float:
     largest = float(np.abs(X).max()) or 1.0
     squares = np.average((X / largest) ** 2, axis=0, weights=weights)
     return power_of_two(largest * float(np.sqrt(squares.max())))
+
+
+def warn_of_gap(result: QSDPResult) -> None:
+    """Warn where the certificate leaves a large part of the objective open, and say what helps."""
+    gap = result.certificate.relative_gap
+    if gap <= GAP_TO_WARN_OF:
+        return
+    remedies = ["more neurons", "a larger beta"]
+    if result.refine == "none":
+        remedies.insert(0, "refine='polish'")
+    warn(
+        f"the certified gap is {100 * gap:.0f} % of the objective: the network may be far from the best one; "
+        f"{', '.join(remedies[:-1])} or {remedies[-1]} makes it smaller"
+    )
 
 
 def warn_of_scales(X: FloatArray) -> None:

@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from qsdp._utils.options import choice, option, redefined
 from qsdp._utils.validation import RandomState, check_flag
+from qsdp.activations import PolynomialActivation
 from qsdp.estimators.classes import check_class_weight
 from qsdp.estimators.inputs import check_encoding
 from qsdp.losses import Loss
-from qsdp.options import TrainingOptions
+from qsdp.options import AUTO, TrainingOptions
 from qsdp.relaxation.path import check_betas
 
 __all__ = [
@@ -25,8 +27,19 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class EstimatorOptions(TrainingOptions):
-    """Options of estimators without cross-validation."""
+    """Options of estimators without cross-validation, of the command line and of the demo.
 
+    `TrainingOptions` has the defaults of the paper's algorithm on a problem as it is given; these are for users who
+    have data: a small network, polished, of a beta that suits them.
+    """
+
+    n_neurons: int | None = redefined(TrainingOptions, "n_neurons", None)
+    beta: float | str = redefined(TrainingOptions, "beta", AUTO)
+    activation: str | Sequence[float] | PolynomialActivation | None = redefined(TrainingOptions, "activation", "relu")
+    refine: str = redefined(TrainingOptions, "refine", "polish")
+    # Far below the gap of a network of the default size.
+    tol: float = redefined(TrainingOptions, "tol", 1e-3)
+    allocation: str = redefined(TrainingOptions, "allocation", "proportional")
     loss: str | Loss = redefined(
         TrainingOptions,
         "loss",
@@ -41,7 +54,8 @@ class EstimatorOptions(TrainingOptions):
         '{"standard", "none"} or transformer',
         """
         What is done to the columns of X before they are inputs of the network: "standard" gives them mean zero and
-        deviation one, and cuts what is farther than three deviations off. Or a transformer of scikit-learn, of which a clone is fitted.
+        deviation one, and cuts what is farther than three deviations off. Or a transformer of scikit-learn, of which a
+        clone is fitted.
         """,
         check_encoding,
     )
