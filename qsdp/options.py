@@ -171,6 +171,7 @@ class TrainingOptions(Options):
         "float",
         "Relative gap at which the solver of the relaxation stops; see `qsdp.solve_relaxation`.",
         lambda name, value: check_real(name, value, strict=True),
+        "Relative gap of the relaxation at which its solver stops.",
     )
     allocation: str = choice(
         "equal",

@@ -87,17 +87,16 @@ def test_words_agree(face: str) -> None:
         assert len(re.findall(rf"^{name} : ", text, re.MULTILINE)) == 1
 
 
-def test_estimators_differ_from_the_pipeline_in_two_defaults() -> None:
+def test_estimators_have_defaults_of_their_own() -> None:
     differing = {
         name for name in TrainingOptions.declared() if getattr(TrainingOptions, name) != getattr(EstimatorOptions, name)
     }
-    assert differing == {"n_neurons", "random_state"}
+    assert differing == {"n_neurons", "beta", "activation", "refine", "tol", "allocation", "random_state"}
 
 
 @pytest.mark.parametrize("command", ["fit", "demo"])
 def test_flags_of_the_command_line_agree(command: str) -> None:
-    others = {"fit": {"beta": 1.0}, "demo": {"beta": 10.0, "n_neurons": 2500}}[command]
-    others |= {"n_jobs": 1, "random_state": 0, "activation": "bilinear"}
+    others = {"n_jobs": 1, "random_state": 0}
     function = next(known.callback for known in app.registered_commands if known.callback.__name__ == command)
     parameters, hints = inspect.signature(function).parameters, typing.get_type_hints(function, include_extras=True)
     found = set()
@@ -110,15 +109,16 @@ def test_flags_of_the_command_line_agree(command: str) -> None:
         if name != "activation":
             [shown] = [each for each in hints[parameter].__metadata__ if isinstance(each, typer.models.OptionInfo)]
             assert shown.help == declared.summary != ""
-    only_of_fit = {"solver", "shaping", "refine", "time_limit"}
-    assert found == TrainingOptions.declared().keys() - {"tol", "verbose"} - (
-        set() if command == "fit" else only_of_fit
-    )
+    only_of_fit = {"solver", "shaping"}
+    assert found == TrainingOptions.declared().keys() - {"verbose"} - (set() if command == "fit" else only_of_fit)
 
 
 BAD: list[tuple[str, Any, type[Exception], str]] = [
     ("n_neurons", 0, InvalidInputError, "n_neurons must be an integer from 1 to"),
     ("beta", -1.0, InvalidInputError, "beta must be a finite number >= 0; got -1.0"),
+    ("beta", "5", InvalidInputError, 'beta must be a finite number >= 0, "auto", or a share'),
+    ("beta", "0%", InvalidInputError, 'beta must be a finite number >= 0, "auto", or a share'),
+    ("beta", "nan%", InvalidInputError, 'beta must be a finite number >= 0, "auto", or a share'),
     ("loss", "cubic", InvalidInputError, "loss must be one of"),
     ("activation", "bend", InvalidInputError, "activation must be one of"),
     ("levels", 1, InvalidInputError, "levels must be an integer from 2 to 128; got 1"),
@@ -133,6 +133,8 @@ BAD: list[tuple[str, Any, type[Exception], str]] = [
     ("random_state", "x", InvalidTypeError, "random_state must be None"),
     ("verbose", 1, InvalidTypeError, "verbose must be True or False; got 1"),
     ("constant_column", 2, InvalidTypeError, "constant_column must be True or False; got 2"),
+    ("encoding", "bits", InvalidInputError, "encoding must be one of"),
+    ("encoding", 3, InvalidTypeError, "encoding must be"),
     ("betas", 1, InvalidInputError, "betas must be an integer from 2"),
     ("evaluate", "both", InvalidInputError, "evaluate must be one of"),
 ]

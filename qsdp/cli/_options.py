@@ -28,7 +28,7 @@ def _flag(name: str, **settings: Any) -> Any:
 
 Neurons = Annotated[int | None, _flag("n_neurons")]
 Beta = Annotated[str, _flag("beta", metavar="NUMBER | SHARE% | auto")]
-Tolerance = Annotated[float, typer.Option("--tol", help="Relative gap of the relaxation at which its solver stops.")]
+Tolerance = Annotated[float, _flag("tol")]
 LossName = Annotated[str, _flag("loss")]
 Levels = Annotated[int, _flag("levels")]
 ActivationName = Annotated[
