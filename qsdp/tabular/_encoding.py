@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.stored import checked
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError, QSDPWarning, StorageError
-from qsdp.tabular._checks import COLUMN_CHECKS, ENCODER_CHECKS, MAX_VALUES, checked
+from qsdp.tabular._checks import COLUMN_CHECKS, ENCODER_CHECKS, MAX_VALUES
 from qsdp.tabular._reading import LARGEST, Table
 
 
