@@ -107,12 +107,12 @@ class Expression:
         return ((0.0 - self.center) / self.scale, (1.0 - self.center) / self.scale) if self.is_bit else None
 
     def __str__(self) -> str:
-        shifted = self.name
+        if (self.center, self.scale) == (0.0, 1.0):
+            return self.name
+        term = f"[{self.name}]" if self.is_bit else self.name
         if self.center:
-            shifted = f"({self.name} {'-' if self.center > 0.0 else '+'} {_written(abs(self.center))})"
-        elif self.is_bit and self.scale != 1.0:
-            shifted = f"({self.name})"
-        return shifted if self.scale == 1.0 else f"{shifted} / {_written(self.scale)}"
+            term = f"({term} {'-' if self.center > 0.0 else '+'} {_written(abs(self.center))})"
+        return term if self.scale == 1.0 else f"{term} / {_written(self.scale)}"
 
 
 @dataclass(frozen=True, repr=False)
