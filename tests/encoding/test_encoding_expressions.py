@@ -81,7 +81,7 @@ def test_bytes_hold_bits():
 
 def test_numbers_far_away_are_refused_by_column():
     table = [TABLE[0], np.array([1.0, 1e300, 2.0]), TABLE[2]]
-    with pytest.raises(InvalidInputError, match="column 'age' must hold numbers of the order of 40 .- 10; got 1e.300"):
+    with pytest.raises(InvalidInputError, match=r"column 'age' .* of the order of 40 \+- 10; got 1e\+300"):
         MIXED.encode(table)
 
 

@@ -24,8 +24,8 @@ NUMBERS = arrays(
 EVERY = [
     ThresholdEncoder(),
     ThresholdEncoder(bits="bipolar", strategy="uniform", missing="fill"),
-    *(TableEncoder(encoding, bits=bits) for encoding in ("standard", "both", "thresholds") for bits in ("binary", "bipolar")),
-]  # fmt: skip
+    *(TableEncoder(name, bits=bits) for name in ("standard", "both", "thresholds") for bits in ("binary", "bipolar")),
+]
 
 
 def frame():
@@ -220,7 +220,7 @@ def test_wrong_tables():
         encoder.transform(frame().assign(age=np.inf))
     with pytest.raises(InvalidInputError, match="feature names should match"):
         encoder.transform(frame().rename(columns={"age": "years"}))
-    with pytest.raises(InvalidTypeError, match="column 'when' of X: every entry .* must be a string or a number"):
+    with pytest.raises(InvalidTypeError, match=r"column 'when' of X: every entry .* must be a string or a number"):
         TableEncoder().fit(frame().assign(when=pd.Timestamp("2020-01-01")))
     with pytest.raises(InvalidInputError, match="must have a row and a column at least"):
         TableEncoder().fit(frame().iloc[:0])
