@@ -28,7 +28,7 @@ class SupervisedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
 
     Parameters
     ----------
-    norm : float, default=1.0
+    norm : float, default=1.5
         Root mean square of the norms of the rows, see `row_scale`.
     n_rounds : int, default=1
         Relaxations to solve; with 0 all columns have the same scale, that of the rows.
@@ -77,7 +77,7 @@ class SupervisedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     def __init__(
         self,
         *,
-        norm: float = 1.0,
+        norm: float = 1.5,
         n_rounds: int = 1,
         fraction: float = 0.05,
         loss: str | Loss = "squared",

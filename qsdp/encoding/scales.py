@@ -16,7 +16,7 @@ from qsdp.relaxation import Relaxation, beta_max, solve_relaxation
 __all__ = ["fit_scales", "row_scale", "supervised_scales"]
 
 
-def row_scale(X: Any, *, norm: float = 1.0, sample_weight: Any = None) -> float:
+def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
     r"""Return the power of two that brings the root mean square of the norms of the rows nearest to `norm`.
 
     An activation :math:`a t^2 + b t + c` weighs its parts by the size of :math:`t = x^T q`, which grows with the number
@@ -25,8 +25,8 @@ def row_scale(X: Any, *, norm: float = 1.0, sample_weight: Any = None) -> float:
     Parameters
     ----------
     X : array-like of shape (n, d)
-    norm : float, default=1.0
-        > 0. Suits the activation "relu", for which most sets of data want 0.5 to 1.5.
+    norm : float, default=1.5
+        > 0. With the activation "relu" 0.5 to 1.5 suit most sets of data.
     sample_weight : array-like of shape (n,), optional
 
     Returns
@@ -110,7 +110,7 @@ def supervised_scales(relaxation: Relaxation, *, exponent: float = 0.5, limit: f
 def fit_scales(
     problem: TrainingProblem,
     *,
-    norm: float = 1.0,
+    norm: float = 1.5,
     n_rounds: int = 1,
     fraction: float = 0.05,
     exponent: float = 0.5,
@@ -124,7 +124,7 @@ def fit_scales(
     ----------
     problem : TrainingProblem
         Its beta does not matter.
-    norm : float, default=1.0
+    norm : float, default=1.5
         Of the rows, see `row_scale`.
     n_rounds : int, default=1
         Relaxations to solve, each on the columns as the last one scales them; none if 0.
