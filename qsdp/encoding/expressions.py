@@ -111,8 +111,8 @@ class Expression:
             return self.name
         term = f"[{self.name}]" if self.is_bit else self.name
         if self.center:
-            term = f"({term} {'-' if self.center > 0.0 else '+'} {_written(abs(self.center))})"
-        return term if self.scale == 1.0 else f"{term} / {_written(self.scale)}"
+            term = f"({term} {'-' if self.center > 0.0 else '+'} {abs(self.center):g})"
+        return term if self.scale == 1.0 else f"{term} / {self.scale:g}"
 
 
 @dataclass(frozen=True, repr=False)
