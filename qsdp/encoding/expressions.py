@@ -186,6 +186,13 @@ class Encoding(Summarized):
         named = tuple(replace(one, column=names[one.position]) for one in self.expressions)
         return Encoding(columns, named)
 
+    def trimmed(self) -> Encoding:
+        """Return the encoding of a table that has only the columns in use."""
+        kept = self.used
+        place = {position: new for new, position in enumerate(kept)}
+        moved = tuple(replace(one, position=place[one.position]) for one in self.expressions)
+        return Encoding(tuple(self.columns[position] for position in kept), moved)
+
     # -- evaluation ----------------------------------------------------------------------------------------
 
     def encode(self, table: Sequence[npt.NDArray[Any]], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
@@ -352,8 +359,10 @@ def _is_symbol(value: Any) -> bool:
 def _are_categories(value: Any) -> bool:
     if value is None:
         return True
-    distinct = type(value) is list and all(one is None or _is_symbol(one) for one in value)
-    return distinct and 0 < len(value) == len(set(value))
+    if not is_list(value) or not value:
+        return False
+    symbols = value if value[-1] is not None else value[:-1]
+    return all(map(_is_symbol, symbols)) and len(set(value)) == len(value)
 
 
 _COLUMN_CHECKS: Checks = {

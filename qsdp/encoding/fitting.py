@@ -31,7 +31,7 @@ class EncodingRule:
     """How the encoding of a table is made: the parameters of `TableEncoder`, checked."""
 
     encoding: str = "both"
-    n_thresholds: int = 8
+    n_thresholds: int = 3
     strategy: str = "quantile"
     bits: str = "binary"
     missing: str = "indicator"

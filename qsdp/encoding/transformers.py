@@ -98,7 +98,7 @@ class ThresholdEncoder(_Encoder):
 
     Parameters
     ----------
-    n_thresholds : int, default=8
+    n_thresholds : int, default=3
         Thresholds of a column at most, >= 1. A column of k distinct values has k - 1 at most.
     strategy : {"quantile", "uniform"}, default="quantile"
         Parts of equal weight, or of equal width. Thresholds that divide the rows alike are merged.
@@ -146,7 +146,7 @@ class ThresholdEncoder(_Encoder):
 
     def __init__(
         self,
-        n_thresholds: int = 8,
+        n_thresholds: int = 3,
         *,
         strategy: str = "quantile",
         bits: str = "binary",
@@ -233,7 +233,7 @@ class TableEncoder(_Encoder):
         self,
         encoding: str = "both",
         *,
-        n_thresholds: int = 8,
+        n_thresholds: int = 3,
         strategy: str = "quantile",
         bits: str = "binary",
         missing: str = "indicator",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
-from qsdp._utils.stored import Checks, is_number, is_positive, is_text
+from qsdp._utils.stored import Checks, is_list, is_number, is_positive, is_text
 from qsdp.losses import LOSSES
 from qsdp.problem import REGULARIZATIONS
 from qsdp.sampling import ALLOCATIONS
@@ -47,12 +47,9 @@ def _is_activation(value: Any) -> bool:
 
 
 ENCODER_CHECKS: Checks = {
-    "columns": lambda value: type(value) is list and len(value) > 0,
+    "columns": lambda value: is_list(value) and len(value) > 0,
+    "expressions": lambda value: is_list(value) and len(value) > 0,
     "dropped": lambda value: type(value) is dict and all(map(is_text, [*value, *value.values()])),
-}
-COLUMN_CHECKS: Mapping[str, Checks] = {
-    "numeric": {"kind": is_text, "name": is_text, "median": is_number, "mean": is_number, "scale": is_positive},
-    "categorical": {"kind": is_text, "name": is_text, "values": _are_values},
 }
 TARGET_CHECKS: Checks = {"name": is_text, "classes": _are_classes, "mean": is_number, "scale": is_positive}
 HOLDOUT_CHECKS: Checks = {
