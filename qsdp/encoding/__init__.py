@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from qsdp.encoding.expressions import Encoding, Expression, InputColumn
+from qsdp.encoding.encoding import Encoding
+from qsdp.encoding.expressions import Expression, InputColumn
 from qsdp.encoding.fitting import EncodingRule
 from qsdp.encoding.scales import fit_scales, row_scale, supervised_scales
 

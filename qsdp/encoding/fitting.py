@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_choice, check_integer
 from qsdp.encoding.cuts import STRATEGIES, choose_thresholds, weighted_median
-from qsdp.encoding.expressions import Encoding, Expression, InputColumn, Symbol
+from qsdp.encoding.encoding import Encoding
+from qsdp.encoding.expressions import Expression, InputColumn, Symbol
 
 __all__ = ["BITS", "ENCODINGS", "MISSING", "EncodingRule"]
 
