@@ -21,7 +21,18 @@ result._repr_html_()
 """
 
 
-@pytest.mark.parametrize(("then", "needed"), [("", set()), (SOLVE, {"scipy.optimize"})], ids=["import", "solve"])
+ENCODE = """
+import numpy as np
+from qsdp.encoding import Encoding, Expression, InputColumn
+Encoding((InputColumn("a", fill=0.0),), (Expression("a", 0, "above", 1.0),)).encode([np.zeros(3)])
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "needed"),
+    [("", set()), (SOLVE, {"scipy.optimize"}), (ENCODE, set())],
+    ids=["import", "solve", "encode"],
+)
 def test_heavy_packages_wait_until_they_are_needed(then, needed):
     code = f"import json, sys, qsdp\n{then}\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -15,6 +15,7 @@ MODULES = (
     "qsdp",  # listed by hand in api/index.md, in groups
     "qsdp.losses",
     "qsdp.options",
+    "qsdp.encoding",
     "qsdp.estimators",
     "qsdp.certificates.verification",
     "qsdp.relaxation",

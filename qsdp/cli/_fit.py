@@ -52,8 +52,6 @@ from qsdp.losses import get_loss
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.tabular import (
     TASKS,
-    CategoricalColumn,
-    NumericColumn,
     Table,
     TabularModel,
     Training,
@@ -192,11 +190,11 @@ def _reading_facts(file: Path, training: Training, drop: Sequence[str]) -> list[
         rows += f"; {training.n_unlabelled} without {target.name!r} left out"
     if training.n_weightless:
         rows += f"; {training.n_weightless} of weight zero left out"
-    numeric = [repr(column.name) for column in encoder.columns if isinstance(column, NumericColumn)]
+    numeric = [repr(column.name) for column in encoder.columns if column.categories is None]
     categorical = [
-        f"{column.name!r} ({len(column.values)} values)"
+        f"{column.name!r} ({len(column.categories)} values)"
         for column in encoder.columns
-        if isinstance(column, CategoricalColumn)
+        if column.categories is not None
     ]
     dropped = [f"{name!r} (--drop)" for name in drop]
     dropped += [f"{name!r} ({reason})" for name, reason in encoder.dropped.items()]

@@ -7,7 +7,7 @@ from qsdp.estimators.classes import (
     class_scores,
     encode_classes,
 )
-from qsdp.tabular._encoding import CategoricalColumn, NumericColumn, TabularEncoder
+from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import Holdout, TabularModel, network_inputs
 from qsdp.tabular._reading import MISSING, Table, read_table
 from qsdp.tabular._solution import Solution
@@ -20,9 +20,7 @@ __all__ = [
     "MISSING",
     "PROBABILISTIC",
     "TASKS",
-    "CategoricalColumn",
     "Holdout",
-    "NumericColumn",
     "Solution",
     "Table",
     "TabularEncoder",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
-from qsdp.exceptions import StorageError
+from qsdp._utils.stored import Checks, is_list, is_number, is_positive, is_text
 from qsdp.losses import LOSSES
 from qsdp.problem import REGULARIZATIONS
 from qsdp.sampling import ALLOCATIONS
 from qsdp.shaping import SHAPINGS
-from qsdp.tabular._reading import label_key, listing
+from qsdp.tabular._reading import label_key
 
 #: Largest number of distinct entries in a column of text.
 MAX_VALUES = 50
@@ -21,21 +20,8 @@ MAX_VALUES = 50
 MAX_CLASSES = 100
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) is float and math.isfinite(value)
-
-
-def _is_positive(value: Any) -> bool:
-    return _is_number(value) and value > 0.0
-
-
 def _is_magnitude(value: Any) -> bool:
-    return _is_number(value) and value >= 0.0
-
-
-def _is_text(value: Any) -> bool:
-    # Lone surrogates cannot be printed.
-    return type(value) is str and not re.search("[\ud800-\udfff]", value)
+    return is_number(value) and value >= 0.0
 
 
 def _is_one_of(names: Collection[str]) -> Callable[[Any], bool]:
@@ -46,7 +32,7 @@ def _are_values(value: Any, most: int = MAX_VALUES) -> bool:
     if type(value) is not list or not 2 <= len(value) <= most:
         return False
     texts = value if value[-1] is not None else value[:-1]
-    return all(_is_text(text) for text in texts) and len(set(texts)) == len(texts)
+    return all(is_text(text) for text in texts) and len(set(texts)) == len(texts)
 
 
 def _are_classes(value: Any) -> bool:
@@ -57,31 +43,26 @@ def _are_classes(value: Any) -> bool:
 
 
 def _is_activation(value: Any) -> bool:
-    return value is None or (type(value) is list and len(value) == 3 and all(map(_is_number, value)) and any(value))
+    return value is None or (type(value) is list and len(value) == 3 and all(map(is_number, value)) and any(value))
 
-
-Checks = Mapping[str, Callable[[Any], bool]]
 
 ENCODER_CHECKS: Checks = {
-    "columns": lambda value: type(value) is list and len(value) > 0,
-    "dropped": lambda value: type(value) is dict and all(map(_is_text, [*value, *value.values()])),
-}
-COLUMN_CHECKS: Mapping[str, Checks] = {
-    "numeric": {"kind": _is_text, "name": _is_text, "median": _is_number, "mean": _is_number, "scale": _is_positive},
-    "categorical": {"kind": _is_text, "name": _is_text, "values": _are_values},
+    "columns": lambda value: is_list(value) and len(value) > 0,
+    "expressions": lambda value: is_list(value) and len(value) > 0,
+    "dropped": lambda value: type(value) is dict and all(map(is_text, [*value, *value.values()])),
 }
 TARGET_CHECKS: Checks = {
-    "name": _is_text,
+    "name": is_text,
     "classes": _are_classes,
-    "offset": lambda value: type(value) is list and all(map(_is_number, value)),
-    "scale": _is_positive,
+    "offset": lambda value: is_list(value) and all(map(is_number, value)),
+    "scale": is_positive,
 }
 HOLDOUT_CHECKS: Checks = {
     "seed": lambda value: type(value) is int and value >= 0,
     "test_size": lambda value: _is_magnitude(value) and value < 1.0,
 }
 WEIGHTING_CHECKS: Checks = {
-    "column": lambda value: value is None or _is_text(value),
+    "column": lambda value: value is None or is_text(value),
     "class_weight": lambda value: value in (None, "balanced"),
 }
 SOLUTION_CHECKS: Checks = {
@@ -101,15 +82,5 @@ MODEL_CHECKS: Checks = {
     "allocation": _is_one_of(ALLOCATIONS),
     "lower_bound": _is_magnitude,
     "objective": lambda value: value is None or _is_magnitude(value),
-    "digest": lambda value: _is_text(value) and re.fullmatch("[0-9a-f]{64}", value) is not None,
+    "digest": lambda value: is_text(value) and re.fullmatch("[0-9a-f]{64}", value) is not None,
 }
-
-
-def checked(what: str, state: Any, checks: Checks) -> dict[str, Any]:
-    """Return a mapping that has exactly the fields of `checks` with valid values, or raise StorageError."""
-    if type(state) is not dict or state.keys() != checks.keys():
-        raise StorageError(f"{what} must have exactly the fields {listing(sorted(checks))}")
-    for name, is_valid in checks.items():
-        if not is_valid(state[name]):
-            raise StorageError(f"{what}: {name} cannot be {state[name]!r:.60}")
-    return dict(state)

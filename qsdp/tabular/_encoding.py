@@ -1,100 +1,70 @@
-"""Encoding of the columns of a table as numbers."""
+"""Encoding of the columns of a table of text as inputs of a network."""
 
 from __future__ import annotations
 
 import shlex
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from qsdp._utils.stored import checked
 from qsdp._utils.validation import FloatArray
+from qsdp.encoding import Encoding, EncodingRule, InputColumn
 from qsdp.exceptions import InvalidInputError, QSDPWarning, StorageError
-from qsdp.tabular._checks import COLUMN_CHECKS, ENCODER_CHECKS, MAX_VALUES, checked
+from qsdp.tabular._checks import ENCODER_CHECKS, MAX_VALUES
 from qsdp.tabular._reading import LARGEST, Table
 
-
-@dataclass(frozen=True)
-class NumericColumn:
-    """Standardised column of numbers; missing entries are replaced by the median."""
-
-    name: str
-    median: float
-    mean: float
-    scale: float
-
-    @property
-    def width(self) -> int:
-        """Number of encoded columns."""
-        return 1
-
-    def encode(self, table: Table) -> tuple[FloatArray, list[str]]:
-        """Return the encoded column, shape (n, 1), and no unseen values."""
-        numbers = table.all_numbers(self.name)
-        with np.errstate(over="ignore"):
-            encoded = (np.where(np.isnan(numbers), self.median, numbers) - self.mean) / self.scale
-        for row in map(int, np.flatnonzero(~(np.abs(encoded) <= LARGEST))):
-            raise table.wrong(row, self.name, f"a number of the order of {self.mean:g} +- {self.scale:g}")
-        return encoded[:, None], []
-
-
-@dataclass(frozen=True)
-class CategoricalColumn:
-    """Column of symbols, encoded as one -1/+1 column for two values and one-hot for more."""
-
-    name: str
-    values: tuple[str | None, ...]
-
-    @property
-    def width(self) -> int:
-        """Number of encoded columns."""
-        return 1 if len(self.values) == 2 else len(self.values)
-
-    def encode(self, table: Table) -> tuple[FloatArray, list[str]]:
-        """Return the encoded columns, shape (n, width), and the entries not seen in training."""
-        n_values = len(self.values)
-        codes = np.array([[-1.0], [1.0]]) if n_values == 2 else np.eye(n_values)
-        position = {value: index for index, value in enumerate(self.values)}
-        entries = table.column(self.name)
-        rows = np.array([position.get(entry, n_values) for entry in entries], dtype=np.intp)
-        unseen = ["(missing)" if entry is None else entry for entry in entries if entry not in position]
-        return np.vstack([codes, np.zeros((1, self.width))])[rows], unseen
+#: Standardised numbers, bits of categories, and bits that say what is missing.
+STANDARD = EncodingRule(encoding="standard", max_categories=MAX_VALUES)
 
 
 @dataclass(frozen=True)
 class TabularEncoder:
-    """Encoding of the columns of a table as numbers.
+    """Encoding of the columns of a table, which are matched by name.
 
     Attributes
     ----------
-    columns : tuple of NumericColumn and CategoricalColumn
-        Encoded columns in order; those of a table are matched by name.
+    encoding : Encoding
+        Of the columns in use.
     dropped : mapping of str to str
         Columns without information in training, with the reason.
     """
 
-    columns: tuple[NumericColumn | CategoricalColumn, ...]
+    encoding: Encoding
     dropped: Mapping[str, str]
 
     @classmethod
-    def fit(cls, table: Table, names: Sequence[str], rows: Iterable[int] | None = None) -> TabularEncoder:
+    def fit(
+        cls,
+        table: Table,
+        names: Sequence[str],
+        rows: Iterable[int] | None = None,
+        rule: EncodingRule = STANDARD,
+    ) -> TabularEncoder:
         """Learn the encoding of the columns `names` from some of the rows (default: all).
 
         Whether a column is numeric is decided on the whole table, so that it cannot depend on which rows are held
         out; all else is learned from `rows`.
         """
         training = table if rows is None else table.take(rows)
-        learned = {name: _learn(table, training, name) for name in names}
-        columns = tuple(column for column in learned.values() if not isinstance(column, str))
-        _check_widths(columns)
-        return cls(columns, {name: reason for name, reason in learned.items() if isinstance(reason, str)})
+        columns = [_entries(training, name, symbolic=table.numbers(name) is None) for name in names]
+        _check_widths(zip(names, columns, strict=True))
+        encoding, dropped = rule.fit(columns, names)
+        return cls(encoding.trimmed(), dropped)
+
+    @property
+    def columns(self) -> tuple[InputColumn, ...]:
+        """Columns in use."""
+        return self.encoding.columns
 
     @property
     def width(self) -> int:
         """Number of encoded columns, without the constant one."""
-        return sum(column.width for column in self.columns)
+        return self.encoding.width
 
     def encode(self, table: Table) -> FloatArray:
         """Return the encoded rows, shape (n, width).
@@ -105,72 +75,54 @@ class TabularEncoder:
             Some entries were not seen in training; they are encoded as zeros.
         """
         table.require(column.name for column in self.columns)
-        blocks, notes, n_unseen = [], [], 0
-        for column in self.columns:
-            block, unseen = column.encode(table)
-            blocks.append(block)
-            n_unseen += len(unseen)
-            if unseen:
-                notes.append(f"{column.name!r} {len(unseen)} (such as {unseen[0]!r:.60})")
-        if notes:
+        read = [_entries(table, column.name, symbolic=column.categories is not None) for column in self.columns]
+        self._check_range(table, read)
+        if unseen := self.encoding.unseen(read):
+            notes = [f"{name!r} {len(some)} (such as {some[0] or '(missing)'!r:.60})" for name, some in unseen.items()]
             warnings.warn(
-                f"{table.path!r}: {n_unseen} entries were not seen in training and are encoded as zero: "
-                + ", ".join(notes),
+                f"{table.path!r}: {sum(map(len, unseen.values()))} entries were not seen in training and are encoded "
+                f"as zero: {', '.join(notes)}",
                 QSDPWarning,
                 stacklevel=2,
             )
-        return np.hstack([*blocks, np.empty((len(table), 0))])
+        return self.encoding.encode(read)
+
+    def _check_range(self, table: Table, read: Sequence[npt.NDArray[Any]]) -> None:
+        """Raise an error that names line and column of a number too far from those of training."""
+        for one in self.encoding.expressions:
+            if one.kind == "value":
+                with np.errstate(over="ignore"):
+                    far = np.abs((read[one.position] - one.center) / one.scale) > LARGEST
+                for row in map(int, np.flatnonzero(far)):
+                    raise table.wrong(row, one.column, f"a number of the order of {one.center:g} +- {one.scale:g}")
 
     def state(self) -> dict[str, Any]:
         """Return the encoder as JSON values, for `from_state`."""
-        kinds = {NumericColumn: "numeric", CategoricalColumn: "categorical"}
-        columns = [{"kind": kinds[type(column)], **asdict(column)} for column in self.columns]
-        return {"columns": columns, "dropped": dict(self.dropped)}
+        return {**self.encoding.to_state(), "dropped": dict(self.dropped)}
 
     @classmethod
     def from_state(cls, state: Any) -> TabularEncoder:
         """Return the encoder of a `state`, or raise StorageError if it is invalid."""
-        state = checked("encoder", state, ENCODER_CHECKS)
-        columns = tuple(_column(column) for column in state["columns"])
-        if len({column.name for column in columns}) < len(columns):
+        fields = checked("encoder", state, ENCODER_CHECKS)
+        dropped = fields.pop("dropped")
+        encoding = Encoding.from_state(fields)
+        if len({column.name for column in encoding.columns}) < len(encoding.columns):
             raise StorageError("encoder: the names of columns must be distinct")
-        return cls(columns, state["dropped"])
+        return cls(encoding, dropped)
 
 
-def _learn(table: Table, training: Table, name: str) -> NumericColumn | CategoricalColumn | str:
-    entries = set(training.column(name))
-    if entries == {None}:
-        return "no values"
-    if table.numbers(name) is None:
-        missing = [None] if None in entries else []
-        values = (*sorted(entry for entry in entries if entry is not None), *missing)
-        return CategoricalColumn(name, values) if len(values) > 1 else "constant"
-    numbers = training.all_numbers(name)
-    median = float(np.nanmedian(numbers))
-    filled = np.where(np.isnan(numbers), median, numbers)
-    mean, scale = float(filled.mean()), float(filled.std())
-    # Rounding can leave equal numbers a deviation other than zero.
-    if filled.min() == filled.max() or scale == 0.0:
-        return "constant"
-    return NumericColumn(name, median, mean, scale)
+def _entries(table: Table, name: str, *, symbolic: bool) -> npt.NDArray[Any]:
+    """Return a column as `Encoding.encode` reads it."""
+    return np.array(table.column(name), dtype=object) if symbolic else table.all_numbers(name)
 
 
-def _check_widths(columns: Iterable[NumericColumn | CategoricalColumn]) -> None:
-    wide = [c for c in columns if isinstance(c, CategoricalColumn) and len(c.values) > MAX_VALUES]
+def _check_widths(columns: Iterable[tuple[str, npt.NDArray[Any]]]) -> None:
+    values = {name: sorted(set(entries) - {None}) for name, entries in columns if entries.dtype == object}
+    wide = {name: found for name, found in values.items() if len(found) > MAX_VALUES}
     if wide:
-        found = ", ".join(f"{c.name!r} ({len(c.values)}, such as {c.values[0]!r:.60})" for c in wide)
-        options = " ".join(f"--drop {shlex.quote(c.name)}" for c in wide)
+        shown = ", ".join(f"{name!r} ({len(found)}, such as {found[0]!r:.60})" for name, found in wide.items())
+        options = " ".join(f"--drop {shlex.quote(name)}" for name in wide)
         raise InvalidInputError(
-            f"columns of text may have at most {MAX_VALUES} distinct values; more in {found}: "
+            f"columns of text may have at most {MAX_VALUES} distinct values; more in {shown}: "
             f"leave them out with {options}"
         )
-
-
-def _column(state: Any) -> NumericColumn | CategoricalColumn:
-    kind = state.get("kind") if type(state) is dict else None
-    if type(kind) is not str or kind not in COLUMN_CHECKS:
-        raise StorageError(f"encoder: unknown kind of column: {kind!r:.60}")
-    fields = checked("column", state, COLUMN_CHECKS[kind])
-    if kind == "numeric":
-        return NumericColumn(fields["name"], fields["median"], fields["mean"], fields["scale"])
-    return CategoricalColumn(fields["name"], tuple(fields["values"]))

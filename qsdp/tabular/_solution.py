@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.optimize
 
+from qsdp._utils.stored import checked
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import StorageError
@@ -18,7 +19,7 @@ from qsdp.pipeline import QSDPResult
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation import best_dual_bound
 from qsdp.shaping import SignCovariance, shape_block
-from qsdp.tabular._checks import SOLUTION_CHECKS, checked
+from qsdp.tabular._checks import SOLUTION_CHECKS
 
 #: Largest violation of feasibility by rounding in a stored point, relative to its diagonal.
 _TOLERANCE = 1e-6

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from qsdp._utils.stored import checked
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork, network_from_archive
 from qsdp.networks.storage import read_archive
-from qsdp.tabular._checks import HOLDOUT_CHECKS, MODEL_CHECKS, TARGET_CHECKS, WEIGHTING_CHECKS, checked
+from qsdp.tabular._checks import HOLDOUT_CHECKS, MODEL_CHECKS, TARGET_CHECKS, WEIGHTING_CHECKS
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import KIND, Holdout, TabularModel
 from qsdp.tabular._solution import Solution

@@ -115,8 +115,8 @@ def prepare(
     if encoded_target.classes is None and class_weight is not None:
         raise InvalidInputError(f"class_weight is for classes, target {target!r} is a number")
     names = [name for name in table.columns if name not in (target, weights, *drop)]
-    encoder = TabularEncoder.fit(labelled, names, train)
-    if not encoder.columns:
+    encoder = TabularEncoder.fit(labelled, names, train) if names else None
+    if encoder is None or len(encoder.dropped) == len(names):
         raise InvalidInputError(f"{table.path!r} has no column left to learn from besides the target {target!r}")
     training = labelled.take(train)
     row_weights = weighting.weights(training, encoded_target)

@@ -20,7 +20,7 @@ def test_fit_reports_how_it_read_the_file(here: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     text = result.stdout
     assert figure(text, "data") == (
-        "messy.csv: 93 training + 24 test rows; 3 without 'label' left out, d = 8 encoded columns"
+        "messy.csv: 93 training + 24 test rows; 3 without 'label' left out, d = 10 encoded columns"
     )
     assert figure(text, "target") == "'label', classes 'no' (-1) and 'yes' (+1)"
     assert figure(text, "numeric") == "'age', 'income [EUR]'"

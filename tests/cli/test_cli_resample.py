@@ -14,7 +14,7 @@ from qsdp.tabular import load_model
 def test_resample(trained: Path, here: Path) -> None:
     result = run("resample", trained / "label.qsdp", "--neurons", 3000, "--seed", 1)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert number(result.stdout, "size") == 2 * 3000 * 9 + 64
+    assert number(result.stdout, "size") == 2 * 3000 * 11 + 64
     assert "not known" in figure(result.stdout, "objective")
     model = load_model("label-3000.qsdp")
     assert (model.network.n_neurons, model.objective) == (3000, None)

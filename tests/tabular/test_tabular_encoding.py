@@ -10,24 +10,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tabular_data import table
 
+from qsdp.encoding import EncodingRule, InputColumn
 from qsdp.exceptions import InvalidInputError, QSDPWarning
-from qsdp.tabular import CategoricalColumn, NumericColumn, Table, TabularEncoder
+from qsdp.tabular import Table, TabularEncoder
 
 
-def test_numbers_are_standardised_with_the_median_for_missing_ones() -> None:
+def test_numbers_are_standardised_with_the_median_for_missing_ones_and_a_bit_that_says_so() -> None:
     encoder = TabularEncoder.fit(table({"a": ["1", None, "3", "8"]}), ["a"])
     filled = np.array([1.0, 3.0, 3.0, 8.0])
-    assert encoder.columns == (NumericColumn("a", 3.0, filled.mean(), filled.std()),)
-    expected = (filled - filled.mean()) / filled.std()
-    np.testing.assert_array_equal(encoder.encode(table({"a": ["1", None, "3", "8"]}))[:, 0], expected)
+    assert encoder.columns == (InputColumn("a", fill=3.0),)
+    assert encoder.encoding.names == ("a", "a is missing")
+    encoded = encoder.encode(table({"a": ["1", None, "3", "8"]}))
+    np.testing.assert_allclose(encoded[:, 0], (filled - filled.mean()) / filled.std(), rtol=1e-12)
+    assert encoded[:, 1].tolist() == [0.0, 1.0, 0.0, 0.0]
 
 
 def test_categories_are_sorted_columns_and_missing_is_one_of_them() -> None:
     known = table({"a": ["y", "x", None, "x"], "b": ["no", "yes", "no", "yes"], "c": ["k", None, "k", "k"]})
     encoder = TabularEncoder.fit(known, ["a", "b", "c"])
-    assert [column.values for column in encoder.columns] == [("x", "y", None), ("no", "yes"), ("k", None)]
-    expected = [[0, 1, 0, -1, -1], [1, 0, 0, 1, 1], [0, 0, 1, -1, -1], [1, 0, 0, 1, -1]]
+    assert [column.categories for column in encoder.columns] == [("x", "y", None), ("no", "yes"), ("k", None)]
+    assert encoder.encoding.names == ("a == x", "a == y", "a is missing", "b == yes", "c is missing")
+    expected = [[0, 1, 0, 0, 0], [1, 0, 0, 1, 1], [0, 0, 1, 0, 0], [1, 0, 0, 1, 0]]
     np.testing.assert_array_equal(encoder.encode(known), expected)
+
+
+def test_another_rule() -> None:
+    known = table({"a": ["1", "2", "3", "9"], "b": ["no", "yes", "no", "yes"]})
+    encoder = TabularEncoder.fit(known, ["a", "b"], rule=EncodingRule(encoding="thresholds", bits="bipolar"))
+    assert encoder.encoding.names == ("a > 1.5", "a > 2.5", "a > 6", "b == yes")
+    assert encoder.encode(known)[2].tolist() == [1.0, 1.0, -1.0, -1.0]
 
 
 def test_unseen_categories_are_zeros_and_counted() -> None:
@@ -44,7 +55,6 @@ def test_columns_without_information_are_dropped_with_the_reason() -> None:
             "none": [None] * 4,
             "number": ["0.1"] * 4,
             "written": ["1", "1.0", "1e0", "1"],
-            "filled": ["2", None, "2", "2"],
             "text": ["x"] * 4,
             "kept": ["1", "2", "3", "4"],
         }
@@ -55,14 +65,13 @@ def test_columns_without_information_are_dropped_with_the_reason() -> None:
         "none": "no values",
         "number": "constant",
         "written": "constant",
-        "filled": "constant",
         "text": "constant",
     }
 
 
 def test_what_a_column_is_does_not_depend_on_the_held_out_rows() -> None:
     read = table({"a": ["1", "2", "3", "unknown"]})
-    assert TabularEncoder.fit(read, ["a"], [0, 1, 2]).columns == (CategoricalColumn("a", ("1", "2", "3")),)
+    assert TabularEncoder.fit(read, ["a"], [0, 1, 2]).columns == (InputColumn("a", categories=("1", "2", "3")),)
 
 
 @pytest.mark.parametrize("entry", ["inf", "-Infinity", "1e999", "1e200", "NAN"])
@@ -77,7 +86,7 @@ def test_numbers_that_are_not_finite_name_line_and_column(entry: str) -> None:
 
 def test_words_that_look_like_infinity_are_words_in_a_column_of_text() -> None:
     encoder = TabularEncoder.fit(table({"a": ["inf", "sup", "inf"]}), ["a"])
-    assert encoder.columns == (CategoricalColumn("a", ("inf", "sup")),)
+    assert encoder.columns == (InputColumn("a", categories=("inf", "sup")),)
 
 
 def test_a_word_where_training_had_numbers() -> None:
@@ -94,7 +103,7 @@ def test_a_number_that_overflows_when_standardised() -> None:
 
 def test_thousands_with_underscores_are_no_numbers() -> None:
     encoder = TabularEncoder.fit(table({"a": ["1_000", "2", "3"]}), ["a"])
-    assert isinstance(encoder.columns[0], CategoricalColumn)
+    assert encoder.columns[0].categories == ("1_000", "2", "3")
 
 
 def test_all_columns_with_too_many_values_are_in_one_error() -> None:
@@ -126,7 +135,6 @@ def test_the_encoder_survives_json(rows: list[tuple[str | None, str | None]]) ->
     encoded = encoder.encode(read)
     assert encoded.shape == (len(rows), encoder.width)
     assert np.all(np.isfinite(encoded))
-    if encoder.columns:
-        restored = TabularEncoder.from_state(json.loads(json.dumps(encoder.state())))
-        assert restored == encoder
-        np.testing.assert_array_equal(restored.encode(read), encoded)
+    restored = TabularEncoder.from_state(json.loads(json.dumps(encoder.state())))
+    assert restored == encoder
+    np.testing.assert_array_equal(restored.encode(read), encoded)

@@ -1,0 +1,44 @@
+"""Checks of the values in the header of a file."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from qsdp.exceptions import StorageError
+
+__all__ = ["Checks", "checked", "is_list", "is_number", "is_positive", "is_text"]
+
+Checks = Mapping[str, Callable[[Any], bool]]
+
+
+def checked(what: str, state: Any, checks: Checks) -> dict[str, Any]:
+    """Return a mapping that has exactly the fields of `checks` with valid values, or raise StorageError."""
+    if type(state) is not dict or state.keys() != checks.keys():
+        raise StorageError(f"{what} must have exactly the fields {', '.join(map(repr, sorted(checks)))}")
+    for name, is_valid in checks.items():
+        if not is_valid(state[name]):
+            raise StorageError(f"{what}: {name} cannot be {state[name]!r:.60}")
+    return dict(state)
+
+
+def is_number(value: Any) -> bool:
+    """Whether the value is a finite float."""
+    return type(value) is float and math.isfinite(value)
+
+
+def is_positive(value: Any) -> bool:
+    """Whether the value is a finite float above zero."""
+    return is_number(value) and value > 0.0
+
+
+def is_text(value: Any) -> bool:
+    """Whether the value is text that can be printed: without lone surrogates."""
+    return type(value) is str and not re.search("[\ud800-\udfff]", value)
+
+
+def is_list(value: Any) -> bool:
+    """Whether the value is a list."""
+    return type(value) is list

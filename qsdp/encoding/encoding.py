@@ -1,0 +1,255 @@
+"""The map from columns of a table to the inputs of a network: evaluated and stored without pickles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.parallel import blocks
+from qsdp._utils.stored import checked, is_list
+from qsdp._utils.summary import Rows, Summarized, Summary, first_few
+from qsdp._utils.validation import FloatArray, check_numbers
+from qsdp.encoding.expressions import KINDS, Expression, InputColumn, Symbol, stored_column, stored_expression
+from qsdp.exceptions import InvalidInputError
+
+__all__ = ["Encoding"]
+
+#: Numbers of the categories of columns, by position.
+_Codes = dict[int, dict[Symbol | None, int]]
+
+#: Encoded values of larger magnitude are refused: networks square them.
+_LARGEST = 1e100
+
+
+@dataclass(frozen=True, repr=False)
+class Encoding(Summarized):
+    """The map from columns of a table to the inputs of a network.
+
+    Needs no scikit-learn, compares by value, and travels as JSON: `to_state` and `from_state`.
+
+    Attributes
+    ----------
+    columns : tuple of InputColumn
+        Of the table, in order.
+    expressions : tuple of Expression
+        Of the inputs, in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qsdp.encoding import Encoding, Expression, InputColumn
+    >>> above = Expression("age", 0, "above", 42.5)
+    >>> encoding = Encoding((InputColumn("age", fill=40.0),), (above, Expression("age", 0, "missing")))
+    >>> encoding.encode([np.array([30.0, 60.0, np.nan])])
+    array([[0., 0.],
+           [1., 0.],
+           [0., 1.]])
+    >>> encoding.is_binary, encoding == Encoding.from_state(encoding.to_state())
+    (True, True)
+    """
+
+    columns: tuple[InputColumn, ...]
+    expressions: tuple[Expression, ...]
+
+    @property
+    def width(self) -> int:
+        """Number of inputs of the network."""
+        return len(self.expressions)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name of every input, such as ``age``, ``age > 42.5``, ``city == Paris`` or ``age is missing``."""
+        return tuple(expression.name for expression in self.expressions)
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """Positions of the columns that an expression needs, ascending."""
+        return tuple(sorted({expression.position for expression in self.expressions}))
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether every input is a bit, all as 0 and 1 or all as -1 and +1."""
+        values = {expression.bit_values for expression in self.expressions}
+        return values in ({(0.0, 1.0)}, {(-1.0, 1.0)})
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether every input is an integer: a bit, shifted by a whole number of places at most."""
+        values = [expression.bit_values for expression in self.expressions]
+        return all(pair is not None and all(float(value).is_integer() for value in pair) for pair in values)
+
+    def scaled(self, scales: Any) -> Encoding:
+        """Return the encoding whose inputs are multiplied by positive scales of shape (width,)."""
+        factors = check_numbers("scales", scales, f"({self.width},)")
+        if factors.shape != (self.width,) or not np.all(factors > 0.0):
+            raise InvalidInputError(f"scales must be {self.width} positive numbers, one for each input")
+        pairs = zip(self.expressions, factors.tolist(), strict=True)
+        return replace(self, expressions=tuple(replace(one, scale=one.scale / factor) for one, factor in pairs))
+
+    def renamed(self, names: Sequence[str]) -> Encoding:
+        """Return the encoding of columns with other names."""
+        columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))
+        named = tuple(replace(one, column=names[one.position]) for one in self.expressions)
+        return Encoding(columns, named)
+
+    def trimmed(self) -> Encoding:
+        """Return the encoding of a table that has only the columns in use."""
+        kept = self.used
+        place = {position: new for new, position in enumerate(kept)}
+        moved = tuple(replace(one, position=place[one.position]) for one in self.expressions)
+        return Encoding(tuple(self.columns[position] for position in kept), moved)
+
+    # -- evaluation ----------------------------------------------------------------------------------------
+
+    def encode(self, table: Sequence[npt.NDArray[Any]], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        """Return the inputs of shape (n, width); little more memory is used than for them.
+
+        Parameters
+        ----------
+        table : sequence of ndarray of shape (n,)
+            The columns: float64 with nan where missing for numbers, objects with None where missing for symbols.
+            Those that are not `used` may hold anything.
+        dtype : data type, default=numpy.float64
+            Of floats, or of integers, such as int8, where the encoding `is_integer`.
+
+        Raises
+        ------
+        InvalidInputError
+            A number is so large that its square would not be representable, or `dtype` does not hold the inputs.
+        """
+        encoded = np.empty((len(table[0]), self.width), self._checked_type(dtype))
+        for rows in blocks(len(encoded), max(self.width, len(self.columns))):
+            numbers, codes, missing = self._read(table, rows)
+            for group in self._groups:
+                at, where = group.at, group.positions
+                if group.kind == "value":
+                    encoded[rows, at] = group.standardised(numbers[:, where])
+                elif group.kind == "above":
+                    encoded[rows, at] = group.scaled(numbers[:, where] > group.values)
+                elif group.kind == "equals":
+                    encoded[rows, at] = group.scaled(codes[:, where] == group.values)
+                else:
+                    encoded[rows, at] = group.scaled(missing[:, where])
+        return encoded
+
+    def unseen(self, table: Sequence[npt.NDArray[Any]]) -> dict[str, list[Any]]:
+        """Return the entries of the columns of symbols in use that are not among their categories, by column."""
+        found = {}
+        for position in self.used:
+            column = self.columns[position]
+            if column.categories is not None:
+                entries = [entry for entry in table[position].tolist() if entry not in column.categories]
+                found[column.name] = entries
+        return {name: entries for name, entries in found.items() if entries}
+
+    def _read(
+        self, table: Sequence[npt.NDArray[Any]], rows: slice
+    ) -> tuple[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+        """Return filled numbers, numbers of categories (-1 for none) and missingness of some rows, (k, columns)."""
+        shape = (len(table[0][rows]), len(self.columns))
+        numbers, codes, missing = np.zeros(shape), np.full(shape, -1, dtype=np.intp), np.zeros(shape, dtype=np.bool_)
+        for position in self.used:
+            column, entries = self.columns[position], table[position][rows]
+            if column.categories is None:
+                missing[:, position] = np.isnan(entries)
+                numbers[:, position] = column.filled(entries)
+            else:
+                symbols, known = entries.tolist(), self._codes[position]
+                missing[:, position] = [symbol is None for symbol in symbols]
+                codes[:, position] = [known.get(symbol, -1) for symbol in symbols]
+        return numbers, codes, missing
+
+    @cached_property
+    def _codes(self) -> _Codes:
+        return {
+            position: {symbol: code for code, symbol in enumerate(column.categories)}
+            for position, column in enumerate(self.columns)
+            if column.categories is not None
+        }
+
+    @cached_property
+    def _groups(self) -> list[_Group]:
+        groups = []
+        for kind in KINDS:
+            at = [place for place, one in enumerate(self.expressions) if one.kind == kind]
+            if at:
+                groups.append(_Group(kind, at, [self.expressions[place] for place in at], self._codes))
+        return groups
+
+    def _checked_type(self, dtype: npt.DTypeLike) -> np.dtype[Any]:
+        kind = np.dtype(dtype)
+        if kind.kind == "f":
+            return kind
+        if kind.kind not in "iu" or not self.is_integer:
+            allowed = "of floats or integers" if self.is_integer else "of floats, as not all inputs are integers"
+            raise InvalidInputError(f"dtype must be one {allowed}; got {kind}")
+        values = [value for one in self.expressions for value in one.bit_values or ()]
+        if not np.iinfo(kind).min <= min(values) <= max(values) <= np.iinfo(kind).max:
+            raise InvalidInputError(f"dtype {kind} does not hold inputs from {min(values):g} to {max(values):g}")
+        return kind
+
+    # -- storage -------------------------------------------------------------------------------------------
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the encoding as JSON values, for `from_state`."""
+        columns = [
+            {"name": one.name, "fill": one.fill, "categories": None if one.categories is None else list(one.categories)}
+            for one in self.columns
+        ]
+        fields = ("position", "kind", "value", "center", "scale")
+        return {
+            "columns": columns,
+            "expressions": [{name: getattr(one, name) for name in fields} for one in self.expressions],
+        }
+
+    @classmethod
+    def from_state(cls, state: Any) -> Encoding:
+        """Return the encoding of a `state`, or raise StorageError if it is invalid."""
+        fields = checked("encoding", state, {"columns": is_list, "expressions": is_list})
+        columns = tuple(stored_column(one) for one in fields["columns"])
+        return cls(columns, tuple(stored_expression(one, columns) for one in fields["expressions"]))
+
+    def __repr__(self) -> str:
+        binary = ", binary" if self.is_binary else ""
+        return f"Encoding({len(self.columns)} columns as {self.width} inputs{binary})"
+
+    def _summary(self) -> Summary:
+        rows: Rows = [("columns", f"{len(self.columns)}, of which {len(self.used)} are used")]
+        for kind, what in zip(KINDS, ("numbers", "thresholds", "categories", "missing"), strict=True):
+            if names := [one.name for one in self.expressions if one.kind == kind]:
+                rows.append((what, f"{len(names)}: {first_few(names)}"))
+        return Summary("Encoding", [*rows, ("inputs", f"{self.width}{', all bits' if self.is_binary else ''}")])
+
+
+class _Group:
+    """The expressions of a kind as arrays: their places among all, positions of their columns, and numbers."""
+
+    def __init__(self, kind: str, at: list[int], expressions: list[Expression], codes: _Codes) -> None:
+        self.kind, self.expressions, self.at = kind, expressions, np.array(at, dtype=np.intp)
+        self.positions = np.array([one.position for one in expressions], dtype=np.intp)
+        self.values = np.array([codes[e.position][e.value] if kind == "equals" else e.value for e in expressions])
+        self.center = np.array([one.center for one in expressions])
+        self.scale = np.array([one.scale for one in expressions])
+
+    def scaled(self, term: npt.NDArray[Any]) -> FloatArray:
+        """Return the inputs for values of the terms, shape (n, k)."""
+        inputs: FloatArray = (term - self.center) / self.scale
+        return inputs
+
+    def standardised(self, numbers: FloatArray) -> FloatArray:
+        """Return the inputs for terms that are numbers, if their squares are representable."""
+        with np.errstate(over="ignore"):
+            inputs = self.scaled(numbers)
+        if not np.all(np.abs(inputs) <= _LARGEST):
+            row, place = np.argwhere(~(np.abs(inputs) <= _LARGEST))[0].tolist()
+            one = self.expressions[place]
+            raise InvalidInputError(
+                f"column {one.column!r} must hold numbers of the order of {one.center:g} +- {one.scale:g}; "
+                f"got {numbers[row, place]:g}"
+            )
+        return inputs

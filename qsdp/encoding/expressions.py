@@ -1,0 +1,167 @@
+"""What the inputs of a network are: expressions in the columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.stored import Checks, checked, is_list, is_number, is_positive, is_text
+from qsdp._utils.validation import FloatArray
+from qsdp.exceptions import StorageError
+
+__all__ = ["KINDS", "Expression", "InputColumn", "Symbol", "stored_column", "stored_expression"]
+
+Symbol = str | int | float | bool
+
+KINDS = ("value", "above", "equals", "missing")
+
+
+@dataclass(frozen=True)
+class InputColumn:
+    """A column of the table: of numbers, of symbols (text, booleans, categories), or one of which nothing is used.
+
+    Attributes
+    ----------
+    name : str
+    fill : float or None
+        What a missing number stands for, the median of training; None unless the column is of numbers.
+    categories : tuple or None
+        Symbols of training, with None if some were missing; None unless the column is of symbols.
+    """
+
+    name: str
+    fill: float | None = None
+    categories: tuple[Symbol | None, ...] | None = None
+
+    def filled(self, numbers: FloatArray) -> FloatArray:
+        """Return the numbers of the column with `fill` for missing ones."""
+        return np.where(np.isnan(numbers), np.nan if self.fill is None else self.fill, numbers)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An input of the network: ``(term - center) / scale`` for a term in one column x of the table.
+
+    Attributes
+    ----------
+    column : str
+        Name of x.
+    position : int
+        Number of x among the columns of the table, from 0.
+    kind : {"value", "above", "equals", "missing"}
+        The term: x, or the bit of x > value, x == value or "x is missing".
+    value : float, str, int, bool or None
+        Threshold of "above", category of "equals"; None for the others.
+    center, scale : float
+        The scale is positive. Bits as 0 and 1 have center 0 and scale 1, bits as -1 and +1 have one half for both.
+
+    Notes
+    -----
+    A missing number is replaced by the `fill` of its column before all terms but "missing"; a missing symbol equals
+    none.
+
+    Examples
+    --------
+    >>> from qsdp.encoding import Expression
+    >>> print(Expression("age", 0, "above", 42.5), "|", Expression("age", 0, "value", center=40.0, scale=12.5))
+    age > 42.5 | (age - 40) / 12.5
+    """
+
+    column: str
+    position: int
+    kind: str
+    value: Symbol | None = None
+    center: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """The term as text: what the input is called."""
+        if self.kind == "value":
+            return self.column
+        if self.kind == "missing":
+            return f"{self.column} is missing"
+        return f"{self.column} {'>' if self.kind == 'above' else '=='} {_written(self.value)}"
+
+    @property
+    def is_bit(self) -> bool:
+        """Whether the term is 0 or 1."""
+        return self.kind != "value"
+
+    @property
+    def bit_values(self) -> tuple[float, float] | None:
+        """The two values of the input where the term is a bit, else None."""
+        return ((0.0 - self.center) / self.scale, (1.0 - self.center) / self.scale) if self.is_bit else None
+
+    def __str__(self) -> str:
+        if (self.center, self.scale) == (0.0, 1.0):
+            return self.name
+        term = f"[{self.name}]" if self.is_bit else self.name
+        if self.center:
+            term = f"({term} {'-' if self.center > 0.0 else '+'} {abs(self.center):g})"
+        return term if self.scale == 1.0 else f"{term} / {self.scale:g}"
+
+
+def _written(value: Any) -> str:
+    """Return a number as its shortest decimal, other symbols as they are."""
+    if type(value) is not float:
+        return str(value)
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
+def _is_symbol(value: Any) -> bool:
+    return is_text(value) or type(value) in {int, bool} or is_number(value)
+
+
+def _are_categories(value: Any) -> bool:
+    if value is None:
+        return True
+    if not is_list(value) or not value:
+        return False
+    symbols = value if value[-1] is not None else value[:-1]
+    return all(map(_is_symbol, symbols)) and len(set(value)) == len(value)
+
+
+_COLUMN_CHECKS: Checks = {
+    "name": is_text,
+    "fill": lambda value: value is None or is_number(value),
+    "categories": _are_categories,
+}
+_EXPRESSION_CHECKS: Checks = {
+    "position": lambda value: type(value) is int and value >= 0,
+    "kind": lambda value: type(value) is str and value in KINDS,
+    "value": lambda value: value is None or _is_symbol(value),
+    "center": is_number,
+    "scale": is_positive,
+}
+
+
+def stored_column(state: Any) -> InputColumn:
+    """Return the column of a state, or raise StorageError if it is invalid."""
+    fields = checked("input column", state, _COLUMN_CHECKS)
+    categories = fields["categories"]
+    if fields["fill"] is not None and categories is not None:
+        raise StorageError(f"input column {fields['name']!r} cannot be of numbers and of symbols")
+    return InputColumn(fields["name"], fields["fill"], None if categories is None else tuple(categories))
+
+
+def stored_expression(state: Any, columns: Sequence[InputColumn]) -> Expression:
+    """Return the expression of a state, in one of the columns, or raise StorageError if it is invalid."""
+    fields = checked("expression", state, _EXPRESSION_CHECKS)
+    kind, position, value = fields["kind"], fields["position"], fields["value"]
+    if position >= len(columns):
+        raise StorageError(f"expression: there is no column {position}")
+    column = columns[position]
+    fits = {
+        "value": column.fill is not None and value is None,
+        "above": column.fill is not None and is_number(value),
+        "equals": column.categories is not None and value is not None and value in column.categories,
+        "missing": (column.fill is not None or column.categories is not None) and value is None,
+    }
+    if not fits[kind]:
+        raise StorageError(f"expression: kind {kind!r} and value {value!r:.60} do not fit column {column.name!r}")
+    return Expression(column.name, position, kind, value, fields["center"], fields["scale"])

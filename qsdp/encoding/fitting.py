@@ -1,0 +1,150 @@
+"""Encodings learned from the columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp.encoding.cuts import STRATEGIES, choose_thresholds, weighted_median
+from qsdp.encoding.encoding import Encoding
+from qsdp.encoding.expressions import Expression, InputColumn, Symbol
+
+__all__ = ["BITS", "ENCODINGS", "MISSING", "EncodingRule"]
+
+#: Whether numbers are encoded as themselves and as thresholds.
+ENCODINGS = {"standard": (True, False), "thresholds": (False, True), "both": (True, True)}
+
+#: Center and scale of bits.
+BITS = {"binary": (0.0, 1.0), "bipolar": (0.5, 0.5)}
+
+MISSING = ("indicator", "fill")
+
+Column = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodingRule:
+    """How the encoding of a table is made: the parameters of `TableEncoder`, checked."""
+
+    encoding: str = "both"
+    n_thresholds: int = 3
+    strategy: str = "quantile"
+    bits: str = "binary"
+    missing: str = "indicator"
+    max_categories: int = 50
+
+    def __post_init__(self) -> None:
+        check_choice("encoding", self.encoding, ENCODINGS)
+        check_integer("n_thresholds", self.n_thresholds, minimum=1)
+        check_choice("strategy", self.strategy, STRATEGIES)
+        check_choice("bits", self.bits, BITS)
+        check_choice("missing", self.missing, MISSING)
+        check_integer("max_categories", self.max_categories, minimum=2)
+
+    def fit(
+        self, table: Sequence[Column], names: Sequence[str], weights: FloatArray | None = None
+    ) -> tuple[Encoding, dict[str, str]]:
+        """Return the encoding of a table, and why columns without an input have none.
+
+        Parameters
+        ----------
+        table : sequence of ndarray of shape (n,)
+            As for `Encoding.encode`: columns of objects are symbols, the others numbers.
+        names : sequence of str
+        weights : ndarray of shape (n,), optional
+            Of the rows, positive; None is one for each.
+        """
+        counts = np.ones(len(table[0])) if weights is None else weights
+        columns = [
+            self._symbols(name, entries, counts) if entries.dtype == object else _numbers(name, entries, counts)
+            for name, entries in zip(names, table, strict=True)
+        ]
+        filled = {position: one.filled(table[position]) for position, one in enumerate(columns) if one.fill is not None}
+        moments = dict(zip(filled, _moments([*filled.values()], weights), strict=True))
+        expressions: list[Expression] = []
+        dropped = {}
+        for position, (column, entries) in enumerate(zip(columns, table, strict=True)):
+            if column.fill is not None:
+                own = [*self._of_numbers(column, position, entries, counts, *moments[position])]
+            else:
+                own = [*self._of_symbols(column, position)]
+            if not own:
+                known = column.fill is not None or column.categories not in {None, (None,)}
+                dropped[column.name] = "constant" if known else "no values"
+            expressions += own
+        if not expressions:
+            columns[0], zero = _zero(columns[0])
+            expressions = [zero]
+        return Encoding(tuple(columns), tuple(expressions)), dropped
+
+    def _symbols(self, name: str, entries: Column, weights: FloatArray) -> InputColumn:
+        totals: dict[Symbol | None, float] = {}
+        for symbol, weight in zip(entries.tolist(), weights.tolist(), strict=True):
+            totals[symbol] = totals.get(symbol, 0.0) + weight
+        missing = [None] if None in totals else []
+        present = sorted((symbol for symbol in totals if symbol is not None), key=_order)
+        frequent = sorted(present, key=lambda symbol: -totals[symbol])[: self.max_categories]
+        return InputColumn(name, categories=(*(symbol for symbol in present if symbol in set(frequent)), *missing))
+
+    def _of_symbols(self, column: InputColumn, position: int) -> Iterator[Expression]:
+        categories = column.categories or ()
+        center, scale = BITS[self.bits]
+        # The second of two says it all.
+        for symbol in categories[1:] if len(categories) == 2 else categories if len(categories) > 2 else ():
+            kind = "missing" if symbol is None else "equals"
+            yield Expression(column.name, position, kind, symbol, center, scale)
+
+    def _of_numbers(
+        self, column: InputColumn, position: int, entries: FloatArray, weights: FloatArray, mean: float, scale: float
+    ) -> Iterator[Expression]:
+        as_value, as_bits = ENCODINGS[self.encoding]
+        known = ~np.isnan(entries)
+        distinct = np.unique(entries[known])
+        center, step = BITS[self.bits]
+        if as_value and len(distinct) > 1:
+            yield Expression(column.name, position, "value", None, mean, scale)
+        # The value of a column of two values is a bit itself.
+        if as_bits and len(distinct) > 1 + as_value:
+            for threshold in choose_thresholds(entries[known], weights[known], self.n_thresholds, self.strategy):
+                yield Expression(column.name, position, "above", float(threshold), center, step)
+        if self.missing == "indicator" and not np.all(known):
+            yield Expression(column.name, position, "missing", None, center, step)
+
+
+def _numbers(name: str, entries: FloatArray, weights: FloatArray) -> InputColumn:
+    known = ~np.isnan(entries)
+    return InputColumn(name, fill=weighted_median(entries[known], weights[known]) if np.any(known) else None)
+
+
+def _moments(columns: list[FloatArray], weights: FloatArray | None) -> list[tuple[float, float]]:
+    """Return the mean and the deviation, one if it is zero, of each column."""
+    if not columns:
+        return []
+    # Loaded here: everything else does without scikit-learn.
+    from sklearn.preprocessing import StandardScaler
+
+    X = np.stack(columns, axis=1)
+    # Powers of two, so that nothing is rounded: squares of huge and of tiny numbers are not representable.
+    exponents = np.frexp(np.abs(X).max(axis=0))[1]
+    scaler = StandardScaler().fit(np.ldexp(X, -exponents), sample_weight=weights)
+    constant = scaler.var_ == 0.0
+    means, scales = np.ldexp(scaler.mean_, exponents), np.where(constant, 1.0, np.ldexp(scaler.scale_, exponents))
+    return list(zip(means.tolist(), scales.tolist(), strict=True))
+
+
+def _zero(column: InputColumn) -> tuple[InputColumn, Expression]:
+    """Return an input that is zero on all rows of training: a network needs one, and is left its constant."""
+    if column.categories is not None:
+        first = column.categories[0]
+        return column, Expression(column.name, 0, "missing" if first is None else "equals", first, center=1.0)
+    fill = column.fill or 0.0
+    return InputColumn(column.name, fill), Expression(column.name, 0, "value", center=fill)
+
+
+def _order(symbol: Symbol) -> tuple[str, Any]:
+    return ("", symbol) if isinstance(symbol, (bool, int, float)) else ("text", symbol)

@@ -1,0 +1,160 @@
+"""Scales of the inputs: powers of two, a shift each in hardware, from the data and from solved relaxations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.validation import FloatArray, check_integer, check_matrix, check_real
+from qsdp.exceptions import InvalidTypeError
+from qsdp.lifting import power_of_two
+from qsdp.problem import TrainingProblem, check_sample_weight
+from qsdp.relaxation import Relaxation, beta_max, solve_relaxation
+
+__all__ = ["fit_scales", "row_scale", "supervised_scales"]
+
+
+def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
+    r"""Return the power of two that brings the root mean square of the norms of the rows nearest to `norm`.
+
+    An activation :math:`a t^2 + b t + c` weighs its parts by the size of :math:`t = x^T q`, which grows with the number
+    of columns: on rows that are large it is all but quadratic, on small ones all but linear.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    norm : float, default=1.5
+        > 0. With the activation "relu" 0.5 to 1.5 suit most sets of data.
+    sample_weight : array-like of shape (n,), optional
+
+    Returns
+    -------
+    float
+        One for data that are all zero.
+
+    Examples
+    --------
+    >>> from qsdp.encoding import row_scale
+    >>> row_scale([[3.0, 4.0], [-4.0, 3.0]])
+    0.25
+    """
+    data, wanted = check_matrix("X", X), check_real("norm", norm, strict=True)
+    weights = check_sample_weight(sample_weight, len(data))
+    largest = power_of_two(float(np.abs(data).max()))
+    present = math.sqrt(float(_mean_squares(data / largest, weights).sum()))
+    return power_of_two(wanted / present) / largest if present > 0.0 else 1.0
+
+
+def supervised_scales(relaxation: Relaxation, *, exponent: float = 0.5, limit: float = 8.0) -> FloatArray:
+    r"""Return a power of two for every column of the data of a solved relaxation, by what the columns are worth.
+
+    With one bound :math:`\rho` for all entries of the weights, every column costs the same. Scales :math:`s_j` are the
+    bounds :math:`V_{jj} = W_{jj} = \rho s_j^2`: the same problem on scaled columns, for which all theory holds. The
+    multiplier :math:`z_j` of that constraint, which the dual bound brings, tells what loosening it is worth, so that
+
+    .. math:: s_j \propto z_j^{1/2}
+
+    is a step towards scales for which all are equal: the best ones with the same sum of squares.
+
+    Parameters
+    ----------
+    relaxation : Relaxation
+        For several outputs their multipliers are added.
+    exponent : float, default=0.5
+        Of the multipliers, >= 0; smaller is more careful.
+    limit : float, default=8.0
+        >= 1. Largest factor of a scale, up or down.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        The mean square of the norms of the rows stays, as nearly as powers of two allow.
+
+    Notes
+    -----
+    What `row_scale` does for all columns at once matters more: see the guide for measurements.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> from qsdp.encoding import supervised_scales
+    >>> X = np.random.default_rng(0).standard_normal((200, 3))
+    >>> problem = qsdp.TrainingProblem(X, X[:, 0] + 0.1 * X[:, 1], beta=1.0, activation="relu")
+    >>> relaxation = qsdp.solve_relaxation(problem.with_beta(0.2 * qsdp.beta_max(problem)))
+    >>> scales = supervised_scales(relaxation)
+    >>> bool(scales[0] > scales[1] >= scales[2])
+    True
+    """
+    if not isinstance(relaxation, Relaxation):
+        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
+    power = check_real("exponent", exponent)
+    most = math.log2(check_real("limit", limit, minimum=1.0))
+    problem = relaxation.problem
+    prices = np.atleast_2d(relaxation.dual.z)[:, : problem.n_features].sum(axis=0)
+    logs = power * np.log2(np.maximum(prices, np.finfo(np.float64).tiny))
+    squares = _mean_squares(problem.X, problem.sample_weight)
+    if not np.any(squares > 0.0):
+        return np.ones(len(squares))
+    shares = squares / squares.sum()
+    # Twice, since clipping changes what the first has balanced.
+    for _ in range(2):
+        largest = logs.max()
+        logs = logs - largest - 0.5 * math.log2(float(shares @ np.exp2(2.0 * (logs - largest))))
+        logs = np.clip(logs, -most, most)
+    scales: FloatArray = np.exp2(np.clip(np.round(logs), -math.floor(most), math.floor(most)))
+    return scales
+
+
+def fit_scales(
+    problem: TrainingProblem,
+    *,
+    norm: float = 1.5,
+    n_rounds: int = 1,
+    fraction: float = 0.05,
+    exponent: float = 0.5,
+    limit: float = 8.0,
+    tol: float = 1e-3,
+    time_limit: float | None = None,
+) -> FloatArray:
+    """Return a power of two for every column of a problem's data: of the rows first, then of each column in rounds.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        Its beta does not matter.
+    norm : float, default=1.5
+        Of the rows, see `row_scale`.
+    n_rounds : int, default=1
+        Relaxations to solve, each on the columns as the last one scales them; none if 0.
+    fraction : float, default=0.05
+        Their beta, as a share of `qsdp.beta_max`; > 0.
+    exponent, limit : float
+        See `supervised_scales`.
+    tol, time_limit
+        Of each solve, see `qsdp.solve_relaxation`.
+    """
+    rounds, share = check_integer("n_rounds", n_rounds, minimum=0), check_real("fraction", fraction, strict=True)
+    scales = np.full(problem.n_features, row_scale(problem.X, norm=norm, sample_weight=problem.sample_weight))
+    for _ in range(rounds):
+        scaled = TrainingProblem(
+            problem.X * scales,
+            problem.y,
+            beta=problem.beta,
+            loss=problem.loss,
+            activation=problem.activation,
+            levels=problem.levels,
+            sample_weight=problem.sample_weight,
+        )
+        largest = beta_max(scaled)
+        if largest == 0.0:
+            break  # zero is the best network whatever the scales
+        relaxation = solve_relaxation(scaled.with_beta(share * largest), tol=tol, time_limit=time_limit)
+        scales = scales * supervised_scales(relaxation, exponent=exponent, limit=limit)
+    return scales
+
+
+def _mean_squares(X: FloatArray, weights: FloatArray | None) -> FloatArray:
+    squares: FloatArray = np.average(np.square(X), axis=0, weights=weights)
+    return squares

@@ -1,0 +1,326 @@
+"""Transformers of scikit-learn from the columns of a table to the inputs of a network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags, _safe_indexing
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from qsdp._utils.validation import check_choice, warn
+from qsdp.encoding.columns import as_numbers, as_symbols, chosen_columns, is_frame, is_symbolic
+from qsdp.encoding.expressions import Expression
+from qsdp.encoding.fitting import EncodingRule
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.problem import check_sample_weight
+
+__all__ = ["TableEncoder", "ThresholdEncoder"]
+
+_UNKNOWN = ("warn", "ignore", "error")
+
+
+class _Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """What the encoders share: an `Encoding` that is learned from rows of positive weight."""
+
+    n_features_in_: int
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Learn the encoding of the columns of X, shape (n, d), of rows with weights (n,) >= 0 if given; y is ignored.
+
+        A weight k is the same as k equal rows, and weight zero as a row left out.
+        """
+        rule = self._rule()
+        table = self._table(X, fitting=True)
+        weights = check_sample_weight(sample_weight, len(table[0]))
+        if weights is not None:
+            kept = weights > 0.0
+            table, weights = [column[kept] for column in table], weights[kept]
+        self.encoding_, self.dropped_ = rule.fit(table, self._names().tolist(), weights)
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[Any]:
+        """Return the inputs of the network, shape (n, width)."""
+        check_is_fitted(self)
+        return self.encoding_.encode(self._table(X, fitting=False), self.dtype)
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return the names of the inputs, such as ``age``, ``age > 42.5``, ``city == Paris``, ``age is missing``.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns of X, where it had none in `fit`.
+        """
+        check_is_fitted(self)
+        names = self._names(input_features).tolist()
+        return np.array(self.encoding_.renamed(names).names, dtype=object)
+
+    @property
+    def expressions_(self) -> tuple[Expression, ...]:
+        """What every input is; see `Expression`."""
+        check_is_fitted(self)
+        return self.encoding_.expressions
+
+    @property
+    def is_binary_(self) -> bool:
+        """Whether every input is a bit, all as 0 and 1 or all as -1 and +1."""
+        check_is_fitted(self)
+        return self.encoding_.is_binary
+
+    def _names(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        return np.asarray(_check_feature_names_in(self, input_features), dtype=object)
+
+    def _rule(self) -> EncodingRule:
+        raise NotImplementedError
+
+    def _table(self, X: Any, *, fitting: bool) -> list[npt.NDArray[Any]]:
+        raise NotImplementedError
+
+    def _checked(self, X: Any, **options: Any) -> Any:
+        try:
+            return validate_data(self, X, **options)
+        except TypeError as error:
+            raise InvalidTypeError(f"X is not valid: {error}") from None
+        except (ValueError, OverflowError) as error:
+            raise InvalidInputError(f"X is not valid: {error}") from None
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class ThresholdEncoder(_Encoder):
+    """Thermometer bits of numbers: for each column, whether it is above each of some thresholds.
+
+    Parameters
+    ----------
+    n_thresholds : int, default=3
+        Thresholds of a column at most, >= 1. A column of k distinct values has k - 1 at most.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Parts of equal weight, or of equal width. Thresholds that divide the rows alike are merged.
+    bits : {"binary", "bipolar"}, default="binary"
+        Bits as 0 and 1, or as -1 and +1.
+    missing : {"indicator", "fill"}, default="indicator"
+        Whether columns in which `fit` sees missing entries (NaN) have another bit that says so. Whatever is missing,
+        in `transform` also where nothing was in `fit`, stands for the median of its column in all other bits.
+    dtype : data type, default=numpy.float64
+        Of the output: ``numpy.int8`` takes a byte for each bit.
+
+    Attributes
+    ----------
+    encoding_ : Encoding
+        The map itself, which needs no scikit-learn and travels as JSON.
+    expressions_ : tuple of Expression
+        What every input is.
+    is_binary_ : bool
+        True.
+    dropped_ : dict of str to str
+        Columns without an input, and why: "constant" or "no values".
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Defined when X has column names that are all strings.
+
+    See Also
+    --------
+    TableEncoder : Thresholds beside standardised numbers, and categories.
+
+    Notes
+    -----
+    If no column varies, the first one stays as an input that is zero.
+
+    Examples
+    --------
+    >>> from qsdp.encoding import ThresholdEncoder
+    >>> encoder = ThresholdEncoder(n_thresholds=2, dtype="int8").fit([[1.0], [2.0], [2.0], [5.0]])
+    >>> encoder.get_feature_names_out(["age"]).tolist()
+    ['age > 1.5', 'age > 3.5']
+    >>> encoder.transform([[1.0], [2.0], [9.0]])
+    array([[0, 0],
+           [1, 0],
+           [1, 1]], dtype=int8)
+    """
+
+    def __init__(
+        self,
+        n_thresholds: int = 3,
+        *,
+        strategy: str = "quantile",
+        bits: str = "binary",
+        missing: str = "indicator",
+        dtype: Any = np.float64,
+    ) -> None:
+        self.n_thresholds = n_thresholds
+        self.strategy = strategy
+        self.bits = bits
+        self.missing = missing
+        self.dtype = dtype
+
+    def _rule(self) -> EncodingRule:
+        return EncodingRule(
+            encoding="thresholds",
+            n_thresholds=self.n_thresholds,
+            strategy=self.strategy,
+            bits=self.bits,
+            missing=self.missing,
+        )
+
+    def _table(self, X: Any, *, fitting: bool) -> list[npt.NDArray[Any]]:
+        return list(self._checked(X, dtype=np.float64, ensure_all_finite="allow-nan", reset=fitting).T)
+
+
+class TableEncoder(_Encoder):
+    """Inputs of a network for a table of numbers, categories and missing entries.
+
+    Numbers are standardised, become thermometer bits, or both; categories become a bit each, or one bit where there
+    are two. Columns that do not vary have no input.
+
+    Parameters
+    ----------
+    encoding : {"standard", "thresholds", "both"}, default="both"
+        Of numbers: standardised (zero mean, unit variance), bits as by `ThresholdEncoder`, or those beside each other.
+    n_thresholds, strategy, bits, missing
+        See `ThresholdEncoder`; `bits` and `missing` hold for categories too.
+    categorical_features : "from_dtype" or array-like, default="from_dtype"
+        Columns that hold categories, by a mask, numbers or names. "from_dtype": those of text, booleans or categories,
+        by the type of the column, or by its entries in an array of objects.
+    max_categories : int, default=50
+        >= 2. Of more, the most frequent have bits; in the others all bits of the column are zero.
+    handle_unknown : {"warn", "ignore", "error"}, default="warn"
+        What `transform` does about categories that `fit` did not see, or not often enough for a bit: no bit is set.
+    dtype : data type, default=numpy.float64
+        Of the output; of integers only where all inputs are bits.
+
+    Attributes
+    ----------
+    encoding_ : Encoding
+        The map itself, which needs no scikit-learn and travels as JSON.
+    expressions_ : tuple of Expression
+        What every input is.
+    is_binary_ : bool
+        Whether every input is a bit, all as 0 and 1 or all as -1 and +1.
+    dropped_ : dict of str to str
+        Columns without an input, and why: "constant" or "no values".
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Defined when X has column names that are all strings.
+
+    See Also
+    --------
+    SupervisedScaler : Powers of two that suit a target, for the inputs made here.
+
+    Notes
+    -----
+    A missing number stands for the median of its column, a missing category for none. Where `fit` sees missing entries,
+    another bit says so (``missing="indicator"``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qsdp.encoding import TableEncoder
+    >>> X = np.array([[20.0, "Paris"], [30.0, "Rome"], [np.nan, "Oslo"], [50.0, "Rome"]], dtype=object)
+    >>> encoder = TableEncoder(n_thresholds=1).fit(X)
+    >>> encoder.get_feature_names_out(["age", "city"]).tolist()
+    ['age', 'age > 25', 'age is missing', 'city == Oslo', 'city == Paris', 'city == Rome']
+    >>> encoder.transform([[50.0, "Rome"]]).round(2)
+    array([[1.61, 1.  , 0.  , 0.  , 0.  , 1.  ]])
+    """
+
+    def __init__(
+        self,
+        encoding: str = "both",
+        *,
+        n_thresholds: int = 3,
+        strategy: str = "quantile",
+        bits: str = "binary",
+        missing: str = "indicator",
+        categorical_features: Any = "from_dtype",
+        max_categories: int = 50,
+        handle_unknown: str = "warn",
+        dtype: Any = np.float64,
+    ) -> None:
+        self.encoding = encoding
+        self.n_thresholds = n_thresholds
+        self.strategy = strategy
+        self.bits = bits
+        self.missing = missing
+        self.categorical_features = categorical_features
+        self.max_categories = max_categories
+        self.handle_unknown = handle_unknown
+        self.dtype = dtype
+
+    def _rule(self) -> EncodingRule:
+        check_choice("handle_unknown", self.handle_unknown, _UNKNOWN)
+        return EncodingRule(
+            encoding=self.encoding,
+            n_thresholds=self.n_thresholds,
+            strategy=self.strategy,
+            bits=self.bits,
+            missing=self.missing,
+            max_categories=self.max_categories,
+        )
+
+    def transform(self, X: Any) -> npt.NDArray[Any]:
+        """Return the inputs of the network, shape (n, width).
+
+        Warns
+        -----
+        QSDPWarning
+            Some categories are unknown, with ``handle_unknown="warn"``.
+        """
+        check_is_fitted(self)
+        table = self._table(X, fitting=False)
+        if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
+            found = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
+            message = f"X has entries that are none of the categories of their columns, of which no bit is set: {found}"
+            if self.handle_unknown == "error":
+                raise InvalidInputError(message)
+            warn(message)
+        return self.encoding_.encode(table, self.dtype)
+
+    def _table(self, X: Any, *, fitting: bool) -> list[npt.NDArray[Any]]:
+        raw = self._raw_columns(X, fitting)
+        names = self._names().tolist()
+        if fitting:
+            symbolic = self._symbolic(raw, names)
+            return [(as_symbols if s else as_numbers)(c, n) for c, n, s in zip(raw, names, symbolic, strict=True)]
+        read = list(raw)
+        for position in self.encoding_.used:
+            is_symbols = self.encoding_.columns[position].categories is not None
+            read[position] = (as_symbols if is_symbols else as_numbers)(raw[position], names[position])
+        return read
+
+    def _raw_columns(self, X: Any, fitting: bool) -> list[Any]:
+        options: dict[str, Any] = {"dtype": None, "ensure_all_finite": False, "reset": fitting}
+        if is_frame(X):
+            self._checked(X, skip_check_array=True, reset=fitting)
+            if 0 in X.shape:
+                raise InvalidInputError(f"X must have a row and a column at least; got shape {X.shape}")
+            return [_safe_indexing(X, position, axis=1) for position in range(X.shape[1])]
+        if not hasattr(X, "dtype") and not hasattr(X, "toarray"):
+            # Lists of numbers and text would become text.
+            X = np.asarray(X, dtype=object) if _is_text(X) else X
+        return list(self._checked(X, **options).T)
+
+    def _symbolic(self, raw: list[Any], names: list[str]) -> npt.NDArray[np.bool_]:
+        if isinstance(self.categorical_features, str):
+            check_choice("categorical_features", self.categorical_features, ["from_dtype"])
+            return np.array([is_symbolic(column) for column in raw])
+        return chosen_columns(self.categorical_features, names)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+def _is_text(X: Any) -> bool:
+    """Whether nested lists hold text."""
+    try:
+        return np.asarray(X).dtype.kind in "US"
+    except ValueError:
+        return False

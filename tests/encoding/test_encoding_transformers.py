@@ -1,0 +1,228 @@
+"""The encoders as transformers of scikit-learn: all kinds of tables, missing entries, weights, and errors."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from qsdp.encoding import Encoding, TableEncoder, ThresholdEncoder
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
+
+NUMBERS = arrays(
+    np.float64,
+    st.tuples(st.integers(2, 30), st.integers(1, 3)),
+    elements=st.one_of(st.floats(-1e6, 1e6, width=32), st.just(np.nan), st.sampled_from([0.0, 1.0])),
+)
+EVERY = [
+    ThresholdEncoder(),
+    ThresholdEncoder(bits="bipolar", strategy="uniform", missing="fill"),
+    *(TableEncoder(name, bits=bits) for name in ("standard", "both", "thresholds") for bits in ("binary", "bipolar")),
+]
+
+
+def frame():
+    return pd.DataFrame(
+        {
+            "age": [20.0, 30.0, np.nan, 50.0, 60.0, 70.0],
+            "city": ["Rome", "Oslo", None, "Rome", "Paris", "Oslo"],
+            "smokes": [True, False, True, True, False, False],
+            "grade": pd.Categorical([3, 1, 2, 1, 2, 3]),
+            "children": pd.array([0, 1, None, 2, 2, 3], dtype="Int64"),
+            "same": [5] * 6,
+            "empty": [np.nan] * 6,
+        }
+    )
+
+
+@pytest.mark.parametrize("encoder", EVERY, ids=repr)
+def test_check_estimator(encoder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outcomes = check_estimator(encoder, on_skip=None, on_fail=None)
+    failed = [outcome["check_name"] for outcome in outcomes if outcome["status"] == "failed"]
+    assert failed == []
+    assert sum(outcome["status"] == "passed" for outcome in outcomes) >= 50
+
+
+@settings(max_examples=40, deadline=None)
+@given(X=NUMBERS, n_thresholds=st.integers(1, 6))
+def test_thermometers_are_monotone(X, n_thresholds):
+    encoder = ThresholdEncoder(n_thresholds).fit(X)
+    for position in range(X.shape[1]):
+        of_column = [e.position == position and e.kind == "above" for e in encoder.expressions_]
+        bits = encoder.transform(X)[:, of_column]
+        assert np.all(np.diff(bits, axis=1) <= 0.0)
+        known = ~np.isnan(X[:, position])
+        order = np.argsort(X[known, position])
+        assert np.all(np.diff(bits[known][order], axis=0) >= 0.0)
+
+
+@pytest.mark.parametrize("encoder", EVERY, ids=repr)
+@settings(max_examples=15, deadline=None)
+@given(X=NUMBERS, seed=st.integers(0, 99))
+def test_encodings_survive_storage_and_do_not_depend_on_the_order_of_rows(encoder, X, seed):
+    fitted = clone(encoder).fit(X)
+    encoded = fitted.transform(X)
+    assert np.all(np.isfinite(encoded))
+    state = json.loads(json.dumps(fitted.encoding_.to_state(), allow_nan=False))
+    back = Encoding.from_state(state)
+    assert back == fitted.encoding_
+    np.testing.assert_array_equal(back.encode(list(X.T)), encoded)
+    order = np.random.default_rng(seed).permutation(len(X))
+    other = clone(encoder).fit(X[order])
+    np.testing.assert_allclose(other.transform(X), encoded, rtol=1e-7, atol=1e-9)
+
+
+def test_standardised_numbers_are_those_of_scikit_learn():
+    X = np.random.default_rng(0).standard_normal((50, 4)) * [1.0, 1e3, 1e-3, 1.0] + [0.0, 5.0, 0.0, 1e3]
+    weights = np.random.default_rng(1).integers(0, 3, 50).astype(float)
+    for given_weights in (None, weights):
+        encoder = TableEncoder("standard").fit(X, sample_weight=given_weights)
+        expected = StandardScaler().fit(X, sample_weight=given_weights).transform(X)
+        np.testing.assert_allclose(encoder.transform(X), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_columns_of_wild_scale_are_safe():
+    X = np.random.default_rng(0).standard_normal((40, 3)) * [1e300, 1e-300, 1.0]
+    encoded = TableEncoder("standard").fit_transform(X)
+    np.testing.assert_allclose(encoded.std(axis=0), 1.0)
+    near = np.column_stack([1e15 + np.arange(40) % 2, np.full(40, 0.1)])
+    assert np.abs(TableEncoder().fit_transform(near)).max() <= 1.0 + 1e-9
+
+
+def test_a_frame_of_pandas():
+    encoder = TableEncoder(n_thresholds=2).set_output(transform="pandas").fit(frame())
+    encoded = encoder.transform(frame())
+    assert list(encoded.columns) == [
+        "age", "age > 40", "age > 55", "age is missing",
+        "city == Oslo", "city == Paris", "city == Rome", "city is missing",
+        "smokes == True", "grade == 1", "grade == 2", "grade == 3",
+        "children", "children > 1.5", "children > 2.5", "children is missing",
+    ]  # fmt: skip
+    assert encoder.dropped_ == {"same": "constant", "empty": "no values"}
+    assert encoded["smokes == True"].tolist() == [1.0, 0.0, 1.0, 1.0, 0.0, 0.0]
+    assert encoded["age is missing"].tolist() == [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+    assert encoded.loc[2, ["city == Oslo", "city == Paris", "city == Rome", "city is missing"]].tolist() == [0, 0, 0, 1]
+    assert encoded.loc[2, ["age > 40", "age > 55"]].tolist() == [1.0, 0.0]  # as for the median, 50
+
+
+def test_a_frame_of_polars():
+    polars = pytest.importorskip("polars")
+    pandas = frame().drop(columns=["grade"])
+    columns = {name: [None if pd.isna(x) else x for x in pandas[name]] for name in pandas}
+    columns["grade"] = polars.Series([3, 1, 2, 1, 2, 3]).cast(polars.String).cast(polars.Categorical)
+    table = polars.DataFrame(columns)
+    encoder = TableEncoder(n_thresholds=2).set_output(transform="polars")
+    encoded = encoder.fit_transform(table)
+    assert isinstance(encoded, polars.DataFrame)
+    expected = TableEncoder(n_thresholds=2).fit(pandas)
+    names = expected.get_feature_names_out().tolist()
+    assert encoded.columns == [*names, "grade == 1", "grade == 2", "grade == 3"]
+    np.testing.assert_array_equal(encoded.select(names).to_numpy(), expected.transform(pandas))
+
+
+def test_lists_and_arrays_of_objects():
+    rows = [[1.0, "a"], [2.0, "b"], [None, "c"], [4.0, "a"]]
+    expected = ["x0", "x0 is missing", "x1 == a", "x1 == b", "x1 == c"]
+    for X in (rows, np.array(rows, dtype=object)):
+        assert TableEncoder("standard").fit(X).get_feature_names_out().tolist() == expected
+
+
+@pytest.mark.parametrize("chosen", [[1], ["b"], [False, True]])
+def test_categories_by_choice(chosen):
+    X = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [7, 8, 9]})
+    encoder = TableEncoder("standard", categorical_features=chosen).fit(X)
+    assert encoder.get_feature_names_out().tolist() == ["a", "b == 7", "b == 8", "b == 9"]
+    assert encoder.transform(X.assign(b=X["b"].astype(float)))[:, 1:].tolist() == np.eye(3).tolist()
+
+
+def test_rare_categories_have_no_bit():
+    X = np.array([["a"], ["a"], ["b"], ["b"], ["c"]], dtype=object)
+    encoder = TableEncoder(max_categories=2, handle_unknown="ignore").fit(X)
+    assert encoder.get_feature_names_out().tolist() == ["x0 == b"]
+    assert encoder.transform(X).ravel().tolist() == [0.0, 0.0, 1.0, 1.0, 0.0]
+
+
+def test_unknown_categories():
+    encoder = TableEncoder().fit(np.array([["a"], ["b"], ["c"]], dtype=object))
+    new = np.array([["a"], ["z"]], dtype=object)
+    with pytest.warns(QSDPWarning, match=r"of which no bit is set: 'x0' 1 \(such as 'z'\)"):
+        assert encoder.transform(new).tolist() == [[1, 0, 0], [0, 0, 0]]
+    with pytest.raises(InvalidInputError, match="'x0' 1"):
+        encoder.set_params(handle_unknown="error").transform(new)
+
+
+def test_missing_entries_that_fit_did_not_see_stand_for_the_median():
+    X = np.array([[1.0], [2.0], [3.0], [4.0], [10.0]])
+    encoder = TableEncoder(n_thresholds=4).fit(X)
+    np.testing.assert_array_equal(encoder.transform([[np.nan]]), encoder.transform([[3.0]]))
+
+
+def test_bits_of_a_byte():
+    X = np.random.default_rng(0).standard_normal((100, 5))
+    bits = ThresholdEncoder(4, bits="bipolar", dtype=np.int8).fit_transform(X)
+    assert bits.dtype == np.int8
+    assert bits.nbytes == 100 * 20
+    assert set(np.unique(bits)) == {-1, 1}
+    assert ThresholdEncoder().fit(X).is_binary_
+    assert not TableEncoder().fit(X).is_binary_
+
+
+def test_columns_without_information():
+    X = np.column_stack([np.ones(10), np.arange(10.0)])
+    assert TableEncoder("standard").fit(X).get_feature_names_out().tolist() == ["x1"]
+    nothing = TableEncoder().fit(X[:, :1])
+    assert nothing.transform(X[:, :1]).tolist() == [[0.0]] * 10
+    assert nothing.dropped_ == {"x0": "constant"}
+    text = np.full((3, 1), "a", dtype=object)
+    assert TableEncoder().fit_transform(text).tolist() == [[0.0]] * 3
+
+
+def test_weight_zero_is_a_row_left_out():
+    X = frame()
+    kept = TableEncoder().fit(X.iloc[1:])
+    assert TableEncoder().fit(X, sample_weight=[0, 1, 1, 1, 1, 1]).encoding_ == kept.encoding_
+
+
+WRONG = {
+    "encoding must be one of 'both', 'standard', 'thresholds'; got 'boht'": {"encoding": "boht"},
+    "n_thresholds must be an integer >= 1; got 0": {"n_thresholds": 0},
+    "strategy must be one of 'quantile', 'uniform'": {"strategy": "kmeans"},
+    "bits must be one of 'binary', 'bipolar'": {"bits": "gray"},
+    "missing must be one of 'fill', 'indicator'": {"missing": "drop"},
+    "max_categories must be an integer >= 2": {"max_categories": 1},
+    "handle_unknown must be one of": {"handle_unknown": "error?"},
+    "categorical_features must be one of 'from_dtype'": {"categorical_features": "all"},
+    "categorical_features must have 2 entries as a mask; got 1": {"categorical_features": [True]},
+    "categorical_features names 'z', which is no column": {"categorical_features": ["z"]},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_parameters(message):
+    with pytest.raises(InvalidInputError, match=message):
+        TableEncoder(**WRONG[message]).fit([[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_wrong_tables():
+    encoder = TableEncoder().fit(frame())
+    with pytest.raises(InvalidTypeError, match="column 'age' of X holds numbers; got text, such as 'old'"):
+        encoder.transform(frame().assign(age="old"))
+    with pytest.raises(InvalidInputError, match="column 'age' of X contains infinity"):
+        encoder.transform(frame().assign(age=np.inf))
+    with pytest.raises(InvalidInputError, match="feature names should match"):
+        encoder.transform(frame().rename(columns={"age": "years"}))
+    with pytest.raises(InvalidTypeError, match=r"column 'when' of X: every entry .* must be a string or a number"):
+        TableEncoder().fit(frame().assign(when=pd.Timestamp("2020-01-01")))
+    with pytest.raises(InvalidInputError, match="must have a row and a column at least"):
+        TableEncoder().fit(frame().iloc[:0])
+    with pytest.raises(InvalidInputError, match="sample_weight must be >= 0"):
+        TableEncoder().fit(frame(), sample_weight=[-1, 1, 1, 1, 1, 1])
