@@ -225,6 +225,14 @@ class TrainingOptions(Options):
         """Return the deadline of a call that begins now."""
         return NEVER if self.time_limit in {None, np.inf} else Deadline.after(self.time_limit)
 
+    def choice_deadline(self, deadline: Deadline) -> Deadline:
+        """Return the deadline of the choice of beta: a share of the call's, or what it may take unasked."""
+        return Deadline.after(_CHOICE_TIME) if self.time_limit is None else deadline.share(_CHOICE_SHARE)
+
+    def left(self, deadline: Deadline) -> float | None:
+        """Return the time limit of what is left to do of a call."""
+        return deadline.time_limit if self.time_limit not in {None, np.inf} else self.time_limit
+
     def refinement_limit(self, deadline: Deadline) -> float | None:
         """Return the seconds of a refinement: what is left of the call, or what it may take unasked."""
         return REFINEMENT_TIME if self.time_limit is None else deadline.time_limit
@@ -259,9 +267,9 @@ class TrainingOptions(Options):
         """Return the problem with the beta of the options, chosen or found where they leave it open."""
         if not isinstance(self.beta, str):
             return problem.with_beta(self.beta)
-        limit = Deadline.after(_CHOICE_TIME) if self.time_limit is None else deadline.share(_CHOICE_SHARE)
+        limit = self.choice_deadline(deadline)
         if self.beta == AUTO:
-            return problem.with_beta(choose_beta(problem, deadline=limit, bar=bar))
+            return problem.with_beta(choose_beta(problem, deadline=limit, bar=bar).beta)
         # Where zero is optimal for every beta any will do.
         largest = beta_max(problem, time_limit=limit.time_limit) or 1.0
         return problem.with_beta(share_of_beta_max("beta", self.beta) * largest)

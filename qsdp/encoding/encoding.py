@@ -201,7 +201,7 @@ class Encoding(Summarized):
             {"name": one.name, "fill": one.fill, "categories": None if one.categories is None else list(one.categories)}
             for one in self.columns
         ]
-        fields = ("position", "kind", "value", "center", "scale")
+        fields = ("position", "kind", "value", "center", "scale", "low", "high")
         return {
             "columns": columns,
             "expressions": [{name: getattr(one, name) for name in fields} for one in self.expressions],
@@ -235,6 +235,8 @@ class _Group:
         self.values = np.array([codes[e.position][e.value] if kind == "equals" else e.value for e in expressions])
         self.center = np.array([one.center for one in expressions])
         self.scale = np.array([one.scale for one in expressions])
+        self.low = np.array([-np.inf if one.low is None else one.low for one in expressions])
+        self.high = np.array([np.inf if one.high is None else one.high for one in expressions])
 
     def scaled(self, term: npt.NDArray[Any]) -> FloatArray:
         """Return the inputs for values of the terms, shape (n, k)."""
@@ -244,7 +246,7 @@ class _Group:
     def standardised(self, numbers: FloatArray) -> FloatArray:
         """Return the inputs for terms that are numbers, if their squares are representable."""
         with np.errstate(over="ignore"):
-            inputs = self.scaled(numbers)
+            inputs = self.scaled(np.clip(numbers, self.low, self.high))
         if not np.all(np.abs(inputs) <= _LARGEST):
             row, place = np.argwhere(~(np.abs(inputs) <= _LARGEST))[0].tolist()
             one = self.expressions[place]

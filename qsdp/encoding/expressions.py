@@ -57,6 +57,8 @@ class Expression:
         Threshold of "above", category of "equals"; None for the others.
     center, scale : float
         The scale is positive. Bits as 0 and 1 have center 0 and scale 1, bits as -1 and +1 have one half for both.
+    low, high : float or None
+        A number below or above is taken for these; None, as for bits, if there is no limit.
 
     Notes
     -----
@@ -76,6 +78,8 @@ class Expression:
     value: Symbol | None = None
     center: float = 0.0
     scale: float = 1.0
+    low: float | None = None
+    high: float | None = None
 
     @property
     def name(self) -> str:
@@ -100,6 +104,8 @@ class Expression:
         if (self.center, self.scale) == (0.0, 1.0):
             return self.name
         term = f"[{self.name}]" if self.is_bit else self.name
+        if self.low is not None and self.high is not None:
+            term = f"clip({term}, {self.low:g}, {self.high:g})"
         if self.center:
             term = f"({term} {'-' if self.center > 0.0 else '+'} {abs(self.center):g})"
         return term if self.scale == 1.0 else f"{term} / {self.scale:g}"
@@ -137,6 +143,8 @@ _EXPRESSION_CHECKS: Checks = {
     "value": lambda value: value is None or _is_symbol(value),
     "center": is_number,
     "scale": is_positive,
+    "low": lambda value: value is None or is_number(value),
+    "high": lambda value: value is None or is_number(value),
 }
 
 
@@ -164,4 +172,7 @@ def stored_expression(state: Any, columns: Sequence[InputColumn]) -> Expression:
     }
     if not fits[kind]:
         raise StorageError(f"expression: kind {kind!r} and value {value!r:.60} do not fit column {column.name!r}")
-    return Expression(column.name, position, kind, value, fields["center"], fields["scale"])
+    low, high = fields["low"], fields["high"]
+    if (low is None) != (high is None) or (low is not None and (kind != "value" or low > high)):
+        raise StorageError(f"expression: limits {low!r} and {high!r} do not fit kind {kind!r}")
+    return Expression(column.name, position, kind, value, fields["center"], fields["scale"], low, high)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real
 from qsdp.encoding.cuts import STRATEGIES, choose_thresholds, weighted_median
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
@@ -37,6 +37,7 @@ class EncodingRule:
     bits: str = "binary"
     missing: str = "indicator"
     max_categories: int = 50
+    cut: float | None = None
 
     def __post_init__(self) -> None:
         check_choice("encoding", self.encoding, ENCODINGS)
@@ -45,6 +46,8 @@ class EncodingRule:
         check_choice("bits", self.bits, BITS)
         check_choice("missing", self.missing, MISSING)
         check_integer("max_categories", self.max_categories, minimum=2)
+        if self.cut is not None:
+            check_real("cut", self.cut, strict=True)
 
     def fit(
         self, table: Sequence[Column], names: Sequence[str], weights: FloatArray | None = None
@@ -107,7 +110,8 @@ class EncodingRule:
         distinct = np.unique(entries[known])
         center, step = BITS[self.bits]
         if as_value and len(distinct) > 1:
-            yield Expression(column.name, position, "value", None, mean, scale)
+            limits = (None, None) if self.cut is None else (mean - self.cut * scale, mean + self.cut * scale)
+            yield Expression(column.name, position, "value", None, mean, scale, *limits)
         # The value of a column of two values is a bit itself.
         if as_bits and len(distinct) > 1 + as_value:
             for threshold in choose_thresholds(entries[known], weights[known], self.n_thresholds, self.strategy):

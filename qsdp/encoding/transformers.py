@@ -191,6 +191,9 @@ class TableEncoder(_Encoder):
         >= 2. Of more, the most frequent have bits; in the others all bits of the column are zero.
     handle_unknown : {"warn", "ignore", "error"}, default="warn"
         What `transform` does about categories that `fit` did not see, or not often enough for a bit: no bit is set.
+    cut : float, optional
+        Deviations from the mean, > 0, beyond which a number is taken for the last one within: a quadratic function of
+        a far-off entry can be anything, and bounded inputs have a place in fixed-point arithmetic.
     dtype : data type, default=numpy.float64
         Of the output; of integers only where all inputs are bits.
 
@@ -240,6 +243,7 @@ class TableEncoder(_Encoder):
         categorical_features: Any = "from_dtype",
         max_categories: int = 50,
         handle_unknown: str = "warn",
+        cut: float | None = None,
         dtype: Any = np.float64,
     ) -> None:
         self.encoding = encoding
@@ -250,6 +254,7 @@ class TableEncoder(_Encoder):
         self.categorical_features = categorical_features
         self.max_categories = max_categories
         self.handle_unknown = handle_unknown
+        self.cut = cut
         self.dtype = dtype
 
     def _rule(self) -> EncodingRule:
@@ -261,6 +266,7 @@ class TableEncoder(_Encoder):
             bits=self.bits,
             missing=self.missing,
             max_categories=self.max_categories,
+            cut=self.cut,
         )
 
     def transform(self, X: Any) -> npt.NDArray[Any]:

@@ -27,6 +27,7 @@ from qsdp._utils.validation import (
     check_random_state,
 )
 from qsdp.activations import PolynomialActivation
+from qsdp.estimators.inputs import rows_of
 from qsdp.estimators.network import QuantizedNetworkClassifier, QuantizedNetworkRegressor, Samples
 from qsdp.estimators.options import ClassifierCrossValidationOptions, CrossValidationOptions, EstimatorOptions
 from qsdp.exceptions import InvalidInputError
@@ -116,7 +117,7 @@ class _CrossValidated:
             _check_weighs(scorer)
             score = {**score, "sample_weight": samples.weights}
         # In the numbers of the rows that the problem keeps.
-        number = np.arange(len(samples.X)) if samples.weights is None else np.cumsum(samples.weights > 0.0) - 1
+        number = np.arange(len(samples.y)) if samples.weights is None else np.cumsum(samples.weights > 0.0) - 1
         kept = [(number[train], number[test]) for train, test in splits]
         path, folds = plan_paths(problem, kept, options.betas, solver=options.solver, tol=options.tol)
         member = self._member(options)
@@ -125,11 +126,11 @@ class _CrossValidated:
                 CountedParallel(options.n_jobs, bar, len(folds))(
                     delayed(_fold_scores)(
                         fold,
-                        samples.X[test],
+                        rows_of(samples.X, test),
                         samples.y[test],
                         seed,
                         member,
-                        partial(scorer, **_of_rows(score, test, len(samples.X))),
+                        partial(scorer, **_of_rows(score, test, len(samples.y))),
                         options.evaluate,
                     )
                     for fold, (_, test), seed in zip(folds, splits, rng.spawn(len(splits)), strict=True)
@@ -170,7 +171,7 @@ class _CrossValidated:
 
     def _splits(self: Any, samples: Samples, metadata: dict[str, Any]) -> list[Split]:
         """Return training and held-out rows of positive weight of every fold, each training part with all classes."""
-        y, rows = samples.y, np.arange(len(samples.X))
+        y, rows = samples.y, np.arange(len(samples.y))
         if samples.weights is not None:
             rows = np.where(samples.weights > 0.0, rows, -1)
         try:

@@ -6,44 +6,70 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.preprocessing import StandardScaler
+from sklearn.utils import _safe_indexing, check_array, column_or_1d
 
 from qsdp._utils.validation import FloatArray, check_choice
-from qsdp.exceptions import InvalidTypeError
+from qsdp.encoding import TableEncoder, row_scale
+from qsdp.encoding.fitting import ENCODINGS as NUMBERS
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["ENCODINGS", "check_encoding", "fit_encoder"]
+__all__ = ["AUTO_ENCODINGS", "ENCODINGS", "check_encoding", "check_targets_of_frame", "fit_encoder", "rows_of"]
 
-ENCODINGS = ("standard", "none")
+ENCODINGS = ("auto", *NUMBERS, "none")
 
-#: Standard deviations beyond which entries are cut.
+#: Those among which "auto" chooses.
+AUTO_ENCODINGS = ("standard", "both")
+
+#: Standard deviations beyond which numbers are cut. On ten data sets no accuracy was lost at 2 or 3, and that of sets
+#: with columns of rare categories rose by three points.
 CUT = 3.0
+
+#: Inputs that thresholds may make of all columns together, and thresholds of a column at most: a relaxation of a few
+#: hundred inputs takes minutes.
+_MOST_INPUTS, _MOST_THRESHOLDS = 160, 8
 
 
 def check_encoding(name: str, encoding: Any) -> None:
     """Raise unless `encoding` is one of `ENCODINGS` or a transformer."""
     if isinstance(encoding, str):
         check_choice(name, encoding, ENCODINGS)
-    elif not all(hasattr(encoding, method) for method in ("fit", "transform", "get_params")):
+    elif isinstance(encoding, type) or not all(hasattr(encoding, method) for method in ("fit", "transform")):
         allowed = ", ".join(f'"{name}"' for name in ENCODINGS)
         raise InvalidTypeError(f"{name} must be {allowed} or a transformer of scikit-learn; got {encoding!r:.60}")
 
 
-class Standardizer(StandardScaler):  # type: ignore[misc]
-    """Standardises columns and cuts what is farther than `CUT` deviations off.
+def rows_of(X: Any, rows: Any) -> Any:
+    """Return some rows of an array or a data frame."""
+    return _safe_indexing(X, rows)
 
-    A quadratic function of a far-off entry can be anything; and bounded inputs have a place in fixed-point arithmetic.
-    On ten data sets no accuracy was lost, and columns of rare categories gained.
+
+def check_targets_of_frame(X: Any, y: Any, *, multi_output: bool = False, y_numeric: bool = False) -> Any:
+    """Return targets that go with a data frame as `validate_data` checks those of an array."""
+    if multi_output:
+        target = check_array(y, ensure_2d=False, dtype="numeric" if y_numeric else None, input_name="y")
+    else:
+        target = column_or_1d(y, warn=True)
+    if len(target) != X.shape[0]:
+        raise InvalidInputError(f"y must have {X.shape[0]} rows, as X has; got {len(target)}")
+    return target
+
+
+def table_encoder(encoding: str, n_columns: int) -> TableEncoder:
+    """Return the encoder of an encoding by name, for tables of so many columns."""
+    thresholds = int(np.clip(_MOST_INPUTS // n_columns, 1, _MOST_THRESHOLDS))
+    return TableEncoder(encoding, n_thresholds=thresholds, cut=CUT)
+
+
+def fit_encoder(encoding: Any, X: Any, weights: FloatArray | None) -> Any:
+    """Return the fitted transformer of an `encoding`, None for "none".
+
+    Inputs of encodings by name are scaled so that rows are of norm 1.5 about, see `row_scale`.
     """
-
-    def transform(self, X: Any, copy: bool | None = None) -> Any:
-        """Return the columns standardised and cut."""
-        return np.clip(super().transform(X, copy=copy), -CUT, CUT)
-
-
-def fit_encoder(encoding: Any, X: FloatArray, weights: FloatArray | None) -> Any:
-    """Return the fitted transformer of an `encoding`, None for "none"."""
     if encoding == "none":
         return None
-    if encoding == "standard":
-        return Standardizer().fit(X, sample_weight=weights)
-    return clone(encoding).fit(X)
+    if not isinstance(encoding, str):
+        return clone(encoding).fit(X)
+    encoder = table_encoder(encoding, X.shape[1]).fit(X, sample_weight=weights)
+    scale = row_scale(encoder.transform(X), sample_weight=weights)
+    encoder.encoding_ = encoder.encoding_.scaled(np.full(encoder.encoding_.width, scale))
+    return encoder

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from qsdp._utils.options import documented
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_targets, warn
 from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.encoding.columns import is_frame
 from qsdp.estimators.classes import (
     PROBABILISTIC,
     centres,
@@ -27,14 +29,16 @@ from qsdp.estimators.classes import (
     encode_classes,
     weighted_by_class,
 )
-from qsdp.estimators.inputs import fit_encoder
+from qsdp.estimators.inputs import AUTO_ENCODINGS, check_targets_of_frame, fit_encoder, rows_of
 from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
+from qsdp.options import AUTO
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import check_sample_weight
+from qsdp.relaxation import choose_beta
 
 __all__ = ["QuantizedNetworkClassifier", "QuantizedNetworkRegressor"]
 
@@ -51,12 +55,12 @@ class Samples:
 
     Attributes
     ----------
-    X : ndarray of shape (n, d)
+    X : ndarray or data frame of shape (n, d)
     y : ndarray of shape (n,) or (n, C)
     weights : ndarray of shape (n,) or None
     """
 
-    X: FloatArray
+    X: Any
     y: npt.NDArray[Any]
     weights: FloatArray | None
 
@@ -65,8 +69,8 @@ class Samples:
         """Those of positive weight."""
         if self.weights is None or np.all(self.weights > 0.0):
             return self
-        kept = self.weights > 0.0
-        return Samples(self.X[kept], self.y[kept], self.weights[kept])
+        kept = np.flatnonzero(self.weights > 0.0)
+        return Samples(rows_of(self.X, kept), self.y[kept], self.weights[kept])
 
 
 class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
@@ -111,25 +115,39 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         return self._options_class.of(self.get_params(deep=False))
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Samples:
-        try:
-            data, target = validate_data(self, X, y, dtype=np.float64, **options)
-        except TypeError as error:
-            raise InvalidTypeError(f"X or y is not valid: {error}") from None
-        except (ValueError, OverflowError) as error:
-            raise InvalidInputError(f"X or y is not valid: {error}") from None
-        return Samples(data, target, check_sample_weight(sample_weight, len(data)))
+        with _errors_of("X or y"):
+            if self._takes_frames and is_frame(X):
+                # Text, categories and missing entries are the encoder's to read.
+                validate_data(self, X, skip_check_array=True)
+                data, target = X, check_targets_of_frame(X, y, **options)
+            else:
+                data, target = validate_data(self, X, y, **self._numbers, **options)
+        return Samples(data, target, check_sample_weight(sample_weight, data.shape[0]))
+
+    @property
+    def _takes_frames(self) -> bool:
+        return isinstance(self.encoding, str) and self.encoding != "none"
+
+    @property
+    def _numbers(self) -> dict[str, Any]:
+        """Return how arrays are checked: by name encodings have bits for missing entries."""
+        return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if self._takes_frames else True}
 
     def _fit(
         self, samples: Samples, target: FloatArray, weights: FloatArray | None, options: EstimatorOptions, **routed: Any
     ) -> None:
         """Fit to the coded targets and final weights of the samples that count."""
         counting = samples.counting
-        self.encoder_ = fit_encoder(options.encoding, counting.X, counting.weights)
+        self.target_scaling_ = self._scaling(target, weights)
+        coded = self.target_scaling_.encode(target)
+        if options.encoding == "auto":
+            self.encoder_, options = self._chosen_encoder(counting, coded, weights, options)
+        else:
+            self.encoder_ = fit_encoder(options.encoding, counting.X, counting.weights)
         if self.encoder_ is None:
             warn_of_scales(counting.X)
         self.constant_ = _constant(self._encoded(counting.X), counting.weights)
-        self.target_scaling_ = self._scaling(target, weights)
-        self.result_ = self._train(samples, self.target_scaling_.encode(target), weights, options, **routed)
+        self.result_ = self._train(samples, coded, weights, options, **routed)
         warn_of_gap(self.result_)
         self._expose()
 
@@ -137,6 +155,28 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         self, samples: Samples, target: FloatArray, weights: FloatArray | None, options: Any, **routed: Any
     ) -> QSDPResult:
         return run_pipeline(self._inputs(samples.counting.X), target, options, weights)
+
+    def _chosen_encoder(
+        self, counting: Samples, coded: FloatArray, weights: FloatArray | None, options: Any
+    ) -> tuple[Any, Any]:
+        """Return the encoder of `AUTO_ENCODINGS` that does best on samples held out, and the options with its beta."""
+        deadline = options.deadline()
+        limit = options.choice_deadline(deadline)
+        encoders = [fit_encoder(name, counting.X, counting.weights) for name in AUTO_ENCODINGS]
+        inputs = [encoder.transform(counting.X) for encoder in encoders]
+        if inputs[0].shape == inputs[-1].shape:
+            return encoders[0], options
+        choices = [
+            choose_beta(
+                options.problem(self._with_constant(own, counting.weights), coded, weights),
+                rows=inputs[0],
+                deadline=limit.share(1.0 / (len(inputs) - place)),
+            )
+            for place, own in enumerate(inputs)
+        ]
+        best = int(np.argmin([choice.loss for choice in choices]))
+        beta = choices[best].beta if options.beta == AUTO else options.beta
+        return encoders[best], replace(options, beta=beta, time_limit=options.left(deadline))
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         """Return the units of the targets in training."""
@@ -181,16 +221,31 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
 
     def _output(self, X: Any) -> FloatArray:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        if self._takes_frames and is_frame(X):
+            validate_data(self, X, skip_check_array=True, reset=False)
+        else:
+            X = validate_data(self, X, reset=False, **self._numbers)
         return self.target_scaling_.decode(self.network_.predict(self._inputs(X), n_jobs=self.n_jobs))
 
     def _encoded(self, X: FloatArray) -> FloatArray:
         return X if self.encoder_ is None else self.encoder_.transform(X)
 
     def _inputs(self, X: FloatArray) -> FloatArray:
-        encoded, activation = self._encoded(X), get_activation(self.activation)
-        lifted = activation is not None and activation.lifted
-        return append_constant(encoded, self.constant_) if self.constant_column and not lifted else encoded
+        encoded = self._encoded(X)
+        return append_constant(encoded, self.constant_) if self._appends_constant else encoded
+
+    def _with_constant(self, encoded: FloatArray, weights: FloatArray | None) -> FloatArray:
+        return append_constant(encoded, _constant(encoded, weights)) if self._appends_constant else encoded
+
+    @property
+    def _appends_constant(self) -> bool:
+        activation = get_activation(self.activation)
+        return self.constant_column and (activation is None or not activation.lifted)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_frames
+        return tags
 
 
 @documented(EstimatorOptions)
@@ -396,6 +451,17 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         output, and with more than two classes that of every output divided by their sum.
         """
         return class_probabilities(self._output(X), get_loss(self.loss))
+
+
+@contextmanager
+def _errors_of(what: str) -> Iterator[None]:
+    """Turn errors of scikit-learn's validation into those of this package."""
+    try:
+        yield
+    except TypeError as error:
+        raise InvalidTypeError(f"{what} is not valid: {error}") from None
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(f"{what} is not valid: {error}") from None
 
 
 def _constant(X: FloatArray, weights: FloatArray | None) -> float:

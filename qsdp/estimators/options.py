@@ -51,10 +51,12 @@ class EstimatorOptions(TrainingOptions):
     )
     encoding: Any = option(
         "standard",
-        '{"standard", "none"} or transformer',
+        '{"auto", "standard", "thresholds", "both", "none"} or transformer',
         """
-        What is done to the columns of X before they are inputs of the network: "standard" gives them mean zero and
-        deviation one, and cuts what is farther than three deviations off. Or a transformer of scikit-learn, of which a
+        How columns of X become inputs, see `qsdp.encoding.TableEncoder`: "standard" standardises numbers and cuts what
+        is farther than three deviations off, "thresholds" makes bits of them, "both" puts those beside each other, and
+        "auto" takes "both" where it has the smaller loss on samples held out. Categories of data frames and missing
+        entries become bits. All are scaled to rows of norm 1.5 about. Or a transformer of scikit-learn, of which a
         clone is fitted.
         """,
         check_encoding,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_with
 
-__all__ = ["choose_beta"]
+__all__ = ["BetaChoice", "choose_beta"]
 
 #: Shares of `beta_max`, from large to small. On fourteen data sets the best one for held-out samples was an inner one.
 SHARES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
@@ -36,7 +37,16 @@ _MOST = 5000
 _RISE = 0.1
 
 
-def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR) -> float:
+class BetaChoice(NamedTuple):
+    """A beta and the loss of its relaxation on the samples held out, infinite if none was solved in time."""
+
+    beta: float
+    loss: float
+
+
+def choose_beta(
+    problem: TrainingProblem, *, rows: Any = None, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR
+) -> BetaChoice:
     r"""Return the beta, a share of `beta_max`, whose relaxation has the smallest loss on held-out samples.
 
     For every share, from large to small, the relaxation is solved coarsely on the samples outside a fold; the search
@@ -48,6 +58,9 @@ def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: Pr
     ----------
     problem : TrainingProblem
         Its own beta does not matter.
+    rows : array-like of shape (n, k), optional
+        What tells samples apart and deals them to folds, in place of X: losses for other inputs of the same samples
+        are comparable then.
     deadline : Deadline
         When it has passed, the best share so far is returned.
     bar : ProgressBar
@@ -56,8 +69,8 @@ def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: Pr
     largest = beta_max(problem, time_limit=deadline.share(0.3).time_limit)
     if largest == 0.0:
         # Zero is optimal for every beta, any will do.
-        return 1.0
-    folds = _folds(problem)
+        return BetaChoice(1.0, problem.data_fit.value_at_zero)
+    folds = _folds(problem, problem.X if rows is None else rows)
     losses: list[float] = []
     for share in SHARES if folds else ():
         bar.count(len(losses), len(SHARES), f"share {share:g} of beta_max")
@@ -69,7 +82,9 @@ def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: Pr
         losses.append(loss)
         if loss > (1.0 + _RISE) * min(losses):
             break
-    return (SHARES[int(np.argmin(losses))] if losses else FALLBACK) * largest
+    if not losses:
+        return BetaChoice(FALLBACK * largest, np.inf)
+    return BetaChoice(SHARES[int(np.argmin(losses))] * largest, min(losses))
 
 
 @dataclass
@@ -98,9 +113,9 @@ class _Fold:
         return self.held_out.data_fit.value(prediction)
 
 
-def _folds(problem: TrainingProblem) -> list[_Fold]:
-    """Return the folds to be held out, none where there are too few samples."""
-    distinct, group = np.unique(problem.X, axis=0, return_inverse=True)
+def _folds(problem: TrainingProblem, rows: Any) -> list[_Fold]:
+    """Return the folds to be held out, none where there are too few distinct samples."""
+    distinct, group = np.unique(rows, axis=0, return_inverse=True)
     n = len(distinct)
     if n < 2 * _FOLDS:
         return []
