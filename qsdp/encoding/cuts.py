@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["STRATEGIES", "choose_thresholds", "weighted_median"]
+__all__ = ["STRATEGIES", "Distribution"]
 
 STRATEGIES = ("quantile", "uniform")
+
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 #: Share of the gap between two neighbouring values by which a threshold may leave its middle to be a short decimal.
 _LEEWAY = 0.125
@@ -17,51 +22,62 @@ _LEEWAY = 0.125
 _MOST_QUANTILES = 1024
 
 
-def choose_thresholds(values: FloatArray, weights: FloatArray, n_thresholds: int, strategy: str) -> FloatArray:
-    """Return at most `n_thresholds` ascending thresholds t, which divide the values x by x > t into nonempty parts.
+@dataclass(frozen=True)
+class Distribution:
+    """The distinct values of a column with the weight up to each.
 
-    Parameters
+    Attributes
     ----------
-    values : ndarray of shape (n,)
-        Finite.
-    weights : ndarray of shape (n,)
-        Positive; a weight k is the same as k equal values.
-    n_thresholds : int
-    strategy : {"quantile", "uniform"}
-        Parts of equal weight, or of equal width between the smallest and the largest value. k distinct values have all
-        their k - 1 thresholds where that is not too many.
-
-    Notes
-    -----
-    A threshold is the shortest decimal near the middle of the gap between two neighbouring values. Where much of the
-    weight is on one value, several quantiles fall into the same gap; then more of them are taken, so that the rest of
-    the values is divided too.
+    values : ndarray of shape (k,)
+        Ascending, finite, at least one.
+    below : ndarray of shape (k,)
+        Weight of all entries that are not above the value.
     """
-    distinct, total = _distinct(values, weights)
-    if len(distinct) - 1 <= n_thresholds:
-        gaps = np.arange(len(distinct) - 1)
-    elif strategy == "quantile":
-        gaps = _quantile_gaps(np.cumsum(total), n_thresholds)
-    else:
-        low, high = distinct[0], distinct[-1]
-        # As a convex combination: the difference of huge values would overflow.
-        shares = np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
-        gaps = np.searchsorted(distinct, (1.0 - shares) * low + shares * high, side="right") - 1
-        gaps = np.unique(np.clip(gaps, 0, len(distinct) - 2))
-    return np.array([_between(distinct[gap], distinct[gap + 1]) for gap in gaps.tolist()])
 
+    values: FloatArray
+    below: FloatArray
 
-def weighted_median(values: FloatArray, weights: FloatArray) -> float:
-    """Return the median of values of which one of weight k counts as k, the mean of two where half lies below."""
-    distinct, total = _distinct(values, weights)
-    below = np.cumsum(total)
-    first, second = (int(np.searchsorted(2.0 * below, below[-1], side=side)) for side in ("left", "right"))
-    return float(0.5 * distinct[first] + 0.5 * distinct[min(second, len(distinct) - 1)])
+    @classmethod
+    def of(cls, entries: FloatArray, weights: FloatArray | None = None) -> Distribution:
+        """Return the distribution of entries (n,) with positive weights; a weight k is the same as k equal entries."""
+        if weights is None:
+            values, counts = np.unique(entries, return_counts=True)
+            return cls(values, np.cumsum(counts).astype(np.float64))
+        values, position = np.unique(entries, return_inverse=True)
+        return cls(values, np.cumsum(np.bincount(position, weights)))
 
+    def median(self) -> float:
+        """Return the median: the mean of two values where half of the weight lies below."""
+        first, second = (int(np.searchsorted(2.0 * self.below, self.below[-1], side=side)) for side in _SIDES)
+        return float(0.5 * self.values[first] + 0.5 * self.values[min(second, len(self.values) - 1)])
 
-def _distinct(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    distinct, position = np.unique(values, return_inverse=True)
-    return distinct, np.bincount(position, weights).astype(np.float64)
+    def thresholds(self, most: int, strategy: str) -> list[float]:
+        """Return at most `most` ascending thresholds t, which divide the values x by x > t into nonempty parts.
+
+        Parameters
+        ----------
+        most : int
+        strategy : {"quantile", "uniform"}
+            Parts of equal weight, or of equal width between the smallest and the largest value. k values have all their
+            k - 1 thresholds where that is not too many.
+
+        Notes
+        -----
+        A threshold is the shortest decimal near the middle of the gap between two neighbouring values. Where much of
+        the weight is on one value, several quantiles fall into the same gap; then more of them are taken, so that the
+        rest of the values is divided too.
+        """
+        values = self.values
+        if len(values) - 1 <= most:
+            gaps = np.arange(len(values) - 1)
+        elif strategy == "quantile":
+            gaps = _quantile_gaps(self.below, most)
+        else:
+            # As a convex combination: the difference of huge values would overflow.
+            shares = np.arange(1, most + 1) / (most + 1)
+            gaps = np.searchsorted(values, (1.0 - shares) * values[0] + shares * values[-1], side="right") - 1
+            gaps = np.unique(np.clip(gaps, 0, len(values) - 2))
+        return [_between(float(values[gap]), float(values[gap + 1])) for gap in gaps.tolist()]
 
 
 def _quantile_gaps(below: FloatArray, n_thresholds: int) -> np.ndarray:

@@ -66,7 +66,7 @@ class Encoding(Summarized):
         """Name of every input, such as ``age``, ``age > 42.5``, ``city == Paris`` or ``age is missing``."""
         return tuple(expression.name for expression in self.expressions)
 
-    @property
+    @cached_property
     def used(self) -> tuple[int, ...]:
         """Positions of the columns that an expression needs, ascending."""
         return tuple(sorted({expression.position for expression in self.expressions}))
@@ -153,13 +153,15 @@ class Encoding(Summarized):
         """Return filled numbers, numbers of categories (-1 for none) and missingness of some rows, (k, columns)."""
         shape = (len(table[0][rows]), len(self.columns))
         numbers, codes, missing = np.zeros(shape), np.full(shape, -1, dtype=np.intp), np.zeros(shape, dtype=np.bool_)
-        for position in self.used:
-            column, entries = self.columns[position], table[position][rows]
-            if column.categories is None:
-                missing[:, position] = np.isnan(entries)
-                numbers[:, position] = column.filled(entries)
-            else:
-                symbols, known = entries.tolist(), self._codes[position]
+        numeric = [position for position in self.used if self.columns[position].categories is None]
+        if numeric:
+            read = np.stack([table[position][rows] for position in numeric], axis=1)
+            missing[:, numeric] = np.isnan(read)
+            fills = np.array([self.columns[position].fill for position in numeric], dtype=np.float64)
+            numbers[:, numeric] = np.where(np.isnan(read), fills, read)
+        for position, known in self._codes.items():
+            if position in self.used:
+                symbols = table[position][rows].tolist()
                 missing[:, position] = [symbol is None for symbol in symbols]
                 codes[:, position] = [known.get(symbol, -1) for symbol in symbols]
         return numbers, codes, missing

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from qsdp._utils.stored import Checks, checked, is_list, is_number, is_positive, is_text
-from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import StorageError
 
 __all__ = ["KINDS", "Expression", "InputColumn", "Symbol", "stored_column", "stored_expression"]
@@ -35,10 +32,6 @@ class InputColumn:
     name: str
     fill: float | None = None
     categories: tuple[Symbol | None, ...] | None = None
-
-    def filled(self, numbers: FloatArray) -> FloatArray:
-        """Return the numbers of the column with `fill` for missing ones."""
-        return np.where(np.isnan(numbers), np.nan if self.fill is None else self.fill, numbers)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real
-from qsdp.encoding.cuts import STRATEGIES, choose_thresholds, weighted_median
+from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
 
@@ -62,37 +63,46 @@ class EncodingRule:
         weights : ndarray of shape (n,), optional
             Of the rows, positive; None is one for each.
         """
-        counts = np.ones(len(table[0])) if weights is None else weights
+        symbols = {position for position, entries in enumerate(table) if entries.dtype == object}
+        known = {position: ~np.isnan(entries) for position, entries in enumerate(table) if position not in symbols}
+        spread = {
+            position: Distribution.of(table[position][rows], None if weights is None else weights[rows])
+            for position, rows in known.items()
+            if np.any(rows)
+        }
+        medians = {position: one.median() for position, one in spread.items()}
         columns = [
-            self._symbols(name, entries, counts) if entries.dtype == object else _numbers(name, entries, counts)
-            for name, entries in zip(names, table, strict=True)
+            InputColumn(name, categories=self._categories(table[position], weights))
+            if position in symbols
+            else InputColumn(name, fill=medians.get(position))
+            for position, name in enumerate(names)
         ]
-        filled = {position: one.filled(table[position]) for position, one in enumerate(columns) if one.fill is not None}
-        moments = dict(zip(filled, _moments([*filled.values()], weights), strict=True))
+        filled = [np.where(known[position], table[position], medians[position]) for position in spread]
+        moments = dict(zip(spread, _moments(filled, weights), strict=True))
         expressions: list[Expression] = []
         dropped = {}
-        for position, (column, entries) in enumerate(zip(columns, table, strict=True)):
-            if column.fill is not None:
-                own = [*self._of_numbers(column, position, entries, counts, *moments[position])]
+        for position, column in enumerate(columns):
+            if position in spread:
+                holes = not np.all(known[position])
+                own = [*self._of_numbers(column.name, position, spread[position], holes, *moments[position])]
             else:
                 own = [*self._of_symbols(column, position)]
             if not own:
-                known = column.fill is not None or column.categories not in {None, (None,)}
-                dropped[column.name] = "constant" if known else "no values"
+                has_values = column.fill is not None or column.categories not in {None, (None,)}
+                dropped[column.name] = "constant" if has_values else "no values"
             expressions += own
         if not expressions:
             columns[0], zero = _zero(columns[0])
             expressions = [zero]
         return Encoding(tuple(columns), tuple(expressions)), dropped
 
-    def _symbols(self, name: str, entries: Column, weights: FloatArray) -> InputColumn:
+    def _categories(self, entries: Column, weights: FloatArray | None) -> tuple[Symbol | None, ...]:
         totals: dict[Symbol | None, float] = {}
-        for symbol, weight in zip(entries.tolist(), weights.tolist(), strict=True):
+        for symbol, weight in zip(entries.tolist(), repeat(1.0) if weights is None else weights.tolist(), strict=False):
             totals[symbol] = totals.get(symbol, 0.0) + weight
-        missing = [None] if None in totals else []
         present = sorted((symbol for symbol in totals if symbol is not None), key=_order)
-        frequent = sorted(present, key=lambda symbol: -totals[symbol])[: self.max_categories]
-        return InputColumn(name, categories=(*(symbol for symbol in present if symbol in set(frequent)), *missing))
+        frequent = set(sorted(present, key=lambda symbol: -totals[symbol])[: self.max_categories])
+        return (*(symbol for symbol in present if symbol in frequent), *([None] if None in totals else []))
 
     def _of_symbols(self, column: InputColumn, position: int) -> Iterator[Expression]:
         categories = column.categories or ()
@@ -103,26 +113,19 @@ class EncodingRule:
             yield Expression(column.name, position, kind, symbol, center, scale)
 
     def _of_numbers(
-        self, column: InputColumn, position: int, entries: FloatArray, weights: FloatArray, mean: float, scale: float
+        self, name: str, position: int, spread: Distribution, holes: bool, mean: float, scale: float
     ) -> Iterator[Expression]:
         as_value, as_bits = ENCODINGS[self.encoding]
-        known = ~np.isnan(entries)
-        distinct = np.unique(entries[known])
         center, step = BITS[self.bits]
-        if as_value and len(distinct) > 1:
+        if as_value and len(spread.values) > 1:
             limits = (None, None) if self.cut is None else (mean - self.cut * scale, mean + self.cut * scale)
-            yield Expression(column.name, position, "value", None, mean, scale, *limits)
+            yield Expression(name, position, "value", None, mean, scale, *limits)
         # The value of a column of two values is a bit itself.
-        if as_bits and len(distinct) > 1 + as_value:
-            for threshold in choose_thresholds(entries[known], weights[known], self.n_thresholds, self.strategy):
-                yield Expression(column.name, position, "above", float(threshold), center, step)
-        if self.missing == "indicator" and not np.all(known):
-            yield Expression(column.name, position, "missing", None, center, step)
-
-
-def _numbers(name: str, entries: FloatArray, weights: FloatArray) -> InputColumn:
-    known = ~np.isnan(entries)
-    return InputColumn(name, fill=weighted_median(entries[known], weights[known]) if np.any(known) else None)
+        if as_bits and len(spread.values) > 1 + as_value:
+            for threshold in spread.thresholds(self.n_thresholds, self.strategy):
+                yield Expression(name, position, "above", threshold, center, step)
+        if holes and self.missing == "indicator":
+            yield Expression(name, position, "missing", None, center, step)
 
 
 def _moments(columns: list[FloatArray], weights: FloatArray | None) -> list[tuple[float, float]]:

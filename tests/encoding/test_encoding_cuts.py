@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from qsdp.encoding.cuts import STRATEGIES, choose_thresholds, weighted_median
+from qsdp.encoding.cuts import STRATEGIES, Distribution
 
 COLUMNS = arrays(np.float64, st.integers(1, 40), elements=st.floats(-1e300, 1e300, width=64))
 TIED = arrays(np.float64, st.integers(1, 60), elements=st.integers(-4, 4).map(float))
@@ -16,7 +16,7 @@ TIED = arrays(np.float64, st.integers(1, 60), elements=st.integers(-4, 4).map(fl
 @settings(max_examples=60, deadline=None)
 @given(values=st.one_of(COLUMNS, TIED), n_thresholds=st.integers(1, 10))
 def test_parts_are_never_empty_and_never_too_many(strategy, values, n_thresholds):
-    thresholds = choose_thresholds(values, np.ones(len(values)), n_thresholds, strategy)
+    thresholds = Distribution.of(values).thresholds(n_thresholds, strategy)
     distinct = len(np.unique(values))
     assert len(thresholds) <= min(n_thresholds, distinct - 1)
     if distinct - 1 <= n_thresholds:
@@ -31,17 +31,15 @@ def test_parts_are_never_empty_and_never_too_many(strategy, values, n_thresholds
 def test_a_weight_is_as_many_equal_values(values, data):
     weights = data.draw(arrays(np.float64, len(values), elements=st.integers(1, 4).map(float)))
     repeated = np.repeat(values, weights.astype(int))
-    ones = np.ones(len(repeated))
+    weighted, expected = Distribution.of(values, weights), Distribution.of(repeated)
     for strategy in STRATEGIES:
-        np.testing.assert_array_equal(
-            choose_thresholds(values, weights, 3, strategy), choose_thresholds(repeated, ones, 3, strategy)
-        )
-    assert weighted_median(values, weights) == np.median(repeated)
+        assert weighted.thresholds(3, strategy) == expected.thresholds(3, strategy)
+    assert weighted.median() == expected.median() == np.median(repeated)
 
 
 def test_quantiles_of_a_continuous_column_have_equal_weight():
     values = np.random.default_rng(0).standard_normal(10_000)
-    thresholds = choose_thresholds(values, np.ones(10_000), 7, "quantile")
+    thresholds = Distribution.of(values).thresholds(7, "quantile")
     shares = np.bincount(np.searchsorted(thresholds, values)) / 10_000
     np.testing.assert_allclose(shares, 1 / 8, atol=1e-3)
 
@@ -49,14 +47,14 @@ def test_quantiles_of_a_continuous_column_have_equal_weight():
 def test_the_rest_of_a_column_with_one_heavy_value_is_divided_too():
     rng = np.random.default_rng(0)
     values = np.where(rng.random(1000) < 0.9, 0.0, rng.exponential(size=1000))
-    thresholds = choose_thresholds(values, np.ones(1000), 7, "quantile")
+    thresholds = Distribution.of(values).thresholds(7, "quantile")
     assert 5 <= len(thresholds) <= 7
     assert 0.0 <= thresholds[0] < np.sort(values[values > 0.0])[3]
 
 
 def test_uniform_thresholds_divide_the_range():
     values = np.arange(101.0) ** 2
-    np.testing.assert_allclose(choose_thresholds(values, np.ones(101), 3, "uniform"), [2500, 5000, 7500], rtol=0.02)
+    np.testing.assert_allclose(Distribution.of(values).thresholds(3, "uniform"), [2500, 5000, 7500], rtol=0.02)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +62,10 @@ def test_uniform_thresholds_divide_the_range():
     [([42.0, 43.0], 42.5), ([2.4, 2.5], 2.45), ([0.1, 0.2], 0.15), ([1.0, 1000.0], 500.0), ([-1.0, 1.0], 0.0)],
 )
 def test_thresholds_are_short_decimals(values, threshold):
-    assert choose_thresholds(np.array(values), np.ones(2), 5, "quantile").tolist() == [threshold]
+    assert Distribution.of(np.array(values)).thresholds(5, "quantile") == [threshold]
 
 
 def test_neighbouring_floats_are_divided():
     values = np.array([1.0, np.nextafter(1.0, 2.0), 2.0])
-    first, _ = choose_thresholds(values, np.ones(3), 5, "quantile")
+    first, _ = Distribution.of(values).thresholds(5, "quantile")
     assert values[0] <= first < values[1]
