@@ -100,6 +100,11 @@ def _symmetric(M: FloatArray) -> FloatArray:
 
 def _best_stretch(instance: Instance, prediction: FloatArray, cost: float) -> float:
     r"""Return the s >= 0 that minimises :math:`\ell(s \hat y, y) + s\,\mathrm{cost}`, by bisection."""
+    if instance.fit.quadratic:
+        weighted = instance.fit.weighted(prediction)
+        size = float(np.vdot(weighted, prediction))
+        best = (float(np.vdot(weighted, instance.fit.target)) - 0.5 * cost) / size if size else 0.0
+        return min(max(0.0, best), _LARGEST_STRETCH)
 
     def slope(s: float) -> float:
         return float(np.vdot(instance.fit.gradient(s * prediction), prediction)) + cost

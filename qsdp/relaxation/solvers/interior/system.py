@@ -101,12 +101,9 @@ class BorderedSystem:
         return solution[:n], solution[n:], dr
 
     def response(self) -> FloatArray:
-        """Return the symmetric matrix that takes a change of the first n right-hand sides to that of dq."""
-        n = self._n
-        inverse = dpotri(self._factor, lower=0)[0].T
-        corner = np.tril(inverse[:n, :n])
-        response: FloatArray = corner + np.tril(corner, -1).T
-        answer = self._answer[:n]
+        """Return the lower triangle of the matrix that takes a change of the first n right-hand sides to that of dq."""
+        response: FloatArray = dpotri(self._factor, lower=0)[0].T[: self._n, : self._n]
+        answer = self._answer[: self._n]
         response -= np.outer(answer / self._weight, answer)
         return response
 
