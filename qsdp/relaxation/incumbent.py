@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.deadline import NEVER, Deadline, TimeOver
 from qsdp._utils.gap import Gap, relative
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
@@ -16,7 +16,15 @@ from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 
-__all__ = ["Incumbent", "Limits", "Progress", "zero_solution"]
+__all__ = ["STOPS", "Incumbent", "Limits", "Progress", "zero_solution"]
+
+#: Exceptions that end an iterative method, which keeps its best pair, and the status that each stands for. Matrices
+#: are singular, or have no eigenvalues, where rounding dominates or numbers are at the ends of their range.
+STOPS: dict[type[BaseException], str] = {
+    KeyboardInterrupt: "interrupted",
+    TimeOver: "time limit",
+    np.linalg.LinAlgError: "stalled",
+}
 
 #: Floor added to the weights z, relative to their mean: this share of the gap, between limits. It loosens the bound by
 #: as much at most, and weights whose small entries are noise come with large gaps.

@@ -27,7 +27,9 @@ class RawSolution:
     z : ndarray of shape (C, N) or None
         Multipliers of the diagonals.
     status : str
-        As the solver reports it.
+        As the solver reports it. Methods of this package: "optimal", "iteration limit", "time limit", "stopped by the
+        callback", "stalled" (rounding allows no further step) or "interrupted" (by the keyboard, which is not raised
+        again).
     iterations : int or None
     timings : mapping of str to float
         Seconds of the stages "compile" and "solve".

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from qsdp._utils.deadline import TimeOver
-from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
+from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.outputs import solve_outputs
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.fits import as_rows, fit_of
 from qsdp.relaxation.solvers.interior.method import State, follow
 from qsdp.relaxation.solvers.interior.newton import Newton
 from qsdp.relaxation.solvers.interior.setup import FactorCache, NewtonSetup
 from qsdp.relaxation.solvers.interior.start import Start, cold_start, warm_start
-from qsdp.relaxation.support import active_coordinates, expand, restrict, restrict_start
+from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 
 __all__ = ["solve_interior"]
 
@@ -30,40 +25,16 @@ _LEAST_DUAL_RADIUS = 1e-9
 def solve_interior(
     instance: Instance, limits: Limits, start: RawSolution | None = None, reductions: Reductions | None = None
 ) -> RawSolution:
-    """Solve the relaxation by a primal-dual interior-point method.
+    """Return the best certified pair that the interior-point method meets, see `solve_parts` for the arguments.
 
-    Parameters
-    ----------
-    instance : Instance
-        Normalised.
-    limits : Limits
-    start : RawSolution, optional
-        A solution of a similar instance, in this one's units.
-    reductions : Reductions, optional
-        Kept from solves with the same data.
-
-    Returns
-    -------
-    RawSolution
-        The best certified pair whatever stopped the iteration. Its status is "optimal", "iteration limit",
-        "time limit", "stopped by the callback", "stalled" (rounding allows no further step), or "interrupted":
-        a keyboard interrupt ends the iteration and is not raised again.
+    Gram matrices of `reductions`, from solves with the same data, are used.
     """
-    kept = active_coordinates(instance.map)
-    small = instance if np.all(kept) else replace(instance, map=restrict(instance.map, kept))
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        try:
-            cache = FactorCache(small, reductions, limits.deadline)
-        except KeyboardInterrupt:
-            return zero_solution(instance, "interrupted")
-        except TimeOver:
-            return zero_solution(instance, "time limit")
-        raw = solve_outputs(
-            small,
-            limits,
-            lambda k, part, own: _solve_part(cache, k, part, own, restrict_start(start, instance, kept, k)),
-        )
-    return raw if np.all(kept) else expand(raw, kept)
+
+    def prepare(small: Instance) -> SolvePart:
+        cache = FactorCache(small, reductions, limits.deadline)
+        return lambda k, part, own, given: _solve_part(cache, k, part, own, given)
+
+    return solve_parts(instance, limits, start, prepare)
 
 
 def _solve_part(cache: FactorCache, k: int, part: Instance, limits: Limits, given: RawSolution | None) -> RawSolution:
@@ -72,13 +43,8 @@ def _solve_part(cache: FactorCache, k: int, part: Instance, limits: Limits, give
         setup = cache.setup(k, part)
         incumbent = Incumbent(setup.evaluation, limits)
         status = _follow(part, setup, incumbent, given)
-    except KeyboardInterrupt:
-        status = "interrupted"
-    except TimeOver:
-        status = "time limit"
-    except LinAlgError:
-        # Numbers at the ends of their range, where not even eigenvalues are found.
-        status = "stalled"
+    except tuple(STOPS) as error:
+        status = STOPS[type(error)]
     return zero_solution(part, status) if incumbent is None else incumbent.solution(status)
 
 
@@ -107,14 +73,9 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
 
 
 def _warm(part: Instance, setup: NewtonSetup, incumbent: Incumbent, cold: Start, given: RawSolution) -> Start | None:
-    """Offer a given solution to the incumbent; return the start near it, or None if it is incomplete or far off."""
-    shape = (part.n_blocks, part.size, part.size)
-    if given.Z is None or given.V is None or given.nu is None or given.z is None:
-        return None
-    arrays = (given.Z, given.V, given.nu, given.z)
-    fits = given.Z.shape == given.V.shape == shape and given.z.shape == shape[:2]
-    if not (fits and given.nu.shape == part.target.shape and all(np.all(np.isfinite(array)) for array in arrays)):
-        return None
+    """Offer a given solution to the incumbent; return the start near it, or None if it is far off."""
+    assert given.nu is not None
+    assert given.z is not None
     Z, V, _ = repair(part, given.Z, given.V, given.V)
     nu = setup.multiplier(part.fit.project(given.nu))
     incumbent.offer_point(V + Z, V - Z)

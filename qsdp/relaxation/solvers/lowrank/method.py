@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._utils.deadline import TimeOver
 from qsdp._utils.truncated_newton import newton_step
-from qsdp.relaxation.incumbent import Incumbent
+from qsdp.relaxation.incumbent import STOPS, Incumbent
 from qsdp.relaxation.solvers.lowrank.factors import Directions, Factors, renewed
 from qsdp.relaxation.solvers.lowrank.objective import Objective
 from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation, offer
@@ -99,13 +98,8 @@ def follow(
         if status in {"iteration limit", "time limit"} and iteration.since_proof:
             iteration.prove()
             status = "optimal" if np.all(incumbent.gaps <= tol) else status
-    except KeyboardInterrupt:
-        status = "interrupted"
-    except TimeOver:
-        status = "time limit"
-    except np.linalg.LinAlgError:
-        # Numbers at the ends of their range, where not even eigenvalues are found.
-        status = "stalled"
+    except tuple(STOPS) as error:
+        status = STOPS[type(error)]
     return str(status), factors if iteration is None else iteration.point.factors
 
 

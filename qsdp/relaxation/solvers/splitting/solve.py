@@ -31,10 +31,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
-from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
+from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution
@@ -131,13 +131,8 @@ def solve_splitting(
         iteration = _Iteration(instance, data_step, evaluation, start, deadline, rule)
         spent = time.perf_counter() - began
         status = _run(iteration, incumbent, limits)
-    except KeyboardInterrupt:
-        status = "interrupted"
-    except TimeOver:
-        status = "time limit"
-    except scipy.linalg.LinAlgError:
-        # Squares of the data so far apart that a system is singular in floating point.
-        status = "stalled"
+    except tuple(STOPS) as error:
+        status = STOPS[type(error)]
     if incumbent is None:
         return zero_solution(instance, status)
     solution = incumbent.solution(status)
