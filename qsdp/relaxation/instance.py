@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,31 +21,7 @@ from qsdp.relaxation.reductions import Reductions, gram_of
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["GramReduction", "Instance", "LinearInstance", "LinearMap", "ReducedInstance", "Units"]
-
-
-class LinearMap(Protocol):
-    """A linear map of symmetric N x N matrices to n numbers, as formulations and column generation use it."""
-
-    @property
-    def n_rows(self) -> int:
-        """Return n."""
-
-    @property
-    def size(self) -> int:
-        """Return N."""
-
-    def forward(self, S: FloatArray) -> FloatArray:
-        """Return the values of shape (n,)."""
-
-    def adjoint(self, nu: FloatArray) -> FloatArray:
-        """Return the matrix of shape (N, N)."""
-
-    def products(self, U: npt.ArrayLike, V: npt.ArrayLike) -> FloatArray:
-        """Return the values of shape (n, k) of the matrices ``u_j v_j'`` for rows of U and V."""
-
-    def expression(self, S: cp.Expression) -> cp.Expression:
-        """Return the values as a CVXPY expression."""
+__all__ = ["GramReduction", "Instance", "LinearInstance", "ReducedInstance", "Units"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +49,7 @@ class LinearInstance:
 
     Attributes
     ----------
-    map : LinearMap
+    map : QuadraticMap or ReducedMap
         :math:`\mathcal{A}`, shared by all outputs.
     fit : DataFit
         L: the loss with its targets, (n,) or (n, C), and sample weights.
@@ -81,7 +57,7 @@ class LinearInstance:
         w, the factor of each rho: :math:`2 \beta D` (tight) or :math:`\beta D` (as printed).
     """
 
-    map: LinearMap
+    map: QuadraticMap | ReducedMap
     fit: DataFit
     penalty: float
 
@@ -242,7 +218,7 @@ class GramReduction:
         """Return the reduced form of output k's normalised instance, in its units."""
         # Outputs share the data and differ in a power of two on the map.
         factor = np.abs(normal.map.coefficients).max() / np.abs(self._data.coefficients).max()
-        rows = _Rows(self._data.size, factor * self._rows, self._inverse / factor)
+        rows = ReducedMap(self._data.size, factor * self._rows, self._inverse / factor)
         return ReducedInstance(rows, DataFit(normal.loss, self._targets[:, k] / units.prediction), normal.penalty)
 
     def lift_dual(self, nu: FloatArray, reduced: ReducedInstance, normal: Instance) -> FloatArray:
@@ -256,7 +232,7 @@ class GramReduction:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class ReducedMap:
     """An explicit linear map of the upper triangle of symmetric matrices, with its right inverse."""
 
     size: int
@@ -304,7 +280,7 @@ class _Rows:
 class ReducedInstance(LinearInstance):
     """An instance of one output in the rows of a reduction."""
 
-    map: _Rows
+    map: ReducedMap
 
 
 def _root_mean_square(X: FloatArray, weights: FloatArray | None) -> float:

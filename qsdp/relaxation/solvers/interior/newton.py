@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 
@@ -17,47 +17,44 @@ __all__ = ["CoupledNewton", "Newton", "SingleNewton"]
 _SMALLEST = 1e-14
 
 
-class Newton(Protocol):
-    """The system in the multipliers of shape (C, n), the weights of shape (C, N) and r of shape (C,)."""
+class Newton(ABC):
+    """The system in the multipliers of shape (C, n), the weights of shape (C, N) and r of shape (C,).
 
-    #: Floating point operations of a factorisation, about.
-    work: float
+    Parameters
+    ----------
+    coordinates : Coordinates
+    work : float
+        Floating point operations of a factorisation, about.
+    """
+
+    def __init__(self, coordinates: Coordinates, work: float) -> None:
+        self._coordinates, self.work = coordinates, work
 
     def forward(self, T: FloatArray) -> FloatArray:
         """Return the predictions of shape (C, n) of matrices of shape (C, N, N)."""
+        return np.stack([self._coordinates.forward(block) for block in T])
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
         """Return the matrices of shape (C, N, N) of a multiplier of shape (C, n)."""
+        return np.stack([self._coordinates.adjoint(row) for row in nu])
 
+    @abstractmethod
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
         """Factor for scaling factors of shape (C, 2, N, N) and a compliance of shape (C, n)."""
 
+    @abstractmethod
     def solve(
         self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the steps of the multipliers, of the weights and of r."""
 
 
-class SingleNewton:
-    """The system of one output.
-
-    Parameters
-    ----------
-    coordinates : Coordinates
-    """
+class SingleNewton(Newton):
+    """The system of one output, for any coordinates."""
 
     def __init__(self, coordinates: Coordinates) -> None:
-        self._coordinates = coordinates
+        super().__init__(coordinates, coordinates.work)
         self._system = BorderedSystem(coordinates)
-        self.work = coordinates.work
-
-    def forward(self, T: FloatArray) -> FloatArray:
-        """Return the predictions."""
-        return self._coordinates.forward(T[0])[None]
-
-    def adjoint(self, nu: FloatArray) -> FloatArray:
-        """Return the matrix of the multiplier."""
-        return self._coordinates.adjoint(nu[0])[None]
 
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
         """Factor the system."""
@@ -71,29 +68,15 @@ class SingleNewton:
         return dq[None], dz[None], np.array([dr])
 
 
-class CoupledNewton:
+class CoupledNewton(Newton):
     r"""Outputs coupled by :math:`\sum_k d\nu_k = 0` with a multiplier :math:`\eta` of n entries in all relations.
 
     Every output has its own system; the sum of their responses determines :math:`d\eta`.
-
-    Parameters
-    ----------
-    coordinates : Coordinates
-    n_outputs : int
     """
 
     def __init__(self, coordinates: Coordinates, n_outputs: int) -> None:
-        self._coordinates = coordinates
+        super().__init__(coordinates, coordinates.work + (n_outputs + 1) * float(coordinates.length) ** 3)
         self._systems = [BorderedSystem(coordinates) for _ in range(n_outputs)]
-        self.work = coordinates.work + (n_outputs + 1) * float(coordinates.length) ** 3
-
-    def forward(self, T: FloatArray) -> FloatArray:
-        """Return the predictions."""
-        return np.stack([self._coordinates.forward(block) for block in T])
-
-    def adjoint(self, nu: FloatArray) -> FloatArray:
-        """Return the matrices of the multipliers."""
-        return np.stack([self._coordinates.adjoint(row) for row in nu])
 
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
         """Factor all systems and the sum of their responses."""
