@@ -9,28 +9,32 @@ from typing import Protocol
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.reductions import Reductions, gram_of
 
-__all__ = ["DirectEvaluation", "Evaluation", "GramEvaluation", "Ray", "symmetric_basis", "to_matrices", "to_vectors"]
+__all__ = [
+    "DirectEvaluation",
+    "Evaluation",
+    "GramEvaluation",
+    "Ray",
+    "gram_in_basis",
+    "symmetric_basis",
+    "to_matrices",
+    "to_vectors",
+]
 
 
 @dataclass(frozen=True, eq=False)
 class Ray:
-    """Values along a ray, for each of K independent parts of a problem.
+    """Values along a ray, for each of K independent parts of a problem; arrays are of shape (K,)."""
 
-    Attributes
-    ----------
-    values : callable
-        From scales of shape (K,) to values of shape (K,).
-    best : callable
-        From numbers of shape (K,), what a unit of the scale costs (points) or the largest scale that is
-        feasible (duals), to the best scales of shape (K,).
-    """
-
+    #: From scales to values.
     values: Callable[[FloatArray], FloatArray]
+    #: From what a unit of the scale costs (points), or the largest scale that is feasible (duals), to the best scales.
     best: Callable[[FloatArray], FloatArray]
 
 
@@ -115,16 +119,8 @@ class DirectEvaluation:
 class GramEvaluation:
     r"""Evaluation of a squared loss through the Gram matrix of the data, without a pass over the samples.
 
-    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is given by T.
-
-    Parameters
-    ----------
-    instance : Instance
-        Normalised, with squared loss.
-    gram : ndarray of shape (p, p)
-        Of the weighted samples, in the orthonormal basis of symmetric matrices, p = N(N + 1)/2, see `symmetric_basis`.
-    products : ndarray of shape (p, C)
-        Products of the same rows with the targets.
+    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is given by T. See
+    `gram_in_basis` for the Gram matrix and the products with the targets.
     """
 
     def __init__(self, instance: Instance, gram: FloatArray, products: FloatArray) -> None:
@@ -164,6 +160,18 @@ def symmetric_basis(size: int) -> tuple[np.ndarray, np.ndarray, FloatArray]:
     for array in basis:
         array.flags.writeable = False
     return basis
+
+
+def gram_in_basis(
+    instance: Instance, reductions: Reductions | None = None, deadline: Deadline = NEVER
+) -> tuple[FloatArray, FloatArray]:
+    """Return the Gram matrix (p, p) of weighted samples, in `symmetric_basis`, and products (p, C) with targets."""
+    targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
+    gram, products = gram_of(instance.map, targets, instance.fit.weights, reductions, deadline)
+    _, _, factors = symmetric_basis(instance.size)
+    gram *= factors
+    gram *= factors[:, None]
+    return gram, products * factors[:, None]
 
 
 def to_vectors(T: FloatArray) -> FloatArray:

@@ -92,13 +92,7 @@ def zero_solution(instance: Instance, status: str) -> RawSolution:
 class Incumbent:
     """The best feasible point and the best bound that candidates gave, each evaluated from the data.
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-        Of the (normalised) instance.
-    limits : Limits
-    search : bool, default=False
-        Whether to solve for the weights now and then, for methods whose own are rough.
+    With `search` the weights are solved for now and then, for methods whose own are rough.
     """
 
     def __init__(self, evaluation: Evaluation, limits: Limits, *, search: bool = False) -> None:

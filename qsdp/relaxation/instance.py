@@ -171,18 +171,7 @@ class GramReduction:
 
     The data enter :math:`\|2 F s - y\|^2` only through :math:`F^T F = R^T R` and :math:`F^T y`, so rows R and
     targets :math:`R^{-T} F^T y` give the same problem up to a constant. The Gram matrix is built once for
-    all outputs.
-
-    Parameters
-    ----------
-    normal : Instance
-        The normalised instance of one output.
-    targets : ndarray of shape (n, C)
-        Targets of all outputs, in the problem's units.
-    reductions : Reductions, optional
-        Gram matrices of solves with the same data.
-    deadline : Deadline
-        TimeOver is raised where the decomposition would end too late.
+    all outputs, from the normalised instance of one and the targets of all, of shape (n, C), in the problem's units.
     """
 
     def __init__(

@@ -87,16 +87,8 @@ class _Torch(_NumPy):
 class Products:
     r"""The products of a quadratic map with dense matrices and with columns.
 
-    Parameters
-    ----------
-    data : QuadraticMap
-    dtype : dtype, default=float64
-        Precision of the products, float32 or float64; results are float64.
-    device : str, optional
-        A device of torch; NumPy without one.
+    They are computed in float32 or float64, the results are float64.
 
-    Notes
-    -----
     `mixing`, of shape (k, C), says with what sign a column enters which of C matrices:
     :math:`T_c = \sum_j \sigma_{jc} e_j e_j^T`.
     """

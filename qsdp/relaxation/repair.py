@@ -30,17 +30,8 @@ def repair(
     ``rho`` set to the largest diagonal entry of V, the diagonal padded to it, and (unless `stretch` is False)
     everything rescaled by the non-negative factor that minimises the objective along the ray. Blocks that
     are missing, of another shape or not finite give the zero point, as do outputs once the deadline is long past.
-
-    Parameters
-    ----------
-    instance : Instance
-    Z, V, W : ndarray of shape (C, N, N) or None
-
-    Returns
-    -------
-    Z, V : ndarray of shape (C, N, N)
-        Symmetric; every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal `rho`.
-    rho : ndarray of shape (C,)
+    Z and V, of shape (C, N, N), come back symmetric, every ``[[V, Z], [Z, V]]`` positive semidefinite with constant
+    diagonal `rho`, of shape (C,).
     """
     shape = (instance.n_blocks, instance.size, instance.size)
     Z_even, V_even, rho = np.zeros(shape), np.zeros(shape), np.zeros(instance.n_blocks)

@@ -65,14 +65,7 @@ class Coordinates(Protocol):
 
 
 class SampleCoordinates:
-    """The samples: F is the data map.
-
-    Parameters
-    ----------
-    data : QuadraticMap
-    deadline : Deadline
-        Kernels raise TimeOver in the midst of their work.
-    """
+    """The samples: F is the data map. Past the deadline kernels raise TimeOver in the midst of their work."""
 
     def __init__(self, data: QuadraticMap, deadline: Deadline = NEVER) -> None:
         self._map, self._deadline = data, deadline
@@ -172,12 +165,7 @@ class SampleCoordinates:
 class MatrixCoordinates:
     """The entries of the matrix: F is the identity, in the orthonormal basis of symmetric matrices.
 
-    Parameters
-    ----------
-    size : int
-        N.
-    order : ndarray of shape (p,), optional
-        Of the entries of the upper triangle, row by row if None.
+    The p entries of the upper triangle stand row by row, or in a given order.
     """
 
     def __init__(self, size: int, order: npt.NDArray[np.intp] | None = None) -> None:
@@ -242,14 +230,7 @@ class FactorCoordinates:
 
     A Cholesky factorisation with pivots finds the rank; G is singular where columns of the data are binary
     (:math:`x_i^2` is constant) or dependent. With targets :math:`R^{-T} h` the squared loss is that of the data up
-    to a constant.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (p, p)
-        In the orthonormal basis.
-    size : int
-        N.
+    to a constant. The Gram matrix is that in the orthonormal basis.
     """
 
     def __init__(self, gram: FloatArray, size: int) -> None:

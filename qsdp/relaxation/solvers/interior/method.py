@@ -63,18 +63,8 @@ def follow(
 ) -> str:
     """Follow the central path until the incumbent stops the iteration or rounding does; return why.
 
-    Parameters
-    ----------
-    newton : Newton
-    fit : Fit
-        With a multiplier for which all ``Diag(z) +- F' nu`` are positive definite.
-    state : State
-        With diagonals of A + B equal to r.
-    dual_radius : float
-        c, positive.
-    incumbent : Incumbent
-    candidate : callable
-        From the multiplier of shape (C, n) to a dual vector as the incumbent's evaluation takes it.
+    It starts where all ``Diag(z) +- F' nu`` are positive definite and the diagonals of A + B equal r; the dual radius c
+    is positive. `candidate` makes of the multiplier (C, n) a dual vector as the incumbent's evaluation takes it.
     """
     best, since, iteration = np.inf, 0, incumbent.iteration
     seconds = incumbent.deadline.seconds(newton.work + _DECOMPOSITIONS * state.Y.size * state.Y.shape[-1])

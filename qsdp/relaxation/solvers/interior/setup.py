@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
-from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, symmetric_basis
+from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, gram_in_basis
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.reductions import Reductions, gram_of
+from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.solvers.interior.coordinates import FactorCoordinates, SampleCoordinates
 from qsdp.relaxation.solvers.interior.cost import takes_factor
 from qsdp.relaxation.solvers.interior.fits import as_rows, as_target
@@ -43,15 +41,10 @@ class FactorCache:
 
     def __init__(self, instance: Instance, reductions: Reductions | None, deadline: Deadline) -> None:
         data = instance.map
-        targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
         self._factor: FactorCoordinates | None = None
         if instance.fit.quadratic and takes_factor(data.n_rows, data.size):
-            gram, products = gram_of(data, targets, instance.fit.weights, reductions, deadline)
-            factors = symmetric_basis(data.size)[2]
-            # The Gram matrix counts entries of the upper triangle; off-diagonal ones stand in two places.
-            counts = np.where(factors == 1.0, 1.0, 2.0) / factors
-            self._gram, self._products = gram * counts * counts[:, None], products * counts[:, None]
-            deadline.require(float(len(gram)) ** 3)
+            self._gram, self._products = gram_in_basis(instance, reductions, deadline)
+            deadline.require(float(len(self._gram)) ** 3)
             self._factor = FactorCoordinates(self._gram, data.size)
         else:
             self._samples = SampleCoordinates(data, deadline)

@@ -42,20 +42,9 @@ class Start:
 
 
 def cold_start(fit: DataFit, newton: Newton, nu: FloatArray, M: FloatArray, dual_radius: float, value: float) -> Start:
-    """Return the start from the zero point.
+    """Return the start from the zero point, whose dual vector is nu, of shape (C, n), with matrices M of (C, N, N).
 
-    Parameters
-    ----------
-    fit : DataFit
-    newton : Newton
-    nu : ndarray of shape (C, n)
-        `DataFit.zero_dual`.
-    M : ndarray of shape (C, N, N)
-        Of nu; not zero.
-    dual_radius : float
-        c, positive.
-    value : float
-        The loss at zero.
+    M is not zero, the dual radius c is positive, and `value` is the loss at zero.
     """
     n_blocks, size = M.shape[:2]
     largest = float(np.abs(np.linalg.eigvalsh(M)).max())
@@ -79,17 +68,10 @@ def cold_start(fit: DataFit, newton: Newton, nu: FloatArray, M: FloatArray, dual
 
 
 def warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: FloatArray, gap: float) -> Start | None:
-    """Return the start near a given pair, or None where it is too far from a solution to help.
+    """Return the start near a pair of this certified relative gap, or None where that is too far from a solution.
 
-    Parameters
-    ----------
-    cold : Start
-    newton : Newton
-    nu, Y, z : ndarray
-        The pair, in the shapes of `Start`; nu inside the closed domain of the conjugate, Y positive semidefinite with
-        diagonals of A + B that are equal. Of z only ratios matter.
-    gap : float
-        Certified relative gap of the pair.
+    nu is in the closed domain of the conjugate, Y positive semidefinite with equal diagonals of A + B; of z only ratios
+    matter.
     """
     r = np.diagonal(Y[:, 0] + Y[:, 1], axis1=1, axis2=2).max(axis=1)
     if gap > _FAR or not np.all(r > 0.0):

@@ -35,12 +35,7 @@ SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
 
 
 class BorderedSystem:
-    """The system with the kernel of a coordinate system, factored once for each scaling.
-
-    Parameters
-    ----------
-    coordinates : Coordinates
-    """
+    """The system with the kernel of a coordinate system, factored once for each scaling."""
 
     def __init__(self, coordinates: Coordinates) -> None:
         self._coordinates = coordinates
@@ -52,13 +47,7 @@ class BorderedSystem:
         self._ends[n:] = 1.0
 
     def factor(self, G: FloatArray, compliance: FloatArray | float) -> None:
-        """Factor the system for scaling factors G of shape (2, N, N).
-
-        Raises
-        ------
-        LinAlgError
-            The matrix is not positive definite in floating point.
-        """
+        """Factor the system for scaling factors G of shape (2, N, N), if it is positive definite in floating point."""
         W = G @ G.swapaxes(-1, -2)
         for shift in SHIFTS:
             self._assemble(G, W, compliance, shift)

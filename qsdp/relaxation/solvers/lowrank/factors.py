@@ -136,19 +136,10 @@ def factors_of(A: FloatArray, B: FloatArray, share: float = 1e-6) -> Factors:
 def renewed(
     factors: Factors, radii: FloatArray, z: FloatArray, directions: Sequence[Directions], least: float, size: float
 ) -> Factors:
-    """Return factors without columns whose squares are below a share of the largest, and with new columns.
+    """Return factors without columns whose squares are below the share `least` of the largest, and with new columns.
 
-    Parameters
-    ----------
-    factors : Factors
-    radii : ndarray of shape (C,)
-    z : ndarray of shape (N, C)
-        Multipliers of the rows; those of negative ones would be shorter if they could.
-    directions : sequence of Directions
-        For every output.
-    least : float
-    size : float
-        Largest entry of new columns, as a share of the root of the radius.
+    These are directions for every output, their largest entry the share `size` of the root of the radius. Rows whose
+    multipliers z, of shape (N, C), are negative would be shorter if they could.
     """
     parts, shorter = [], 1.0 - 0.5 * size**2 * (z < 0.0)
     for block in range(factors.n_blocks):

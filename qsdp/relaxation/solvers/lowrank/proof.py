@@ -24,14 +24,7 @@ _WEIGHT_SHARE, _LARGEST_WEIGHT_GAP = 0.05, 1e-2
 
 
 class CachedEvaluation(DirectEvaluation):
-    """Evaluation through the data, of a point whose predictions and adjoint are cached.
-
-    Parameters
-    ----------
-    instance : Instance
-    data : Data
-        Of the instance.
-    """
+    """Evaluation through the data, of a point whose predictions and adjoint are cached."""
 
     def __init__(self, instance: Instance, data: Data) -> None:
         super().__init__(instance)

@@ -24,9 +24,8 @@ from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import symmetric_basis, to_matrices, to_vectors
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.reductions import Reductions, gram_of
 
-__all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step", "gram_in_basis", "operations"]
+__all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step", "operations"]
 
 #: Bytes that a kernel or a Gram matrix may take, with its factor.
 _MEMORY = 3 * 2**30
@@ -84,17 +83,9 @@ class KernelStep:
 
 
 class GramStep:
-    """Through the Gram matrix of the N(N + 1)/2 products of columns, formed once.
+    """Through the Gram matrix of the p = N(N + 1)/2 products of columns, formed once, see `gram_in_basis`.
 
-    Parameters
-    ----------
-    data : QuadraticMap
-    gram : ndarray of shape (p, p)
-        Of the weighted samples, in the basis of `symmetric_basis`.
-    products : ndarray of shape (p, C), optional
-        Of the weighted rows with targets that never change, those of the squared loss.
-    weights : ndarray of shape (n,), optional
-        Sample weights.
+    With targets that never change, those of the squared loss, the products of these with the samples suffice.
     """
 
     def __init__(
@@ -248,21 +239,6 @@ def forward(data: QuadraticMap, T: FloatArray) -> FloatArray:
 def adjoint(data: QuadraticMap, nu: FloatArray) -> FloatArray:
     """Return matrices of shape (C, N, N) of vectors of shape (n, C)."""
     return np.stack([data.adjoint(column) for column in nu.T])
-
-
-def gram_in_basis(
-    data: QuadraticMap,
-    targets: FloatArray,
-    weights: FloatArray | None,
-    reductions: Reductions | None = None,
-    deadline: Deadline = NEVER,
-) -> tuple[FloatArray, FloatArray]:
-    """Return the Gram matrix and the products with targets in the basis of `symmetric_basis`."""
-    gram, products = gram_of(data, targets, weights, reductions, deadline)
-    _, _, factors = symmetric_basis(data.size)
-    gram *= factors
-    gram *= factors[:, None]
-    return gram, products * factors[:, None]
 
 
 def second_moments(data: QuadraticMap, weights: FloatArray | None = None) -> FloatArray:
