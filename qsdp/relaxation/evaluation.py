@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -36,25 +35,6 @@ class Ray:
     values: Callable[[FloatArray], FloatArray]
     #: From what a unit of the scale costs (points), or the largest scale that is feasible (duals), to the best scales.
     best: Callable[[FloatArray], FloatArray]
-
-
-class Evaluation(Protocol):
-    """What certifying candidates of a (normalised) instance takes.
-
-    A point is given by ``T = 2 Z`` of shape (C, N, N), whose predictions are ``<X_i, T_k>``. What a dual vector
-    is given by depends on the implementation. K is C where the loss adds up over the outputs, else 1.
-    """
-
-    instance: Instance
-
-    def point(self, T: FloatArray) -> Ray:
-        """Return the losses along the ray through T."""
-
-    def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
-        r"""Return :math:`M_\nu` of shape (C, N, N) and the dual values along the ray through a dual vector."""
-
-    def nu(self, candidate: FloatArray) -> FloatArray:
-        """Return the dual vector, in the shape of the target."""
 
 
 class DirectEvaluation:
@@ -150,6 +130,12 @@ class GramEvaluation:
     def nu(self, candidate: FloatArray) -> FloatArray:
         """Return the dual vector in the shape of the target."""
         return -self.instance.fit.gradient(0.5 * self.instance.predictions(candidate))
+
+
+#: What certifying candidates of a (normalised) instance takes. A point is given by ``T = 2 Z`` of shape (C, N, N), of
+#: predictions ``<X_i, T_k>``; what a dual vector is given by depends on the class. Rays have K = C values where the
+#: loss adds up over the outputs, else one.
+Evaluation = DirectEvaluation | GramEvaluation
 
 
 @functools.lru_cache(maxsize=8)

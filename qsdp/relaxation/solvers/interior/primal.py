@@ -24,8 +24,7 @@ from scipy.linalg.lapack import dpotrs
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.evaluation import symmetric_basis
 from qsdp.relaxation.solvers.interior.coordinates import MatrixCoordinates, SampleCoordinates
-from qsdp.relaxation.solvers.interior.newton import Newton
-from qsdp.relaxation.solvers.interior.system import factored, solved
+from qsdp.relaxation.solvers.interior.newton import Newton, factored, solved
 
 __all__ = ["PrimalNewton"]
 

@@ -13,8 +13,6 @@ whose factorisation all outputs share.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
@@ -37,24 +35,8 @@ _FACTORISATIONS, _ITERATIONS, _PRODUCTS = 4, 100, 60
 _REDUCTION, _MOST_PRODUCTS = 0.02, 60
 
 
+#: Numbers of some outputs among all: those to which T0 and q of a step belong.
 Outputs = npt.NDArray[np.intp]
-
-
-class DataStep(Protocol):
-    """A solver of the step through the data."""
-
-    @property
-    def side(self) -> int:
-        """Side of the matrix that `prepare` factors; 0 where there is none."""
-
-    def prepare(self, delta: FloatArray, w: float) -> None:
-        """Set the scales of the coordinates, shape (N,), and the weight of the predictions; factor the system."""
-
-    def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
-        """Return T of shape (C, N, N), and its predictions of shape (n, C) where they are a by-product.
-
-        T0 and q are those of some `outputs` only, whose numbers among all are given.
-        """
 
 
 class KernelStep:
@@ -192,6 +174,12 @@ class IterativeStep:
         U[np.diag_indices_from(U)] -= float(self._trace @ np.diagonal(U)) * self._spread
         preconditioned: FloatArray = self._vectors @ U @ self._vectors.T
         return preconditioned
+
+
+#: A solver of the step through the data. `prepare` sets the scales of the coordinates, of shape (N,), and the weight of
+#: the predictions, and factors a matrix of that `side`, 0 where there is none. `solve` returns T of shape (C, N, N),
+#: and its predictions of shape (n, C) where they are a by-product.
+DataStep = KernelStep | GramStep | IterativeStep
 
 
 def operations(instance: Instance) -> float:
