@@ -16,7 +16,7 @@ from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 
-__all__ = ["STOPS", "Incumbent", "Limits", "Progress", "zero_solution"]
+__all__ = ["STOPS", "Incumbent", "Limits", "Progress", "WeightSearch", "zero_solution"]
 
 #: Exceptions that end an iterative method, which keeps its best pair, and the status that each stands for. Matrices
 #: are singular, or have no eigenvalues, where rounding dominates or numbers are at the ends of their range.
@@ -29,11 +29,6 @@ STOPS: dict[type[BaseException], str] = {
 #: Floor added to the weights z, relative to their mean: this share of the gap, between limits. It loosens the bound by
 #: as much at most, and weights whose small entries are noise come with large gaps.
 _FLOOR_SHARE, _LEAST_FLOOR, _LARGEST_FLOOR = 1e-2, 1e-15, 1e-6
-
-
-#: Dual vectors offered between two searches for weights, the largest side of matrices for which there are searches, and
-#: the least share of the gap that a search has to promise.
-_BETWEEN_SEARCHES, _LARGEST_SEARCH, _WORTH_A_SEARCH = 10, 400, 0.2
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,6 +76,25 @@ class Limits:
     callback: Callable[[Progress], object] | None = None
 
 
+@dataclass(frozen=True)
+class WeightSearch:
+    """When an incumbent solves for the weights of a dual vector, for methods whose own are rough.
+
+    Attributes
+    ----------
+    distance : int
+        Dual vectors offered between two searches.
+    largest : int
+        Side of the largest matrices for which there are searches.
+    worth : float
+        Least share of the gap that a search has to promise.
+    """
+
+    distance: int = 10
+    largest: int = 400
+    worth: float = 0.2
+
+
 def zero_solution(instance: Instance, status: str) -> RawSolution:
     """Return the zero point, which is feasible, of a method that ends before its first candidate."""
     shape = (instance.n_blocks, instance.size, instance.size)
@@ -92,13 +106,13 @@ def zero_solution(instance: Instance, status: str) -> RawSolution:
 class Incumbent:
     """The best feasible point and the best bound that candidates gave, each evaluated from the data.
 
-    With `search` the weights are solved for now and then, for methods whose own are rough.
+    `deadline` is that of the limits.
     """
 
-    def __init__(self, evaluation: Evaluation, limits: Limits, *, search: bool = False) -> None:
-        self._evaluation, self._limits = evaluation, limits
-        self._search = search and evaluation.instance.size <= _LARGEST_SEARCH
+    def __init__(self, evaluation: Evaluation, limits: Limits, search: WeightSearch | None = None) -> None:
+        self._evaluation, self._limits, self.deadline = evaluation, limits, limits.deadline
         self._instance = instance = evaluation.instance
+        self._search = search if search is not None and instance.size <= search.largest else None
         self._start = time.perf_counter()
         shape = (instance.n_blocks, instance.size, instance.size)
         self.T, self.S = np.zeros(shape), np.zeros(shape)
@@ -140,8 +154,8 @@ class Incumbent:
         weights[~np.any(weights > 0.0, axis=1)] = 1.0
         self._take_dual(candidate, M, ray, weights)
         self._offers += 1
-        if self._search and self._offers % _BETWEEN_SEARCHES == 0:
-            self._search_weights(candidate, M, ray)
+        if self._search is not None and self._offers % self._search.distance == 0:
+            self._search_weights(candidate, M, ray, self._search.worth)
 
     def _take_dual(self, candidate: FloatArray, M: FloatArray, ray: Ray, weights: FloatArray) -> None:
         taus = _dominating(M, weights) * weights.sum(axis=1)
@@ -154,14 +168,14 @@ class Incumbent:
             self.bounds[part], self.z[blocks] = values[part], weights[blocks]
             self._duals[part] = candidate
 
-    def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray) -> None:
+    def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray, worth: float) -> None:
         """Solve for the weights where the vector promises more than those at hand prove.
 
         Where the optimal z vanishes, that of an iterate is noise, and a scaling of it proves little.
         """
         promised = ray.values(ray.best(np.full(self.n_parts, np.inf)))
         gaps = self.objectives - self.bounds
-        open_parts = (self.gaps > self._limits.tol) & (promised > self.bounds + _WORTH_A_SEARCH * gaps)
+        open_parts = (self.gaps > self._limits.tol) & (promised > self.bounds + worth * gaps)
         if not np.any(open_parts):
             return
         weights = np.array(self.z)
@@ -169,7 +183,7 @@ class Incumbent:
             blocks = range(self._instance.n_blocks)[self._blocks(part)]
             tol = min(1e-3, max(1e-8, _FLOOR_SHARE * float(self.gaps[part])))
             for block in blocks:
-                if self.expired:
+                if self.deadline.over:
                     return
                 limit = self.deadline.time_limit
                 found = grothendieck_bound(M[block], tol=tol, time_limit=limit).z[: self._instance.size]
@@ -194,16 +208,6 @@ class Incumbent:
         """Seconds since the start."""
         return time.perf_counter() - self._start
 
-    @property
-    def deadline(self) -> Deadline:
-        """When the method has to end."""
-        return self._limits.deadline
-
-    @property
-    def expired(self) -> bool:
-        """Whether the time is over."""
-        return self.deadline.over
-
     def stop(self, iteration: int) -> str | None:
         """Return why the method has to stop, or None."""
         self.iteration = iteration
@@ -214,7 +218,7 @@ class Incumbent:
             return "optimal"
         if iteration >= limits.max_iter:
             return "iteration limit"
-        if self.expired:
+        if self.deadline.over:
             return "time limit"
         return None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,20 +93,8 @@ def validation_splits(y: Indices, seed: int) -> list[tuple[Indices, Indices]]:
     if len(y) > 2000:
         splitter: Any = StratifiedShuffleSplit(1, test_size=0.2, random_state=seed)
     else:
+        splitter = StratifiedKFold(5 if len(y) <= 500 else 3, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
         # A class with fewer rows than folds is missing in some held-out parts, never in a training part.
-        splitter = _Folds(5 if len(y) <= 500 else 3, seed)
-    return [(train, test) for train, test in splitter.split(np.zeros(len(y)), y)]
-
-
-@dataclass(frozen=True)
-class _Folds:
-    """Stratified folds without scikit-learn's warning about small classes."""
-
-    n_splits: int
-    seed: int
-
-    def split(self, X: FloatArray, y: Indices) -> Sequence[tuple[Indices, Indices]]:
-        folds = StratifiedKFold(self.n_splits, shuffle=True, random_state=self.seed)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-            return list(folds.split(X, y))
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        return list(splitter.split(np.zeros(len(y)), y))

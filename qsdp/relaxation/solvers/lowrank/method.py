@@ -188,7 +188,7 @@ class _Iteration:
             radius=self._radius,
             accuracy=accuracy,
             most=most,
-            expired=lambda: self._incumbent.expired,
+            expired=lambda: self._incumbent.deadline.over,
         )
         rounding = _ROUNDING * abs(point.value)
         share = 1.0

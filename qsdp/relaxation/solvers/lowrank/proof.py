@@ -74,7 +74,7 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
         directions.append(violating)
     incumbent.offer_dual(nu, z)
     gap = float(incumbent.gaps.max())
-    if gap > tol and not incumbent.expired:
+    if gap > tol and not incumbent.deadline.over:
         accuracy = min(_LARGEST_WEIGHT_GAP, _WEIGHT_SHARE * gap)
         incumbent.offer_dual(nu, np.stack([_best_weights(matrix, accuracy, incumbent.deadline) for matrix in M]))
     return directions

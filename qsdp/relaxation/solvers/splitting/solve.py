@@ -34,7 +34,7 @@ import scipy.linalg
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, gram_in_basis
-from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, zero_solution
+from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, WeightSearch, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution
@@ -74,7 +74,7 @@ def solve_splitting(
         data_step, evaluation = _make_steps(
             instance, choose_step(instance, deadline) if step == "auto" else step, reductions, deadline
         )
-        incumbent = Incumbent(evaluation, limits, search=True)
+        incumbent = Incumbent(evaluation, limits, WeightSearch())
         iteration = _Iteration(instance, data_step, evaluation, start, deadline, rule or MetricRule())
         spent = time.perf_counter() - began
         status = _run(iteration, incumbent, limits)
@@ -110,7 +110,7 @@ def _iterate(iteration: _Iteration, incumbent: Incumbent, limits: Limits, k: int
     while k < last:
         k += 1
         iteration.advance()
-        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter or incumbent.expired:
+        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter or incumbent.deadline.over:
             iteration.offer(incumbent)
             if (status := incumbent.stop(k)) is not None:
                 return k, status
