@@ -16,7 +16,7 @@ from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 
-__all__ = ["STOPS", "Incumbent", "Limits", "Progress", "WeightSearch", "zero_solution"]
+__all__ = ["STOPS", "Incumbent", "Limits", "Progress", "WeightSearch", "dominating", "zero_solution"]
 
 #: Exceptions that end an iterative method, which keeps its best pair, and the status that each stands for. Matrices
 #: are singular, or have no eigenvalues, where rounding dominates or numbers are at the ends of their range.
@@ -158,7 +158,7 @@ class Incumbent:
             self._search_weights(candidate, M, ray, self._search.worth)
 
     def _take_dual(self, candidate: FloatArray, M: FloatArray, ray: Ray, weights: FloatArray) -> None:
-        taus = _dominating(M, weights) * weights.sum(axis=1)
+        taus = dominating(M, weights) * weights.sum(axis=1)
         worst = np.array([taus[self._blocks(part)].max() for part in range(self.n_parts)])
         with np.errstate(divide="ignore"):
             scales = ray.best(np.where(worst > 0.0, self._instance.dual_radius / worst, np.inf))
@@ -250,7 +250,7 @@ class Incumbent:
         return np.array([values[self._blocks(part)].sum() for part in range(self.n_parts)])
 
 
-def _dominating(M: FloatArray, z: FloatArray) -> FloatArray:
+def dominating(M: FloatArray, z: FloatArray) -> FloatArray:
     """Return the smallest t for which ``t Diag(z) +- M`` are positive semidefinite, for stacks of both."""
     roots = 1.0 / np.sqrt(z)
     values = np.linalg.eigvalsh(M * (roots[:, None, :] * roots[:, :, None]))

@@ -200,7 +200,7 @@ class GramReduction:
 
     @staticmethod
     def pays(problem: TrainingProblem) -> bool:
-        """Whether the loss is squared and n exceeds p."""
+        """Return whether the loss is squared and n exceeds p."""
         return problem.loss.quadratic and problem.n_samples > problem.size * (problem.size + 1) // 2
 
     def reduced(self, normal: Instance, units: Units, k: int) -> ReducedInstance:

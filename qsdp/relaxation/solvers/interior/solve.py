@@ -13,7 +13,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
-from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, zero_solution
+from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, dominating, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.repair import repair
@@ -165,9 +165,7 @@ def _warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: F
     weights = np.maximum(z, 0.0)
     weights += 1e-6 * weights.mean(axis=1, keepdims=True)
     weights[~np.any(weights > 0.0, axis=1)] = 1.0
-    roots = 1.0 / np.sqrt(weights)
-    M = newton.adjoint(nu)
-    scaled = np.abs(np.linalg.eigvalsh(M * roots[:, :, None] * roots[:, None, :])).max(axis=1)
+    scaled = dominating(newton.adjoint(nu), weights)
     needed = scaled * weights.sum(axis=1)
     share = min(1.0, dual_radius / float(needed.max()))
     weights *= share * scaled[:, None]

@@ -25,6 +25,9 @@ _SAMPLES_PER_COLUMN, _LEAST_SAMPLES, _WORTHWHILE = 8, 1000, 3.0
 #: Its relative gap: the samples left out change the solution by more.
 _SAMPLE_GAP = 0.1
 
+#: Rows of a first solve, and their data.
+Sample = tuple[np.ndarray, Data]
+
 #: Products with the data of a solve (Newton steps times conjugate gradients), and the columns of its factors: typical
 #: of beta at which a network generalises. For a smaller beta the rank is higher, and other methods are better.
 _PRODUCTS, _COLUMNS = 2000, 80
@@ -58,62 +61,56 @@ def solve_low_rank(
     """
 
     def prepare(small: Instance) -> SolvePart:
-        subsets = _subsets(small.map)
-        levels = [
-            Data(small.map, small.fit.weights, device)
-            if rows is None
-            else Data(replace(small.map, X=small.map.X[rows]), small.fit.rows(rows).weights, device)
-            for rows in subsets
-        ]
-        return lambda k, part, own, given: _solve_part(levels, subsets, part, own, given)
+        data, sample = Data(small.map, small.fit.weights, device), None
+        if (rows := _first_rows(small.map)) is not None:
+            fewer = replace(small.map, X=small.map.X[rows])
+            sample = rows, Data(fewer, small.fit.rows(rows).weights, device)
+        return lambda k, part, own, given: _solve_part(data, sample, part, own, given)
 
     return solve_parts(instance, limits, start, prepare)
 
 
-def _subsets(data: QuadraticMap) -> list[np.ndarray | None]:
-    """Return the rows of each level: a random subset where there are many, then None for all of them."""
+def _first_rows(data: QuadraticMap) -> np.ndarray | None:
+    """Return a random subset of the rows where there are many, or None."""
     first = max(_LEAST_SAMPLES, _SAMPLES_PER_COLUMN * data.size)
     if data.n_rows < _WORTHWHILE * first:
-        return [None]
-    rows = np.sort(np.random.default_rng(0).permutation(data.n_rows)[:first])
-    return [rows, None]
+        return None
+    return np.sort(np.random.default_rng(0).permutation(data.n_rows)[:first])
 
 
 def _solve_part(
-    levels: list[Data], subsets: list[np.ndarray | None], instance: Instance, limits: Limits, start: RawSolution | None
+    data: Data, sample: Sample | None, instance: Instance, limits: Limits, start: RawSolution | None
 ) -> RawSolution:
-    evaluation = CachedEvaluation(instance, levels[-1])
+    evaluation = CachedEvaluation(instance, data)
     incumbent = Incumbent(evaluation, limits)
     status = incumbent.stop(0)
     if status is None:
         try:
             if start is not None and start.Z is not None and start.V is not None:
                 factors = factors_of(start.V + start.Z, start.V - start.Z)
+            elif sample is not None:
+                factors = _solved_sample(*sample, instance, limits)
             else:
-                factors = _initial_factors(levels, subsets, instance, limits)
-            status, _ = follow(_objective(levels[-1], instance), factors, incumbent, evaluation, limits.tol)
+                factors = _along_gradient(evaluation)
+            status, _ = follow(_objective(data, instance), factors, incumbent, evaluation, limits.tol)
         except tuple(STOPS) as error:
             status = STOPS[type(error)]
     return incumbent.solution(status)
 
 
-def _initial_factors(
-    levels: list[Data], subsets: list[np.ndarray | None], instance: Instance, limits: Limits
-) -> Factors:
-    """Return the solution on the first level's samples, or factors along the gradient at zero where these are all."""
-    data, rows = levels[0], subsets[0]
-    if rows is not None:
-        fit = instance.fit.rows(rows)
-        share = fit.total_weight / instance.fit.total_weight
-        instance = replace(instance, map=data.map, fit=fit, penalty=share * instance.penalty)
-    evaluation = CachedEvaluation(instance, data)
-    factors = cold_factors(evaluation.adjoints(evaluation.nu(instance.zero_dual)), np.random.default_rng(0))
-    if rows is None:
-        return factors
-    tol = max(limits.tol, _SAMPLE_GAP)
-    left = replace(limits, tol=tol, callback=None)
-    incumbent = Incumbent(evaluation, left)
-    status, factors = follow(_objective(data, instance), factors, incumbent, evaluation, tol)
+def _along_gradient(evaluation: CachedEvaluation) -> Factors:
+    dual = evaluation.nu(evaluation.instance.zero_dual)
+    return cold_factors(evaluation.adjoints(dual), np.random.default_rng(0))
+
+
+def _solved_sample(rows: np.ndarray, data: Data, instance: Instance, limits: Limits) -> Factors:
+    """Return the solution on some of the samples."""
+    fit = instance.fit.rows(rows)
+    share = fit.total_weight / instance.fit.total_weight
+    instance = replace(instance, map=data.map, fit=fit, penalty=share * instance.penalty)
+    evaluation, tol = CachedEvaluation(instance, data), max(limits.tol, _SAMPLE_GAP)
+    incumbent = Incumbent(evaluation, replace(limits, tol=tol, callback=None))
+    status, factors = follow(_objective(data, instance), _along_gradient(evaluation), incumbent, evaluation, tol)
     if status == "interrupted":
         raise KeyboardInterrupt
     return factors
