@@ -58,40 +58,25 @@ class Progress(Gap):
 
 @dataclass(frozen=True)
 class Limits:
-    """When an iterative method stops.
+    """When an iterative method stops."""
 
-    Attributes
-    ----------
-    tol : float
-        Relative certified gap of every output.
-    max_iter : int
-    deadline : Deadline
-    callback : callable or None
-        Called with a `Progress` at every check; True stops.
-    """
-
+    #: Relative certified gap of every output.
     tol: float
     max_iter: int
     deadline: Deadline = NEVER
+    #: Called with a `Progress` at every check; True stops.
     callback: Callable[[Progress], object] | None = None
 
 
 @dataclass(frozen=True)
 class WeightSearch:
-    """When an incumbent solves for the weights of a dual vector, for methods whose own are rough.
+    """When an incumbent solves for the weights of a dual vector, for methods whose own are rough."""
 
-    Attributes
-    ----------
-    distance : int
-        Dual vectors offered between two searches.
-    largest : int
-        Side of the largest matrices for which there are searches.
-    worth : float
-        Least share of the gap that a search has to promise.
-    """
-
+    #: Dual vectors offered between two searches.
     distance: int = 10
+    #: Side of the largest matrices for which there are searches.
     largest: int = 400
+    #: Least share of the gap that a search has to promise.
     worth: float = 0.2
 
 

@@ -47,22 +47,15 @@ class RawSolution:
 
 @dataclass(frozen=True, eq=False)
 class ScaledProblem:
-    """A training problem with its normalised instance: what is solved, and the way there and back.
+    """A training problem with its normalised instance: what is solved, and the way there and back."""
 
-    Attributes
-    ----------
-    problem : TrainingProblem
-        In its own units.
-    regularization : {"tight", "paper"}
-    instance : Instance
-        Normalised.
-    units : Units
-        Of the instance, in those of the problem.
-    """
-
+    #: In its own units.
     problem: TrainingProblem
+    #: One of {"tight", "paper"}.
     regularization: str
+    #: Normalised.
     instance: Instance
+    #: Of the instance, in those of the problem.
     units: Units
 
     @classmethod

@@ -66,25 +66,16 @@ def _was_interrupted(answer: Any) -> bool:
 
 @dataclass(frozen=True)
 class ConicOptions:
-    """The names of a solver's options.
+    """The names of a solver's options."""
 
-    Attributes
-    ----------
-    tolerances : tuple of str
-        All are set to the accuracy asked for.
-    max_iter : str
-    time_limit : str or None
-        None where the solver takes none.
-    defaults : mapping of str to object
-        Options that are set whatever the settings are, unless these name them.
-    group : str or None
-        The keyword of CVXPY under which all of them go.
-    """
-
+    #: All are set to the accuracy asked for.
     tolerances: tuple[str, ...]
     max_iter: str
+    #: None where the solver takes none.
     time_limit: str | None = None
+    #: Options that are set whatever the settings are, unless these name them.
     defaults: Mapping[str, object] = field(default_factory=dict)
+    #: The keyword of CVXPY under which all of them go.
     group: str | None = None
 
     def __call__(self, settings: Settings) -> dict[str, Any]:

@@ -22,22 +22,14 @@ Directions = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    r"""Columns e with signs: :math:`T_c = \sum_j \sigma_j e_j e_j^T` over the columns of output c.
+    r"""Columns e with signs: :math:`T_c = \sum_j \sigma_j e_j e_j^T` over the columns of output c."""
 
-    Attributes
-    ----------
-    E : ndarray of shape (N, K)
-        The columns of an output stand together. The sum of squares of a row over the columns of an output is the
-        same for all rows, the output's r.
-    signs : ndarray of shape (K,)
-        1 for A, -1 for B, and 0 for the slack column of each output, which completes the rows.
-    owner : ndarray of int of shape (K,)
-        The column's output.
-    n_blocks : int
-    """
-
+    #: Of shape (N, K). The columns of an output stand together. The sum of squares of a row over the columns of an
+    #: output is the same for all rows, the output's r.
     E: FloatArray
+    #: Of shape (K,). 1 for A, -1 for B, and 0 for the slack column of each output, which completes the rows.
     signs: FloatArray
+    #: Of shape (K,). The column's output.
     owner: np.ndarray
     n_blocks: int
 

@@ -14,38 +14,26 @@ __all__ = ["MetricRule", "first_scales", "norm_ratio", "shape_of"]
 
 @dataclass(frozen=True)
 class MetricRule:
-    """How the iteration is relaxed, and when its metric is estimated anew.
+    """How the iteration is relaxed, and when its metric is estimated anew."""
 
-    Attributes
-    ----------
-    relaxation : float
-        Over-relaxation, between 0 and 2.
-    soonest, latest : int
-        Iterations to the first renewal of the metric, at least and at most.
-    growth : float
-        By which share of the iterations so far the next renewal is later.
-    side : float
-        A factorisation of side p takes as long as about ``p / side`` iterations of one output.
-    first_floor, last_floor : float
-        Smallest weight z, as a share of their mean, that shapes the metric: at first, and in the end. Early weights are
-        noise, but where z vanishes the metric has to follow.
-    steady : int
-        Renewals after which the floor falls, by a decade at each.
-    together : int
-        Iterations that all outputs do in a common metric.
-    worthwhile : float
-        Changes of the metric below this factor are not worth a factorisation.
-    """
-
+    #: Over-relaxation, between 0 and 2.
     relaxation: float = 1.7
+    #: Iterations to the first renewal of the metric, at least and at most.
     soonest: int = 5
     latest: int = 20
+    #: By which share of the iterations so far the next renewal is later.
     growth: float = 0.5
+    #: A factorisation of side p takes as long as about ``p / side`` iterations of one output.
     side: float = 100.0
+    #: Smallest weight z, as a share of their mean, that shapes the metric: at first, and in the end. Early weights are
+    #: noise, but where z vanishes the metric has to follow.
     first_floor: float = 1e-2
     last_floor: float = 1e-5
+    #: Renewals after which the floor falls, by a decade at each.
     steady: int = 4
+    #: Iterations that all outputs do in a common metric.
     together: int = 150
+    #: Changes of the metric below this factor are not worth a factorisation.
     worthwhile: float = 1.1
 
 
