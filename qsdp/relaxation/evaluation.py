@@ -46,11 +46,7 @@ class DirectEvaluation:
 
     def point(self, T: FloatArray) -> Ray:
         """Return the losses along the ray through T."""
-        return self.point_of(0.5 * self.instance.predictions(T))
-
-    def point_of(self, prediction: FloatArray) -> Ray:
-        """Return the losses along the ray through a point of these predictions."""
-        parts = self._parts(prediction)
+        parts = self._parts(self._predictions(T))
         if self.instance.fit.quadratic:
             weighted = [fit.weighted(p) for fit, p in zip(self._fits, parts, strict=True)]
             return _squared_point(
@@ -67,10 +63,15 @@ class DirectEvaluation:
     def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
         r"""Return :math:`M_\nu` and the dual values along the ray."""
         nu = self.nu(candidate)
-        return self.instance.adjoints(nu), self.dual_of(nu)
+        return self._matrices(nu), self._dual_ray(nu)
 
-    def dual_of(self, nu: FloatArray) -> Ray:
-        """Return the dual values along the ray through a vector in the conjugate's domain."""
+    def _predictions(self, T: FloatArray) -> FloatArray:
+        return 0.5 * self.instance.predictions(T)
+
+    def _matrices(self, nu: FloatArray) -> FloatArray:
+        return self.instance.adjoints(nu)
+
+    def _dual_ray(self, nu: FloatArray) -> Ray:
         parts = self._parts(nu)
         if self.instance.fit.quadratic:
             linear = np.array([v @ fit.target for fit, v in zip(self._fits, parts, strict=True)])

@@ -34,18 +34,13 @@ Indices = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test part of a set, standardised by the training part, with classes 0, 1, ...
+    """Training and test part of a set, standardised by the training part, with classes 0, 1, ..."""
 
-    Attributes
-    ----------
-    X, X_test : ndarray of shape (n, d) and (n_test, d)
-        Columns of mean 0 and standard deviation 1 over the training rows, without those constant there.
-    y, y_test : ndarray of shape (n,) and (n_test,)
-    n_classes : int
-    """
-
+    #: Of shape (n, d) and (n_test, d). Columns of mean 0 and standard deviation 1 over the training rows, without those
+    #: constant there.
     X: FloatArray
     X_test: FloatArray
+    #: Of shape (n,) and (n_test,).
     y: Indices
     y_test: Indices
     n_classes: int

@@ -8,7 +8,7 @@ import scipy.linalg
 from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
-from qsdp.relaxation.evaluation import DirectEvaluation, Ray
+from qsdp.relaxation.evaluation import DirectEvaluation
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solvers.lowrank.factors import Directions
@@ -37,17 +37,13 @@ class CachedEvaluation(DirectEvaluation):
         shape = self.instance.target.shape
         self._prediction, self._M = prediction.reshape(shape), M
 
-    def point(self, T: FloatArray) -> Ray:
-        """Return the losses along the ray through T."""
-        if self._prediction is None:
-            return self.point_of(np.zeros_like(self.instance.target)) if not np.any(T) else super().point(T)
-        return self.point_of(self._prediction)
+    def _predictions(self, T: FloatArray) -> FloatArray:
+        if self._prediction is not None:
+            return self._prediction
+        return super()._predictions(T) if np.any(T) else np.zeros_like(self.instance.target)
 
-    def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
-        r"""Return :math:`M_\nu` and the dual values along the ray."""
-        nu = self.nu(candidate)
-        M = self.adjoints(nu) if self._M is None else self._M
-        return M, self.dual_of(nu)
+    def _matrices(self, nu: FloatArray) -> FloatArray:
+        return self.adjoints(nu) if self._M is None else self._M
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
         """Return the matrices of shape (C, N, N) of a dual vector in the shape of the target."""
