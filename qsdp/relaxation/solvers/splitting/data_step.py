@@ -28,12 +28,12 @@ __all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step",
 #: Bytes that a kernel or a Gram matrix may take, with its factor.
 _MEMORY = 3 * 2**30
 
-#: Factorisations and iterations that a solve is expected to need.
-_FACTORISATIONS, _ITERATIONS, _PRODUCTS = 4, 100, 60
+#: Factorisations and iterations that a solve is expected to need: those of easy problems.
+_FACTORISATIONS, _ITERATIONS = 4, 100
 
-#: Relative size of the preconditioned residual at which conjugate gradients stop, and their iterations at most.
-_REDUCTION, _MOST_PRODUCTS = 0.02, 60
-
+#: Iterations of conjugate gradients in a step at most, and the relative size of the preconditioned residual at which
+#: they stop: each begins where the last one ended, so that its error shrinks with the step.
+_PRODUCTS, _REDUCTION = 60, 0.02
 
 #: Numbers of some outputs among all: those to which T0 and q of a step belong.
 Outputs = npt.NDArray[np.intp]
@@ -154,7 +154,7 @@ class IterativeStep:
         residual = self._data.adjoint(self._weights * (q - prediction)) / self._outer + self._ridge * (T0 - T)
         direction = shaped = self._precondition(residual)
         size = start = float(np.vdot(residual, shaped))
-        for _ in range(_MOST_PRODUCTS):
+        for _ in range(_PRODUCTS):
             if not size > _REDUCTION**2 * start:
                 break
             self._deadline.check()
