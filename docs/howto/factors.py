@@ -64,12 +64,5 @@ def unfit(loss: Loss) -> str | None:
 
 
 BACKEND = Backend(
-    name="factors",
-    package="scipy",
-    install="pip install scipy",
-    cones=frozenset({"quadratic", "exponential"}),
-    iteration_limit=True,
-    time_limit=False,
-    solve=solve,
-    unfit=unfit,
+    name="factors", solve=solve, package="scipy", install="pip install scipy", time_limit=False, unfit=unfit
 )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from joblib import delayed
+from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import check_jobs, warn
-from qsdp.bench._backends import check_backend, in_parallel
 from qsdp.bench._experiment import Case, Experiment, Record
 from qsdp.bench._results import Results, load_results
+from qsdp.exceptions import InvalidInputError
 
 __all__ = ["run_experiment"]
 
@@ -72,7 +74,7 @@ def run_experiment(
     ("multiprocessing") is given as many cases at a time as there are jobs, so that an interrupt loses few of them.
     """
     check_jobs(n_jobs)
-    check_backend(backend)
+    _check_backend(backend)
     cases = list(experiment.cases(quick))
     results = load_results(experiment, path, quick)
     missing = results.missing(cases)[:limit]
@@ -104,7 +106,7 @@ def _measured(
     with progress(verbose and bool(cases)) as stages, stages.stage(experiment.name) as bar:
         bar.count(0, len(cases))
         calls = [delayed(_measure)(experiment.run, case) for case in cases]
-        for done, answer in enumerate(in_parallel(calls, n_jobs, backend), 1):
+        for done, answer in enumerate(_in_parallel(calls, n_jobs, backend), 1):
             bar.count(done, len(cases), f"{done} of {len(cases)}")
             yield answer
 
@@ -116,3 +118,53 @@ def _measure(run: Any, case: Case) -> Answer:
     except Exception as error:
         measured = f"{type(error).__name__}: {error}"
     return case, measured, time.perf_counter() - start
+
+
+# -- back ends of joblib -----------------------------------------------------------------------------------
+
+
+def _check_backend(backend: str | None) -> None:
+    """Register the back end of another package if need be, and raise unless joblib knows it."""
+    try:
+        if backend == "dask":
+            _connect_dask()
+        elif backend == "ray":
+            importlib.import_module("ray.util.joblib").register_ray()
+        with _chosen(backend):
+            Parallel()
+    except ImportError as error:
+        raise InvalidInputError(f"backend {backend!r} needs a package that is not installed: {error}") from None
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"backend must be one of joblib's, 'dask', 'ray' or one registered with joblib.register_parallel_backend; "
+            f"got {backend!r}: {error}"
+        ) from None
+
+
+def _in_parallel(calls: Sequence[Any], n_jobs: int | None, backend: str | None) -> Iterator[Any]:
+    """Yield the results of joblib's delayed calls in the order in which they finish."""
+    with _chosen(backend):
+        try:
+            unordered = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+        except ValueError:
+            # A back end that cannot return results one by one gets batches of one call per job.
+            size = effective_n_jobs(n_jobs)
+            with Parallel(n_jobs=n_jobs) as batch:
+                for first in range(0, len(calls), size):
+                    yield from batch(calls[first : first + size])
+            return
+    yield from unordered(calls)
+
+
+def _chosen(backend: str | None) -> AbstractContextManager[Any]:
+    chosen: AbstractContextManager[Any] = nullcontext() if backend is None else parallel_config(backend=backend)
+    return chosen
+
+
+def _connect_dask() -> None:
+    """Create a client, which joblib requires, if there is none."""
+    distributed = importlib.import_module("distributed")
+    try:
+        distributed.get_client()
+    except ValueError:
+        distributed.Client()

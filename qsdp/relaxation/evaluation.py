@@ -5,52 +5,36 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.reductions import Reductions, gram_of
 
-__all__ = ["DirectEvaluation", "Evaluation", "GramEvaluation", "Ray", "symmetric_basis", "to_matrices", "to_vectors"]
+__all__ = [
+    "DirectEvaluation",
+    "Evaluation",
+    "GramEvaluation",
+    "Ray",
+    "gram_in_basis",
+    "symmetric_basis",
+    "to_matrices",
+    "to_vectors",
+]
 
 
 @dataclass(frozen=True, eq=False)
 class Ray:
-    """Values along a ray, for each of K independent parts of a problem.
+    """Values along a ray, for each of K independent parts of a problem; arrays are of shape (K,)."""
 
-    Attributes
-    ----------
-    values : callable
-        From scales of shape (K,) to values of shape (K,).
-    best : callable
-        From numbers of shape (K,), what a unit of the scale costs (points) or the largest scale that is
-        feasible (duals), to the best scales of shape (K,).
-    """
-
+    #: From scales to values.
     values: Callable[[FloatArray], FloatArray]
+    #: From what a unit of the scale costs (points), or the largest scale that is feasible (duals), to the best scales.
     best: Callable[[FloatArray], FloatArray]
-
-
-class Evaluation(Protocol):
-    """What certifying candidates of a (normalised) instance takes.
-
-    A point is given by ``T = 2 Z`` of shape (C, N, N), whose predictions are ``<X_i, T_k>``. What a dual vector
-    is given by depends on the implementation. K is C where the loss adds up over the outputs, else 1.
-    """
-
-    instance: Instance
-
-    def point(self, T: FloatArray) -> Ray:
-        """Return the losses along the ray through T."""
-
-    def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
-        r"""Return :math:`M_\nu` of shape (C, N, N) and the dual values along the ray through a dual vector."""
-
-    def nu(self, candidate: FloatArray) -> FloatArray:
-        """Return the dual vector, in the shape of the target."""
 
 
 class DirectEvaluation:
@@ -62,11 +46,7 @@ class DirectEvaluation:
 
     def point(self, T: FloatArray) -> Ray:
         """Return the losses along the ray through T."""
-        return self.point_of(0.5 * self.instance.predictions(T))
-
-    def point_of(self, prediction: FloatArray) -> Ray:
-        """Return the losses along the ray through a point of these predictions."""
-        parts = self._parts(prediction)
+        parts = self._parts(self._predictions(T))
         if self.instance.fit.quadratic:
             weighted = [fit.weighted(p) for fit, p in zip(self._fits, parts, strict=True)]
             return _squared_point(
@@ -83,10 +63,15 @@ class DirectEvaluation:
     def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
         r"""Return :math:`M_\nu` and the dual values along the ray."""
         nu = self.nu(candidate)
-        return self.instance.adjoints(nu), self.dual_of(nu)
+        return self._matrices(nu), self._dual_ray(nu)
 
-    def dual_of(self, nu: FloatArray) -> Ray:
-        """Return the dual values along the ray through a vector in the conjugate's domain."""
+    def _predictions(self, T: FloatArray) -> FloatArray:
+        return 0.5 * self.instance.predictions(T)
+
+    def _matrices(self, nu: FloatArray) -> FloatArray:
+        return self.instance.adjoints(nu)
+
+    def _dual_ray(self, nu: FloatArray) -> Ray:
         parts = self._parts(nu)
         if self.instance.fit.quadratic:
             linear = np.array([v @ fit.target for fit, v in zip(self._fits, parts, strict=True)])
@@ -115,16 +100,8 @@ class DirectEvaluation:
 class GramEvaluation:
     r"""Evaluation of a squared loss through the Gram matrix of the data, without a pass over the samples.
 
-    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is given by T.
-
-    Parameters
-    ----------
-    instance : Instance
-        Normalised, with squared loss.
-    gram : ndarray of shape (p, p)
-        Of the weighted samples, in the orthonormal basis of symmetric matrices, p = N(N + 1)/2, see `symmetric_basis`.
-    products : ndarray of shape (p, C)
-        Products of the same rows with the targets.
+    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is given by T. See
+    `gram_in_basis` for the Gram matrix and the products with the targets.
     """
 
     def __init__(self, instance: Instance, gram: FloatArray, products: FloatArray) -> None:
@@ -156,6 +133,12 @@ class GramEvaluation:
         return -self.instance.fit.gradient(0.5 * self.instance.predictions(candidate))
 
 
+#: What certifying candidates of a (normalised) instance takes. A point is given by ``T = 2 Z`` of shape (C, N, N), of
+#: predictions ``<X_i, T_k>``; what a dual vector is given by depends on the class. Rays have K = C values where the
+#: loss adds up over the outputs, else one.
+Evaluation = DirectEvaluation | GramEvaluation
+
+
 @functools.lru_cache(maxsize=8)
 def symmetric_basis(size: int) -> tuple[np.ndarray, np.ndarray, FloatArray]:
     """Return rows, columns and factors of an orthonormal basis of symmetric matrices, p of each; not to be changed."""
@@ -164,6 +147,18 @@ def symmetric_basis(size: int) -> tuple[np.ndarray, np.ndarray, FloatArray]:
     for array in basis:
         array.flags.writeable = False
     return basis
+
+
+def gram_in_basis(
+    instance: Instance, reductions: Reductions | None = None, deadline: Deadline = NEVER
+) -> tuple[FloatArray, FloatArray]:
+    """Return the Gram matrix (p, p) of weighted samples, in `symmetric_basis`, and products (p, C) with targets."""
+    targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
+    gram, products = gram_of(instance.map, targets, instance.fit.weights, reductions, deadline)
+    _, _, factors = symmetric_basis(instance.size)
+    gram *= factors
+    gram *= factors[:, None]
+    return gram, products * factors[:, None]
 
 
 def to_vectors(T: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.deadline import NEVER, Deadline, TimeOver
 from qsdp._utils.gap import Gap, relative
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
@@ -16,16 +16,19 @@ from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 
-__all__ = ["Incumbent", "Limits", "Progress", "zero_solution"]
+__all__ = ["STOPS", "Incumbent", "Limits", "Progress", "WeightSearch", "dominating", "zero_solution"]
+
+#: Exceptions that end an iterative method, which keeps its best pair, and the status that each stands for. Matrices
+#: are singular, or have no eigenvalues, where rounding dominates or numbers are at the ends of their range.
+STOPS: dict[type[BaseException], str] = {
+    KeyboardInterrupt: "interrupted",
+    TimeOver: "time limit",
+    np.linalg.LinAlgError: "stalled",
+}
 
 #: Floor added to the weights z, relative to their mean: this share of the gap, between limits. It loosens the bound by
 #: as much at most, and weights whose small entries are noise come with large gaps.
 _FLOOR_SHARE, _LEAST_FLOOR, _LARGEST_FLOOR = 1e-2, 1e-15, 1e-6
-
-
-#: Dual vectors offered between two searches for weights, the largest side of matrices for which there are searches, and
-#: the least share of the gap that a search has to promise.
-_BETWEEN_SEARCHES, _LARGEST_SEARCH, _WORTH_A_SEARCH = 10, 400, 0.2
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,22 +58,26 @@ class Progress(Gap):
 
 @dataclass(frozen=True)
 class Limits:
-    """When an iterative method stops.
+    """When an iterative method stops."""
 
-    Attributes
-    ----------
-    tol : float
-        Relative certified gap of every output.
-    max_iter : int
-    deadline : Deadline
-    callback : callable or None
-        Called with a `Progress` at every check; True stops.
-    """
-
+    #: Relative certified gap of every output.
     tol: float
     max_iter: int
     deadline: Deadline = NEVER
+    #: Called with a `Progress` at every check; True stops.
     callback: Callable[[Progress], object] | None = None
+
+
+@dataclass(frozen=True)
+class WeightSearch:
+    """When an incumbent solves for the weights of a dual vector, for methods whose own are rough."""
+
+    #: Dual vectors offered between two searches.
+    distance: int = 10
+    #: Side of the largest matrices for which there are searches.
+    largest: int = 400
+    #: Least share of the gap that a search has to promise.
+    worth: float = 0.2
 
 
 def zero_solution(instance: Instance, status: str) -> RawSolution:
@@ -84,19 +91,13 @@ def zero_solution(instance: Instance, status: str) -> RawSolution:
 class Incumbent:
     """The best feasible point and the best bound that candidates gave, each evaluated from the data.
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-        Of the (normalised) instance.
-    limits : Limits
-    search : bool, default=False
-        Whether to solve for the weights now and then, for methods whose own are rough.
+    `deadline` is that of the limits.
     """
 
-    def __init__(self, evaluation: Evaluation, limits: Limits, *, search: bool = False) -> None:
-        self._evaluation, self._limits = evaluation, limits
-        self._search = search and evaluation.instance.size <= _LARGEST_SEARCH
+    def __init__(self, evaluation: Evaluation, limits: Limits, search: WeightSearch | None = None) -> None:
+        self._evaluation, self._limits, self.deadline = evaluation, limits, limits.deadline
         self._instance = instance = evaluation.instance
+        self._search = search if search is not None and instance.size <= search.largest else None
         self._start = time.perf_counter()
         shape = (instance.n_blocks, instance.size, instance.size)
         self.T, self.S = np.zeros(shape), np.zeros(shape)
@@ -138,11 +139,11 @@ class Incumbent:
         weights[~np.any(weights > 0.0, axis=1)] = 1.0
         self._take_dual(candidate, M, ray, weights)
         self._offers += 1
-        if self._search and self._offers % _BETWEEN_SEARCHES == 0:
-            self._search_weights(candidate, M, ray)
+        if self._search is not None and self._offers % self._search.distance == 0:
+            self._search_weights(candidate, M, ray, self._search.worth)
 
     def _take_dual(self, candidate: FloatArray, M: FloatArray, ray: Ray, weights: FloatArray) -> None:
-        taus = _dominating(M, weights) * weights.sum(axis=1)
+        taus = dominating(M, weights) * weights.sum(axis=1)
         worst = np.array([taus[self._blocks(part)].max() for part in range(self.n_parts)])
         with np.errstate(divide="ignore"):
             scales = ray.best(np.where(worst > 0.0, self._instance.dual_radius / worst, np.inf))
@@ -152,14 +153,14 @@ class Incumbent:
             self.bounds[part], self.z[blocks] = values[part], weights[blocks]
             self._duals[part] = candidate
 
-    def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray) -> None:
+    def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray, worth: float) -> None:
         """Solve for the weights where the vector promises more than those at hand prove.
 
         Where the optimal z vanishes, that of an iterate is noise, and a scaling of it proves little.
         """
         promised = ray.values(ray.best(np.full(self.n_parts, np.inf)))
         gaps = self.objectives - self.bounds
-        open_parts = (self.gaps > self._limits.tol) & (promised > self.bounds + _WORTH_A_SEARCH * gaps)
+        open_parts = (self.gaps > self._limits.tol) & (promised > self.bounds + worth * gaps)
         if not np.any(open_parts):
             return
         weights = np.array(self.z)
@@ -167,7 +168,7 @@ class Incumbent:
             blocks = range(self._instance.n_blocks)[self._blocks(part)]
             tol = min(1e-3, max(1e-8, _FLOOR_SHARE * float(self.gaps[part])))
             for block in blocks:
-                if self.expired:
+                if self.deadline.over:
                     return
                 limit = self.deadline.time_limit
                 found = grothendieck_bound(M[block], tol=tol, time_limit=limit).z[: self._instance.size]
@@ -192,16 +193,6 @@ class Incumbent:
         """Seconds since the start."""
         return time.perf_counter() - self._start
 
-    @property
-    def deadline(self) -> Deadline:
-        """When the method has to end."""
-        return self._limits.deadline
-
-    @property
-    def expired(self) -> bool:
-        """Whether the time is over."""
-        return self.deadline.over
-
     def stop(self, iteration: int) -> str | None:
         """Return why the method has to stop, or None."""
         self.iteration = iteration
@@ -212,7 +203,7 @@ class Incumbent:
             return "optimal"
         if iteration >= limits.max_iter:
             return "iteration limit"
-        if self.expired:
+        if self.deadline.over:
             return "time limit"
         return None
 
@@ -244,7 +235,7 @@ class Incumbent:
         return np.array([values[self._blocks(part)].sum() for part in range(self.n_parts)])
 
 
-def _dominating(M: FloatArray, z: FloatArray) -> FloatArray:
+def dominating(M: FloatArray, z: FloatArray) -> FloatArray:
     """Return the smallest t for which ``t Diag(z) +- M`` are positive semidefinite, for stacks of both."""
     roots = 1.0 / np.sqrt(z)
     values = np.linalg.eigvalsh(M * (roots[:, None, :] * roots[:, :, None]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,31 +21,7 @@ from qsdp.relaxation.reductions import Reductions, gram_of
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["GramReduction", "Instance", "LinearInstance", "LinearMap", "ReducedInstance", "Units"]
-
-
-class LinearMap(Protocol):
-    """A linear map of symmetric N x N matrices to n numbers, as formulations and column generation use it."""
-
-    @property
-    def n_rows(self) -> int:
-        """Return n."""
-
-    @property
-    def size(self) -> int:
-        """Return N."""
-
-    def forward(self, S: FloatArray) -> FloatArray:
-        """Return the values of shape (n,)."""
-
-    def adjoint(self, nu: FloatArray) -> FloatArray:
-        """Return the matrix of shape (N, N)."""
-
-    def products(self, U: npt.ArrayLike, V: npt.ArrayLike) -> FloatArray:
-        """Return the values of shape (n, k) of the matrices ``u_j v_j'`` for rows of U and V."""
-
-    def expression(self, S: cp.Expression) -> cp.Expression:
-        """Return the values as a CVXPY expression."""
+__all__ = ["GramReduction", "Instance", "LinearInstance", "ReducedInstance", "Units"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +49,7 @@ class LinearInstance:
 
     Attributes
     ----------
-    map : LinearMap
+    map : QuadraticMap or ReducedMap
         :math:`\mathcal{A}`, shared by all outputs.
     fit : DataFit
         L: the loss with its targets, (n,) or (n, C), and sample weights.
@@ -81,7 +57,7 @@ class LinearInstance:
         w, the factor of each rho: :math:`2 \beta D` (tight) or :math:`\beta D` (as printed).
     """
 
-    map: LinearMap
+    map: QuadraticMap | ReducedMap
     fit: DataFit
     penalty: float
 
@@ -195,18 +171,7 @@ class GramReduction:
 
     The data enter :math:`\|2 F s - y\|^2` only through :math:`F^T F = R^T R` and :math:`F^T y`, so rows R and
     targets :math:`R^{-T} F^T y` give the same problem up to a constant. The Gram matrix is built once for
-    all outputs.
-
-    Parameters
-    ----------
-    normal : Instance
-        The normalised instance of one output.
-    targets : ndarray of shape (n, C)
-        Targets of all outputs, in the problem's units.
-    reductions : Reductions, optional
-        Gram matrices of solves with the same data.
-    deadline : Deadline
-        TimeOver is raised where the decomposition would end too late.
+    all outputs, from the normalised instance of one and the targets of all, of shape (n, C), in the problem's units.
     """
 
     def __init__(
@@ -235,14 +200,14 @@ class GramReduction:
 
     @staticmethod
     def pays(problem: TrainingProblem) -> bool:
-        """Whether the loss is squared and n exceeds p."""
+        """Return whether the loss is squared and n exceeds p."""
         return problem.loss.quadratic and problem.n_samples > problem.size * (problem.size + 1) // 2
 
     def reduced(self, normal: Instance, units: Units, k: int) -> ReducedInstance:
         """Return the reduced form of output k's normalised instance, in its units."""
         # Outputs share the data and differ in a power of two on the map.
         factor = np.abs(normal.map.coefficients).max() / np.abs(self._data.coefficients).max()
-        rows = _Rows(self._data.size, factor * self._rows, self._inverse / factor)
+        rows = ReducedMap(self._data.size, factor * self._rows, self._inverse / factor)
         return ReducedInstance(rows, DataFit(normal.loss, self._targets[:, k] / units.prediction), normal.penalty)
 
     def lift_dual(self, nu: FloatArray, reduced: ReducedInstance, normal: Instance) -> FloatArray:
@@ -256,7 +221,7 @@ class GramReduction:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class ReducedMap:
     """An explicit linear map of the upper triangle of symmetric matrices, with its right inverse."""
 
     size: int
@@ -304,7 +269,7 @@ class _Rows:
 class ReducedInstance(LinearInstance):
     """An instance of one output in the rows of a reduction."""
 
-    map: _Rows
+    map: ReducedMap
 
 
 def _root_mean_square(X: FloatArray, weights: FloatArray | None) -> float:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -46,15 +46,9 @@ class Image:
         return Image(self.x * products.take(factors), self.t * factors)
 
 
-class _Library(Protocol):
-    def take(self, array: Any) -> Any:
-        """Return an array of the library, in its precision."""
-
-    def give(self, array: Any) -> FloatArray:
-        """Return a NumPy array in double precision."""
-
-
 class _NumPy:
+    """The library of the arrays; a NumPy array in double precision is given back."""
+
     def __init__(self, dtype: Any) -> None:
         self._dtype = dtype
 
@@ -65,7 +59,7 @@ class _NumPy:
         return np.asarray(array, dtype=np.float64)
 
 
-class _Torch:
+class _Torch(_NumPy):
     def __init__(self, dtype: Any, device: str) -> None:
         try:
             torch = importlib.import_module("torch")
@@ -93,23 +87,15 @@ class _Torch:
 class Products:
     r"""The products of a quadratic map with dense matrices and with columns.
 
-    Parameters
-    ----------
-    data : QuadraticMap
-    dtype : dtype, default=float64
-        Precision of the products, float32 or float64; results are float64.
-    device : str, optional
-        A device of torch; NumPy without one.
+    They are computed in float32 or float64, the results are float64.
 
-    Notes
-    -----
     `mixing`, of shape (k, C), says with what sign a column enters which of C matrices:
     :math:`T_c = \sum_j \sigma_{jc} e_j e_j^T`.
     """
 
     def __init__(self, data: QuadraticMap, dtype: Any = np.float64, device: str | None = None) -> None:
         self._data = data
-        self._library: _Library = _NumPy(dtype) if device is None else _Torch(dtype, device)
+        self._library = _NumPy(dtype) if device is None else _Torch(dtype, device)
         self._X = self._library.take(data.X)
         self._step = max(1, _BLOCK_FLOATS // max(1, data.size))
 

@@ -30,17 +30,8 @@ def repair(
     ``rho`` set to the largest diagonal entry of V, the diagonal padded to it, and (unless `stretch` is False)
     everything rescaled by the non-negative factor that minimises the objective along the ray. Blocks that
     are missing, of another shape or not finite give the zero point, as do outputs once the deadline is long past.
-
-    Parameters
-    ----------
-    instance : Instance
-    Z, V, W : ndarray of shape (C, N, N) or None
-
-    Returns
-    -------
-    Z, V : ndarray of shape (C, N, N)
-        Symmetric; every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal `rho`.
-    rho : ndarray of shape (C,)
+    Z and V, of shape (C, N, N), come back symmetric, every ``[[V, Z], [Z, V]]`` positive semidefinite with constant
+    diagonal `rho`, of shape (C,).
     """
     shape = (instance.n_blocks, instance.size, instance.size)
     Z_even, V_even, rho = np.zeros(shape), np.zeros(shape), np.zeros(instance.n_blocks)
@@ -100,6 +91,11 @@ def _symmetric(M: FloatArray) -> FloatArray:
 
 def _best_stretch(instance: Instance, prediction: FloatArray, cost: float) -> float:
     r"""Return the s >= 0 that minimises :math:`\ell(s \hat y, y) + s\,\mathrm{cost}`, by bisection."""
+    if instance.fit.quadratic:
+        weighted = instance.fit.weighted(prediction)
+        size = float(np.vdot(weighted, prediction))
+        best = (float(np.vdot(weighted, instance.fit.target)) - 0.5 * cost) / size if size else 0.0
+        return min(max(0.0, best), _LARGEST_STRETCH)
 
     def slope(s: float) -> float:
         return float(np.vdot(instance.fit.gradient(s * prediction), prediction)) + cost

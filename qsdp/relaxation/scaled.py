@@ -27,7 +27,9 @@ class RawSolution:
     z : ndarray of shape (C, N) or None
         Multipliers of the diagonals.
     status : str
-        As the solver reports it.
+        As the solver reports it. Methods of this package: "optimal", "iteration limit", "time limit", "stopped by the
+        callback", "stalled" (rounding allows no further step) or "interrupted" (by the keyboard, which is not raised
+        again).
     iterations : int or None
     timings : mapping of str to float
         Seconds of the stages "compile" and "solve".
@@ -45,22 +47,15 @@ class RawSolution:
 
 @dataclass(frozen=True, eq=False)
 class ScaledProblem:
-    """A training problem with its normalised instance: what is solved, and the way there and back.
+    """A training problem with its normalised instance: what is solved, and the way there and back."""
 
-    Attributes
-    ----------
-    problem : TrainingProblem
-        In its own units.
-    regularization : {"tight", "paper"}
-    instance : Instance
-        Normalised.
-    units : Units
-        Of the instance, in those of the problem.
-    """
-
+    #: In its own units.
     problem: TrainingProblem
+    #: One of {"tight", "paper"}.
     regularization: str
+    #: Normalised.
     instance: Instance
+    #: Of the instance, in those of the problem.
     units: Units
 
     @classmethod

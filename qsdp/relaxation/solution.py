@@ -161,20 +161,10 @@ def finish(
 ) -> Relaxation:
     """Repair the solver's point and recompute everything from the data, of every output apart if they do not interact.
 
-    Bounds that share no scale are tighter.
-
-    Parameters
-    ----------
-    scaled : ScaledProblem
-    raw : RawSolution
-        Candidates in the units of its instance.
-    stretch : bool, default=True
-        Whether the point may be rescaled, see `repair`, and replaced by zero where that is better.
-    certified : bool, default=False
-        Whether a method of this package returned the candidates as those whose gap it had certified: the gap is
-        recomputed all the same, further candidates are tried only where it is larger than `tol`.
-    deadline : Deadline
-        Once it has passed for good, points become zero, and weights the row sums.
+    Bounds that share no scale are tighter. Unless `stretch` is False the point may be rescaled, see `repair`, and
+    replaced by zero where that is better. The gap of `certified` candidates, those of a method of this package, is
+    recomputed all the same, but further candidates are tried only where it is larger than `tol`. Once the deadline has
+    passed for good, points become zero, and weights the row sums.
     """
     parts = [
         _finish_part(part, own, solver, tol, stretch, certified, deadline)

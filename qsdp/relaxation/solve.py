@@ -237,7 +237,7 @@ def _certification_seconds(scaled: ScaledProblem, deadline: Deadline) -> float:
 
 
 def _worth_another_try(relaxation: Relaxation, settings: Settings) -> bool:
-    """Whether the interior-point method ran out of digits far from the tolerance, as on columns of all sizes."""
+    """Return whether the interior-point method ran out of digits far from the tolerance, as on columns of all sizes."""
     stalled = relaxation.solver == "interior" and relaxation.solver_status == "stalled"
     far = relaxation.relative_gap > _FAR * settings.tol
     return stalled and relaxation.problem.beta > 0.0 and far and not settings.deadline.over
@@ -290,7 +290,7 @@ def _zero_if_optimal(scaled: ScaledProblem, settings: Settings) -> Relaxation | 
 
 
 def _some_neuron_pays(instance: Instance) -> bool:
-    r"""Whether some :math:`u^T M_\nu v` is seen to exceed the dual radius for minus the gradient at 0 as :math:`\nu`.
+    r"""Return whether some :math:`u^T M_\nu v` is seen to exceed the dual radius, for the dual vector of zero.
 
     Cheap, and true of most problems: then the gradient does not prove the zero point optimal.
     """

@@ -14,7 +14,7 @@ from qsdp.relaxation.solvers.interior.coordinates import (
     MatrixCoordinates,
     SampleCoordinates,
 )
-from qsdp.relaxation.solvers.interior.cost import takes_factor
+from qsdp.relaxation.solvers.interior.setup import takes_factor
 
 MAPS = (
     QuadraticMap(np.random.default_rng(0).standard_normal((57, 5))),

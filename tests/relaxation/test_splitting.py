@@ -14,7 +14,8 @@ from test_interior_stops import assert_certified, problem_of
 import qsdp
 from qsdp._utils.deadline import Deadline
 from qsdp.lifting import append_constant
-from qsdp.losses import LOSSES
+from qsdp.losses import LOSSES, DataFit
+from qsdp.relaxation.evaluation import gram_in_basis
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
@@ -22,7 +23,7 @@ from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solvers.splitting import solve as splitting
 from qsdp.relaxation.solvers.splitting import solve_splitting
 from qsdp.relaxation.solvers.splitting.acceleration import Anderson
-from qsdp.relaxation.solvers.splitting.data_step import GramStep, IterativeStep, KernelStep, choose_step, gram_in_basis
+from qsdp.relaxation.solvers.splitting.data_step import GramStep, IterativeStep, KernelStep, choose_step
 
 STEPS = ("kernel", "gram", "iterative")
 
@@ -73,7 +74,7 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
             for k in range(outputs)
         ]
     )
-    gram, products = gram_in_basis(problem.map, q, None)
+    gram, products = gram_in_basis(replace(Instance.of(problem), fit=DataFit(problem.loss, q)))
     own = np.arange(outputs)
     size = np.abs(expected).max() + np.abs(q).max()
     for step in (

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
@@ -18,18 +14,9 @@ from qsdp.networks.weights import FLOAT_BITS, bits_of
 __all__ = ["CLASSICAL"]
 
 
-class _Quiet(LogisticRegression):  # type: ignore[misc]
-    """Logistic regression without the warning that its iterations are used up, which hardly changes its accuracy."""
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return super().fit(X, y, sample_weight)
-
-
 def _logistic(folds: Folds, seed: int) -> GridSearchCV:
     grid = {"C": np.logspace(-3, 3, 7).tolist()}
-    return GridSearchCV(_Quiet(max_iter=1000), grid, cv=folds, error_score="raise")
+    return GridSearchCV(LogisticRegression(max_iter=1000), grid, cv=folds, error_score="raise")
 
 
 def _boosting(folds: Folds, seed: int) -> GridSearchCV:

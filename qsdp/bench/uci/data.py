@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,18 +34,13 @@ Indices = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test part of a set, standardised by the training part, with classes 0, 1, ...
+    """Training and test part of a set, standardised by the training part, with classes 0, 1, ..."""
 
-    Attributes
-    ----------
-    X, X_test : ndarray of shape (n, d) and (n_test, d)
-        Columns of mean 0 and standard deviation 1 over the training rows, without those constant there.
-    y, y_test : ndarray of shape (n,) and (n_test,)
-    n_classes : int
-    """
-
+    #: Of shape (n, d) and (n_test, d). Columns of mean 0 and standard deviation 1 over the training rows, without those
+    #: constant there.
     X: FloatArray
     X_test: FloatArray
+    #: Of shape (n,) and (n_test,).
     y: Indices
     y_test: Indices
     n_classes: int
@@ -94,20 +88,8 @@ def validation_splits(y: Indices, seed: int) -> list[tuple[Indices, Indices]]:
     if len(y) > 2000:
         splitter: Any = StratifiedShuffleSplit(1, test_size=0.2, random_state=seed)
     else:
+        splitter = StratifiedKFold(5 if len(y) <= 500 else 3, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
         # A class with fewer rows than folds is missing in some held-out parts, never in a training part.
-        splitter = _Folds(5 if len(y) <= 500 else 3, seed)
-    return [(train, test) for train, test in splitter.split(np.zeros(len(y)), y)]
-
-
-@dataclass(frozen=True)
-class _Folds:
-    """Stratified folds without scikit-learn's warning about small classes."""
-
-    n_splits: int
-    seed: int
-
-    def split(self, X: FloatArray, y: Indices) -> Sequence[tuple[Indices, Indices]]:
-        folds = StratifiedKFold(self.n_splits, shuffle=True, random_state=self.seed)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-            return list(folds.split(X, y))
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        return list(splitter.split(np.zeros(len(y)), y))

@@ -21,34 +21,22 @@ Folds = Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]
 
 @dataclass(frozen=True)
 class Method:
-    """Method of the suite: how to build, size and certify a model.
-
-    Attributes
-    ----------
-    name : str
-    what : str
-        Description in a few words, for tables.
-    build : callable
-        ``build(folds, seed)`` returns an estimator whose `fit` chooses its hyper-parameters on the folds.
-    bits : callable
-        ``bits(model)`` returns the bits of a fitted model's parameters.
-    quantized : bool
-        Whether the first-layer weights are quantized.
-    certify : callable
-        ``certify(model, X, y)`` returns the certificate of the objective on the training part, or None.
-    chosen : callable
-        ``chosen(model)`` returns the chosen hyper-parameters.
-    needs : str or None
-        Package that the method requires.
-    """
+    """Method of the suite: how to build, size and certify a model."""
 
     name: str
+    #: Description in a few words, for tables.
     what: str
+    #: ``build(folds, seed)`` returns an estimator whose `fit` chooses its hyper-parameters on the folds.
     build: Callable[[Folds, int], Any]
+    #: ``bits(model)`` returns the bits of a fitted model's parameters.
     bits: Callable[[Any], int]
+    #: Whether the first-layer weights are quantized.
     quantized: bool = False
+    #: ``certify(model, X, y)`` returns the certificate of the objective on the training part, or None.
     certify: Callable[[Any, FloatArray, npt.NDArray[np.intp]], Certificate | None] = lambda model, X, y: None
+    #: ``chosen(model)`` returns the chosen hyper-parameters.
     chosen: Callable[[Any], dict[str, float]] = lambda model: {}
+    #: Package that the method requires.
     needs: str | None = None
 
     @property

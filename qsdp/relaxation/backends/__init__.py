@@ -134,7 +134,6 @@ def _refusal(backend: Backend, loss: Loss, settings: Settings) -> str | None:
     if (reason := _cannot(backend, loss)) is not None:
         return reason
     given = {
-        "max_iter": settings.max_iter is not None and not backend.iteration_limit,
         "time_limit": settings.deadline.limited and not backend.time_limit,
         "callback": settings.callback is not None and not backend.certified,
         "start": settings.start is not None and not backend.certified,

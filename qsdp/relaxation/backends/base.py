@@ -58,39 +58,39 @@ class Backend:
     Attributes
     ----------
     name : str
-    package : str
-        Module that must be importable.
-    install : str
-        Command that installs it.
-    cones : frozenset of str
-        What it can express beyond linear and semidefinite: "quadratic", "exponential".
-    iteration_limit, time_limit : bool
-        Which limits it takes.
     solve : callable
         From a normalised instance and settings to candidates; those through CVXPY take a `ReducedInstance` as well.
+    package, install : str
+        Module that must be importable, and the command that installs it.
+    cones : frozenset of str
+        What it can express beyond linear and semidefinite: "quadratic", "exponential".
+    time_limit, devices : bool
+        Whether it takes a time limit, or a device.
     licence : callable or None
         Returns None where the licence is in order, else one line that says what is missing.
-    certified : bool
-        Whether it is a method of this package: it stops at a relative certified gap, takes a callback and a start,
-        solves all outputs together, and returns points that are feasible by construction.
     operations : callable or None
-        Returns about how many floating-point operations an instance takes, infinity where the memory does not suffice;
-        "auto" compares these.
+        Of methods of this package: about how many floating-point operations an instance takes, infinity where the
+        memory does not suffice; "auto" compares these.
     unfit : callable or None
         Returns what a loss lacks for it, as "to have a curvature", or None; without one `cones` alone decide.
-    devices : bool
-        Whether it takes a device.
     """
 
     name: str
-    package: str
-    install: str
-    cones: frozenset[str]
-    iteration_limit: bool
-    time_limit: bool
     solve: Callable[[Any, Settings], RawSolution]
+    package: str = "qsdp"
+    install: str = ""
+    cones: frozenset[str] = frozenset({"quadratic", "exponential"})
+    time_limit: bool = True
+    devices: bool = False
     licence: Callable[[], str | None] | None = None
-    certified: bool = False
     operations: Callable[[Instance], float] | None = None
     unfit: Callable[[Loss], str | None] | None = None
-    devices: bool = False
+
+    @property
+    def certified(self) -> bool:
+        """Whether it is a method of this package.
+
+        Those stop at a relative certified gap, take every limit, a callback and a start, solve all outputs together,
+        and return points that are feasible by construction.
+        """
+        return self.operations is not None

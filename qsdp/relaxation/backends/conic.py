@@ -2,39 +2,80 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from qsdp.relaxation.backends._cvxpy import solve_with_cvxpy
+from qsdp._utils.deadline import TimeOver
 from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.formulations import formulate
 from qsdp.relaxation.instance import LinearInstance
 from qsdp.relaxation.scaled import RawSolution
 
 __all__ = ["CONIC_BACKENDS"]
 
+#: SCS's number for "stopped by SIGINT".
+_SCS_INTERRUPTED = -5
+
+
+def solve_with_cvxpy(
+    instance: LinearInstance, settings: Settings, *, solver: str, options: Callable[[Settings], dict[str, Any]]
+) -> RawSolution:
+    """Build, compile and solve the relaxation; what the solver reports is passed on unverified.
+
+    Compiling and solving are called apart, so that each is timed and a solver that stops early still hands
+    over the point it has reached.
+    """
+    import cvxpy as cp
+
+    start = time.perf_counter()
+    formulation = formulate(instance, form=settings.form)
+    data, chain, inverse = formulation.problem.get_problem_data(solver, solver_opts=options(settings))
+    compiled = time.perf_counter()
+    status, iterations = "time limit", None
+    try:
+        # What is left of the time is less by what compiling took.
+        settings.deadline.check()
+        with warnings.catch_warnings():
+            # The accuracy reached is measured and reported by the relaxation itself.
+            warnings.filterwarnings("ignore", message="Solution may be inaccurate")
+            answer = chain.solve_via_data(formulation.problem, data, False, False, options(settings))
+            if _was_interrupted(answer):
+                raise KeyboardInterrupt
+            formulation.problem.unpack_results(answer, chain, inverse)
+        status = str(formulation.problem.status)
+        iterations = formulation.problem.solver_stats.num_iters
+    except TimeOver:
+        pass
+    except cp.SolverError as error:
+        status = f"failed: {str(error).splitlines()[0]}"
+    solved = time.perf_counter()
+    Z, V, W = formulation.blocks()
+    nu, z = formulation.duals()
+    timings = {"compile": compiled - start, "solve": solved - compiled}
+    return RawSolution(Z, V, W, nu, z, status=status, iterations=iterations, timings=timings)
+
+
+def _was_interrupted(answer: Any) -> bool:
+    """Return whether the keyboard stopped SCS, which catches the interrupt itself and returns no point."""
+    info = answer.get("info") if isinstance(answer, dict) else None
+    return isinstance(info, dict) and info.get("status_val") == _SCS_INTERRUPTED
+
 
 @dataclass(frozen=True)
 class ConicOptions:
-    """The names of a solver's options.
+    """The names of a solver's options."""
 
-    Attributes
-    ----------
-    tolerances : tuple of str
-        All are set to the accuracy asked for.
-    max_iter : str
-    time_limit : str or None
-        None where the solver takes none.
-    defaults : mapping of str to object
-        Options that are set whatever the settings are, unless these name them.
-    group : str or None
-        The keyword of CVXPY under which all of them go.
-    """
-
+    #: All are set to the accuracy asked for.
     tolerances: tuple[str, ...]
     max_iter: str
+    #: None where the solver takes none.
     time_limit: str | None = None
+    #: Options that are set whatever the settings are, unless these name them.
     defaults: Mapping[str, object] = field(default_factory=dict)
+    #: The keyword of CVXPY under which all of them go.
     group: str | None = None
 
     def __call__(self, settings: Settings) -> dict[str, Any]:
@@ -74,16 +115,8 @@ def _backend(
     def solve(instance: LinearInstance, settings: Settings) -> RawSolution:
         return solve_with_cvxpy(instance, settings, solver=name.upper(), options=options)
 
-    return Backend(
-        name=name,
-        package=name,
-        install=install,
-        cones=frozenset(cones),
-        iteration_limit=True,
-        time_limit=options.time_limit is not None,
-        solve=solve,
-        licence=licence,
-    )
+    takes_time = options.time_limit is not None
+    return Backend(name, solve, name, install, frozenset(cones), takes_time, licence=licence)
 
 
 #: In the order in which "auto" tries them.

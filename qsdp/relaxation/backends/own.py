@@ -2,38 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from qsdp.losses import Loss
 from qsdp.relaxation.backends.base import Backend, Settings
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers import interior, lowrank, splitting
 
 __all__ = ["INTERIOR", "LOW_RANK", "SPLITTING"]
-
-
-def _backend(
-    name: str,
-    solve: Callable[[Instance, Settings], RawSolution],
-    operations: Callable[[Instance], float],
-    *,
-    unfit: Callable[[Loss], str | None] | None = None,
-    devices: bool = False,
-) -> Backend:
-    return Backend(
-        name=name,
-        package="qsdp",
-        install="",
-        cones=frozenset({"quadratic", "exponential"}),
-        iteration_limit=True,
-        time_limit=True,
-        solve=solve,
-        certified=True,
-        operations=operations,
-        unfit=unfit,
-        devices=devices,
-    )
 
 
 def _interior(instance: Instance, settings: Settings) -> RawSolution:
@@ -49,10 +23,10 @@ def _low_rank(instance: Instance, settings: Settings) -> RawSolution:
 
 
 #: Few iterations, for moderate sizes.
-INTERIOR = _backend("interior", _interior, interior.operations, unfit=interior.unfit)
+INTERIOR = Backend("interior", _interior, operations=interior.operations, unfit=interior.unfit)
 
 #: A first-order method for many samples and columns.
-SPLITTING = _backend("splitting", _splitting, splitting.operations)
+SPLITTING = Backend("splitting", _splitting, operations=splitting.operations)
 
 #: A second-order method in factors, for hundreds of columns.
-LOW_RANK = _backend("low-rank", _low_rank, lowrank.operations, unfit=lowrank.unfit, devices=True)
+LOW_RANK = Backend("low-rank", _low_rank, devices=True, operations=lowrank.operations, unfit=lowrank.unfit)

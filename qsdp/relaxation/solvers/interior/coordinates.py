@@ -17,8 +17,6 @@ by a zero. With :math:`k_{ij} = x_i^T W x_j`, :math:`s_i = x_i^T W e` and :math:
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
@@ -43,36 +41,8 @@ _KERNEL_BLOCK = 2**19
 _CHUNK = 2**21
 
 
-class Coordinates(Protocol):
-    """A linear map F of symmetric N x N matrices to `length` numbers."""
-
-    length: int
-    size: int
-    #: Floating point operations of a kernel and of the factorisation of the Newton system, about.
-    work: float
-
-    def forward(self, T: FloatArray) -> FloatArray:
-        """Return F T of shape (length,)."""
-
-    def adjoint(self, q: FloatArray) -> FloatArray:
-        """Return F' q of shape (N, N)."""
-
-    def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
-        """Write ``F (W_0 kron W_0 + W_1 kron W_1) F'``, its lower triangle at least; W = G G' of shape (2, N, N)."""
-
-    def border(self, W: FloatArray) -> FloatArray:
-        r"""Return the columns :math:`F(W_0 e_k e_k' W_0 - W_1 e_k e_k' W_1)`, shape (length, N)."""
-
-
 class SampleCoordinates:
-    """The samples: F is the data map.
-
-    Parameters
-    ----------
-    data : QuadraticMap
-    deadline : Deadline
-        Kernels raise TimeOver in the midst of their work.
-    """
+    """The samples: F is the data map. Past the deadline kernels raise TimeOver in the midst of their work."""
 
     def __init__(self, data: QuadraticMap, deadline: Deadline = NEVER) -> None:
         self._map, self._deadline = data, deadline
@@ -172,12 +142,7 @@ class SampleCoordinates:
 class MatrixCoordinates:
     """The entries of the matrix: F is the identity, in the orthonormal basis of symmetric matrices.
 
-    Parameters
-    ----------
-    size : int
-        N.
-    order : ndarray of shape (p,), optional
-        Of the entries of the upper triangle, row by row if None.
+    The p entries of the upper triangle stand row by row, or in a given order.
     """
 
     def __init__(self, size: int, order: npt.NDArray[np.intp] | None = None) -> None:
@@ -242,14 +207,7 @@ class FactorCoordinates:
 
     A Cholesky factorisation with pivots finds the rank; G is singular where columns of the data are binary
     (:math:`x_i^2` is constant) or dependent. With targets :math:`R^{-T} h` the squared loss is that of the data up
-    to a constant.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (p, p)
-        In the orthonormal basis.
-    size : int
-        N.
+    to a constant. The Gram matrix is that in the orthonormal basis.
     """
 
     def __init__(self, gram: FloatArray, size: int) -> None:
@@ -309,3 +267,9 @@ class FactorCoordinates:
         t = np.zeros(len(self._factor))
         t[: self.length] = scipy.linalg.solve_triangular(self._leading, values, lower=True, trans=1, check_finite=False)
         return self._entries.adjoint(t)
+
+
+#: Linear maps F of symmetric N x N matrices (`size`) to `length` numbers; `work` are the floating-point operations of a
+#: kernel and of the factorisation of the Newton system, about. Of W and its factors G, of shape (2, N, N), they give
+#: the lower triangle of the kernel, at least, and the border of shape (length, N).
+Coordinates = SampleCoordinates | FactorCoordinates

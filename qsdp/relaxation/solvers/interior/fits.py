@@ -19,14 +19,14 @@ Arrays are of shape (C, n), one row per output, with a single row unless the out
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
 
-__all__ = ["Fit", "SlackFit", "SmoothFit", "as_rows", "as_target", "fit_of", "unfit"]
+__all__ = ["Fit", "as_rows", "as_target", "fit_of", "unfit"]
 
 
 def unfit(loss: Loss) -> str | None:
@@ -46,43 +46,60 @@ def as_target(rows: FloatArray, fit: DataFit) -> FloatArray:
     return rows.T if fit.target.ndim == 2 else rows[0]
 
 
-class Fit(Protocol):
-    """The multiplier, its slacks, and their steps."""
+class Fit(ABC):
+    """The multiplier nu of shape (C, n), its slacks if there are any, and their steps.
+
+    Parameters
+    ----------
+    fit : DataFit
+    nu : ndarray of shape (C, n)
+    """
 
     #: Number of complementary pairs of slacks.
-    n_pairs: int
-    #: The multiplier, shape (C, n).
-    nu: FloatArray
+    n_pairs = 0
 
-    def products(self) -> float:
-        """Return the sum of the products of complementary slacks."""
+    def __init__(self, fit: DataFit, nu: FloatArray) -> None:
+        self._fit, self.nu = fit, nu
+        self._step = self._kept = np.zeros_like(nu)
 
-    def centre(self, prediction: FloatArray, mu: float) -> None:
-        """Choose slacks that fit these predictions, with products near `mu`."""
-
-    def distance(self) -> float:
-        """Return the Fenchel-Young gap of multiplier and predictions, after `linearise`."""
-
+    @abstractmethod
     def linearise(self, prediction: FloatArray) -> FloatArray:
         """Return C at the present point and for these predictions, shape (C, n)."""
 
+    @abstractmethod
     def error(self, mu: float, *, corrected: bool) -> FloatArray:
         """Return e for the aim `mu`, corrected for the products of the last direction or not."""
 
-    def direct(self, step: FloatArray) -> None:
-        """Take the step of the multiplier, which determines the others."""
+    def centre(self, prediction: FloatArray, mu: float) -> None:  # noqa: B027 (nothing to do without slacks)
+        """Choose slacks that fit these predictions, with products near `mu`."""
 
-    def keep(self) -> None:
-        """Keep the last direction for `move`."""
+    def distance(self) -> float:
+        """Return the Fenchel-Young gap of multiplier and predictions, after `linearise`; 0 of a linear relation."""
+        return 0.0
 
-    def reach(self) -> float:
-        """Return how far the slacks and the multiplier may go along the last direction."""
+    def products(self) -> float:
+        """Return the sum of the products of complementary slacks."""
+        return 0.0
 
     def products_after(self, length: float) -> float:
         """Return what `products` would be further along the last direction."""
+        return 0.0
+
+    def reach(self) -> float:
+        """Return how far the slacks may go along the last direction."""
+        return np.inf
+
+    def direct(self, step: FloatArray) -> None:
+        """Take the step of the multiplier, which determines the others."""
+        self._step = step
+
+    def keep(self) -> None:
+        """Keep the last direction for `move`."""
+        self._kept = self._step
 
     def move(self, length: float) -> None:
         """Go along the direction kept."""
+        self.nu = self.nu + length * self._kept
 
 
 def fit_of(fit: DataFit, nu: FloatArray) -> Fit:
@@ -90,39 +107,23 @@ def fit_of(fit: DataFit, nu: FloatArray) -> Fit:
     return SlackFit(fit, nu) if isinstance(fit.loss, PiecewiseQuadratic) else SmoothFit(fit, nu)
 
 
-class SlackFit:
-    """A piecewise linear or quadratic loss.
-
-    Parameters
-    ----------
-    fit : DataFit
-    nu : ndarray of shape (1, n)
-    """
+class SlackFit(Fit):
+    """A piecewise linear or quadratic loss, of one output; without slacks a squared one."""
 
     def __init__(self, fit: DataFit, nu: FloatArray) -> None:
-        self._target, self._flat, self.nu = as_rows(fit.target), as_rows(fit.compliance()), nu
+        super().__init__(fit, nu)
+        self._target, self._flat = as_rows(fit.target), as_rows(fit.compliance())
         slacks = fit.slacks()
         self._signs, costs = (np.array([pair[i] for pair in slacks]).reshape(-1, *self._target.shape) for i in range(2))
         self._s = costs - self._signs * nu
         self._x = np.full(self._signs.shape, float(np.abs(self._target).mean()) or 1.0)
         self.n_pairs = self._signs.size
-        self._aim = self._dx = self._ds = np.zeros_like(self._x)
-        self._step = np.zeros_like(nu)
-        self._residual = np.zeros_like(nu)
-
-    def products(self) -> float:
-        """Return the sum of the products of complementary slacks."""
-        return float(np.vdot(self._x, self._s)) if self.n_pairs else 0.0
+        self._aim = self._dx = self._ds = self._kept_x = self._kept_s = np.zeros_like(self._x)
 
     def centre(self, prediction: FloatArray, mu: float) -> None:
         """Choose the parts of the residual as slacks, moved off the boundary."""
-        if self.n_pairs:
-            residual = self._target - prediction - self._flat * self.nu
-            self._x = np.maximum(self._signs * residual, 0.0) + mu / self._s
-
-    def distance(self) -> float:
-        """Return zero: the relation is linear."""
-        return 0.0
+        residual = self._target - prediction - self._flat * self.nu
+        self._x = np.maximum(self._signs * residual, 0.0) + mu / self._s
 
     def linearise(self, prediction: FloatArray) -> FloatArray:
         """Return the compliance of the slacks and of the quadratic part."""
@@ -143,66 +144,45 @@ class SlackFit:
         error: FloatArray = self._residual + (self._signs * self._aim).sum(axis=0)
         return error
 
+    def products(self) -> float:
+        """Return the sum of the products of slacks and dual slacks."""
+        return float(np.vdot(self._x, self._s))
+
+    def products_after(self, length: float) -> float:
+        """Return the sum of products further along."""
+        return float(np.vdot(self._x + length * self._dx, self._s + length * self._ds))
+
+    def reach(self) -> float:
+        """Return how far slacks and dual slacks stay positive."""
+        lowest = min(
+            float((part / whole).min(initial=0.0)) for part, whole in ((self._dx, self._x), (self._ds, self._s))
+        )
+        return -1.0 / lowest if lowest < 0.0 else np.inf
+
     def direct(self, step: FloatArray) -> None:
-        """Set the steps of the slacks."""
-        self._step = step
+        """Set the steps of the slacks, too."""
+        super().direct(step)
         if self.n_pairs:
             self._ds = -self._signs * step
             self._dx = self._aim - self._ratio * self._ds
 
     def keep(self) -> None:
-        """Keep the last direction for `move`."""
-        self._kept = self._step, self._dx, self._ds
-
-    def reach(self) -> float:
-        """Return how far the slacks may go."""
-        if not self.n_pairs:
-            return np.inf
-        lowest = min(float((self._dx / self._x).min()), float((self._ds / self._s).min()))
-        return -1.0 / lowest if lowest < 0.0 else np.inf
-
-    def products_after(self, length: float) -> float:
-        """Return the sum of products further along."""
-        if not self.n_pairs:
-            return 0.0
-        return float(np.vdot(self._x + length * self._dx, self._s + length * self._ds))
+        """Keep the steps of the slacks, too."""
+        super().keep()
+        self._kept_x, self._kept_s = self._dx, self._ds
 
     def move(self, length: float) -> None:
-        """Go along the direction kept."""
-        step, dx, ds = self._kept
-        self.nu = self.nu + length * step
-        if self.n_pairs:
-            self._x = self._x + length * dx
-            self._s = self._s + length * ds
+        """Move the slacks, too."""
+        super().move(length)
+        self._x = self._x + length * self._kept_x
+        self._s = self._s + length * self._kept_s
 
 
-class SmoothFit:
+class SmoothFit(Fit):
     """A loss that is linearised at the predictions.
 
     The multiplier may leave the domain of the conjugate on the way; its relation to the predictions brings it back.
-
-    Parameters
-    ----------
-    fit : DataFit
-    nu : ndarray of shape (C, n)
     """
-
-    n_pairs = 0
-
-    def __init__(self, fit: DataFit, nu: FloatArray) -> None:
-        self._fit, self.nu = fit, nu
-        self._step = self._error = np.zeros_like(nu)
-
-    def products(self) -> float:
-        """Return zero: there are no slacks."""
-        return 0.0
-
-    def centre(self, prediction: FloatArray, mu: float) -> None:
-        """Do nothing: there are no slacks."""
-
-    def distance(self) -> float:
-        """Return the Fenchel-Young gap of the multiplier and the predictions."""
-        return self._distance
 
     def linearise(self, prediction: FloatArray) -> FloatArray:
         """Return the compliance of the loss."""
@@ -216,22 +196,6 @@ class SmoothFit:
         """Return the residual of the relation."""
         return self._error
 
-    def direct(self, step: FloatArray) -> None:
-        """Keep the step."""
-        self._step = step
-
-    def reach(self) -> float:
-        """Return infinity."""
-        return np.inf
-
-    def products_after(self, length: float) -> float:
-        """Return zero."""
-        return 0.0
-
-    def keep(self) -> None:
-        """Keep the step for `move`."""
-        self._kept = self._step
-
-    def move(self, length: float) -> None:
-        """Go along the direction kept."""
-        self.nu = self.nu + length * self._kept
+    def distance(self) -> float:
+        """Return the Fenchel-Young gap of the multiplier and the predictions."""
+        return self._distance

@@ -28,13 +28,15 @@ from qsdp.relaxation.solvers.interior.newton import Newton
 
 __all__ = ["State", "follow"]
 
-#: Share of the way to the boundary of the cone that a step goes; theory asks for less than one.
+#: Share of the way to the boundary of the cone that a step goes; theory asks for less than one. 24 problems of UCI sets
+#: take 240 iterations, 251 with 0.95 and 271 with 0.995.
 _TO_BOUNDARY = 0.98
 
 #: Iterations without a better gap after which rounding dominates, and the length below which a step counts as none.
 _PATIENCE, _NO_STEP = 15, 1e-10
 
-#: Smallest share of mu that the next step aims at: what a step short of the boundary leaves of a product.
+#: Smallest share of mu that the next step aims at: what a step short of the boundary leaves of a product. Iterations
+#: are as many from 1e-5 to 1e-2.
 _LEAST_CENTRING = 1e-3
 
 #: Operations of the decompositions of a step, as multiples of N^3 for each of A and B.
@@ -63,18 +65,8 @@ def follow(
 ) -> str:
     """Follow the central path until the incumbent stops the iteration or rounding does; return why.
 
-    Parameters
-    ----------
-    newton : Newton
-    fit : Fit
-        With a multiplier for which all ``Diag(z) +- F' nu`` are positive definite.
-    state : State
-        With diagonals of A + B equal to r.
-    dual_radius : float
-        c, positive.
-    incumbent : Incumbent
-    candidate : callable
-        From the multiplier of shape (C, n) to a dual vector as the incumbent's evaluation takes it.
+    It starts where all ``Diag(z) +- F' nu`` are positive definite and the diagonals of A + B equal r; the dual radius c
+    is positive. `candidate` makes of the multiplier (C, n) a dual vector as the incumbent's evaluation takes it.
     """
     best, since, iteration = np.inf, 0, incumbent.iteration
     seconds = incumbent.deadline.seconds(newton.work + _DECOMPOSITIONS * state.Y.size * state.Y.shape[-1])

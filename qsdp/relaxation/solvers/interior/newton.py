@@ -1,63 +1,145 @@
-"""Newton systems of one output, or of coupled ones: several `BorderedSystem` and their coupling."""
+r"""The Newton systems of one output, or of several coupled ones, in the multiplier q, the weights z and r.
+
+With W the scalings of A and B, right-hand sides R of the steps, and a relation :math:`dv + C\,dq = -e`,
+
+.. math::
+
+    dA = R_A - W_A (\mathrm{Diag}(dz) - F^T dq) W_A, \quad dB = R_B - W_B (\mathrm{Diag}(dz) + F^T dq) W_B
+
+leave, after elimination of dA, dB and dv = F(dA - dB), the positive definite system
+
+.. math::
+
+    \begin{bmatrix} F (W_A \otimes W_A + W_B \otimes W_B) F^T + C & -E \\
+    -E^T & W_A \circ W_A + W_B \circ W_B \end{bmatrix}
+    \begin{bmatrix} dq \\ dz \end{bmatrix} =
+    \begin{bmatrix} -F (R_A - R_B) - e \\ \mathrm{diag}(A + B + R_A + R_B) - (r + dr) 1 \end{bmatrix}
+
+with :math:`1^T dz = c - 1^T z`, which determines dr.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
+from scipy.linalg.blas import dtrsv
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.coordinates import Coordinates
-from qsdp.relaxation.solvers.interior.system import SHIFTS, BorderedSystem, factored, solved
 
-__all__ = ["CoupledNewton", "Newton", "SingleNewton"]
+__all__ = ["BorderedSystem", "CoupledNewton", "Newton", "SingleNewton", "factored", "solved"]
+
+#: Shares of the diagonal added to it, one after the other: near the optimum rounding destroys definiteness.
+_SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
 
 #: Floor of the entries in a regularised diagonal: smaller probabilities count as zero.
 _SMALLEST = 1e-14
 
 
-class Newton(Protocol):
-    """The system in the multipliers of shape (C, n), the weights of shape (C, N) and r of shape (C,)."""
+class Newton(ABC):
+    """The system in the multipliers of shape (C, n), the weights of shape (C, N) and r of shape (C,).
 
-    #: Floating point operations of a factorisation, about.
-    work: float
+    Parameters
+    ----------
+    coordinates : Coordinates
+    work : float
+        Floating point operations of a factorisation, about.
+    """
+
+    def __init__(self, coordinates: Coordinates, work: float) -> None:
+        self._coordinates, self.work = coordinates, work
 
     def forward(self, T: FloatArray) -> FloatArray:
         """Return the predictions of shape (C, n) of matrices of shape (C, N, N)."""
+        return np.stack([self._coordinates.forward(block) for block in T])
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
         """Return the matrices of shape (C, N, N) of a multiplier of shape (C, n)."""
+        return np.stack([self._coordinates.adjoint(row) for row in nu])
 
+    @abstractmethod
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
         """Factor for scaling factors of shape (C, 2, N, N) and a compliance of shape (C, n)."""
 
+    @abstractmethod
     def solve(
         self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the steps of the multipliers, of the weights and of r."""
 
 
-class SingleNewton:
-    """The system of one output.
-
-    Parameters
-    ----------
-    coordinates : Coordinates
-    """
+class BorderedSystem:
+    """The system with the kernel of a coordinate system, factored once for each scaling."""
 
     def __init__(self, coordinates: Coordinates) -> None:
         self._coordinates = coordinates
+        n, size = coordinates.length, coordinates.size
+        self._n, self._size = n, size
+        self._matrix = np.empty((n + size, n + size))
+        self._diagonal = np.arange(n)
+        self._ends = np.zeros(n + size)
+        self._ends[n:] = 1.0
+
+    def factor(self, G: FloatArray, compliance: FloatArray | float) -> None:
+        """Factor the system for scaling factors G of shape (2, N, N), if it is positive definite in floating point."""
+        W = G @ G.swapaxes(-1, -2)
+        for shift in _SHIFTS:
+            self._assemble(G, W, compliance, shift)
+            try:
+                self._factor = factored(self._matrix)
+            except LinAlgError:
+                if shift == _SHIFTS[-1]:
+                    raise
+            else:
+                break
+        self._answer = solved(self._factor, self._ends)
+        self._weight = float(self._answer[self._n :].sum())
+
+    def _assemble(self, G: FloatArray, W: FloatArray, compliance: FloatArray | float, shift: float) -> None:
+        n, matrix = self._n, self._matrix
+        self._coordinates.kernel(G, W, matrix[:n, :n])
+        matrix[self._diagonal, self._diagonal] += compliance
+        np.negative(self._coordinates.border(W).T, out=matrix[n:, :n])
+        np.add(W[0] * W[0], W[1] * W[1], out=matrix[n:, n:])
+        if shift > 0.0:
+            diagonal = np.arange(len(matrix))
+            matrix[diagonal, diagonal] *= 1.0 + shift
+
+    def rhs(self, R: FloatArray, error: FloatArray, off: FloatArray) -> FloatArray:
+        """Return the right-hand side for R of shape (2, N, N), e, and ``off = diag(A + B) - r``."""
+        n = self._n
+        rhs = np.empty(n + self._size)
+        rhs[:n] = self._coordinates.forward(R[1] - R[0])
+        rhs[:n] -= error
+        rhs[n:] = (R[0] + R[1]).diagonal()
+        rhs[n:] += off
+        return rhs
+
+    def solve(self, rhs: FloatArray, excess: float) -> tuple[FloatArray, FloatArray, float]:
+        """Return dq, dz and dr for ``excess = sum(z) - c``."""
+        n = self._n
+        solution = solved(self._factor, rhs)
+        dr = (float(solution[n:].sum()) + excess) / self._weight
+        solution -= dr * self._answer
+        return solution[:n], solution[n:], dr
+
+    def response(self) -> FloatArray:
+        """Return the lower triangle of the matrix that takes a change of the first n right-hand sides to that of dq."""
+        response: FloatArray = dpotri(self._factor, lower=0)[0].T[: self._n, : self._n]
+        answer = self._answer[: self._n]
+        response -= np.outer(answer / self._weight, answer)
+        return response
+
+
+class SingleNewton(Newton):
+    """The system of one output, for any coordinates."""
+
+    def __init__(self, coordinates: Coordinates) -> None:
+        super().__init__(coordinates, coordinates.work)
         self._system = BorderedSystem(coordinates)
-        self.work = coordinates.work
-
-    def forward(self, T: FloatArray) -> FloatArray:
-        """Return the predictions."""
-        return self._coordinates.forward(T[0])[None]
-
-    def adjoint(self, nu: FloatArray) -> FloatArray:
-        """Return the matrix of the multiplier."""
-        return self._coordinates.adjoint(nu[0])[None]
 
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
         """Factor the system."""
@@ -71,29 +153,15 @@ class SingleNewton:
         return dq[None], dz[None], np.array([dr])
 
 
-class CoupledNewton:
+class CoupledNewton(Newton):
     r"""Outputs coupled by :math:`\sum_k d\nu_k = 0` with a multiplier :math:`\eta` of n entries in all relations.
 
     Every output has its own system; the sum of their responses determines :math:`d\eta`.
-
-    Parameters
-    ----------
-    coordinates : Coordinates
-    n_outputs : int
     """
 
     def __init__(self, coordinates: Coordinates, n_outputs: int) -> None:
-        self._coordinates = coordinates
+        super().__init__(coordinates, coordinates.work + (n_outputs + 1) * float(coordinates.length) ** 3)
         self._systems = [BorderedSystem(coordinates) for _ in range(n_outputs)]
-        self.work = coordinates.work + (n_outputs + 1) * float(coordinates.length) ** 3
-
-    def forward(self, T: FloatArray) -> FloatArray:
-        """Return the predictions."""
-        return np.stack([self._coordinates.forward(block) for block in T])
-
-    def adjoint(self, nu: FloatArray) -> FloatArray:
-        """Return the matrices of the multipliers."""
-        return np.stack([self._coordinates.adjoint(row) for row in nu])
 
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
         """Factor all systems and the sum of their responses."""
@@ -121,7 +189,7 @@ class CoupledNewton:
 def _factored_with_shift(matrix: FloatArray) -> FloatArray:
     """Return the Cholesky factor, the diagonal raised a little where the differences that made it cost definiteness."""
     diagonal = np.arange(len(matrix))
-    for shift in SHIFTS:
+    for shift in _SHIFTS:
         shifted = matrix.copy()
         # Negative entries are noise as well.
         shifted[diagonal, diagonal] = np.abs(matrix[diagonal, diagonal]) * (1.0 + shift) + shift * _SMALLEST
@@ -130,3 +198,23 @@ def _factored_with_shift(matrix: FloatArray) -> FloatArray:
         except LinAlgError:
             continue
     raise LinAlgError("the system that couples the outputs is not positive definite")
+
+
+def factored(matrix: FloatArray) -> FloatArray:
+    """Return the Cholesky factor of a matrix given by its lower triangle, for LAPACK the upper one; it is overwritten.
+
+    Raises
+    ------
+    LinAlgError
+        The matrix is not positive definite in floating point.
+    """
+    factor, info = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
+    if info != 0:
+        raise LinAlgError("the Newton system is not positive definite")
+    return np.asarray(factor)
+
+
+def solved(factor: FloatArray, rhs: FloatArray) -> FloatArray:
+    """Return the solution for one right-hand side; LAPACK's own routine, made for several, takes twice the time."""
+    solution: FloatArray = dtrsv(factor, dtrsv(factor, rhs, lower=0, trans=1), lower=0, overwrite_x=1)
+    return solution

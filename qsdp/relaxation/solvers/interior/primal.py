@@ -24,32 +24,18 @@ from scipy.linalg.lapack import dpotrs
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.evaluation import symmetric_basis
 from qsdp.relaxation.solvers.interior.coordinates import MatrixCoordinates, SampleCoordinates
-from qsdp.relaxation.solvers.interior.system import factored, solved
+from qsdp.relaxation.solvers.interior.newton import Newton, factored, solved
 
 __all__ = ["PrimalNewton"]
 
 
-class PrimalNewton:
-    """The system, for a data map and the curvatures of a loss.
-
-    Parameters
-    ----------
-    samples : SampleCoordinates
-    """
+class PrimalNewton(Newton):
+    """The system, for a data map and the curvatures of a loss."""
 
     def __init__(self, samples: SampleCoordinates) -> None:
-        self._samples = samples
-        self._entries = MatrixCoordinates(samples.size)
+        self._samples, self._entries = samples, MatrixCoordinates(samples.size)
         p = float(self._entries.length)
-        self.work = samples.length * p**2 + p**3 / 3.0 + 2.0 * p**2 * samples.size
-
-    def forward(self, T: FloatArray) -> FloatArray:
-        """Return the predictions."""
-        return self._samples.forward(T[0])[None]
-
-    def adjoint(self, nu: FloatArray) -> FloatArray:
-        """Return the matrix of the multiplier."""
-        return self._samples.adjoint(nu[0])[None]
+        super().__init__(samples, samples.length * p**2 + p**3 / 3.0 + 2.0 * p**2 * samples.size)
 
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
         """Build and factor S and the system of the weights."""

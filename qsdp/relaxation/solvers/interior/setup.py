@@ -1,25 +1,29 @@
-"""Choose the Newton system of an instance, and keep the factorisations that its outputs share."""
+"""Choose the Newton system of an instance by operation counts, and keep the factorisations that its outputs share."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
 
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
-from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, symmetric_basis
+from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, gram_in_basis
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.reductions import Reductions, gram_of
+from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.solvers.interior.coordinates import FactorCoordinates, SampleCoordinates
-from qsdp.relaxation.solvers.interior.cost import takes_factor
 from qsdp.relaxation.solvers.interior.fits import as_rows, as_target
 from qsdp.relaxation.solvers.interior.newton import CoupledNewton, Newton, SingleNewton
 from qsdp.relaxation.solvers.interior.primal import PrimalNewton
 
-__all__ = ["FactorCache", "NewtonSetup"]
+__all__ = ["FactorCache", "NewtonSetup", "operations", "takes_factor"]
+
+#: Iterations of a solve, typical of all losses.
+_ITERATIONS = 12
+
+#: Side of the largest linear system: 0.8 GB, and seconds for each factorisation.
+_LARGEST = 10_000
 
 #: Share of the work to which the system in the matrix must come down for losses with kinks: it is less accurate there.
 _KINKED_SHARE = 0.1
@@ -43,15 +47,10 @@ class FactorCache:
 
     def __init__(self, instance: Instance, reductions: Reductions | None, deadline: Deadline) -> None:
         data = instance.map
-        targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
         self._factor: FactorCoordinates | None = None
         if instance.fit.quadratic and takes_factor(data.n_rows, data.size):
-            gram, products = gram_of(data, targets, instance.fit.weights, reductions, deadline)
-            factors = symmetric_basis(data.size)[2]
-            # The Gram matrix counts entries of the upper triangle; off-diagonal ones stand in two places.
-            counts = np.where(factors == 1.0, 1.0, 2.0) / factors
-            self._gram, self._products = gram * counts * counts[:, None], products * counts[:, None]
-            deadline.require(float(len(gram)) ** 3)
+            self._gram, self._products = gram_in_basis(instance, reductions, deadline)
+            deadline.require(float(len(self._gram)) ** 3)
             self._factor = FactorCoordinates(self._gram, data.size)
         else:
             self._samples = SampleCoordinates(data, deadline)
@@ -78,3 +77,51 @@ class FactorCache:
         primal = PrimalNewton(self._samples)
         affordable = self._samples.work * (1.0 if part.loss.smooth else _KINKED_SHARE)
         return primal if primal.work < affordable else SingleNewton(self._samples)
+
+
+# -- operation counts ---------------------------------------------------------------------------------------
+
+
+def takes_factor(n: int, N: int) -> bool:
+    """Return whether a squared loss of n samples of N weights is cheaper through a factor of its Gram matrix.
+
+    That has p = N(N + 1)/2 rows at most, but its kernel takes two products of p x p matrices, while the kernel of the
+    samples costs next to nothing beside its Cholesky factorisation: up to nearly 2 p samples they are the better way.
+    """
+    p = N * (N + 1) // 2
+    if n <= p or n > _LARGEST:
+        return n > p
+    return _factor_step(p) + float(n) * p * p / _ITERATIONS < _samples_step(n, N)
+
+
+def operations(instance: Instance) -> float:
+    """Return about how many floating-point operations a solve takes; infinity beyond the largest system."""
+    n, N, C = instance.map.n_rows, instance.size, instance.n_blocks
+    p = N * (N + 1) // 2
+    coupled = C if instance.loss.coupled else 1
+    if min(n, p) * coupled > _LARGEST:
+        return math.inf
+    # Decompositions of N x N matrices, and passes over the data.
+    step = (60.0 * N**3 + 2.0 * n * N * N) * coupled
+    once = 0.0
+    if instance.fit.quadratic and takes_factor(n, N):
+        once = float(n) * p * p
+        step += _factor_step(p)
+    elif n > p and not instance.fit.quadratic:
+        step += float(n) * p * p * coupled + _cholesky(p * coupled)
+    else:
+        step += _samples_step(n, N, coupled)
+    return once + _ITERATIONS * step * (C / coupled)
+
+
+def _factor_step(p: int) -> float:
+    return 2.0 * float(p) ** 3 + _cholesky(p)
+
+
+def _samples_step(n: int, N: int, coupled: int = 1) -> float:
+    return 4.0 * n * n * N * coupled + _cholesky(n * coupled)
+
+
+def _cholesky(side: int) -> float:
+    """Return the operations of a factorisation, with those of filling the matrix: memory-bound, so counted higher."""
+    return side**3 / 3.0 + 30.0 * side**2

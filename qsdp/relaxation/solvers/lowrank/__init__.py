@@ -15,7 +15,6 @@ from optimal, and columns are added along the eigenvectors that the proof lacks.
 
 from __future__ import annotations
 
-from qsdp.relaxation.solvers.lowrank.cost import operations
-from qsdp.relaxation.solvers.lowrank.solve import solve_low_rank, unfit
+from qsdp.relaxation.solvers.lowrank.solve import operations, solve_low_rank, unfit
 
 __all__ = ["operations", "solve_low_rank", "unfit"]

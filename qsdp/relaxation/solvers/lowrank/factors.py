@@ -22,22 +22,14 @@ Directions = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    r"""Columns e with signs: :math:`T_c = \sum_j \sigma_j e_j e_j^T` over the columns of output c.
+    r"""Columns e with signs: :math:`T_c = \sum_j \sigma_j e_j e_j^T` over the columns of output c."""
 
-    Attributes
-    ----------
-    E : ndarray of shape (N, K)
-        The columns of an output stand together. The sum of squares of a row over the columns of an output is the
-        same for all rows, the output's r.
-    signs : ndarray of shape (K,)
-        1 for A, -1 for B, and 0 for the slack column of each output, which completes the rows.
-    owner : ndarray of int of shape (K,)
-        The column's output.
-    n_blocks : int
-    """
-
+    #: Of shape (N, K). The columns of an output stand together. The sum of squares of a row over the columns of an
+    #: output is the same for all rows, the output's r.
     E: FloatArray
+    #: Of shape (K,). 1 for A, -1 for B, and 0 for the slack column of each output, which completes the rows.
     signs: FloatArray
+    #: Of shape (K,). The column's output.
     owner: np.ndarray
     n_blocks: int
 
@@ -136,19 +128,10 @@ def factors_of(A: FloatArray, B: FloatArray, share: float = 1e-6) -> Factors:
 def renewed(
     factors: Factors, radii: FloatArray, z: FloatArray, directions: Sequence[Directions], least: float, size: float
 ) -> Factors:
-    """Return factors without columns whose squares are below a share of the largest, and with new columns.
+    """Return factors without columns whose squares are below the share `least` of the largest, and with new columns.
 
-    Parameters
-    ----------
-    factors : Factors
-    radii : ndarray of shape (C,)
-    z : ndarray of shape (N, C)
-        Multipliers of the rows; those of negative ones would be shorter if they could.
-    directions : sequence of Directions
-        For every output.
-    least : float
-    size : float
-        Largest entry of new columns, as a share of the root of the radius.
+    These are directions for every output, their largest entry the share `size` of the root of the radius. Rows whose
+    multipliers z, of shape (N, C), are negative would be shorter if they could.
     """
     parts, shorter = [], 1.0 - 0.5 * size**2 * (z < 0.0)
     for block in range(factors.n_blocks):

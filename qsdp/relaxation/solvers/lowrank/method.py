@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._utils.deadline import TimeOver
 from qsdp._utils.truncated_newton import newton_step
-from qsdp.relaxation.incumbent import Incumbent
+from qsdp.relaxation.incumbent import STOPS, Incumbent
 from qsdp.relaxation.solvers.lowrank.factors import Directions, Factors, renewed
 from qsdp.relaxation.solvers.lowrank.objective import Objective
 from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation, offer
@@ -22,57 +21,40 @@ _ROUNDING = 1e-13
 
 @dataclass(frozen=True)
 class LowRankRule:
-    """When steps are accepted, certificates computed and columns renewed; none of it changes what is certified.
+    """When steps are accepted, certificates computed and columns renewed; none of it changes what is certified."""
 
-    Attributes
-    ----------
-    first_radius : float
-        Radius of the first trust region, as a share of the norm of the factors.
-    products, settled_products : int
-        Products with the Hessian per step at most, before and at settled points.
-    accuracy : float
-        Least relative accuracy of the Newton system.
-    attempts : int
-        Trials of a step, each a quarter of the one before.
-    accepted, poor, good : float
-        Shares of the predicted decrease that a step must reach, and at which the region shrinks and grows.
-    first_promise : float
-        The first certificate is due when a step promises less than this share of the objective.
-    steps : int
-        Any certificate is due after so many steps.
-    aim, early : float
-        The gap of a certificate falls with the root of what a step promises: the next one aims at the tolerance, or at
-        a gap that is the share `aim` of the present one, and is due the factor `early` before that.
-    settled : float
-        A point is settled when steps promise less than this share of the gap.
-    less, improvement : float
-        A certificate at a settled point is idle if it lowers neither the gap to the share `less` nor the objective by
-        the share `improvement` of the gap.
-    idle : int
-        Idle certificates in a row after which the method gives up.
-    sizes : tuple of float
-        Largest entries of new columns, as shares of the root of r: the first at which the objective does not rise.
-    negligible : float
-        Columns with squares below this share of the gap, relative to the largest, are dropped.
-    """
-
+    #: Radius of the first trust region, as a share of the norm of the factors.
     first_radius: float = 0.3
+    #: Products with the Hessian per step at most, before and at settled points.
     products: int = 60
     settled_products: int = 300
+    #: Least relative accuracy of the Newton system.
     accuracy: float = 0.1
+    #: Trials of a step, each a quarter of the one before.
     attempts: int = 8
+    #: Shares of the predicted decrease that a step must reach, and at which the region shrinks and grows.
     accepted: float = 0.05
     poor: float = 0.25
     good: float = 0.75
+    #: The first certificate is due when a step promises less than this share of the objective.
     first_promise: float = 0.03
+    #: Any certificate is due after so many steps.
     steps: int = 8
+    #: The gap of a certificate falls with the root of what a step promises: the next one aims at the tolerance, or at a
+    #: gap that is the share `aim` of the present one, and is due the factor `early` before that.
     aim: float = 0.1
     early: float = 3.0
+    #: A point is settled when steps promise less than this share of the gap.
     settled: float = 0.1
+    #: A certificate at a settled point is idle if it lowers neither the gap to the share `less` nor the objective by
+    #: the share `improvement` of the gap.
     less: float = 0.98
     improvement: float = 0.05
+    #: Idle certificates in a row after which the method gives up.
     idle: int = 8
+    #: Largest entries of new columns, as shares of the root of r: the first at which the objective does not rise.
     sizes: tuple[float, ...] = (5e-2, 1e-2, 2e-3, 4e-4)
+    #: Columns with squares below this share of the gap, relative to the largest, are dropped.
     negligible: float = 1e-3
 
 
@@ -99,13 +81,8 @@ def follow(
         if status in {"iteration limit", "time limit"} and iteration.since_proof:
             iteration.prove()
             status = "optimal" if np.all(incumbent.gaps <= tol) else status
-    except KeyboardInterrupt:
-        status = "interrupted"
-    except TimeOver:
-        status = "time limit"
-    except np.linalg.LinAlgError:
-        # Numbers at the ends of their range, where not even eigenvalues are found.
-        status = "stalled"
+    except tuple(STOPS) as error:
+        status = STOPS[type(error)]
     return str(status), factors if iteration is None else iteration.point.factors
 
 
@@ -194,7 +171,7 @@ class _Iteration:
             radius=self._radius,
             accuracy=accuracy,
             most=most,
-            expired=lambda: self._incumbent.expired,
+            expired=lambda: self._incumbent.deadline.over,
         )
         rounding = _ROUNDING * abs(point.value)
         share = 1.0

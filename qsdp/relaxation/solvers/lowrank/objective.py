@@ -45,16 +45,7 @@ class Data:
 
 
 class Objective:
-    """The loss of one output, or of several that are coupled, plus the penalty on the radii.
-
-    Parameters
-    ----------
-    data : Data
-    fit : DataFit
-        Of targets of shape (n, C).
-    dual_radius : float
-        c, the penalty on every r.
-    """
+    """The loss of one output, or of several that are coupled, with targets of shape (n, C), plus c on every radius."""
 
     def __init__(self, data: Data, fit: DataFit, dual_radius: float) -> None:
         self.data, self.fit, self.dual_radius = data, fit, dual_radius

@@ -8,7 +8,7 @@ import scipy.linalg
 from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
-from qsdp.relaxation.evaluation import DirectEvaluation, Ray
+from qsdp.relaxation.evaluation import DirectEvaluation
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solvers.lowrank.factors import Directions
@@ -24,14 +24,7 @@ _WEIGHT_SHARE, _LARGEST_WEIGHT_GAP = 0.05, 1e-2
 
 
 class CachedEvaluation(DirectEvaluation):
-    """Evaluation through the data, of a point whose predictions and adjoint are cached.
-
-    Parameters
-    ----------
-    instance : Instance
-    data : Data
-        Of the instance.
-    """
+    """Evaluation through the data, of a point whose predictions and adjoint are cached."""
 
     def __init__(self, instance: Instance, data: Data) -> None:
         super().__init__(instance)
@@ -44,17 +37,13 @@ class CachedEvaluation(DirectEvaluation):
         shape = self.instance.target.shape
         self._prediction, self._M = prediction.reshape(shape), M
 
-    def point(self, T: FloatArray) -> Ray:
-        """Return the losses along the ray through T."""
-        if self._prediction is None:
-            return self.point_of(np.zeros_like(self.instance.target)) if not np.any(T) else super().point(T)
-        return self.point_of(self._prediction)
+    def _predictions(self, T: FloatArray) -> FloatArray:
+        if self._prediction is not None:
+            return self._prediction
+        return super()._predictions(T) if np.any(T) else np.zeros_like(self.instance.target)
 
-    def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
-        r"""Return :math:`M_\nu` and the dual values along the ray."""
-        nu = self.nu(candidate)
-        M = self.adjoints(nu) if self._M is None else self._M
-        return M, self.dual_of(nu)
+    def _matrices(self, nu: FloatArray) -> FloatArray:
+        return self.adjoints(nu) if self._M is None else self._M
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
         """Return the matrices of shape (C, N, N) of a dual vector in the shape of the target."""
@@ -81,7 +70,7 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
         directions.append(violating)
     incumbent.offer_dual(nu, z)
     gap = float(incumbent.gaps.max())
-    if gap > tol and not incumbent.expired:
+    if gap > tol and not incumbent.deadline.over:
         accuracy = min(_LARGEST_WEIGHT_GAP, _WEIGHT_SHARE * gap)
         incumbent.offer_dual(nu, np.stack([_best_weights(matrix, accuracy, incumbent.deadline) for matrix in M]))
     return directions

@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
-from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
+from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.outputs import solve_outputs
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.lowrank.factors import Factors, cold_factors, factors_of
 from qsdp.relaxation.solvers.lowrank.method import follow
 from qsdp.relaxation.solvers.lowrank.objective import Data, Objective
 from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation
-from qsdp.relaxation.support import active_coordinates, expand, restrict, restrict_start
+from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 
-__all__ = ["solve_low_rank", "unfit"]
+__all__ = ["operations", "solve_low_rank", "unfit"]
 
 #: Samples of the first solve, per column of the data and at least; there is one where all are several times as many.
 _SAMPLES_PER_COLUMN, _LEAST_SAMPLES, _WORTHWHILE = 8, 1000, 3.0
 #: Its relative gap: the samples left out change the solution by more.
 _SAMPLE_GAP = 0.1
+
+#: Rows of a first solve, and their data.
+Sample = tuple[np.ndarray, Data]
+
+#: Products with the data of a solve (Newton steps times conjugate gradients), and the columns of its factors: typical
+#: of beta at which a network generalises. For a smaller beta the rank is higher, and other methods are better.
+_PRODUCTS, _COLUMNS = 2000, 80
+
+#: Side N below which the other methods are fast without low rank.
+_FEWEST_COLUMNS = 150
+
+
+def operations(instance: Instance) -> float:
+    """Return about how many floating-point operations a solve takes; infinity where the method is not meant for it."""
+    if instance.size < _FEWEST_COLUMNS:
+        return math.inf
+    thin = 8.0 * instance.map.n_rows * instance.size * min(instance.size, _COLUMNS)
+    return _PRODUCTS * (thin + 30.0 * instance.size**2 * _COLUMNS) * instance.n_blocks
 
 
 def unfit(loss: Loss) -> str | None:
@@ -37,94 +55,62 @@ def unfit(loss: Loss) -> str | None:
 def solve_low_rank(
     instance: Instance, limits: Limits, start: RawSolution | None = None, device: str | None = None
 ) -> RawSolution:
-    """Solve the relaxation in factors of low rank.
+    """Return the best certified pair met in factors of low rank, see `solve_parts` for the arguments.
 
-    Parameters
-    ----------
-    instance : Instance
-        Normalised.
-    limits : Limits
-        Iterations are Newton steps, of every output.
-    start : RawSolution, optional
-        A solution of a similar instance, in this one's units.
-    device : str, optional
-        Device of torch for the products with the data, such as "cuda"; NumPy without one.
-
-    Returns
-    -------
-    RawSolution
-        The best certified pair whatever stopped the iteration. Its status is "optimal", "iteration limit", "time
-        limit", "stopped by the callback", "stalled" (nothing more is gained), or "interrupted": a keyboard interrupt
-        ends the iteration and is not raised again.
+    Iterations are Newton steps of one output; products with the data run on the `device`, one of torch.
     """
-    kept = active_coordinates(instance.map)
-    small = instance if np.all(kept) else replace(instance, map=restrict(instance.map, kept))
-    try:
-        subsets = _subsets(small.map)
-        levels = [
-            Data(small.map, small.fit.weights, device)
-            if rows is None
-            else Data(replace(small.map, X=small.map.X[rows]), small.fit.rows(rows).weights, device)
-            for rows in subsets
-        ]
-    except KeyboardInterrupt:
-        return zero_solution(instance, "interrupted")
 
-    def solve(k: int, part: Instance, own: Limits) -> RawSolution:
-        return _solve_part(levels, subsets, part, own, restrict_start(start, instance, kept, k))
+    def prepare(small: Instance) -> SolvePart:
+        data, sample = Data(small.map, small.fit.weights, device), None
+        if (rows := _first_rows(small.map)) is not None:
+            fewer = replace(small.map, X=small.map.X[rows])
+            sample = rows, Data(fewer, small.fit.rows(rows).weights, device)
+        return lambda k, part, own, given: _solve_part(data, sample, part, own, given)
 
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        raw = solve_outputs(small, limits, solve)
-    return raw if np.all(kept) else expand(raw, kept)
+    return solve_parts(instance, limits, start, prepare)
 
 
-def _subsets(data: QuadraticMap) -> list[np.ndarray | None]:
-    """Return the rows of each level: a random subset where there are many, then None for all of them."""
+def _first_rows(data: QuadraticMap) -> np.ndarray | None:
+    """Return a random subset of the rows where there are many, or None."""
     first = max(_LEAST_SAMPLES, _SAMPLES_PER_COLUMN * data.size)
     if data.n_rows < _WORTHWHILE * first:
-        return [None]
-    rows = np.sort(np.random.default_rng(0).permutation(data.n_rows)[:first])
-    return [rows, None]
+        return None
+    return np.sort(np.random.default_rng(0).permutation(data.n_rows)[:first])
 
 
 def _solve_part(
-    levels: list[Data], subsets: list[np.ndarray | None], instance: Instance, limits: Limits, start: RawSolution | None
+    data: Data, sample: Sample | None, instance: Instance, limits: Limits, start: RawSolution | None
 ) -> RawSolution:
-    evaluation = CachedEvaluation(instance, levels[-1])
+    evaluation = CachedEvaluation(instance, data)
     incumbent = Incumbent(evaluation, limits)
     status = incumbent.stop(0)
-    if status is not None:
-        return incumbent.solution(status)
-    try:
-        if start is not None and start.Z is not None and start.V is not None:
-            factors = factors_of(start.V + start.Z, start.V - start.Z)
-        else:
-            factors = initial_factors(levels, subsets, instance, limits)
-    except KeyboardInterrupt:
-        return incumbent.solution("interrupted")
-    except np.linalg.LinAlgError:
-        return incumbent.solution("stalled")
-    status, _ = follow(_objective(levels[-1], instance), factors, incumbent, evaluation, limits.tol)
+    if status is None:
+        try:
+            if start is not None and start.Z is not None and start.V is not None:
+                factors = factors_of(start.V + start.Z, start.V - start.Z)
+            elif sample is not None:
+                factors = _solved_sample(*sample, instance, limits)
+            else:
+                factors = _along_gradient(evaluation)
+            status, _ = follow(_objective(data, instance), factors, incumbent, evaluation, limits.tol)
+        except tuple(STOPS) as error:
+            status = STOPS[type(error)]
     return incumbent.solution(status)
 
 
-def initial_factors(
-    levels: list[Data], subsets: list[np.ndarray | None], instance: Instance, limits: Limits
-) -> Factors:
-    """Return the solution on the first level's samples, or factors along the gradient at zero where these are all."""
-    data, rows = levels[0], subsets[0]
-    if rows is not None:
-        fit = instance.fit.rows(rows)
-        share = fit.total_weight / instance.fit.total_weight
-        instance = replace(instance, map=data.map, fit=fit, penalty=share * instance.penalty)
-    evaluation = CachedEvaluation(instance, data)
-    factors = cold_factors(evaluation.adjoints(evaluation.nu(instance.zero_dual)), np.random.default_rng(0))
-    if rows is None:
-        return factors
-    tol = max(limits.tol, _SAMPLE_GAP)
-    left = replace(limits, tol=tol, callback=None)
-    incumbent = Incumbent(evaluation, left)
-    status, factors = follow(_objective(data, instance), factors, incumbent, evaluation, tol)
+def _along_gradient(evaluation: CachedEvaluation) -> Factors:
+    dual = evaluation.nu(evaluation.instance.zero_dual)
+    return cold_factors(evaluation.adjoints(dual), np.random.default_rng(0))
+
+
+def _solved_sample(rows: np.ndarray, data: Data, instance: Instance, limits: Limits) -> Factors:
+    """Return the solution on some of the samples."""
+    fit = instance.fit.rows(rows)
+    share = fit.total_weight / instance.fit.total_weight
+    instance = replace(instance, map=data.map, fit=fit, penalty=share * instance.penalty)
+    evaluation, tol = CachedEvaluation(instance, data), max(limits.tol, _SAMPLE_GAP)
+    incumbent = Incumbent(evaluation, replace(limits, tol=tol, callback=None))
+    status, factors = follow(_objective(data, instance), _along_gradient(evaluation), incumbent, evaluation, tol)
     if status == "interrupted":
         raise KeyboardInterrupt
     return factors

@@ -13,8 +13,6 @@ whose factorisation all outputs share.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
@@ -24,38 +22,21 @@ from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import symmetric_basis, to_matrices, to_vectors
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.reductions import Reductions, gram_of
 
-__all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step", "gram_in_basis", "operations"]
+__all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step", "operations"]
 
 #: Bytes that a kernel or a Gram matrix may take, with its factor.
 _MEMORY = 3 * 2**30
 
-#: Factorisations and iterations that a solve is expected to need.
-_FACTORISATIONS, _ITERATIONS, _PRODUCTS = 4, 100, 60
+#: Factorisations and iterations that a solve is expected to need: those of easy problems.
+_FACTORISATIONS, _ITERATIONS = 4, 100
 
-#: Relative size of the preconditioned residual at which conjugate gradients stop, and their iterations at most.
-_REDUCTION, _MOST_PRODUCTS = 0.02, 60
+#: Iterations of conjugate gradients in a step at most, and the relative size of the preconditioned residual at which
+#: they stop: each begins where the last one ended, so that its error shrinks with the step.
+_PRODUCTS, _REDUCTION = 60, 0.02
 
-
+#: Numbers of some outputs among all: those to which T0 and q of a step belong.
 Outputs = npt.NDArray[np.intp]
-
-
-class DataStep(Protocol):
-    """A solver of the step through the data."""
-
-    @property
-    def side(self) -> int:
-        """Side of the matrix that `prepare` factors; 0 where there is none."""
-
-    def prepare(self, delta: FloatArray, w: float) -> None:
-        """Set the scales of the coordinates, shape (N,), and the weight of the predictions; factor the system."""
-
-    def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
-        """Return T of shape (C, N, N), and its predictions of shape (n, C) where they are a by-product.
-
-        T0 and q are those of some `outputs` only, whose numbers among all are given.
-        """
 
 
 class KernelStep:
@@ -84,17 +65,9 @@ class KernelStep:
 
 
 class GramStep:
-    """Through the Gram matrix of the N(N + 1)/2 products of columns, formed once.
+    """Through the Gram matrix of the p = N(N + 1)/2 products of columns, formed once, see `gram_in_basis`.
 
-    Parameters
-    ----------
-    data : QuadraticMap
-    gram : ndarray of shape (p, p)
-        Of the weighted samples, in the basis of `symmetric_basis`.
-    products : ndarray of shape (p, C), optional
-        Of the weighted rows with targets that never change, those of the squared loss.
-    weights : ndarray of shape (n,), optional
-        Sample weights.
+    With targets that never change, those of the squared loss, the products of these with the samples suffice.
     """
 
     def __init__(
@@ -181,7 +154,7 @@ class IterativeStep:
         residual = self._data.adjoint(self._weights * (q - prediction)) / self._outer + self._ridge * (T0 - T)
         direction = shaped = self._precondition(residual)
         size = start = float(np.vdot(residual, shaped))
-        for _ in range(_MOST_PRODUCTS):
+        for _ in range(_PRODUCTS):
             if not size > _REDUCTION**2 * start:
                 break
             self._deadline.check()
@@ -201,6 +174,12 @@ class IterativeStep:
         U[np.diag_indices_from(U)] -= float(self._trace @ np.diagonal(U)) * self._spread
         preconditioned: FloatArray = self._vectors @ U @ self._vectors.T
         return preconditioned
+
+
+#: A solver of the step through the data. `prepare` sets the scales of the coordinates, of shape (N,), and the weight of
+#: the predictions, and factors a matrix of that `side`, 0 where there is none. `solve` returns T of shape (C, N, N),
+#: and its predictions of shape (n, C) where they are a by-product.
+DataStep = KernelStep | GramStep | IterativeStep
 
 
 def operations(instance: Instance) -> float:
@@ -248,21 +227,6 @@ def forward(data: QuadraticMap, T: FloatArray) -> FloatArray:
 def adjoint(data: QuadraticMap, nu: FloatArray) -> FloatArray:
     """Return matrices of shape (C, N, N) of vectors of shape (n, C)."""
     return np.stack([data.adjoint(column) for column in nu.T])
-
-
-def gram_in_basis(
-    data: QuadraticMap,
-    targets: FloatArray,
-    weights: FloatArray | None,
-    reductions: Reductions | None = None,
-    deadline: Deadline = NEVER,
-) -> tuple[FloatArray, FloatArray]:
-    """Return the Gram matrix and the products with targets in the basis of `symmetric_basis`."""
-    gram, products = gram_of(data, targets, weights, reductions, deadline)
-    _, _, factors = symmetric_basis(data.size)
-    gram *= factors
-    gram *= factors[:, None]
-    return gram, products * factors[:, None]
 
 
 def second_moments(data: QuadraticMap, weights: FloatArray | None = None) -> FloatArray:

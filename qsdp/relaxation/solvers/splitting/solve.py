@@ -25,16 +25,16 @@ iteration is that of one map, and Anderson's acceleration saves up to half of it
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
-from qsdp.relaxation.incumbent import Incumbent, Limits, zero_solution
+from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, gram_in_basis
+from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, WeightSearch, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution
@@ -47,47 +47,10 @@ from qsdp.relaxation.solvers.splitting.data_step import (
     Outputs,
     choose_step,
     forward,
-    gram_in_basis,
 )
+from qsdp.relaxation.solvers.splitting.metric import MetricRule, first_scales, norm_ratio, shape_of
 
-__all__ = ["MetricRule", "solve_splitting"]
-
-
-@dataclass(frozen=True)
-class MetricRule:
-    """How the iteration is relaxed, and when its metric is estimated anew.
-
-    Attributes
-    ----------
-    relaxation : float
-        Over-relaxation, between 0 and 2.
-    soonest, latest : int
-        Iterations to the first renewal of the metric, at least and at most.
-    growth : float
-        By which share of the iterations so far the next renewal is later.
-    side : float
-        A factorisation of side p takes as long as about ``p / side`` iterations of one output.
-    first_floor, last_floor : float
-        Smallest weight z, as a share of their mean, that shapes the metric: at first, and in the end. Early weights are
-        noise, but where z vanishes the metric has to follow.
-    steady : int
-        Renewals after which the floor falls, by a decade at each.
-    together : int
-        Iterations that all outputs do in a common metric.
-    worthwhile : float
-        Changes of the metric below this factor are not worth a factorisation.
-    """
-
-    relaxation: float = 1.7
-    soonest: int = 5
-    latest: int = 20
-    growth: float = 0.5
-    side: float = 100.0
-    first_floor: float = 1e-2
-    last_floor: float = 1e-5
-    steady: int = 4
-    together: int = 150
-    worthwhile: float = 1.1
+__all__ = ["solve_splitting"]
 
 
 def solve_splitting(
@@ -97,47 +60,26 @@ def solve_splitting(
     reductions: Reductions | None = None,
     *,
     step: str = "auto",
-    rule: MetricRule = MetricRule(),
+    rule: MetricRule | None = None,
 ) -> RawSolution:
-    """Minimise the relaxation's objective; stop at a certified relative gap.
+    """Return the best certified pair that operator splitting meets on a normalised instance, all outputs together.
 
-    Parameters
-    ----------
-    instance : Instance
-        Normalised.
-    limits : Limits
-    start : RawSolution, optional
-        Solution of a neighbouring instance, in this instance's units.
-    reductions : Reductions, optional
-        Gram matrices of solves with the same data.
-    step : {"auto", "kernel", "gram", "iterative"}, default="auto"
-        See `data_step`.
-    rule : MetricRule
-
-    Returns
-    -------
-    RawSolution
-        The best point and the best dual vector met, also after KeyboardInterrupt, and where rounding makes a system
-        singular ("stalled").
+    It starts from a solution of a neighbouring instance, in this one's units, and uses Gram matrices of `reductions`.
+    See `data_step` for the steps "kernel", "gram" and "iterative".
     """
     began = time.perf_counter()
     incumbent: Incumbent | None = None
     spent, deadline = 0.0, limits.deadline
     try:
-        data_step, evaluation = make_steps(
+        data_step, evaluation = _make_steps(
             instance, choose_step(instance, deadline) if step == "auto" else step, reductions, deadline
         )
-        incumbent = Incumbent(evaluation, limits, search=True)
-        iteration = _Iteration(instance, data_step, evaluation, start, deadline, rule)
+        incumbent = Incumbent(evaluation, limits, WeightSearch())
+        iteration = _Iteration(instance, data_step, evaluation, start, deadline, rule or MetricRule())
         spent = time.perf_counter() - began
         status = _run(iteration, incumbent, limits)
-    except KeyboardInterrupt:
-        status = "interrupted"
-    except TimeOver:
-        status = "time limit"
-    except scipy.linalg.LinAlgError:
-        # Squares of the data so far apart that a system is singular in floating point.
-        status = "stalled"
+    except tuple(STOPS) as error:
+        status = STOPS[type(error)]
     if incumbent is None:
         return zero_solution(instance, status)
     solution = incumbent.solution(status)
@@ -157,7 +99,7 @@ def _run(iteration: _Iteration, incumbent: Incumbent, limits: Limits) -> str:
     k, status = _iterate(iteration, incumbent, limits, 0, together)
     while status is None:
         slow = np.flatnonzero(incumbent.gaps > limits.tol)
-        iteration.restart(slow[:1])
+        iteration.begin(slow[:1])
         k, status = _iterate(iteration, incumbent, limits, k, k + max(shared, (limits.max_iter - k) // len(slow)))
     return status
 
@@ -168,7 +110,7 @@ def _iterate(iteration: _Iteration, incumbent: Incumbent, limits: Limits, k: int
     while k < last:
         k += 1
         iteration.advance()
-        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter or incumbent.expired:
+        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter or incumbent.deadline.over:
             iteration.offer(incumbent)
             if (status := incumbent.stop(k)) is not None:
                 return k, status
@@ -182,7 +124,7 @@ def _check_distance(k: int) -> int:
     return 5 if k < 100 else 10 if k < 500 else 25
 
 
-def make_steps(
+def _make_steps(
     instance: Instance, step: str, reductions: Reductions | None, deadline: Deadline
 ) -> tuple[DataStep, Evaluation]:
     """Return the step through the data of that name, and the evaluation that shares its products."""
@@ -192,8 +134,7 @@ def make_steps(
         return KernelStep(data, weights, deadline), DirectEvaluation(instance)
     if step == "iterative":
         return IterativeStep(data, weights, deadline), DirectEvaluation(instance)
-    targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-    gram, products = gram_in_basis(data, targets, weights, reductions, deadline)
+    gram, products = gram_in_basis(instance, reductions, deadline)
     if not instance.fit.quadratic:
         return GramStep(data, gram, weights=weights, deadline=deadline), DirectEvaluation(instance)
     return GramStep(data, gram, products, deadline=deadline), GramEvaluation(instance, gram, products)
@@ -218,23 +159,25 @@ class _Iteration:
         #: Weights of the samples that broadcast with predictions (n, C): those of loss and penalty alike.
         self._weights = np.ones((1, 1)) if instance.fit.weights is None else instance.fit.weights[:, None]
         self._roots = np.sqrt(self._weights)
-        shape = (instance.n_blocks, instance.size, instance.size)
-        self.A, self.B = np.zeros(shape), np.zeros(shape)
-        # Scaled multipliers of A and B; minus them are the dual matrices Diag(z) -+ M.
-        self._UA, self._UB = np.zeros(shape), np.zeros(shape)
-        self._T, self._z = np.zeros(shape), np.zeros(shape[:2])
-        self._p = np.zeros_like(self._target)
-        self._u = np.zeros_like(self._target)
         self._predictions: FloatArray | None = None
+        self.begin(np.arange(instance.n_blocks), start)
+
+    # -- start ---------------------------------------------------------------------------------------
+
+    def begin(self, outputs: Outputs, start: RawSolution | None = None) -> None:
+        """Start these outputs, and no others, from zero or a given solution."""
+        shape = (self._instance.n_blocks, self._instance.size, self._instance.size)
+        self.A, self.B, self._T = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        # Scaled multipliers of A and B; minus them are the dual matrices Diag(z) -+ M.
+        self._UA, self._UB, self._z = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])
+        self._p, self._u = np.zeros_like(self._target), np.zeros_like(self._target)
         # Outputs that are not certified yet; the others stand still.
-        self._active: Outputs = np.arange(instance.n_blocks)
+        self._active = outputs
         self._count, self._next, self._renewals = 0, self._patience(), 0
         z, r, w = self._guess()
         if start is not None:
             z, r, w = self._start_from(start, z, r, w)
-        self._set_metric(_scales(z, r, self.rule.first_floor), w)
-
-    # -- start ---------------------------------------------------------------------------------------
+        self._set_metric(first_scales(z, r, self.rule.first_floor), w)
 
     def _guess(self) -> tuple[FloatArray, float, float]:
         """Return typical weights of the diagonals, a typical r, and the weight of the predictions."""
@@ -277,7 +220,7 @@ class _Iteration:
             z = weights.mean(axis=0)
             if not self._squared:
                 self._p = forward(self._data, self._T)
-                w = _ratio(nu / self._roots, self._roots * self._p) or w
+                w = norm_ratio([nu / self._roots], [self._roots * self._p]) or w
                 self._u = -nu / (w * self._weights)
         return z, r, w
 
@@ -349,15 +292,6 @@ class _Iteration:
             self.renew()
         return len(left) > 0
 
-    def restart(self, outputs: Outputs) -> None:
-        """Start these outputs again, from zero, and no others."""
-        for array in (self.A, self.B, self._UA, self._UB, self._T, self._z, self._p, self._u):
-            array[...] = 0.0
-        self._active = outputs
-        self._count, self._next, self._renewals = 0, self._patience(), 0
-        z, r, w = self._guess()
-        self._set_metric(_scales(z, r, self.rule.first_floor), w)
-
     # -- certificates --------------------------------------------------------------------------------
 
     def offer(self, incumbent: Incumbent) -> None:
@@ -388,17 +322,17 @@ class _Iteration:
         """Estimate the metric from the iterates, and change it where that pays."""
         rule = self.rule
         own = self._active
-        level = _ratio((self._UA[own], self._UB[own]), (self.A[own], self.B[own]))
+        level = norm_ratio([self._UA[own], self._UB[own]], [self.A[own], self.B[own]])
         # The diagonals of the dual matrices estimate z and are never negative.
         duals = np.diagonal(self._UA[own] + self._UB[own], axis1=1, axis2=2)
         z = -0.5 * duals.mean(axis=0) * self._delta**2
         w = self._w
         if not self._squared:
-            w *= np.clip(_ratio(self._roots * self._u[:, own], self._roots * self._p[:, own]) or 1.0, 1e-2, 1e2)
+            w *= np.clip(norm_ratio([self._roots * self._u[:, own]], [self._roots * self._p[:, own]]) or 1.0, 1e-2, 1e2)
         if not level or not np.any(z > 0.0):
             return
         self._renewals += 1
-        shape = _shape(z, max(rule.last_floor, rule.first_floor * 0.1 ** max(0, self._renewals - rule.steady)))
+        shape = shape_of(z, max(rule.last_floor, rule.first_floor * 0.1 ** max(0, self._renewals - rule.steady)))
         delta = shape * float(np.exp(np.log(self._delta).mean())) * level**0.25
         change = np.abs(np.log(delta / self._delta)).max()
         if max(change, 0.25 * abs(np.log(w / self._w))) < np.log(rule.worthwhile):
@@ -431,30 +365,3 @@ def _radius(M: FloatArray, deadline: Deadline) -> float:
     deadline.check()
     values, vectors = scipy.linalg.eigh(M, check_finite=False)
     return float(((vectors * np.abs(values)) * vectors).sum(axis=1).max())
-
-
-def _scales(z: FloatArray, r: float, floor: float) -> FloatArray:
-    """Return the metric for weights z, raised to a share of their mean, and diagonal r."""
-    mean = float(np.maximum(z, 0.0).mean())
-    if not (mean > 0.0 and r > 0.0):
-        return np.ones_like(z)
-    with np.errstate(over="ignore"):
-        delta: FloatArray = (2.0 * np.maximum(z, floor * mean) / r) ** 0.25
-    return np.clip(delta, 1e-60, 1e60)
-
-
-def _shape(z: FloatArray, floor: float) -> FloatArray:
-    logs = np.log(np.maximum(z, floor * float(np.maximum(z, 0.0).mean())))
-    shape: FloatArray = np.exp(0.25 * (logs - logs.mean()))
-    return shape
-
-
-def _ratio(numerator: FloatArray | tuple[FloatArray, ...], denominator: FloatArray | tuple[FloatArray, ...]) -> float:
-    """Return the ratio of the norms, and 0 where one vanishes or is not finite."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratio = np.sqrt(sum(np.vdot(a, a) for a in _all(numerator)) / sum(np.vdot(a, a) for a in _all(denominator)))
-    return float(ratio) if np.isfinite(ratio) else 0.0
-
-
-def _all(arrays: FloatArray | tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
-    return arrays if isinstance(arrays, tuple) else (arrays,)

@@ -1,0 +1,164 @@
+"""What this package's solvers share: inactive coordinates are taken out, outputs are solved one after the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from qsdp.lifting import QuadraticMap
+from qsdp.relaxation.incumbent import STOPS, Limits, Progress, zero_solution
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.scaled import RawSolution
+
+__all__ = ["SolvePart", "solve_parts"]
+
+#: Solve an output: its number, instance and limits, and a start. Coupled outputs are one part, number 0.
+SolvePart = Callable[[int, Instance, Limits, RawSolution | None], RawSolution]
+
+#: Statuses that end the whole solve, not only that of one output.
+_FINAL = ("stopped by the callback", "interrupted")
+
+
+def solve_parts(
+    instance: Instance, limits: Limits, start: RawSolution | None, prepare: Callable[[Instance], SolvePart]
+) -> RawSolution:
+    """Solve every output of an instance, in the coordinates that enter its predictions, and join the solutions.
+
+    Parameters
+    ----------
+    instance : Instance
+        Normalised.
+    limits : Limits
+        Of all outputs together; `max_iter` is that of each.
+    start : RawSolution or None
+        Of a neighbouring instance, in this one's units.
+    prepare : callable
+        From the instance in the coordinates kept, do what all outputs share.
+    """
+    kept = _active_coordinates(instance.map)
+    small = instance if np.all(kept) else replace(instance, map=_restrict(instance.map, kept))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        try:
+            solve = prepare(small)
+        except tuple(STOPS) as error:
+            return zero_solution(instance, STOPS[type(error)])
+
+        def solve_output(k: int, part: Instance, own: Limits) -> RawSolution:
+            return solve(k, part, own, _restrict_start(start, instance, kept, k))
+
+        raw = _solve_outputs(small, limits, solve_output) if small.separable else solve_output(0, small, limits)
+    return raw if np.all(kept) else _expand(raw, kept)
+
+
+# -- outputs that do not interact --------------------------------------------------------------------------
+
+
+def _solve_outputs(
+    instance: Instance, limits: Limits, solve: Callable[[int, Instance, Limits], RawSolution]
+) -> RawSolution:
+    start, deadline, parts = time.perf_counter(), limits.deadline, instance.parts
+    at_zero = [part.fit.value_at_zero for part in parts]
+    solutions: list[RawSolution] = []
+    #: The last report of every output, as far as there is one.
+    reports: dict[int, Progress] = {}
+
+    def report_of(k: int) -> Callable[[Progress], object] | None:
+        """Return the callback of output k, which reports on all of them."""
+        callback = limits.callback
+        if callback is None:
+            return None
+
+        def report(own: Progress) -> object:
+            reports[k] = own
+            known = reports.values()
+            objective = sum(one.objective for one in known) + sum(at_zero[len(reports) :])
+            bound = sum(one.lower_bound for one in known)
+            return callback(
+                Progress(sum(one.iteration for one in known), objective, bound, time.perf_counter() - start)
+            )
+
+        return report
+
+    reason = None
+    for k, part in enumerate(parts):
+        if deadline.over:
+            reason = reason or "time limit"
+            solutions.append(zero_solution(part, reason))
+            continue
+        # Two shares of what is left: easy outputs leave theirs to those that come after them.
+        share = deadline.share(min(1.0, 2.0 / (len(parts) - k)))
+        own = replace(limits, deadline=share, callback=report_of(k))
+        if reason is not None:
+            # The remaining outputs keep their zero point and its bound.
+            own = replace(own, max_iter=0, callback=None)
+        solutions.append(solve(k, part, own))
+        if reason is None and solutions[-1].status in _FINAL:
+            reason = solutions[-1].status
+    statuses = {solution.status for solution in solutions} - {"optimal"}
+    if reason is None and statuses:
+        reason = "time limit" if "time limit" in statuses else min(statuses)
+    return _joined(solutions, reason or "optimal")
+
+
+def _joined(solutions: list[RawSolution], status: str) -> RawSolution:
+    Z, V, z = (np.concatenate([getattr(s, name) for s in solutions]) for name in ("Z", "V", "z"))
+    zero = next((np.zeros_like(s.nu) for s in solutions if s.nu is not None), None)
+    nu = None if zero is None else np.stack([zero if s.nu is None else s.nu for s in solutions], axis=1)
+    iterations = sum(s.iterations or 0 for s in solutions)
+    timings = {"solve": sum(s.timings.get("solve", 0.0) for s in solutions)}
+    return RawSolution(Z, V, V, nu, z, status=status, iterations=iterations, timings=timings)
+
+
+# -- coordinates -------------------------------------------------------------------------------------------
+
+
+def _active_coordinates(data: QuadraticMap) -> np.ndarray:
+    """Return a mask of the rows and columns of the matrices on which predictions depend, shape (N,)."""
+    kept = np.ones(data.size, dtype=bool)
+    a, b, c = data.coefficients
+    d = data.X.shape[1]
+    kept[:d] = np.any(data.X != 0.0, axis=0) & (a != 0.0 or (data.lifted and b != 0.0))
+    if data.lifted:
+        kept[d] = c != 0.0 or (b != 0.0 and bool(np.any(data.X)))
+    if not np.any(kept):
+        # A matrix of no rows would be a case of its own everywhere.
+        kept[0] = True
+    return kept
+
+
+def _restrict(data: QuadraticMap, kept: np.ndarray) -> QuadraticMap:
+    d = data.X.shape[1]
+    return replace(data, X=data.X[:, kept[:d]], lifted=data.lifted and bool(kept[d]))
+
+
+def _restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndarray, k: int) -> RawSolution | None:
+    """Return the part of a given solution that belongs to output k, in the kept coordinates; None if it is no start."""
+    if start is None or start.Z is None or start.V is None or start.nu is None or start.z is None:
+        return None
+    shape = (instance.n_blocks, instance.size, instance.size)
+    fits = start.Z.shape == start.V.shape == shape and start.z.shape == shape[:2]
+    if not (fits and start.nu.shape == instance.target.shape):
+        return None
+    if not all(np.all(np.isfinite(array)) for array in (start.Z, start.V, start.nu, start.z)):
+        return None
+    blocks = slice(k, k + 1) if instance.separable else slice(None)
+    nu = start.nu[:, k] if instance.separable else start.nu
+    Z, V = (M[blocks][:, kept][:, :, kept] for M in (start.Z, start.V))
+    return RawSolution(Z, V, V, nu, start.z[blocks][:, kept])
+
+
+def _expand(raw: RawSolution, kept: np.ndarray) -> RawSolution:
+    """Return the solution in all coordinates; those left out have the common diagonal and no coupling."""
+    assert raw.Z is not None
+    assert raw.V is not None
+    assert raw.z is not None
+    shape = (len(raw.Z), len(kept), len(kept))
+    Z, V, z = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])
+    inner = np.ix_(np.arange(len(raw.Z)), kept, kept)
+    Z[inner], V[inner], z[:, kept] = raw.Z, raw.V, raw.z
+    outer = np.flatnonzero(~kept)
+    V[:, outer, outer] = np.diagonal(raw.V, axis1=1, axis2=2).max(axis=1, keepdims=True)
+    return replace(raw, Z=Z, V=V, W=V, z=z)
