@@ -15,8 +15,8 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._curvature import side_by_side
 from qsdp.refinement._descent import IntArray
+from qsdp.refinement._models import side_by_side
 from qsdp.refinement._second_layer import line_minimum
 
 __all__ = ["MOST_COMBINATIONS", "MOST_SOLVES", "enumerate_best"]

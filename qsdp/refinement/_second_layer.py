@@ -8,9 +8,8 @@ import scipy
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import is_solvable, solve_restricted
 from qsdp.losses import DataFit
-from qsdp.refinement._curvature import sampled_curvature
 from qsdp.refinement._descent import Descent
-from qsdp.refinement._joint import block_minimum, cross_curvatures
+from qsdp.refinement._models import block_minimum, cross_curvatures, sampled_curvature
 
 __all__ = ["alternate", "line_minimum", "random_sides", "rescale", "resolve", "revive", "reweight"]
 

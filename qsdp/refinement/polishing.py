@@ -15,8 +15,9 @@ from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._curvature import check_descends
-from qsdp.refinement._descent import Descent, Samples
+from qsdp.refinement._descent import Descent
+from qsdp.refinement._models import check_descends
+from qsdp.refinement._samples import Samples
 from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revive, reweight
 
 __all__ = ["polish"]

@@ -13,8 +13,9 @@ from qsdp._utils import parallel
 from qsdp._utils.deadline import Deadline
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
-from qsdp.refinement._descent import Descent, Samples
-from qsdp.refinement._joint import block_minimum, compatible, cross_changes, cross_curvatures
+from qsdp.refinement._descent import Descent
+from qsdp.refinement._models import block_minimum, compatible, cross_changes, cross_curvatures
+from qsdp.refinement._samples import Samples
 from qsdp.refinement.polishing import polish
 
 
