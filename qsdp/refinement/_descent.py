@@ -47,16 +47,6 @@ class Descent:
     loss gradient. By convexity the loss changes by ``delta * slope`` at least, so that only moves downhill
     can help. None is accepted before the loss itself, evaluated, falls.
 
-    Parameters
-    ----------
-    problem : TrainingProblem
-    network : BilinearNetwork
-        One of the problem's kind.
-    deadline : Deadline
-        When sweeps break off.
-    samples : Samples, optional
-        Those of the problem, where they are known.
-
     Attributes
     ----------
     U, V : ndarray of shape (m, N), int8
@@ -125,11 +115,6 @@ class Descent:
         return self.value + self.penalty * float(np.abs(self.alpha).sum())
 
     @property
-    def expired(self) -> bool:
-        """Whether the time is over."""
-        return self.deadline.over
-
-    @property
     def tolerance(self) -> float:
         """Fall of the loss that counts."""
         return ROUNDING * abs(self.value)
@@ -155,7 +140,7 @@ class Descent:
         share = 2 if self.samples.large else _SHARE_OF_NETWORK
         size = min(max(1, m // share), _LARGEST_BATCH, max(1, _BATCH_FLOATS // len(self.f)))
         for start in range(0, m, size):
-            if self.expired:
+            if self.deadline.over:
                 return
             yield slice(start, start + size)
 
@@ -248,7 +233,7 @@ class Descent:
         """Accept moves (B, n) together where the loss falls nearly as predicted; else halves of them."""
         taken = np.zeros(len(moves), dtype=bool)
         pending = [(0, len(moves))]
-        while pending and not self.expired:
+        while pending and not self.deadline.over:
             start, stop = pending.pop()
             f = self.f + moves[start:stop].T @ alpha[start:stop]
             value = self.fit.value(f)
@@ -278,7 +263,7 @@ class Descent:
         if self.f.shape[1] == 1:
             entries = entries[self._falls(images, steps, entries, self.alpha[j, 0]) > 0.5 * self.tolerance]
         for k in entries.tolist():
-            if self.expired:
+            if self.deadline.over:
                 break
             # The other side stands still: the image of a move is right whatever was accepted before.
             f = self.f + np.multiply.outer(steps[k] * images.of(np.array([k]))[0], self.alpha[j])
@@ -297,7 +282,7 @@ class Descent:
         before = self.fit.values(self.f)
         chunk = max(1, _BATCH_FLOATS // len(self.f))
         for start in range(0, len(entries), chunk):
-            if self.expired:
+            if self.deadline.over:
                 return np.zeros(len(entries))
             some = entries[start : start + chunk]
             moves = images.of(some) * (steps[some] * alpha)[:, None]

@@ -85,12 +85,7 @@ def cross_changes(images: FloatArray, curvature: FloatArray, alpha: FloatArray) 
 def compatible(predicted: FloatArray, cross: FloatArray) -> npt.NDArray[np.intp]:
     """Return the moves to make together: each, in the given order, keeps half its fall beside those before it.
 
-    Parameters
-    ----------
-    predicted : ndarray of shape (B,)
-        Changes of the loss by single moves, negative.
-    cross : ndarray of shape (B, B)
-        Changes by two moves together beyond the sum of their own.
+    Single moves change the loss by `predicted` (B,), negative; two together by `cross` (B, B) beyond the sum of theirs.
     """
     taken, beside = [], np.zeros(len(predicted))
     for j, alone in enumerate(predicted.tolist()):
@@ -101,21 +96,10 @@ def compatible(predicted: FloatArray, cross: FloatArray) -> npt.NDArray[np.intp]
 
 
 def block_minimum(slopes: FloatArray, cross: FloatArray, alpha: FloatArray, penalty: float) -> FloatArray:
-    r"""Return the step of weights (B, C) that minimises a quadratic model plus the penalty of their magnitudes.
+    """Return the step of weights (B, C) that minimises a quadratic model plus the penalty of their magnitudes.
 
-    Parameters
-    ----------
-    slopes : ndarray of shape (B, C)
-        Gradient of the loss.
-    cross : ndarray of shape (C, B, B)
-        Its curvatures, with positive diagonals.
-    alpha : ndarray of shape (B, C)
-        Weights as they are.
-    penalty : float
-
-    Notes
-    -----
-    Coordinate descent, the outputs side by side.
+    The loss has the gradient `slopes` (B, C) and the curvatures `cross` (C, B, B), of positive diagonals. Coordinate
+    descent, the outputs side by side.
     """
     gradient, weights = slopes.copy(), alpha.copy()
     diagonals = np.einsum("cjj->jc", cross)

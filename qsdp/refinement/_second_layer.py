@@ -103,7 +103,7 @@ def reweight(descent: Descent) -> None:
             continue
         curvatures = np.square(images) @ curvature.T
         for j, image in enumerate(images, start=rows.start):
-            if descent.expired:
+            if descent.deadline.over:
                 return
             _step(descent, j, image, curvatures[j - rows.start], typical)
 
@@ -191,7 +191,7 @@ def resolve(descent: Descent) -> bool:
     """Solve the convex problem of a free second layer, where it is not too large; say whether that helped."""
     fit, (m, outputs) = descent.fit, descent.alpha.shape
     n, k = len(descent.X), 2 * m * (outputs if fit.loss.coupled else 1)
-    if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or descent.expired or not is_solvable(fit.loss):
+    if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or descent.deadline.over or not is_solvable(fit.loss):
         return False
     images = descent.images()
     columns = np.hstack([images, -images])

@@ -379,7 +379,7 @@ def test_dual_vectors_outside_their_domain(
     loss: str, change: Any, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     problem = problem_of(1, loss)
-    # So much regularisation that the price restricts nothing: only the domain stands against these.
+    # So much regularisation that the penalty restricts nothing: only the domain stands against these.
     problem = qsdp.TrainingProblem(problem.X, problem.y, beta=1e6, loss=loss)
     network = random_network(problem)
     nu = -problem.loss.gradient(network.predict(problem.X), problem.y)

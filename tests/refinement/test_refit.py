@@ -50,10 +50,10 @@ def best_second_layer(network: BilinearNetwork, problem: TrainingProblem) -> flo
     """The least objective over all second layers, by CVXPY."""
     F = columns(network, problem)
     alpha = cp.Variable((F.shape[1], *problem.y.shape[1:]))
-    price = problem.beta * problem.dimension
-    value = problem.loss.expression(F @ alpha, problem.y) + price * cp.sum(cp.abs(alpha))
+    penalty = problem.beta * problem.dimension
+    value = problem.loss.expression(F @ alpha, problem.y) + penalty * cp.sum(cp.abs(alpha))
     cp.Problem(cp.Minimize(value)).solve(solver="CLARABEL")
-    return problem.loss.value(F @ alpha.value, problem.y) + price * float(np.abs(alpha.value).sum())
+    return problem.loss.value(F @ alpha.value, problem.y) + penalty * float(np.abs(alpha.value).sum())
 
 
 def at_zero(problem: TrainingProblem) -> float:
@@ -324,12 +324,12 @@ def test_one_magnitude_is_the_best_one(loss: str) -> None:
         assert refitted.n_neurons == m
         assert refitted.levels == levels
         column = oriented(network, problem)[:, 0]
-        price = problem.beta * problem.dimension * m
+        penalty = problem.beta * problem.dimension * m
         best = np.inf
         for bounds in ((-1e3, 0.0), (0.0, 1e3)):
             search = scipy.optimize.minimize_scalar(
-                lambda c, column=column, price=price, problem=problem: (
-                    problem.loss.value(c * column, problem.y) + price * abs(c)
+                lambda c, column=column, penalty=penalty, problem=problem: (
+                    problem.loss.value(c * column, problem.y) + penalty * abs(c)
                 ),
                 bounds=bounds,
                 method="bounded",
