@@ -21,7 +21,7 @@ SHRINKAGE, LAST_SHRINKAGE = 1e-3, 2.0**-60
 _CANCELLED = 1e-15
 
 #: Doublings of a step at most, for losses that fall forever.
-_DOUBLINGS = 40
+DOUBLINGS = 40
 
 #: Rounds of sign alternation for a neuron without weight, and shortenings of a step of the second layer.
 _ROUNDS, _SHORTENINGS = 10, 4
@@ -30,8 +30,8 @@ _ROUNDS, _SHORTENINGS = 10, 4
 #: and curvatures of one output on those of others, it would promise too much.
 _STIFFER = 1.05
 
-#: Penalty of a weight where beta is 0 or almost, as a share of that from which on zero is optimal.
-_LEAST_PENALTY = 1e-7
+#: Penalty where beta is 0 or almost, which keeps weights bounded: a share of the value from which on zero is optimal.
+LEAST_PENALTY = 1e-7
 
 #: Entries of the columns of a convex problem at most, multiplications per iteration, and share of the objective
 #: whose gain justifies another sweep.
@@ -57,7 +57,7 @@ def line_minimum(fit: DataFit, base: FloatArray, direction: FloatArray, penalty:
         return sign * slope(sign * t) + penalty
 
     low, high = 0.0, 1.0
-    for _ in range(_DOUBLINGS):
+    for _ in range(DOUBLINGS):
         if rise(high) >= 0.0:
             return sign * float(scipy.optimize.brentq(rise, low, high, xtol=1e-14 * high, rtol=1e-14))
         low, high = high, 2.0 * high
@@ -197,7 +197,7 @@ def resolve(descent: Descent) -> bool:
     columns = np.hstack([images, -images])
     # Without a penalty, weights of neurons that cancel have no bound.
     slope = fit.gradient(np.zeros_like(fit.target))
-    least = _LEAST_PENALTY * float(np.abs(images.T @ slope).max(initial=0.0))
+    least = LEAST_PENALTY * float(np.abs(images.T @ slope).max(initial=0.0))
     penalties = np.full(columns.shape[1], max(descent.penalty, least, np.finfo(np.float64).tiny))
     if fit.loss.coupled:
         which = np.repeat(np.arange(outputs), columns.shape[1])

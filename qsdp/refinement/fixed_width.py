@@ -30,6 +30,7 @@ from qsdp.refinement._enumeration import enumerate_best
 from qsdp.refinement._exchange import exchange, greedy_network, random_network
 from qsdp.refinement._models import check_descends
 from qsdp.refinement.polishing import Incumbent, Run, is_small, perturbed
+from qsdp.refinement.refitting import SECOND_LAYERS
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.sampling import MAX_NEURONS, allocate, sample_network
 from qsdp.shaping import shape_covariance
@@ -37,7 +38,6 @@ from qsdp.shaping import shape_covariance
 __all__ = ["METHODS", "FixedWidthResult", "train_fixed_width"]
 
 METHODS = ("polish", "enumerate")
-_SECOND_LAYERS = ("free", "shared")
 
 #: Share of the time for a relaxation that is not given.
 _RELAXATION_SHARE = 0.25
@@ -168,7 +168,7 @@ def train_fixed_width(
     """
     if not isinstance(problem, TrainingProblem):
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
-    shared = check_choice("second_layer", second_layer, _SECOND_LAYERS) == "shared"
+    shared = check_choice("second_layer", second_layer, SECOND_LAYERS) == "shared"
     least = problem.n_outputs if shared else 1
     m = check_integer("n_neurons", n_neurons, minimum=least, maximum=MAX_NEURONS)
     check_choice("method", method, METHODS)

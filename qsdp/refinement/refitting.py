@@ -23,14 +23,12 @@ from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
+from qsdp.refinement._second_layer import LEAST_PENALTY
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["SECOND_LAYERS", "refit"]
 
 SECOND_LAYERS = ("free", "shared")
-
-#: Penalty for beta = 0, which keeps weights bounded: a share of the value from which on zero is optimal.
-_LEAST_PENALTY = 1e-7
 
 #: Neurons taken into the restricted problem at a time.
 _BATCH = 300
@@ -125,7 +123,7 @@ def _instance(problem: TrainingProblem) -> Instance:
     if problem.beta == 0.0:
         slope = -problem.data_fit.gradient(np.zeros_like(problem.y))
         largest = max(float(np.abs(M).sum()) for M in instance.adjoints(slope))
-        instance = replace(instance, penalty=_LEAST_PENALTY * (largest or 1.0))
+        instance = replace(instance, penalty=LEAST_PENALTY * (largest or 1.0))
     return instance
 
 
@@ -180,7 +178,7 @@ def _compressed(network: BilinearNetwork, problem: TrainingProblem, deadline: De
         target = target / unit
         penalty = problem.beta * problem.dimension / size / unit
         if problem.beta == 0.0:
-            penalty = _LEAST_PENALTY * (2.0 * float(np.abs(columns.T @ target).max()) or 1.0)
+            penalty = LEAST_PENALTY * (2.0 * float(np.abs(columns.T @ target).max()) or 1.0)
         fit = DataFit(problem.loss, target)
         found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=_ACCURATE, deadline=deadline).weights
         signed = found[:m] - found[m:]
