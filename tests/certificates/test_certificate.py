@@ -377,7 +377,7 @@ class _Stopped(BilinearOracle):
 
 
 @pytest.mark.parametrize("proves", [True, False])
-def test_unfinished_prices_are_not_called_exact(
+def test_unfinished_pricing_problems_are_not_called_exact(
     proves: bool, monkeypatch: pytest.MonkeyPatch, solved: dict[str, Relaxation]
 ) -> None:
     monkeypatch.setattr(_Stopped, "proves", proves)

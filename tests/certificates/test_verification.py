@@ -309,7 +309,7 @@ def test_shifts_of_no_proof_are_infinite_and_of_zero_are_zero() -> None:
 
 @FUZZ
 @given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 8))
-def test_trees_bound_the_price(seed: int, N: int) -> None:
+def test_trees_bound_the_pricing_value(seed: int, N: int) -> None:
     rng = np.random.default_rng(seed)
     M = rng.standard_normal((N, N)) if seed % 2 else rng.integers(-2, 3, (N, N)).astype(float)
     M = M + M.T

@@ -164,7 +164,7 @@ def test_optimum_of_several_outputs(loss: str) -> None:
 
 @pytest.mark.usefixtures("expensive")
 @pytest.mark.parametrize("loss", ["squared", "huber", "logistic", "hinge"])
-def test_searched_prices_lead_to_the_same_optimum(loss: str) -> None:
+def test_searched_pricing_values_lead_to_the_same_optimum(loss: str) -> None:
     for seed in range(4):
         options: dict[str, Any] = [{}, {"activation": "relu"}, {"levels": 3}, {}][seed]
         problem = random_problem(seed, 3, [8, 10, 20, 40][seed], loss, beta=0.1, coarse=seed == 3, **options)
@@ -173,7 +173,7 @@ def test_searched_prices_lead_to_the_same_optimum(loss: str) -> None:
 
 @pytest.mark.usefixtures("expensive")
 @pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
-def test_searched_prices_of_several_outputs(loss: str) -> None:
+def test_searched_pricing_values_of_several_outputs(loss: str) -> None:
     problem = random_vector_problem(0, 3, 15, 3, loss, beta=0.05)
     check_optimal(solve(problem), problem, global_optimum(problem))
 
@@ -735,7 +735,7 @@ def test_polynomial_interrupts_and_time_limits(request: pytest.FixtureRequest) -
     assert (nothing.status, nothing.rounds) == ("time limit", 1)
 
 
-def test_polynomial_prices_that_are_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_polynomial_pricing_values_that_are_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     class Loose(PolynomialOracle):
         def prove(self, M: Any, **options: Any) -> OracleResult:
             proven = super().prove(M, **options)

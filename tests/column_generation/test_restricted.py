@@ -169,7 +169,7 @@ def test_outputs_that_no_column_feeds() -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_zero_is_optimal_where_prices_exceed_what_columns_are_worth(loss: str) -> None:
+def test_zero_is_optimal_where_penalties_exceed_correlations(loss: str) -> None:
     for (n, k), factor in itertools.product(SHAPES, (1.0, 1e8)):
         problem = draw(loss, n, k)
         # A subgradient at zero; the kinks of the losses are elsewhere.

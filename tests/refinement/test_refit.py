@@ -137,7 +137,7 @@ def test_memory_on_large_data(monkeypatch: pytest.MonkeyPatch) -> None:
     assert peak_of(lambda: refit(network, problem)) < 4e6
 
 
-def test_memory_of_the_prices_of_wide_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_the_pricing_values_of_wide_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "WORK_FLOATS", 2**14)
     network = draw(random_problem(0, 50, 10), 20_000)
     M = np.random.default_rng(0).standard_normal((50, 50))
@@ -199,7 +199,7 @@ def test_data_of_few_samples_and_columns() -> None:
 
 
 @pytest.mark.parametrize("shape", ["scalar", "vector", "cross entropy"])
-def test_prices_too_high_for_any_neuron(shape: str) -> None:
+def test_penalties_too_high_for_any_neuron(shape: str) -> None:
     problem = {
         "scalar": random_problem(0, 3, 10, beta=1e6),
         "vector": vector_problem(0, "squared", beta=1e6),
@@ -211,7 +211,7 @@ def test_prices_too_high_for_any_neuron(shape: str) -> None:
     assert not np.any(refitted.alpha)
 
 
-def test_no_price_at_all() -> None:
+def test_no_penalty_at_all() -> None:
     for loss in SCALAR_LOSSES:
         problem = random_problem(0, 3, 30, loss, beta=0.0)
         network = draw(problem, 40)
@@ -383,7 +383,7 @@ def test_magnitudes_of_either_sign() -> None:
     assert refitted.predict(problem.X) == pytest.approx(problem.y, rel=1e-6)
 
 
-def test_one_magnitude_without_a_price() -> None:
+def test_one_magnitude_without_a_penalty() -> None:
     problem = random_problem(0, 4, 20, beta=0.0)
     network = draw(problem, 9)
     refitted = refit(network, problem, second_layer="shared")
