@@ -6,8 +6,18 @@ from qsdp.certificates.certificate import (
     certificate_of,
     certify,
     check_fits,
+    check_relaxation,
     guarded,
     load_certificate,
 )
 
-__all__ = ["BOUND_TYPES", "Certificate", "certificate_of", "certify", "check_fits", "guarded", "load_certificate"]
+__all__ = [
+    "BOUND_TYPES",
+    "Certificate",
+    "certificate_of",
+    "certify",
+    "check_fits",
+    "check_relaxation",
+    "guarded",
+    "load_certificate",
+]

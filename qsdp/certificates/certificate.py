@@ -25,7 +25,16 @@ from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.bounds import best_scale, pricing_roundings
 from qsdp.relaxation.instance import Instance
 
-__all__ = ["Certificate", "Proof", "certificate_of", "certify", "check_fits", "guarded", "load_certificate"]
+__all__ = [
+    "Certificate",
+    "Proof",
+    "certificate_of",
+    "certify",
+    "check_fits",
+    "check_relaxation",
+    "guarded",
+    "load_certificate",
+]
 
 BOUND_TYPES = ("sdp", "exact")
 ARITHMETICS = ("float", "verified")
@@ -130,6 +139,14 @@ def check_fits(network: Any, problem: Any, name: str = "network") -> None:
         if theirs != ours:
             named = "vector outputs" if what == "vector" else what
             raise InvalidInputError(f"{name} must have {named} {ours}, as the problem has; got {theirs}")
+
+
+def check_relaxation(relaxation: Any, problem: TrainingProblem) -> None:
+    """Raise `InvalidInputError` unless `relaxation` is one of `problem`."""
+    if not isinstance(relaxation, Relaxation):
+        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
+    if relaxation.problem != problem:
+        raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
 
 
 def certificate_of(
@@ -263,37 +280,21 @@ def certify(
     check_choice("bound_type", bound_type, BOUND_TYPES)
     if check_choice("arithmetic", arithmetic, ARITHMETICS) == "verified":
         check_guarded(problem.loss)
+    if relaxation is not None:
+        check_relaxation(relaxation, problem)
     deadline = Deadline.after(time_limit)
     with progress(check_flag("verbose", verbose)) as stages:
         if relaxation is None:
             share = deadline.share(0.5 if bound_type == "exact" else 1.0)
             relaxation = solve_relaxation(problem, time_limit=share.time_limit, verbose=verbose)
         with stages.stage("certify") as bar:
-            return _certified(network, problem, relaxation, bound_type, arithmetic, deadline, bar)
-
-
-def _certified(
-    network: BilinearNetwork,
-    problem: TrainingProblem,
-    relaxation: Relaxation,
-    bound_type: str,
-    arithmetic: str,
-    deadline: Deadline,
-    bar: ProgressBar,
-) -> Certificate:
-    if not isinstance(relaxation, Relaxation):
-        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
-    if relaxation.problem != problem:
-        raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
-    certificate = _of_relaxation(network, relaxation)
-    if bound_type == "exact":
-        for priced in _exact(network, relaxation, deadline, bar):
-            # An exact bound may fall short of the relaxation's by its own allowance for rounding.
-            preferred = priced.bound_type == "exact" and certificate.bound_type != "exact"
-            share = 1.0 - _TIE if preferred else 1.0
-            if priced.lower_bound >= share * certificate.lower_bound:
-                certificate = priced
-    return guarded(certificate) if arithmetic == "verified" else certificate
+            certificate = _of_relaxation(network, relaxation)
+            for priced in _exact(network, relaxation, deadline, bar) if bound_type == "exact" else ():
+                # An exact bound may fall short of the relaxation's by its own allowance for rounding.
+                preferred = priced.bound_type == "exact" and certificate.bound_type != "exact"
+                if priced.lower_bound >= (1.0 - _TIE if preferred else 1.0) * certificate.lower_bound:
+                    certificate = priced
+            return guarded(certificate) if arithmetic == "verified" else certificate
 
 
 def load_certificate(path: str | os.PathLike[str], problem: TrainingProblem | None = None) -> Certificate:

@@ -28,6 +28,8 @@ from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree, Leaf
+from qsdp.pricing.shifts import bordered, free_matrix
+from qsdp.pricing.sign_vectors import attained, sign_table
 from qsdp.problem import TrainingProblem
 
 __all__ = [
@@ -48,8 +50,8 @@ _LEAST_SHIFT = 1e-9
 #: Largest number of free signs of an enumerated leaf: 2^40 vectors are days.
 _MAX_FREE = 40
 
-#: Signs decided at once, partial vectors extended at once, and starts of the search for a good value.
-_STEP, _WIDTH, _STARTS = 3, 128, 32
+#: Signs decided at once, and partial vectors extended at once.
+_STEP, _WIDTH = 3, 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +122,8 @@ def check_tree(tree: BoundTree, size: int) -> None:
 
 def leaf_matrix(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> FloatArray:
     """Return the matrix B of a leaf, of side ``1 + N + N - k``."""
-    N, k = len(M), len(leaf.signs)
-    B = np.zeros((1 + N + N - k,) * 2)
-    B[0, 1 : 1 + N] = 0.5 * (M[:, order[:k]] @ leaf.signs.astype(np.float64))
-    B[1 : 1 + N, 1 + N :] = 0.5 * M[:, order[k:]]
-    B[1 : 1 + N, 0] = B[0, 1 : 1 + N]
-    B[1 + N :, 1 : 1 + N] = B[1 : 1 + N, 1 + N :].T
-    return B
+    k = len(leaf.signs)
+    return bordered(M[:, order[:k]] @ leaf.signs.astype(np.float64), free_matrix(M[order[k:]]))
 
 
 def enumerated(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
@@ -150,13 +147,13 @@ def enumerated(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
 def _largest_norm(c: FloatArray, R: FloatArray) -> float:
     """Return the maximum of the 1-norm of ``c + R u`` over sign vectors u."""
     cuts = [*range(0, R.shape[1], _STEP), R.shape[1]]
-    tables = [R[:, a:b] @ _sign_columns(b - a) for a, b in pairwise(cuts)]
+    tables = [R[:, a:b] @ sign_table(b - a).T for a, b in pairwise(cuts)]
     # Maxima over the last columns alone; those over more than half of them would take longer than they save.
     tails = [np.inf] * len(tables) + [0.0]
     for stage in range(len(tables) - 1, len(tables) // 2, -1):
-        tail = R[:, cuts[stage] :]
-        tails[stage] = _search(np.zeros(len(c)), tables[stage:], tails[stage:], _ascent(np.zeros(len(c)), tail))
-    return _search(c, tables, tails, _ascent(c, R))
+        found = attained(R[:, cuts[stage] :].T)
+        tails[stage] = _search(np.zeros(len(c)), tables[stage:], tails[stage:], found)
+    return _search(c, tables, tails, attained(R.T, c))
 
 
 def _search(start: FloatArray, tables: list[FloatArray], tails: list[float], best: float) -> float:
@@ -174,19 +171,6 @@ def _search(start: FloatArray, tables: list[FloatArray], tails: list[float], bes
         elif len(norms):
             best = max(best, float(norms.max()))
     return best
-
-
-def _ascent(c: FloatArray, R: FloatArray) -> float:
-    """Return a value that is attained, by alternation from a few fixed starts."""
-    u = np.random.default_rng(0).choice([-1.0, 1.0], size=(R.shape[1], _STARTS))
-    for _ in range(10):
-        u = np.where(R.T @ np.where(c[:, None] + R @ u >= 0.0, 1.0, -1.0) >= 0.0, 1.0, -1.0)
-    return float(np.abs(c[:, None] + R @ u).sum(axis=0).max())
-
-
-def _sign_columns(k: int) -> FloatArray:
-    bits = (np.arange(2**k)[None, :] >> np.arange(k)[:, None]) & 1
-    return np.where(bits, -1.0, 1.0)
 
 
 def tree_bound(M: FloatArray, tree: BoundTree) -> float:

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsdp._utils.deadline import Deadline
-from qsdp._utils.gap import relative
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import output_columns, root_tree, scaled_tree
-from qsdp.column_generation.loop import PricingResult, Round, generate
+from qsdp.column_generation.loop import ATOMS, CLOSING, NEIGHBOURS, STARTS, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
-from qsdp.column_generation.polynomial_atoms import ATOMS, CLOSING, NEIGHBOURS, STARTS, accuracy_of, atoms_of
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, BoundTree, OracleResult
 from qsdp.problem import TrainingProblem
@@ -33,8 +31,8 @@ _CHEAP = 28
 #: Random starts of the last search before an expensive proof.
 _MANY_STARTS = 20_000
 
-#: Neurons sampled from a relaxation, and the share of their penalty that their pricing values must reach.
-_SAMPLED, _WORTHY = 500, 0.8
+#: Neurons sampled from a relaxation, and the share of the dual radius that pricing values of seeds must reach.
+_SAMPLED, _SEED_SHARE = 500, 0.8
 
 #: Operations of shapings with a sample, per output and over the size cubed (about those measured at a size of 512), and
 #: the share of the time left that they may take.
@@ -102,7 +100,7 @@ def bilinear_part(
         outcome = generate(
             master, pricing, tol=tol, deadline=inner, floor=0.0 if floor is None else floor.value, report=report
         )
-        atoms, weights = master.support(accuracy_of(outcome), deadline)
+        atoms, weights = master.support(outcome.accuracy, deadline)
     M = np.int8(problem.levels - 1)
     U, V = atoms.U.copy(), atoms.V.copy()
     U[:, : problem.n_features] *= M
@@ -163,7 +161,7 @@ class _BilinearPricing:
         results = [
             self.oracle.search(
                 self.problem.adjoint(column),
-                threshold=_WORTHY * dual_radius,
+                threshold=_SEED_SHARE * dual_radius,
                 starts=starts,
                 n_starts=0,
                 max_atoms=2 * _SAMPLED,
@@ -172,7 +170,7 @@ class _BilinearPricing:
             )
             for column in output_columns(nu)
         ]
-        return atoms_of(results, self.problem.size)
+        return PricingResult.of(results).atoms
 
     def __call__(self, master: Master, gap: float) -> PricingResult:
         dual_radius = master.instance.dual_radius
@@ -186,12 +184,11 @@ class _BilinearPricing:
             found = self._search(master, matrices, dual_radius, _MANY_STARTS)
         if self._promising(master, found, gap):
             return self._prove(matrices, dual_radius, [result.value for result in found])
-        return PricingResult(atoms_of(found, self.problem.size), max(result.value for result in found))
+        return PricingResult.of(found)
 
     def _promising(self, master: Master, found: Sequence[OracleResult], gap: float) -> bool:
         """Whether a proof that no pricing value exceeds those found would close much of the gap."""
-        bound = master.bound(max(result.value for result in found))
-        promised = relative(master.objective - bound, master.objective)
+        promised = master.gap(max(result.value for result in found))
         return not self.deadline.over and promised <= max(_PROMISE * gap, self.tol)
 
     def _search(
@@ -227,28 +224,19 @@ class _BilinearPricing:
 
     def _prove(self, matrices: list[FloatArray], dual_radius: float, incumbents: list[float]) -> PricingResult:
         n_atoms = max(20, ATOMS // len(matrices))
-        results = []
-        for k, (M, incumbent) in enumerate(zip(matrices, incumbents, strict=True)):
-            results.append(
-                self.oracle.prove(
-                    M,
-                    threshold=dual_radius,
-                    max_atoms=n_atoms,
-                    incumbent=incumbent,
-                    slack=0.1 * self.tol if not is_cheap(self.problem) else 0.0,
-                    time_limit=self.deadline.share(1.0 / (len(matrices) - k)).time_limit,
-                    shift=None if self.shifts is None else self.shifts[k],
-                )
+        results = [
+            self.oracle.prove(
+                M,
+                threshold=dual_radius,
+                max_atoms=n_atoms,
+                incumbent=incumbent,
+                slack=0.1 * self.tol if not is_cheap(self.problem) else 0.0,
+                time_limit=self.deadline.share(1.0 / (len(matrices) - k)).time_limit,
+                shift=None if self.shifts is None else self.shifts[k],
             )
-        uppers = tuple(result.upper for result in results)
-        return PricingResult(
-            atoms_of(results, self.problem.size),
-            max(result.value for result in results),
-            max(uppers),
-            uppers,
-            tuple(tree for result in results for tree in result.trees),
-            all(result.exact for result in results),
-        )
+            for k, (M, incumbent) in enumerate(zip(matrices, incumbents, strict=True))
+        ]
+        return PricingResult.of(results)
 
 
 def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.gap import relative
 from qsdp.column_generation.master import Atoms, DualProof, Master
+from qsdp.pricing import BoundTree, OracleResult
 
-if TYPE_CHECKING:
-    from qsdp.pricing import BoundTree
+__all__ = ["ATOMS", "CLOSING", "NEIGHBOURS", "STARTS", "Outcome", "PricingResult", "Round", "generate"]
 
-__all__ = ["Outcome", "PricingResult", "Round", "generate"]
+#: Atoms taken in a round, random starts of a search, and most used neurons from whose neighbourhood it starts, too.
+ATOMS, STARTS, NEIGHBOURS = 200, 300, 100
+
+#: Share of the time that is kept for the last weights and their sparsification, as much as a limit may be passed by.
+CLOSING = 0.1
+
+#: Relative gap from which on the last weights are computed as accurately as they can be.
+_CLOSED = 1e-5
 
 #: Accuracy of the restricted problem as a share of the gap: its dual vector stays well inside, where few atoms
 #: have negative reduced costs, and those are the right ones.
@@ -52,6 +58,18 @@ class PricingResult:
     trees: tuple[BoundTree, ...] = ()
     exact: bool = False
 
+    @classmethod
+    def of(cls, results: Sequence[OracleResult]) -> PricingResult:
+        """Return what an oracle found, or proved, for each output."""
+        return cls(
+            Atoms.of_outputs([Atoms.of(result.U, result.V, result.sign) for result in results]),
+            max(result.value for result in results),
+            max(result.upper for result in results),
+            tuple(result.upper for result in results),
+            tuple(tree for result in results for tree in result.trees),
+            all(result.exact for result in results),
+        )
+
 
 @dataclass(frozen=True)
 class Round:
@@ -75,6 +93,11 @@ class Outcome:
     priced: PricingResult | None
     gap: float
 
+    @property
+    def accuracy(self) -> float:
+        """Accuracy of the last weights: the finest, where few neurons remain, unless much was left open."""
+        return _FINEST if self.gap <= _CLOSED else min(1e-6, 0.01 * self.gap)
+
 
 def generate(
     master: Master,
@@ -87,23 +110,9 @@ def generate(
 ) -> Outcome:
     """Generate columns until the relative gap is at most `tol`, time is over, or rounds no longer improve.
 
-    Parameters
-    ----------
-    master : Master
-        Changed in place: on return it holds the last atoms.
-    pricing : callable
-        Of the master and the relative gap reached; returns a `PricingResult`.
-    tol : float
-    deadline : Deadline
-    floor : float
-        A lower bound that is known already, in the units of the master's instance.
-    report : callable, optional
-        Called after every round.
-
-    Returns
-    -------
-    Outcome
-        With the status "optimal", "time limit", "stalled" or "interrupted".
+    The master is changed in place: on return it holds the last atoms. `pricing` is given the master and the relative
+    gap reached; `floor` is a lower bound that is known already, in the units of the master's instance. The status is
+    "optimal", "time limit", "stalled" or "interrupted".
     """
     proof: DualProof | None = None
     priced: PricingResult | None = None
@@ -121,13 +130,11 @@ def generate(
             bound = max(floor, proof.value if proof else floor)
             gap = relative(master.objective - bound, master.objective)
             # What the gap would be if no pricing value exceeded those found: a search alone proves nothing.
-            promised = relative(master.objective - master.bound(found.value), master.objective)
-            promised = min(gap, max(promised, 0.0))
+            promised = min(gap, max(master.gap(found.value), 0.0))
             least, since = (promised, 0) if promised < 0.99 * least else (least, since + 1)
             if report is not None:
-                report(
-                    Round(number, master.objective, bound, gap, len(master.atoms), master.n_neurons, deadline.elapsed)
-                )
+                sizes = len(master.atoms), master.n_neurons
+                report(Round(number, master.objective, bound, gap, *sizes, deadline.elapsed))
             if gap <= tol:
                 return Outcome("optimal", proof, priced, gap)
             if deadline.over:

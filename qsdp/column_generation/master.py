@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import NEVER, Deadline, TimeOver
+from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution, solve_restricted, sparsify
+from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution, predict, solve_restricted, sparsify
 from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
 from qsdp.relaxation.instance import GramReduction, Instance, LinearInstance, ReducedInstance
 
@@ -69,11 +71,16 @@ class Atoms:
     outputs: npt.NDArray[np.intp]
 
     @classmethod
-    def of(cls, U: npt.NDArray[Any], V: npt.NDArray[Any], signs: Any = None, output: int = 0) -> Atoms:
+    def of(cls, U: npt.NDArray[Any], V: npt.NDArray[Any], signs: Any = None) -> Atoms:
         """Return atoms of one output."""
-        signs = np.ones(len(U)) if signs is None else signs
-        outputs = np.full(len(U), output)
-        return cls(U.astype(np.int8), V.astype(np.int8), np.asarray(signs).astype(np.int8), outputs)
+        signs = np.ones(len(U)) if signs is None else np.asarray(signs)
+        return cls(U.astype(np.int8), V.astype(np.int8), signs.astype(np.int8), np.zeros(len(U), dtype=np.intp))
+
+    @classmethod
+    def of_outputs(cls, parts: Sequence[Atoms]) -> Atoms:
+        """Return atoms of several outputs, given those of each."""
+        U, V, signs = (np.concatenate([getattr(part, name) for part in parts]) for name in ("U", "V", "signs"))
+        return cls(U, V, signs, np.repeat(np.arange(len(parts)), [len(part) for part in parts]))
 
     def __len__(self) -> int:
         return len(self.U)
@@ -210,10 +217,9 @@ class Master:
         return int((self.weights > 1e-3 * self.weights.max(initial=0.0)).sum())
 
     def add(self, atoms: Atoms) -> int:
-        """Take in the atoms that are new and return their number."""
-        keys = atoms.keys()
+        """Add the atoms that are new and return their number."""
         fresh = []
-        for j, key in enumerate(keys):
+        for j, key in enumerate(atoms.keys()):
             if key not in self._known:
                 self._known.add(key)
                 fresh.append(j)
@@ -237,7 +243,9 @@ class Master:
                 self._restore()
                 solution = self._solve(tol, deadline=deadline)
         if not deadline.over or solution.objective < self._inner_objective():
-            self._keep(solution)
+            self.weights = solution.weights
+            self.objective = (solution.objective + self._constant) * self.units.value
+            self._dual = self._lifted(solution.nu)
 
     def _objective(self, weights: FloatArray) -> float:
         """Return the objective of weights of one output, in the units and with all rows of the normalised instance."""
@@ -249,7 +257,7 @@ class Master:
         return normal.fit.value(prediction) + normal.dual_radius * float(weights.sum())
 
     def _restore(self) -> None:
-        """Take all rows: those of the reduction, from squares of the data, have lost what is small among them."""
+        """Return to all rows: those of the reduction, from squares of the data, have lost what is small among them."""
         self._working, self._constant, self._reduction, self._residual = self.normal, 0.0, None, None
         self._columns = self.normal.map.products(self.atoms.U, self.atoms.V) * self.atoms.signs
         self._growing = self._empty_basis()
@@ -280,11 +288,6 @@ class Master:
     def _inner_objective(self) -> float:
         return self.objective / self.units.value - self._constant
 
-    def _keep(self, solution: RestrictedSolution) -> None:
-        self.weights = solution.weights
-        self.objective = (solution.objective + self._constant) * self.units.value
-        self._dual = self._lifted(solution.nu)
-
     def _lifted(self, dual: FloatArray) -> FloatArray:
         if self._reduction is None:
             return dual
@@ -300,9 +303,9 @@ class Master:
         upper = (data.size + 1) * entries + 2.0 * entry_rounding(data, own)
         return _Residual(nu, upper, 4.0 * EPS * entry_size(data, own))
 
-    def bound(self, upper: float) -> float:
-        """Return the lower bound that `nu` proves if no atom has a larger pricing value than `upper`."""
-        return self.proof(upper).value
+    def gap(self, upper: float) -> float:
+        """Return the relative gap to what `nu` proves if no atom has a larger pricing value than `upper`."""
+        return relative(self.objective - self.proof(upper).value, self.objective)
 
     def proof(self, upper: float) -> DualProof:
         r"""Return the best bound that `nu` proves if no pricing value exceeds `upper`, and its dual vector.
@@ -326,19 +329,17 @@ class Master:
         return max(0.0, self.normal.fit.guarded_dual_value(nu) * self.units.value)
 
     def prune(self) -> None:
-        """Give up the atoms of least weight once they are too many."""
+        """Drop the atoms of least weight once they are too many."""
         N = self.instance.size
         most = min(_MAX_COLUMNS, max(_FEW, _MULTIPLE * self.instance.n_blocks * N * (N + 1) // 2))
         if len(self.atoms) > most:
             # All weights are positive until the end, and inversely as the reduced cost of an atom.
-            self._select(np.sort(np.argsort(-self.weights)[: most // 2]))
-
-    def _select(self, rows: npt.NDArray[np.intp]) -> None:
-        self.atoms, self.weights = self.atoms[rows], self.weights[rows]
-        self._columns = np.ascontiguousarray(self._columns[:, rows])
-        if self._growing is not None:
-            self._growing.select(rows)
-        self._known = set(self.atoms.keys())
+            rows = np.sort(np.argsort(-self.weights)[: most // 2])
+            self.atoms, self.weights = self.atoms[rows], self.weights[rows]
+            self._columns = np.ascontiguousarray(self._columns[:, rows])
+            if self._growing is not None:
+                self._growing.select(rows)
+            self._known = set(self.atoms.keys())
 
     def support(self, tol: float = 1e-12, deadline: Deadline = NEVER) -> tuple[Atoms, FloatArray]:
         """Return few atoms with weights that solve the restricted problem: at most n of one output.
@@ -370,11 +371,6 @@ class Master:
 
     def _evaluate(self, used: npt.NDArray[np.intp], weights: FloatArray) -> float:
         working = self._working
-        if working.target.ndim == 1:
-            prediction = self._columns[:, used] @ weights
-        else:
-            prediction = np.zeros_like(working.target)
-            for output in np.unique(self.atoms.outputs[used]):
-                mine = self.atoms.outputs[used] == output
-                prediction[:, output] = self._columns[:, used[mine]] @ weights[mine]
+        outputs = self.atoms.outputs[used] if working.target.ndim == 2 else None
+        prediction = predict(self._columns[:, used], weights, working.target, outputs)
         return working.fit.value(prediction) + working.dual_radius * float(weights.sum())

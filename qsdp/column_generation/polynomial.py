@@ -7,14 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from qsdp._utils.deadline import Deadline
-from qsdp._utils.gap import relative
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate
-from qsdp.column_generation.loop import Outcome, PricingResult, Round, generate
+from qsdp.column_generation.loop import ATOMS, CLOSING, NEIGHBOURS, STARTS, Outcome, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
-from qsdp.column_generation.polynomial_atoms import ATOMS, CLOSING, NEIGHBOURS, STARTS, accuracy_of, atoms_of
 from qsdp.column_generation.result import ColumnGenerationResult
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork
 from qsdp.pricing import PolynomialOracle
@@ -56,9 +54,8 @@ def polynomial_result(
             rng=rng,
             time_limit=inner.time_limit,
         )
-        promised = relative(master.objective - master.bound(found.value), master.objective)
-        if promised > max(_PROMISE * gap, tol) or inner.over:
-            return PricingResult(atoms_of([found], problem.size), found.value)
+        if master.gap(found.value) > max(_PROMISE * gap, tol) or inner.over:
+            return PricingResult.of([found])
         proven = oracle.prove(
             K,
             threshold=master.instance.dual_radius,
@@ -66,13 +63,11 @@ def polynomial_result(
             incumbent=found.value,
             time_limit=inner.time_limit,
         )
-        return PricingResult(
-            atoms_of([proven], problem.size), proven.value, proven.upper, (proven.upper,), proven.trees, proven.exact
-        )
+        return PricingResult.of([proven])
 
     with few_threads(small=master.small):
         outcome = generate(master, pricing, tol=tol, deadline=inner, report=report)
-        atoms, weights = master.support(accuracy_of(outcome), deadline)
+        atoms, weights = master.support(outcome.accuracy, deadline)
     network = _polynomial_network(problem, atoms, weights)
     objective = network.objective(problem)
     bound = _polynomial_bound(problem, master.instance, outcome)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from qsdp._utils.deadline import Deadline
-from qsdp._utils.progress import ProgressBar, progress
+from qsdp._utils.progress import progress
 from qsdp._utils.validation import RandomState, check_choice, check_flag, check_random_state, check_real
-from qsdp.certificates import certificate_of, check_fits
+from qsdp.certificates import certificate_of, check_fits, check_relaxation
 from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap, network_of
 from qsdp.column_generation.loop import Round
 from qsdp.column_generation.master import Atoms
@@ -107,15 +108,21 @@ def column_generation(
             limit = deadline.share(_SHARE).time_limit
             relaxation = solve_relaxation(problem, time_limit=limit, verbose=verbose)
         with stages.stage("exact", tol) as bar:
-            report = _reporter(history, bar, len(problem.parts), callback)
+            parts, ones = [], problem.parts
+
+            def report(one: Round, part: int) -> None:
+                """Keep and show a round, numbered over all parts, and call back."""
+                history.append(replace(one, number=len(history) + 1))
+                bar.gap(history[-1], part, len(ones))
+                if callback is not None:
+                    callback(history[-1])
+
             if neurons == "polynomial":
-                return polynomial_result(problem, tol, deadline, rng, history, report(0))
-            parts = []
-            ones = problem.parts
+                return polynomial_result(problem, tol, deadline, rng, history, partial(report, part=0))
             for number, one in enumerate(ones):
                 own = deadline.share(1.0 / (len(ones) - number))
                 k = number if problem.separable else None
-                parts.append(bilinear_part(one, k, relaxation, start, tol, own, rng, report(number)))
+                parts.append(bilinear_part(one, k, relaxation, start, tol, own, rng, partial(report, part=number)))
                 if parts[-1].status == "interrupted":
                     deadline.expire()
     return _joined(problem, parts, history, deadline)
@@ -136,10 +143,7 @@ def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, ve
             "With beta = 0 the optimum is a convex fit of a quadratic function, and its weights are unbounded"
         )
     if relaxation is not None:
-        if not isinstance(relaxation, Relaxation):
-            raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
-        if relaxation.problem != problem:
-            raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
+        check_relaxation(relaxation, problem)
     if start is not None:
         check_fits(start, problem, "start")
     if neurons == "polynomial" and (relaxation is not None or start is not None or problem.vector):
@@ -147,32 +151,12 @@ def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, ve
         raise InvalidInputError(f"problem must have {what} for neurons='polynomial'")
 
 
-def _reporter(
-    history: list[Round], bar: ProgressBar, parts: int, callback: Callable[[Round], None] | None
-) -> Callable[[int], Callable[[Round], None]]:
-    """Return the maker of the report of each part: it numbers the rounds, keeps and shows them and calls back."""
-
-    def of_part(k: int) -> Callable[[Round], None]:
-        def report(one: Round) -> None:
-            one = replace(one, number=len(history) + 1)
-            history.append(one)
-            bar.gap(one, k, parts)
-            if callback is not None:
-                callback(one)
-
-        return report
-
-    return of_part
-
-
 def _joined(
     problem: TrainingProblem, parts: Sequence[Part], history: list[Round], deadline: Deadline
 ) -> ColumnGenerationResult:
     atoms, weights, nu = parts[0].atoms, parts[0].weights, parts[0].nu
     if problem.separable:
-        atoms = atoms[:0]
-        for k, part in enumerate(parts):
-            atoms = atoms + Atoms.of(part.atoms.U, part.atoms.V, part.atoms.signs, k)
+        atoms = Atoms.of_outputs([part.atoms for part in parts])
         weights = np.concatenate([part.weights for part in parts])
         nu = np.stack([part.nu for part in parts], axis=1)
     network = network_of(problem, atoms, weights)

@@ -15,10 +15,6 @@ __all__ = ["Certifier"]
 class Certifier:
     r"""Proves diagonals z with :math:`\mathrm{Diag}(z) \pm M` positive semidefinite, and keeps the best.
 
-    Parameters
-    ----------
-    form : Form
-
     Attributes
     ----------
     z : ndarray of shape (N,)

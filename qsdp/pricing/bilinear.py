@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.pricing.bilinear_tree import BilinearTree
 from qsdp.pricing.oracle import Oracle
-from qsdp.pricing.pool import PairPool
+from qsdp.pricing.pool import PairPool, signs
 from qsdp.pricing.result import SignArray
 from qsdp.pricing.scaling import Scaled
-from qsdp.pricing.search import improve
 
 __all__ = ["BilinearOracle"]
 
@@ -57,3 +57,68 @@ class BilinearOracle(Oracle[PairPool]):
     def _atoms(self, scaled: Scaled, pool: PairPool) -> tuple[SignArray, SignArray, SignArray]:
         U, V = pool.pairs
         return scaled.expand(U), scaled.expand(V), np.ones(len(U), dtype=np.int8)
+
+
+def alternate(M: FloatArray, U: FloatArray, deadline: Deadline = NEVER, rounds: int = 60) -> FloatArray:
+    r"""Return the rows u to which ``v = sign(M u)``, ``u = sign(M v)`` leads; :math:`\|Mu\|_1` never falls.
+
+    Most starts settle within ten rounds; a deadline may break them off.
+    """
+    U = U.copy()
+    active = np.arange(len(U))
+    for _ in range(rounds):
+        moved = U[active]
+        for rows in blocks(len(moved), len(M)) if deadline.limited else [slice(None)]:
+            if deadline.over:
+                break
+            moved[rows] = signs(signs(moved[rows] @ M) @ M)
+        changed = (moved != U[active]).any(axis=1)
+        active, moved = active[changed], moved[changed]
+        if len(active) == 0:
+            break
+        U[active] = moved
+    return U
+
+
+def improve(
+    pool: PairPool, starts: FloatArray, deadline: Deadline = NEVER, *, n_centres: int = 30, rounds: int = 20
+) -> None:
+    """Add to the pool the local optima reached from `starts`, and those around the best of them.
+
+    In each of at most `rounds`, every sign of the best `n_centres` distinct optima is flipped.
+    """
+    N = len(pool.M)
+    U, values = _settle(pool, starts, deadline, first=True)
+    flips = 1.0 - 2.0 * np.eye(N)
+    tried: set[bytes] = set()
+    for _ in range(rounds):
+        # One per value: most ties are the same atom in another version.
+        _, distinct = np.unique(np.round(values, 12), return_index=True)
+        centres = [u for u in U[distinct[::-1][:n_centres]] if (u * u[0]).tobytes() not in tried]
+        if not centres or deadline.over:
+            return
+        tried.update((u * u[0]).tobytes() for u in centres)
+        before = np.sort(values)[-min(n_centres, len(values)) :].min()
+        moved, gained = _settle(pool, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N), deadline)
+        better = gained > before
+        if not better.any():
+            return
+        U, values = np.vstack([U, moved[better]]), np.concatenate([values, gained[better]])
+
+
+def _settle(
+    pool: PairPool, starts: FloatArray, deadline: Deadline, *, first: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Add to the pool the optima reached from as many starts as there is time for, and return them with their values.
+
+    With `first`, the starts themselves are added as well.
+    """
+    found, values = [starts[:0]], [np.empty(0)]
+    for rows in blocks(len(starts), len(pool.M)):
+        if deadline.over:
+            break
+        if first:
+            pool.add(starts[rows])
+        found.append(alternate(pool.M, starts[rows], deadline))
+        values.append(pool.add(found[-1]))
+    return np.vstack(found), np.concatenate(values)

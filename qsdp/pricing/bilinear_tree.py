@@ -12,7 +12,7 @@ from qsdp.pricing.branching import Node, TreeSearch
 from qsdp.pricing.enumeration import Enumeration, fits
 from qsdp.pricing.pool import PairPool
 from qsdp.pricing.scaling import Scaled, rounding
-from qsdp.pricing.shifts import leaf_matrix, root_shift
+from qsdp.pricing.shifts import free_matrix, root_shift
 from qsdp.pricing.sign_vectors import IntArray, signs_of, tail_order
 
 __all__ = ["BilinearTree"]
@@ -27,14 +27,7 @@ _SCREENED = 0.4e-9
 class BilinearTree(TreeSearch):
     """Bounds the pricing value over vectors u with given first signs.
 
-    Parameters
-    ----------
-    scaled : Scaled
-    pool : PairPool
-    limit : int
-        Number of free coordinates up to which a node may be enumerated.
-    deadline : Deadline
-        Polled often.
+    `limit` is the number of free coordinates up to which a node may be enumerated.
     """
 
     def __init__(self, scaled: Scaled, pool: PairPool, limit: int, deadline: Deadline) -> None:
@@ -71,7 +64,7 @@ class BilinearTree(TreeSearch):
         """Show all completions to the pool; return whether that was finished."""
         k, free = len(node.signs), self.size - len(node.signs)
         if k not in self.enumerations:
-            self.enumerations[k] = Enumeration(self.M[self.order[k:]], self._stop)
+            self.enumerations[k] = Enumeration(self.M[self.order[k:]], self.deadline)
         fixed = node.signs.astype(np.float64)
 
         def accept(codes: IntArray) -> None:
@@ -82,9 +75,7 @@ class BilinearTree(TreeSearch):
 
         enumeration = self.enumerations[k]
         before = enumeration.work
-        finished = enumeration.run(
-            fixed @ self.M[self.order[:k]], half=k == 0, level=self.pool.level, accept=accept, stop=self._stop
-        )
+        finished = enumeration.run(fixed @ self.M[self.order[:k]], half=k == 0, level=self.pool.level, accept=accept)
         if finished and free > _SMALL:
             # Counted, not measured, so that proofs repeat.
             seconds = _SCREENED * self.size * (enumeration.work - before)
@@ -97,7 +88,7 @@ class BilinearTree(TreeSearch):
         N, k = self.size, max(len(node.signs), 1)
         extra = k - len(node.signs)
         prefix = np.concatenate([node.signs, np.ones(extra, dtype=np.int8)])
-        K = leaf_matrix(self.M[self.order[k + 1 :]])
+        K = free_matrix(self.M[self.order[k + 1 :]])
         # The parent's shift, its newly fixed coordinates added to the first entry, is one of the children's.
         first = node.shift[0] + node.shift[1 + N : 2 + N + extra].sum()
         kept = np.concatenate([[first], node.shift[1 : 1 + N], node.shift[2 + N + extra :]])
@@ -114,7 +105,7 @@ class BilinearTree(TreeSearch):
         if not self.deadline.over:
             z = root_shift(grothendieck_bound, self.M, time_limit=self.deadline.share(0.5).time_limit)
             shifts.append(np.concatenate([[0.0], z[self.size :], z[: self.size][self.order]]))
-        return self.first_node(leaf_matrix(self.M[self.order]), np.zeros(self.size), 0.0, sign, shifts)
+        return self.first_node(free_matrix(self.M[self.order]), np.zeros(self.size), 0.0, sign, shifts)
 
     def _expanded(self, shift: FloatArray, k: int) -> FloatArray:
         n, N = self.size, self.scaled.size

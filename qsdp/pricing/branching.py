@@ -193,9 +193,6 @@ class TreeSearch(ABC):
                     self._push(child, ticket)
         return True
 
-    def _stop(self) -> bool:
-        return self.deadline.over
-
     def upper(self) -> float:
         """Return the bound proven: that of the nodes, and of the enumeration with its rounding."""
         found = self.pool.best

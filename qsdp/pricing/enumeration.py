@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.sign_vectors import IntArray, attained, sign_table, signs_of
@@ -38,8 +39,8 @@ class Enumeration:
     ----------
     rows : ndarray of shape (r, N)
         The rows :math:`M_i` in the order in which they are decided, r <= 62; scaled to moderate magnitudes.
-    stop : callable, optional
-        Polled often; the enumeration is given up once it returns true.
+    deadline : Deadline
+        Polled often; once it is over enumerations are given up.
     screened : float, default=0.45
         Share of the coordinates below which the maximum of a tail is too large to screen anything.
     tail_slack : float, default=0.01
@@ -57,12 +58,12 @@ class Enumeration:
     def __init__(
         self,
         rows: FloatArray,
-        stop: Callable[[], bool] | None = None,
+        deadline: Deadline,
         *,
         screened: float = 0.45,
         tail_slack: float = 0.01,
     ) -> None:
-        self.rows, self.tail_slack = np.ascontiguousarray(rows), tail_slack
+        self.rows, self.deadline, self.tail_slack = np.ascontiguousarray(rows), deadline, tail_slack
         self.cuts = _cuts(len(rows))
         #: Number of vectors screened so far, by all runs.
         self.work = 0
@@ -70,7 +71,7 @@ class Enumeration:
         for index in range(len(self.cuts) - 2, -1, -1):
             if self.cuts[index] < screened * len(rows):
                 break
-            tail = self._tail(index, stop)
+            tail = self._tail(index)
             if tail is None:
                 break
             self.tails[index] = tail
@@ -82,7 +83,6 @@ class Enumeration:
         half: bool,
         level: Callable[[], float],
         accept: Callable[[IntArray], None],
-        stop: Callable[[], bool] | None = None,
     ) -> bool:
         """Hand to `accept` the codes of at least all u whose value exceeds ``level()``.
 
@@ -95,8 +95,6 @@ class Enumeration:
             Returns the current level, which never falls.
         accept : callable
             Takes codes of shape (k,), see `signs_of`.
-        stop : callable, optional
-            Polled often.
 
         Returns
         -------
@@ -106,9 +104,9 @@ class Enumeration:
         first = self.cuts[0]
         codes = np.arange(2 ** (first - half), dtype=np.int64) << int(half)
         # One thread: the calls are too short for a second one to gain anything beside the interpreter's lock.
-        return _Pass(self, 0, start, level, accept, stop or _never).run(codes)
+        return _Pass(self, 0, start, level, accept).run(codes)
 
-    def _tail(self, index: int, stop: Callable[[], bool] | None) -> float | None:
+    def _tail(self, index: int) -> float | None:
         """Return an upper bound on the maximum over the rows from cut `index` on; None if stopped."""
         rows = self.rows[self.cuts[index] :]
         best = [attained(rows)]
@@ -119,7 +117,7 @@ class Enumeration:
         def level() -> float:
             return (1.0 + self.tail_slack) * best[0]
 
-        part = _Pass(self, index + 1, np.zeros(self.rows.shape[1]), level, accept, stop or _never)
+        part = _Pass(self, index + 1, np.zeros(self.rows.shape[1]), level, accept)
         bits = self.cuts[index + 1] - self.cuts[index]
         finished = part.run(np.arange(2 ** (bits - 1), dtype=np.int64) << 1)
         return level() if finished else None
@@ -135,9 +133,8 @@ class _Pass:
         start: FloatArray,
         level: Callable[[], float],
         accept: Callable[[IntArray], None],
-        stop: Callable[[], bool],
     ) -> None:
-        self.owner, self.level, self.accept, self.stop = owner, level, accept, stop
+        self.owner, self.level, self.accept = owner, level, accept
         self.tails, self.start, self.stage = owner.tails, start, stage
         edges = [0, *owner.cuts]
         self.tables = [owner.rows[a:b] for a, b in zip(edges[stage:], edges[stage + 1 :], strict=False)]
@@ -159,14 +156,14 @@ class _Pass:
         """Visit all completions of `codes`, partial vectors of the first table."""
         if len(self.tables) == 1:
             self.accept(codes)
-            return not self.stop()
+            return not self.owner.deadline.over
         first = self.tables[0]
         for begin in range(0, len(codes), _WIDTH):
             chosen = codes[begin : begin + _WIDTH]
             sums = self._rounded(self.start[:, None] + (signs_of(chosen, len(first)) @ first).T)
             self.buffers[0].append(_Block(chosen, sums))
         while (stage := self._next()) is not None:
-            if self.stop():
+            if self.owner.deadline.over:
                 return False
             self._expand(stage, self._take(stage))
         return True
@@ -264,7 +261,3 @@ def _cuts(size: int) -> list[int]:
     while cuts[-1] < size:
         cuts.append(min(size, cuts[-1] + _STEP))
     return cuts
-
-
-def _never() -> bool:
-    return False

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import maxcut_bound
 from qsdp.pricing.branching import Node, TreeSearch
-from qsdp.pricing.form_enumeration import enumerate_forms
-from qsdp.pricing.pool import FormPool
+from qsdp.pricing.pool import FormPool, Pool
 from qsdp.pricing.result import SignArray
 from qsdp.pricing.scaling import Scaled, form_rounding
 from qsdp.pricing.shifts import bordered, root_shift
@@ -24,21 +25,15 @@ _SMALL = 2.0**20
 #: Seconds in which one vector is evaluated, as measured.
 _VALUE = 3e-9
 
+#: Rows of the right table at most, and of blocks of the left one: one MiB of values, which stays in the cache.
+_RIGHT, _LEFT = 2**11, 64
+
 
 class FormTree(TreeSearch):
     r"""Bounds :math:`\pm q^T K q` over vectors q with given first levels.
 
-    Parameters
-    ----------
-    scaled : Scaled
-    pool : FormPool
-    levels : int
-    lifted : bool
-        Whether the last of the nonzero rows belongs to the coordinate fixed at +1.
-    limit : float
-        Number of vectors up to which they may be enumerated.
-    deadline : Deadline
-        Polled often.
+    `lifted` says whether the last of the nonzero rows belongs to the coordinate fixed at +1, `limit` up to which
+    number vectors may be enumerated.
 
     Notes
     -----
@@ -140,4 +135,69 @@ class FormTree(TreeSearch):
 
     def _enumerate(self, fixed: SignArray, signs: tuple[int, ...]) -> bool:
         start = fixed.astype(np.float64)
-        return enumerate_forms(self.K, start, self.levels, signs, self.pool, lambda Q: Q[:, self.inverse], self._stop)
+        return enumerate_forms(
+            self.K, start, self.levels, signs, self.pool, lambda Q: Q[:, self.inverse], self.deadline
+        )
+
+
+def _level_rows(numbers: npt.NDArray[np.int64], size: int, levels: int) -> FloatArray:
+    """Return the vectors of shape (len(numbers), size) whose entries are the digits of numbers, as levels."""
+    digits = (numbers[:, None] // levels ** np.arange(size - 1, -1, -1, dtype=np.int64)) % levels
+    rows: FloatArray = 2.0 * digits.astype(np.float64) - (levels - 1.0)
+    return rows
+
+
+def enumerate_forms(
+    K: FloatArray,
+    fixed: FloatArray,
+    levels: int,
+    signs: tuple[int, ...],
+    pool: Pool,
+    place: Callable[[FloatArray], FloatArray],
+    deadline: Deadline,
+    most: int = 2**13,
+) -> bool:
+    r"""Show the pool all completions of `fixed` for which one of ``signs * q' K q`` exceeds its level.
+
+    If no coordinate is fixed, only one of q and -q is visited. `place` brings vectors from the order of K into the
+    pool's; of a block only the best `most` vectors are shown: ties may be many. Returns whether it was finished.
+
+    With q = (s, a, b) all values are one product of a table of :math:`(2 K_{ba} a, f_a, 1)` and one of
+    :math:`(b, 1, f_b)`; of a block of them only the extremes are computed, unless one exceeds the level.
+    """
+    k, free = len(fixed), len(K) - len(fixed)
+    right = 0
+    while right < free and levels ** (right + 1) <= _RIGHT:
+        right += 1
+    left = free - right
+    a, b = slice(k, k + left), slice(k + left, k + free)
+    linear = 2.0 * (K[k:, :k] @ fixed)
+    constant = float(fixed @ K[:k, :k] @ fixed)
+    B = _level_rows(np.arange(levels**right, dtype=np.int64), right, levels)
+    form_b = B @ linear[left:] + np.einsum("ij,ij->i", B @ K[b, b], B)
+    table = np.column_stack([B, np.ones(len(B)), form_b]).T.copy()
+    count = levels**left
+    if k == 0 and left:
+        # Digits of q and -q add up to levels - 1 each: one of the two numbers is in the first half.
+        count = (count + 1) // 2
+    margin = form_rounding(K, levels)
+    values = np.empty((_LEFT, len(B)))
+    for begin in range(0, count, _LEFT):
+        if deadline.over:
+            return False
+        A = _level_rows(np.arange(begin, min(begin + _LEFT, count), dtype=np.int64), left, levels)
+        form_a = constant + A @ linear[:left] + np.einsum("ij,ij->i", A @ K[a, a], A)
+        rows = np.column_stack([2.0 * (A @ K[a, b]), form_a, np.ones(len(A))])
+        block = np.matmul(rows, table, out=values[: len(A)])
+        level = pool.level() - margin
+        high = 1 in signs and float(block.max()) > level
+        low = -1 in signs and float(block.min()) < -level
+        if not high and not low:
+            continue
+        magnitudes = np.abs(block) if len(signs) == 2 else signs[0] * block
+        chosen = np.flatnonzero(magnitudes > level)
+        if len(chosen) > most:
+            chosen = chosen[np.argpartition(-magnitudes.ravel()[chosen], most)[:most]]
+        i, j = np.divmod(chosen, len(B))
+        pool.add(place(np.hstack([np.broadcast_to(fixed, (len(i), k)), A[i], B[j]])))
+    return True

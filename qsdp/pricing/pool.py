@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,9 +42,7 @@ class Pool(ABC):
     #: use while so much better ones exist, and a lower level would screen less.
     band = 0.01
 
-    def __init__(
-        self, M: FloatArray, threshold: float, max_atoms: int, incumbent: float = 0.0, slack: float = 0.0
-    ) -> None:
+    def __init__(self, M: FloatArray, threshold: float, max_atoms: int, incumbent: float, slack: float) -> None:
         self.M, self.threshold, self.max_atoms, self.slack = M, max(threshold, 0.0), max_atoms, slack
         self.best = max(0.0, incumbent)
         self.values: FloatArray = np.empty(0)
@@ -114,24 +113,11 @@ class PairPool(Pool):
 class FormPool(Pool):
     """Collects vectors q by their value, the magnitude of the form q' M q.
 
-    Parameters
-    ----------
-    M, threshold, max_atoms, incumbent, slack :
-        As for `Pool`.
-    even : bool
-        Whether q and -q are the same atom.
+    If `even`, q and -q are the same atom.
     """
 
-    def __init__(
-        self,
-        M: FloatArray,
-        threshold: float,
-        max_atoms: int,
-        incumbent: float = 0.0,
-        slack: float = 0.0,
-        even: bool = True,
-    ) -> None:
-        super().__init__(M, threshold, max_atoms, incumbent, slack)
+    def __init__(self, *arguments: Any, even: bool) -> None:
+        super().__init__(*arguments)
         self.even = even
 
     def add(self, vectors: FloatArray) -> FloatArray:

@@ -22,7 +22,7 @@ from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import InnerBound
 
-__all__ = ["bordered", "leaf_matrix", "root_shift", "shift_bound", "tighten"]
+__all__ = ["bordered", "free_matrix", "root_shift", "shift_bound", "tighten"]
 
 
 def bordered(c: FloatArray, K: FloatArray) -> FloatArray:
@@ -34,7 +34,7 @@ def bordered(c: FloatArray, K: FloatArray) -> FloatArray:
     return B
 
 
-def leaf_matrix(rows: FloatArray) -> FloatArray:
+def free_matrix(rows: FloatArray) -> FloatArray:
     """Return the symmetric matrix of ``v' rows' u`` in (v, u), for rows of shape (r, N)."""
     r, N = rows.shape
     K = np.zeros((N + r,) * 2)

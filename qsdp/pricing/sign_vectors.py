@@ -44,9 +44,9 @@ def tail_order(M: FloatArray, n_chosen: int = 12, deadline: Deadline = NEVER) ->
     return np.array(rest + tail[::-1], dtype=np.intp)
 
 
-def attained(rows: FloatArray) -> float:
-    """Return a value that is attained, by alternation from a few fixed starts."""
+def attained(rows: FloatArray, start: FloatArray | float = 0.0) -> float:
+    r"""Return a value of :math:`\|c + M_R^T u\|_1` that is attained, by alternation from a few fixed vectors."""
     U = np.random.default_rng(0).choice([-1.0, 1.0], size=(64, len(rows)))
     for _ in range(10):
-        U = np.where(np.where(U @ rows >= 0.0, 1.0, -1.0) @ rows.T >= 0.0, 1.0, -1.0)
-    return float(np.abs(U @ rows).sum(axis=1).max())
+        U = np.where(np.where(start + U @ rows >= 0.0, 1.0, -1.0) @ rows.T >= 0.0, 1.0, -1.0)
+    return float(np.abs(start + U @ rows).sum(axis=1).max())

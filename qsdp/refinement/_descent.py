@@ -9,16 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import NEVER, Deadline
-from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork, is_narrow
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._curvature import curvature_floor, sampled_curvature, side_by_side
-from qsdp.refinement._joint import compatible, cross_changes
+from qsdp.refinement._models import compatible, cross_changes, curvature_floor, sampled_curvature, side_by_side
+from qsdp.refinement._samples import Images, Samples
 
-__all__ = ["Descent", "Samples"]
+__all__ = ["Descent"]
 
 IntArray = npt.NDArray[np.int8]
 
@@ -39,68 +37,6 @@ _AGREEMENT = 0.5
 _SHARE_OF_SIDE, _FEW_BETTER, _MANY_BETTER = 0.125, 0.25, 0.75
 
 
-class Samples:
-    """The data of a descent, divided by powers of two: descents for several outputs of one problem share them.
-
-    Attributes
-    ----------
-    map : QuadraticMap
-        In units in which no entry of the data or coefficient is large.
-    unit : float
-        Divisor of the predictions.
-    large : bool
-        Whether squares and transpose are not kept: copies of large data.
-    width : float
-        Root mean square of the data's entries, weighted as the samples are.
-    largest_image : float
-        No neuron has a larger value on a sample.
-    """
-
-    def __init__(self, problem: TrainingProblem) -> None:
-        map_ = problem.weight_map.in_units(power_of_two(float(max(problem.X.max(), -problem.X.min()))))
-        self.unit = power_of_two(max(abs(value) for value in map_.coefficients))
-        self.map = map_.scaled(1.0 / self.unit)
-        self.X = np.ascontiguousarray(self.map.X)
-        self.blocks = list(blocks(*self.X.shape))
-        self.large = len(self.blocks) > 1
-        self.weights = problem.sample_weight
-        if self.weights is None:
-            self.width = float(np.sqrt(np.einsum("ij,ij->", self.X, self.X) / self.X.size))
-        else:
-            self.width = float(np.sqrt(self.mean(np.einsum("ij,ij->i", self.X, self.X)) / self.X.shape[1]))
-        a, b, c = np.abs(self.map.coefficients)
-        reach = (problem.levels - 1) * max(float(np.abs(self.X[rows]).sum(axis=1).max()) for rows in self.blocks)
-        self.largest_image = float(a * reach**2 + b * reach * problem.lifted + c * problem.lifted)
-        if not self.large:
-            self._squares = np.square(self.X)
-            # Rows are the features of all samples; the last entry of a lift has the feature one.
-            self._features = np.vstack([self.X.T, np.ones((int(problem.lifted), len(self.X)))])
-
-    def mean(self, values: FloatArray) -> float:
-        """Return the mean of values (..., n) over samples, weighted as they are, and all else."""
-        return float(np.mean(values if self.weights is None else np.average(values, axis=-1, weights=self.weights)))
-
-    def features(self, entries: npt.NDArray[np.intp]) -> FloatArray:
-        """Return the features of some entries of a side, of shape (k, n)."""
-        if not self.large:
-            return self._features[entries]
-        d = self.X.shape[1]
-        features = np.ones((len(entries), len(self.X)))
-        inner = np.flatnonzero(entries < d)
-        for rows in self.blocks:
-            features[inner, rows] = self.X[rows, entries[inner]].T
-        return features
-
-    def square_products(self, weights: FloatArray) -> FloatArray:
-        """Return the product of `weights` (B, n) with the squares of the data."""
-        if not self.large:
-            return weights @ self._squares
-        products = np.zeros((len(weights), self.X.shape[1]))
-        for rows in self.blocks:
-            products += weights[:, rows] @ np.square(self.X[rows])
-        return products
-
-
 class Descent:
     r"""A network under coordinate descent: bits, second layer, predictions and loss.
 
@@ -110,16 +46,6 @@ class Descent:
     :math:`v_j`). The slopes of all moves of a side are the product :math:`X^T (p_j \circ G \alpha_j)`, G the
     loss gradient. By convexity the loss changes by ``delta * slope`` at least, so that only moves downhill
     can help. None is accepted before the loss itself, evaluated, falls.
-
-    Parameters
-    ----------
-    problem : TrainingProblem
-    network : BilinearNetwork
-        One of the problem's kind.
-    deadline : Deadline
-        When sweeps break off.
-    samples : Samples, optional
-        Those of the problem, where they are known.
 
     Attributes
     ----------
@@ -181,23 +107,12 @@ class Descent:
 
     def images(self, rows: slice = slice(None)) -> FloatArray:
         r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
-        P, Q = self.partners(self.V[rows])
-        d = self.X.shape[1]
-        own = self.U[rows].astype(np.float64)
-        images: FloatArray = P * (own[:, :d] @ self.X.T)
-        if Q is not None:
-            images += Q * own[:, d:]
-        return images.T
+        return self.samples.images(self.V[rows]).combined(self.U[rows]).T
 
     @property
     def objective(self) -> float:
         """Loss plus regulariser."""
         return self.value + self.penalty * float(np.abs(self.alpha).sum())
-
-    @property
-    def expired(self) -> bool:
-        """Whether the time is over."""
-        return self.deadline.over
 
     @property
     def tolerance(self) -> float:
@@ -225,7 +140,7 @@ class Descent:
         share = 2 if self.samples.large else _SHARE_OF_NETWORK
         size = min(max(1, m // share), _LARGEST_BATCH, max(1, _BATCH_FLOATS // len(self.f)))
         for start in range(0, m, size):
-            if self.expired:
+            if self.deadline.over:
                 return
             yield slice(start, start + size)
 
@@ -241,36 +156,25 @@ class Descent:
             accepted += self._move(self.V, self.U, rows, thorough)
         return accepted
 
-    def partners(self, other: IntArray) -> tuple[FloatArray, FloatArray | None]:
-        """Return p and q, of shape (B, n), for the other sides of a batch; q is None without a lift."""
-        a, b, c = self.map.coefficients
-        d = self.X.shape[1]
-        hidden = other[:, :d].astype(np.float64) @ self.X.T
-        if not self.problem.lifted:
-            hidden *= a
-            return hidden, None
-        last = other[:, d:].astype(np.float64)
-        return a * hidden + 0.5 * b * last, 0.5 * b * hidden + c * last
-
     def _move(self, moving: IntArray, other: IntArray, rows: slice, thorough: bool) -> int:
         weights, alpha = moving[rows], self.alpha[rows]
-        P, Q = self.partners(other[rows])
-        slopes = _products(self.X, P, Q, alpha @ self.gradient.T)
+        images = self.samples.images(other[rows])
+        slopes = images.products(alpha @ self.gradient.T)
         steps = np.where(slopes > 0.0, -2, 2)
         downhill = (slopes != 0.0) & (np.abs(weights + steps) <= self.largest)
         if not np.any(downhill):
             return 0
-        squares = (np.square(P), None if Q is None else np.square(Q))
-        size = float(np.sqrt(np.mean(np.square(alpha))) * np.sqrt(self.samples.mean(squares[0])))
+        size = float(np.sqrt(np.mean(np.square(alpha))) * np.sqrt(self.samples.mean(images.squares[0])))
         curvature = sampled_curvature(self.fit, self.f, alpha, 2.0 * size * self.samples.width)
-        change = 2.0 * (self._square_products(*squares, curvature) - np.abs(slopes))
+        change = 2.0 * (images.square_products(curvature) - np.abs(slopes))
         change[~downhill] = math.inf
         if thorough:
-            floor = curvature_floor(self.fit, self.f, alpha, curvature, self._reach(alpha, P, Q))
-            least = 2.0 * (self._square_products(*squares, floor) - np.abs(slopes))
+            reach = 2.0 * images.largest * float(np.abs(alpha).max())
+            floor = curvature_floor(self.fit, self.f, alpha, curvature, reach)
+            least = 2.0 * (images.square_products(floor) - np.abs(slopes))
             candidates = downhill & (least < -self.tolerance)
             return sum(
-                self._try_all(moving, rows.start + j, P[j], None if Q is None else Q[j], steps[j], change[j], found)
+                self._try_all(moving, rows.start + j, images[j : j + 1], steps[j], change[j], found)
                 for j, found in enumerate(candidates)
                 if np.any(found)
             )
@@ -282,14 +186,11 @@ class Descent:
         entries, alpha, predicted = entries[chosen], alpha[chosen], predicted[chosen]
         delta = np.zeros((len(chosen), len(self.largest)))
         delta[np.arange(len(chosen)), entries] = steps[chosen, entries]
-        sides = P[chosen], None if Q is None else Q[chosen]
-        moves = self.samples.features(entries) * sides[0]
-        if sides[1] is not None:
-            moves[entries == self.X.shape[1]] = sides[1][entries == self.X.shape[1]]
-        moves *= steps[chosen, entries][:, None]
+        sides = images[chosen]
+        moves = sides.of(entries) * steps[chosen, entries][:, None]
         if self.samples.large:
             several = self._several(change[chosen], steps[chosen])
-            self._replace(delta, moves, predicted, several, slopes[chosen], curvature[chosen], *sides)
+            self._replace(delta, moves, predicted, several, slopes[chosen], curvature[chosen], sides)
         order = np.argsort(predicted, kind="stable")
         if self.samples.large:
             cross = cross_changes(moves, curvature[chosen], alpha)
@@ -315,14 +216,10 @@ class Descent:
         several: FloatArray,
         slopes: FloatArray,
         curvature: FloatArray,
-        P: FloatArray,
-        Q: FloatArray | None,
+        sides: Images,
     ) -> None:
         """Make several moves of a side in place of one where the model of all of them together is better."""
-        d = self.X.shape[1]
-        images = (several[:, :d] @ self.X.T) * P
-        if Q is not None:
-            images += several[:, d:] * Q
+        images = sides.combined(several)
         change = np.einsum("ij,ij->i", slopes, several) + 0.5 * np.einsum("ij,ij,ij->i", curvature, images, images)
         better = change < predicted
         delta[better], moves[better], predicted[better] = several[better], images[better], change[better]
@@ -336,7 +233,7 @@ class Descent:
         """Accept moves (B, n) together where the loss falls nearly as predicted; else halves of them."""
         taken = np.zeros(len(moves), dtype=bool)
         pending = [(0, len(moves))]
-        while pending and not self.expired:
+        while pending and not self.deadline.over:
             start, stop = pending.pop()
             f = self.f + moves[start:stop].T @ alpha[start:stop]
             value = self.fit.value(f)
@@ -354,8 +251,7 @@ class Descent:
         self,
         moving: IntArray,
         j: int,
-        p: FloatArray,
-        q: FloatArray | None,
+        images: Images,
         steps: npt.NDArray[np.int64],
         change: FloatArray,
         found: npt.NDArray[np.bool_],
@@ -365,12 +261,12 @@ class Descent:
         entries = np.flatnonzero(found)
         entries = entries[np.argsort(change[entries], kind="stable")]
         if self.f.shape[1] == 1:
-            entries = entries[self._falls(j, p, q, steps, entries) > 0.5 * self.tolerance]
+            entries = entries[self._falls(images, steps, entries, self.alpha[j, 0]) > 0.5 * self.tolerance]
         for k in entries.tolist():
-            if self.expired:
+            if self.deadline.over:
                 break
             # The other side stands still: the image of a move is right whatever was accepted before.
-            f = self.f + np.multiply.outer(steps[k] * self._image(p, q, k), self.alpha[j])
+            f = self.f + np.multiply.outer(steps[k] * images.of(np.array([k]))[0], self.alpha[j])
             value = self.fit.value(f)
             if self.value - value > self.tolerance:
                 self.accept(f, value)
@@ -378,42 +274,18 @@ class Descent:
                 accepted += 1
         return accepted
 
-    def _image(self, p: FloatArray, q: FloatArray | None, k: int) -> FloatArray:
-        return q if q is not None and k == self.X.shape[1] else self.X[:, k] * p
-
     def _falls(
-        self, j: int, p: FloatArray, q: FloatArray | None, steps: npt.NDArray[np.int64], entries: npt.NDArray[np.intp]
+        self, images: Images, steps: npt.NDArray[np.int64], entries: npt.NDArray[np.intp], alpha: float
     ) -> FloatArray:
         """Return by how much the loss of one output falls with each of the moves of one side."""
         falls = np.empty(len(entries))
         before = self.fit.values(self.f)
-        chunk = max(1, _BATCH_FLOATS // len(p))
+        chunk = max(1, _BATCH_FLOATS // len(self.f))
         for start in range(0, len(entries), chunk):
-            if self.expired:
+            if self.deadline.over:
                 return np.zeros(len(entries))
             some = entries[start : start + chunk]
-            moves = self.samples.features(some) * p
-            if q is not None:
-                moves[some == self.X.shape[1]] = q
-            moves *= (steps[some] * self.alpha[j, 0])[:, None]
+            moves = images.of(some) * (steps[some] * alpha)[:, None]
             after = side_by_side(self.fit, len(some)).values((self.f.T + moves).T)
             falls[start : start + chunk] = (before - after).sum(axis=0)
         return falls
-
-    def _square_products(self, P: FloatArray, Q: FloatArray | None, weights: FloatArray) -> FloatArray:
-        """Return the sums over samples of weights times squared images, (B, N); P and Q are squares."""
-        main = self.samples.square_products(P * weights)
-        return main if Q is None else np.hstack([main, np.einsum("ij,ij->i", Q, weights)[:, None]])
-
-    def _reach(self, alpha: FloatArray, P: FloatArray, Q: FloatArray | None) -> float:
-        """Return what no move of a batch can change a prediction by."""
-        image = float(np.abs(P).max() * max(self.X.max(), -self.X.min()))
-        if Q is not None:
-            image = max(image, float(np.abs(Q).max()))
-        return 2.0 * image * float(np.abs(alpha).max())
-
-
-def _products(X: FloatArray, P: FloatArray, Q: FloatArray | None, weights: FloatArray) -> FloatArray:
-    """Return the sums over samples of weights times images, (B, N), for all entries of a side."""
-    main: FloatArray = (P * weights) @ X
-    return main if Q is None else np.hstack([main, np.einsum("ij,ij->i", Q, weights)[:, None]])

@@ -15,9 +15,9 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._curvature import side_by_side
 from qsdp.refinement._descent import IntArray
-from qsdp.refinement._second_layer import line_minimum
+from qsdp.refinement._models import side_by_side
+from qsdp.refinement._second_layer import DOUBLINGS, line_minimum
 
 __all__ = ["MOST_COMBINATIONS", "MOST_SOLVES", "enumerate_best"]
 
@@ -27,8 +27,8 @@ MOST_COMBINATIONS, MOST_SOLVES = 200_000, 5_000
 #: Floats of an array of predictions of many networks.
 _CHUNK_FLOATS = 2**20
 
-#: Doublings and halvings of the bracket of a magnitude.
-_DOUBLINGS, _HALVINGS = 40, 60
+#: Halvings of the bracket of a magnitude, to the last bit.
+_HALVINGS = 60
 
 
 class Atoms:
@@ -127,7 +127,7 @@ def _magnitudes(fit: DataFit, F: FloatArray, penalty: float) -> FloatArray:
     start = slope(np.zeros(len(F)))
     sign = -np.sign(start)
     low, high = np.zeros(len(F)), np.ones(len(F))
-    for _ in range(_DOUBLINGS):
+    for _ in range(DOUBLINGS):
         falling = sign * slope(sign * high) + penalty < 0.0
         if not np.any(falling):
             break

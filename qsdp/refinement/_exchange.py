@@ -76,7 +76,7 @@ def exchange(descent: Descent, shared: bool, rng: np.random.Generator) -> Iterat
     failures = 0
     for _ in range(_ROUNDS):
         for j in rng.permutation(m).tolist():
-            if descent.expired or failures >= m:
+            if descent.deadline.over or failures >= m:
                 return
             if _exchange_one(descent, j, shared, rng):
                 failures = 0
@@ -89,7 +89,7 @@ def _exchange_one(descent: Descent, j: int, shared: bool, rng: np.random.Generat
     before = descent.objective
     state = descent.U.copy(), descent.V.copy(), descent.alpha.copy(), descent.f, descent.value
     for u, v, alpha in _replacements(descent, j, shared, rng):
-        if descent.expired:
+        if descent.deadline.over:
             break
         descent.U[j], descent.V[j], descent.alpha = u, v, alpha
         descent.refresh()

@@ -8,9 +8,8 @@ import scipy
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import is_solvable, solve_restricted
 from qsdp.losses import DataFit
-from qsdp.refinement._curvature import sampled_curvature
 from qsdp.refinement._descent import Descent
-from qsdp.refinement._joint import block_minimum, cross_curvatures
+from qsdp.refinement._models import block_minimum, cross_curvatures, sampled_curvature
 
 __all__ = ["alternate", "line_minimum", "random_sides", "rescale", "resolve", "revive", "reweight"]
 
@@ -22,7 +21,7 @@ SHRINKAGE, LAST_SHRINKAGE = 1e-3, 2.0**-60
 _CANCELLED = 1e-15
 
 #: Doublings of a step at most, for losses that fall forever.
-_DOUBLINGS = 40
+DOUBLINGS = 40
 
 #: Rounds of sign alternation for a neuron without weight, and shortenings of a step of the second layer.
 _ROUNDS, _SHORTENINGS = 10, 4
@@ -31,8 +30,8 @@ _ROUNDS, _SHORTENINGS = 10, 4
 #: and curvatures of one output on those of others, it would promise too much.
 _STIFFER = 1.05
 
-#: Penalty of a weight where beta is 0 or almost, as a share of that from which on zero is optimal.
-_LEAST_PENALTY = 1e-7
+#: Penalty where beta is 0 or almost, which keeps weights bounded: a share of the value from which on zero is optimal.
+LEAST_PENALTY = 1e-7
 
 #: Entries of the columns of a convex problem at most, multiplications per iteration, and share of the objective
 #: whose gain justifies another sweep.
@@ -58,7 +57,7 @@ def line_minimum(fit: DataFit, base: FloatArray, direction: FloatArray, penalty:
         return sign * slope(sign * t) + penalty
 
     low, high = 0.0, 1.0
-    for _ in range(_DOUBLINGS):
+    for _ in range(DOUBLINGS):
         if rise(high) >= 0.0:
             return sign * float(scipy.optimize.brentq(rise, low, high, xtol=1e-14 * high, rtol=1e-14))
         low, high = high, 2.0 * high
@@ -104,7 +103,7 @@ def reweight(descent: Descent) -> None:
             continue
         curvatures = np.square(images) @ curvature.T
         for j, image in enumerate(images, start=rows.start):
-            if descent.expired:
+            if descent.deadline.over:
                 return
             _step(descent, j, image, curvatures[j - rows.start], typical)
 
@@ -192,13 +191,13 @@ def resolve(descent: Descent) -> bool:
     """Solve the convex problem of a free second layer, where it is not too large; say whether that helped."""
     fit, (m, outputs) = descent.fit, descent.alpha.shape
     n, k = len(descent.X), 2 * m * (outputs if fit.loss.coupled else 1)
-    if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or descent.expired or not is_solvable(fit.loss):
+    if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or descent.deadline.over or not is_solvable(fit.loss):
         return False
     images = descent.images()
     columns = np.hstack([images, -images])
     # Without a penalty, weights of neurons that cancel have no bound.
     slope = fit.gradient(np.zeros_like(fit.target))
-    least = _LEAST_PENALTY * float(np.abs(images.T @ slope).max(initial=0.0))
+    least = LEAST_PENALTY * float(np.abs(images.T @ slope).max(initial=0.0))
     penalties = np.full(columns.shape[1], max(descent.penalty, least, np.finfo(np.float64).tiny))
     if fit.loss.coupled:
         which = np.repeat(np.arange(outputs), columns.shape[1])

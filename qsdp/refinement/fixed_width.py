@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,14 +22,15 @@ from qsdp._utils.validation import (
     check_random_state,
     warn,
 )
-from qsdp.certificates import check_fits
+from qsdp.certificates import check_fits, check_relaxation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._curvature import check_descends
 from qsdp.refinement._enumeration import enumerate_best
 from qsdp.refinement._exchange import exchange, greedy_network, random_network
-from qsdp.refinement.polishing import Run, better, is_small, perturbed
+from qsdp.refinement._models import check_descends
+from qsdp.refinement.polishing import Incumbent, Run, is_small, perturbed
+from qsdp.refinement.refitting import SECOND_LAYERS
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.sampling import MAX_NEURONS, allocate, sample_network
 from qsdp.shaping import shape_covariance
@@ -36,7 +38,6 @@ from qsdp.shaping import shape_covariance
 __all__ = ["METHODS", "FixedWidthResult", "train_fixed_width"]
 
 METHODS = ("polish", "enumerate")
-_SECOND_LAYERS = ("free", "shared")
 
 #: Share of the time for a relaxation that is not given.
 _RELAXATION_SHARE = 0.25
@@ -167,7 +168,7 @@ def train_fixed_width(
     """
     if not isinstance(problem, TrainingProblem):
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
-    shared = check_choice("second_layer", second_layer, _SECOND_LAYERS) == "shared"
+    shared = check_choice("second_layer", second_layer, SECOND_LAYERS) == "shared"
     least = problem.n_outputs if shared else 1
     m = check_integer("n_neurons", n_neurons, minimum=least, maximum=MAX_NEURONS)
     check_choice("method", method, METHODS)
@@ -178,10 +179,8 @@ def train_fixed_width(
     # One weight is free and shared alike, and the latter is less work.
     shared = shared or (m == 1 and not problem.vector)
     given = _check_starts(starts, problem, m, shared)
-    if relaxation is not None and not isinstance(relaxation, Relaxation):
-        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
-    if relaxation is not None and relaxation.problem != problem:
-        raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
+    if relaxation is not None:
+        check_relaxation(relaxation, problem)
     if method == "polish" and not given and restarts == 0:
         raise InvalidInputError("restarts must be at least 1 where no starts are given; got 0")
     with progress(check_flag("verbose", verbose)) as stages:
@@ -219,48 +218,44 @@ def _search(
     m = len(owners)
     exchanged, kicks = max(_LEAST_EXCHANGED, _NEURONS_EXCHANGED // m), counts[1] * max(1, _NEURONS_KICKED // m)
     total = counts[0] + min(counts[0], exchanged) + kicks
-    best: BilinearNetwork | None = None
-    objective = np.inf
+    best = Incumbent(problem, next(candidates))
 
-    def tell(done: int) -> None:
-        bar.count(done, total, f"objective {objective:.6g}, {done} of {total}")
+    def report(done: int) -> None:
+        bar.count(done, total, f"objective {best.objective:.6g}, {done} of {total}")
 
     polished: list[tuple[float, int, Run]] = []
     run: Run | None = None
     try:
-        for candidate in candidates:
-            if best is not None and deadline.over:
+        for candidate in itertools.chain([best.network], candidates):
+            if polished and deadline.over:
                 break
-            best, objective = (candidate, problem.objective(candidate)) if best is None else (best, objective)
             run = Run(problem, candidate, deadline, rng, shared)
             for _ in run.sweeps(_SWEEPS):
                 pass
-            best, objective = better(problem, best, objective, run.network())
+            best.offer(run.network())
             polished.append((run.objective, len(polished), run))
-            tell(len(polished))
-        assert best is not None
+            report(len(polished))
         for number, (_, _, run) in enumerate(sorted(polished)[:exchanged]):
             _exchange_all(run, shared, rng)
-            best, objective = better(problem, best, objective, run.network())
-            tell(counts[0] + number + 1)
+            best.offer(run.network())
+            report(counts[0] + number + 1)
         for number in range(kicks):
             if deadline.over:
                 break
-            start = perturbed(best, rng) if number % 2 else random_network(problem, owners, rng)
+            start = perturbed(best.network, rng) if number % 2 else random_network(problem, owners, rng)
             run = Run(problem, start, deadline, rng, shared)
             for _ in run.sweeps(_SWEEPS):
                 pass
-            if run.objective < objective * (1.0 - _GAIN):
+            if run.objective < best.objective * (1.0 - _GAIN):
                 _exchange_all(run, shared, rng)
-                best, objective = better(problem, best, objective, run.network())
-            tell(total - kicks + number + 1)
+                best.offer(run.network())
+            report(total - kicks + number + 1)
     except KeyboardInterrupt:
-        if best is None or run is None:
+        if run is None:
             raise
-        best, objective = better(problem, best, objective, run.network())
-        warn(f"interrupted: the network of objective {objective:.6g}, the best so far, is returned")
-    assert best is not None
-    return best, objective, tuple(value for value, _, _ in polished)
+        best.offer(run.network())
+        warn(f"interrupted: the network of objective {best.objective:.6g}, the best so far, is returned")
+    return best.network, best.objective, tuple(value for value, _, _ in polished)
 
 
 def _exchange_all(run: Run, shared: bool, rng: np.random.Generator) -> None:

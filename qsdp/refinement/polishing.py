@@ -15,8 +15,9 @@ from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._curvature import check_descends
-from qsdp.refinement._descent import Descent, Samples
+from qsdp.refinement._descent import Descent
+from qsdp.refinement._models import check_descends
+from qsdp.refinement._samples import Samples
 from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revive, reweight
 
 __all__ = ["polish"]
@@ -130,7 +131,7 @@ def polish(
     rng = check_random_state(random_state)
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
-    best, objective = network, problem.objective(network)
+    best = Incumbent(problem, network)
     count = 0
     samples = Samples(problem)
     run = Run(problem, network, deadline, rng, samples=samples)
@@ -144,28 +145,32 @@ def polish(
                 if start:
                     if deadline.over:
                         break
-                    run = Run(problem, perturbed(best, rng), deadline, rng, samples=samples)
+                    run = Run(problem, perturbed(best.network, rng), deadline, rng, samples=samples)
                 for value in run.sweeps(sweeps, jobs):
                     count += 1
                     bar.sweep(count, value)
                     if callback is not None:
                         callback(count, value)
-                best, objective = better(problem, best, objective, run.network())
+                best.offer(run.network())
     except KeyboardInterrupt:
-        found, objective_found = better(problem, best, objective, run.network())
-        if found is network:
+        best.offer(run.network())
+        if best.network is network:
             raise
-        warn(f"interrupted: the network of objective {objective_found:.6g}, the best so far, is returned")
-        return found
-    return best
+        warn(f"interrupted: the network of objective {best.objective:.6g}, the best so far, is returned")
+    return best.network
 
 
-def better(
-    problem: TrainingProblem, best: BilinearNetwork, objective: float, other: BilinearNetwork
-) -> tuple[BilinearNetwork, float]:
-    """Return the better of two networks, the first where they are equal, and its objective."""
-    value = problem.objective(other)
-    return (other, value) if value < objective else (best, objective)
+class Incumbent:
+    """The best network met so far, the first of equal ones, and its objective."""
+
+    def __init__(self, problem: TrainingProblem, network: BilinearNetwork) -> None:
+        self.problem, self.network, self.objective = problem, network, problem.objective(network)
+
+    def offer(self, other: BilinearNetwork) -> None:
+        """Keep another network if it is better."""
+        objective = self.problem.objective(other)
+        if objective < self.objective:
+            self.network, self.objective = other, objective
 
 
 class Run:
@@ -242,7 +247,7 @@ def steps(descent: Descent, shared: bool, limit: int, rng: np.random.Generator) 
     if shared and not np.any(descent.alpha):
         _raise_from_zero(descent)
     for _ in range(limit):
-        if descent.expired:
+        if descent.deadline.over:
             return
         descent.refresh()
         if shared:
@@ -251,7 +256,7 @@ def steps(descent: Descent, shared: bool, limit: int, rng: np.random.Generator) 
             revive(descent, rng)
             reweight(descent)
         accepted = descent.sweep(thorough=thorough)
-        finished = accepted == 0 and thorough and not descent.expired
+        finished = accepted == 0 and thorough and not descent.deadline.over
         if finished and shared:
             rescale(descent, LAST_SHRINKAGE)
         elif finished:

@@ -15,23 +15,20 @@ from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real
 from qsdp.certificates import check_fits
 from qsdp.column_generation.bilinear import network_of
-from qsdp.column_generation.loop import PricingResult, Round, generate
+from qsdp.column_generation.loop import CLOSING, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
-from qsdp.column_generation.polynomial_atoms import CLOSING
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
+from qsdp.refinement._second_layer import LEAST_PENALTY
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["SECOND_LAYERS", "refit"]
 
 SECOND_LAYERS = ("free", "shared")
-
-#: Penalty for beta = 0, which keeps weights bounded: a share of the value from which on zero is optimal.
-_LEAST_PENALTY = 1e-7
 
 #: Neurons taken into the restricted problem at a time.
 _BATCH = 300
@@ -126,7 +123,7 @@ def _instance(problem: TrainingProblem) -> Instance:
     if problem.beta == 0.0:
         slope = -problem.data_fit.gradient(np.zeros_like(problem.y))
         largest = max(float(np.abs(M).sum()) for M in instance.adjoints(slope))
-        instance = replace(instance, penalty=_LEAST_PENALTY * (largest or 1.0))
+        instance = replace(instance, penalty=LEAST_PENALTY * (largest or 1.0))
     return instance
 
 
@@ -147,9 +144,7 @@ def _free(
             )
             for k in range(C)
         ]
-        atoms = Atoms.of(network.U[:0], network.V[:0])
-        for k, (part, _) in enumerate(parts):
-            atoms = atoms + Atoms.of(part.U, part.V, part.signs, output=k)
+        atoms = Atoms.of_outputs([part for part, _ in parts])
         weights = np.concatenate([weight for _, weight in parts])
     else:
         atoms, weights = _support(network, problem, tol, bar.gap, deadline)
@@ -177,27 +172,24 @@ def _compressed(network: BilinearNetwork, problem: TrainingProblem, deadline: De
     size = power_of_two(float(np.sqrt(np.mean(np.square(columns)))))
     columns = columns / size
     both = np.hstack([columns, -columns])
-    atoms, weights = Atoms.of(network.U[:0], network.V[:0]), [np.zeros(0)]
-    for k, target in enumerate(targets.T):
-        # In powers of two, as everywhere.
+    atoms, weights = [], []
+    for target in targets.T:
         unit = power_of_two(float(np.sqrt(np.mean(np.square(target)))))
         target = target / unit
         penalty = problem.beta * problem.dimension / size / unit
         if problem.beta == 0.0:
-            penalty = _LEAST_PENALTY * (2.0 * float(np.abs(columns.T @ target).max()) or 1.0)
+            penalty = LEAST_PENALTY * (2.0 * float(np.abs(columns.T @ target).max()) or 1.0)
         fit = DataFit(problem.loss, target)
         found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=_ACCURATE, deadline=deadline).weights
         signed = found[:m] - found[m:]
         used = np.flatnonzero(np.abs(signed) > _NEGLIGIBLE * np.abs(signed).max())
-        if not len(used):
-            continue
         signs = np.where(signed[used] < 0.0, -1, 1)
         penalties = np.full(len(used), penalty)
         kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), penalties, deadline)
         few = kept > 0.0
-        atoms = atoms + Atoms.of(network.U[used[few]], network.V[used[few]], signs[few], output=k)
+        atoms.append(Atoms.of(network.U[used[few]], network.V[used[few]], signs[few]))
         weights.append(kept[few] * unit / size)
-    return atoms, np.concatenate(weights)
+    return Atoms.of_outputs(atoms), np.concatenate(weights)
 
 
 def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> FloatArray:
@@ -235,14 +227,14 @@ def _support(
     dual_radius = master.instance.dual_radius
 
     def pricing(master: Master, gap: float) -> PricingResult:
-        atoms, uppers = Atoms.of(network.U[:0], network.V[:0]), []
-        for output, M in enumerate(master.instance.adjoints(master.nu)):
+        atoms, uppers = [], []
+        for M in master.instance.adjoints(master.nu):
             values = _pricing_values(network, M)
             uppers.append(float(np.abs(values).max()))
             best = np.argsort(-np.abs(values))[: max(50, _BATCH // problem.n_outputs)]
             best = best[np.abs(values[best]) > dual_radius]
-            atoms = atoms + Atoms.of(network.U[best], network.V[best], np.where(values[best] < 0.0, -1, 1), output)
-        return PricingResult(atoms, max(uppers), max(uppers))
+            atoms.append(Atoms.of(network.U[best], network.V[best], np.where(values[best] < 0.0, -1, 1)))
+        return PricingResult(Atoms.of_outputs(atoms), max(uppers), max(uppers))
 
     with few_threads(small=master.small):
         outcome = generate(master, pricing, tol=tol, deadline=deadline.share(1.0 - CLOSING), report=report)

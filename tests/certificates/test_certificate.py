@@ -367,17 +367,17 @@ class _Stopped(BilinearOracle):
     """An oracle whose time is over at once: one leaf, with the shift of Gershgorin's discs."""
 
     def prove(self, M: Any, **options: Any) -> OracleResult:
-        price = super().prove(M)
+        proven = super().prove(M)
         sums = np.abs(M).sum(axis=1)
         leaf = Leaf(np.zeros(0, dtype=np.int8), np.concatenate([[0.0], 0.5 * sums, 0.5 * sums]))
         tree = BoundTree(np.arange(len(M)), (leaf,))
-        return dataclasses.replace(price, exact=False, trees=(tree,) if self.proves else ())
+        return dataclasses.replace(proven, exact=False, trees=(tree,) if self.proves else ())
 
     proves = True
 
 
 @pytest.mark.parametrize("proves", [True, False])
-def test_unfinished_prices_are_not_called_exact(
+def test_unfinished_pricing_problems_are_not_called_exact(
     proves: bool, monkeypatch: pytest.MonkeyPatch, solved: dict[str, Relaxation]
 ) -> None:
     monkeypatch.setattr(_Stopped, "proves", proves)

@@ -379,7 +379,7 @@ def test_dual_vectors_outside_their_domain(
     loss: str, change: Any, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     problem = problem_of(1, loss)
-    # So much regularisation that the price restricts nothing: only the domain stands against these.
+    # So much regularisation that the penalty restricts nothing: only the domain stands against these.
     problem = qsdp.TrainingProblem(problem.X, problem.y, beta=1e6, loss=loss)
     network = random_network(problem)
     nu = -problem.loss.gradient(network.predict(problem.X), problem.y)
@@ -766,7 +766,7 @@ def test_its_enumeration(seed: int, N: int, k: int) -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 7))
-def test_its_price_of_a_leaf_with_any_shift(seed: int, N: int) -> None:
+def test_its_pricing_value_of_a_leaf_with_any_shift(seed: int, N: int) -> None:
     rng = np.random.default_rng(seed)
     M = rng.standard_normal((N, N))
     M = M + M.T

@@ -309,7 +309,7 @@ def test_shifts_of_no_proof_are_infinite_and_of_zero_are_zero() -> None:
 
 @FUZZ
 @given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 8))
-def test_trees_bound_the_price(seed: int, N: int) -> None:
+def test_trees_bound_the_pricing_value(seed: int, N: int) -> None:
     rng = np.random.default_rng(seed)
     M = rng.standard_normal((N, N)) if seed % 2 else rng.integers(-2, 3, (N, N)).astype(float)
     M = M + M.T
@@ -387,7 +387,7 @@ def rational_matrix(rows: Any, nu: list[Fraction], kappa: tuple[Fraction, ...], 
     return M
 
 
-def exact_price(problem: TrainingProblem, nu: list[Fraction]) -> Fraction:
+def exact_pricing_value(problem: TrainingProblem, nu: list[Fraction]) -> Fraction:
     """max |u' M v| over signs in rational arithmetic, for columns times M = levels - 1."""
     a, b, c = map(Fraction, problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0))
     rows = [[Fraction(v) * (problem.levels - 1) for v in row] for row in problem.X.tolist()]
@@ -439,8 +439,8 @@ def test_leaves_are_bounded_for_the_floats_themselves(seed: int, N: int, unit: i
     c, rest = M[:, order[:k]].sum(axis=1) / 2, M[:, order[k:]] / 2
     z = np.concatenate([[c.sum()], c + rest.sum(axis=1), rest.sum(axis=0)])
     for shift in (None, np.ldexp(z, unit)):
-        price = _leaf_upper(M, order, Leaf(fixed, shift), unit)
-        assert true <= Fraction(price) <= true * Fraction(1 + 1e-12)
+        upper = _leaf_upper(M, order, Leaf(fixed, shift), unit)
+        assert true <= Fraction(upper) <= true * Fraction(1 + 1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -460,7 +460,7 @@ def test_the_scaled_dual_vector_is_feasible_exactly(loss: str, options: dict[str
         for i, own in enumerate(np.argmax(problem.y, axis=1)):
             exact[own][i] = -sum(exact[k][i] for k in range(len(exact)) if k != own)
     dual_radius = Fraction(problem.beta) * problem.dimension
-    assert all(exact_price(problem, column) <= dual_radius for column in exact)
+    assert all(exact_pricing_value(problem, column) <= dual_radius for column in exact)
     assert Fraction(value) <= max(Fraction(0), true_value(problem.data_fit, used))
 
 
@@ -471,8 +471,8 @@ def test_enumeration_uses_up_the_capacity(seed: int, options: dict[str, Any]) ->
     nu = 1e3 * dual_vector(np.random.default_rng(seed), problem)
     _, inside, scales = verified_scales(problem, nu, [enumerated_tree(problem.size)])
     dual_radius = Fraction(problem.beta) * problem.dimension
-    price = exact_price(problem, [Fraction(v) for v in (scales[0] * inside).tolist()])
-    assert scales[0] == 0.0 or dual_radius * Fraction(1 - 1e-11) <= price <= dual_radius
+    largest = exact_pricing_value(problem, [Fraction(v) for v in (scales[0] * inside).tolist()])
+    assert scales[0] == 0.0 or dual_radius * Fraction(1 - 1e-11) <= largest <= dual_radius
 
 
 @pytest.mark.filterwarnings("ignore:with beta")

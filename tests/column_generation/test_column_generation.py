@@ -104,7 +104,7 @@ def solve(problem: TrainingProblem, **options: Any) -> ColumnGenerationResult:
 
 @pytest.fixture
 def expensive(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Treat prices of any size like those that take long to prove."""
+    """Treat pricing problems of any size like those that take long to prove."""
     monkeypatch.setattr(BILINEAR, "_CHEAP", 0)
 
 
@@ -164,7 +164,7 @@ def test_optimum_of_several_outputs(loss: str) -> None:
 
 @pytest.mark.usefixtures("expensive")
 @pytest.mark.parametrize("loss", ["squared", "huber", "logistic", "hinge"])
-def test_searched_prices_lead_to_the_same_optimum(loss: str) -> None:
+def test_searched_pricing_values_lead_to_the_same_optimum(loss: str) -> None:
     for seed in range(4):
         options: dict[str, Any] = [{}, {"activation": "relu"}, {"levels": 3}, {}][seed]
         problem = random_problem(seed, 3, [8, 10, 20, 40][seed], loss, beta=0.1, coarse=seed == 3, **options)
@@ -173,7 +173,7 @@ def test_searched_prices_lead_to_the_same_optimum(loss: str) -> None:
 
 @pytest.mark.usefixtures("expensive")
 @pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
-def test_searched_prices_of_several_outputs(loss: str) -> None:
+def test_searched_pricing_values_of_several_outputs(loss: str) -> None:
     problem = random_vector_problem(0, 3, 15, 3, loss, beta=0.05)
     check_optimal(solve(problem), problem, global_optimum(problem))
 
@@ -474,8 +474,8 @@ class _Silent(BilinearOracle):
     """An oracle that finds nothing and proves nothing."""
 
     def prove(self, M: Any, **options: Any) -> OracleResult:
-        price = super().prove(M, max_atoms=0)
-        return dataclasses.replace(price, upper=np.inf, exact=False, trees=())
+        proven = super().prove(M, max_atoms=0)
+        return dataclasses.replace(proven, upper=np.inf, exact=False, trees=())
 
 
 def test_nothing_found_and_nothing_proven_is_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -497,11 +497,11 @@ def test_nothing_found_and_nothing_proven_is_stalled(monkeypatch: pytest.MonkeyP
 
 
 class _Loose(BilinearOracle):
-    """An oracle that proves twice the price, by the shift of all row sums."""
+    """An oracle that proves twice the pricing value, by the shift of all row sums."""
 
     def prove(self, M: Any, **options: Any) -> OracleResult:
-        price = super().prove(M, **options)
-        return dataclasses.replace(price, upper=2.0 * price.upper, exact=False)
+        proven = super().prove(M, **options)
+        return dataclasses.replace(proven, upper=2.0 * proven.upper, exact=False)
 
 
 def test_bounds_that_are_not_exact_are_not_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -655,8 +655,8 @@ def test_polynomial_networks_take_nothing_bilinear(request: pytest.FixtureReques
 
 def polynomial_optimum(problem: TrainingProblem) -> Optimum:
     """The optimum over all q of the levels, of the objective (12)."""
-    price = problem.beta * problem.n_features * (problem.levels - 1)
-    return global_optimum(problem, polynomial_features(problem), price)
+    penalty = problem.beta * problem.n_features * (problem.levels - 1)
+    return global_optimum(problem, polynomial_features(problem), penalty)
 
 
 def check_polynomial(
@@ -706,7 +706,7 @@ def test_polynomial_networks_of_more_levels() -> None:
 
 
 def test_polynomial_and_bilinear_networks_of_one_problem() -> None:
-    # Every neuron of the one kind is a neuron of the other, but prices differ by the constant's.
+    # Every neuron of the one kind is a neuron of the other, but penalties differ by the constant's.
     problem = random_problem(1, 4, 20, beta=0.1)
     bilinear, polynomial = solve(problem), solve(problem, neurons="polynomial")
     assert bilinear.objective < polynomial.objective * (1 - 1e-6)
@@ -735,11 +735,11 @@ def test_polynomial_interrupts_and_time_limits(request: pytest.FixtureRequest) -
     assert (nothing.status, nothing.rounds) == ("time limit", 1)
 
 
-def test_polynomial_prices_that_are_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_polynomial_pricing_values_that_are_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     class Loose(PolynomialOracle):
         def prove(self, M: Any, **options: Any) -> OracleResult:
-            price = super().prove(M, **options)
-            return dataclasses.replace(price, upper=2.0 * price.upper, exact=False)
+            proven = super().prove(M, **options)
+            return dataclasses.replace(proven, upper=2.0 * proven.upper, exact=False)
 
     monkeypatch.setattr(POLYNOMIAL, "PolynomialOracle", Loose)
     problem = random_problem(2, 4, 20, beta=0.1)

@@ -23,10 +23,9 @@ FUZZ = settings(max_examples=40, deadline=None, derandomize=True)
 
 def both_signs(U: np.ndarray, V: np.ndarray, n_outputs: int = 1) -> Atoms:
     """Every neuron for every output with both signs."""
-    found = Atoms.of(U[:0], V[:0])
-    for output, sign in itertools.product(range(n_outputs), (1, -1)):
-        found = found + Atoms.of(U, V, np.full(len(U), sign), output)
-    return found
+    ones = np.ones(len(U))
+    one = Atoms.of(np.vstack([U, U]), np.vstack([V, V]), np.concatenate([ones, -ones]))
+    return Atoms.of_outputs([one] * n_outputs)
 
 
 def full_master(problem: TrainingProblem, seed: int = 0, m: int = 30) -> Master:
@@ -62,8 +61,8 @@ def check_units(master: Master, problem: TrainingProblem, gap: float = 1e-9) -> 
     for output, M in enumerate(instance.adjoints(master.nu)):
         mine = master.atoms.outputs == output
         U, V = master.atoms.U[mine].astype(float), master.atoms.V[mine].astype(float)
-        worth = master.atoms.signs[mine] * np.einsum("ij,ij->i", U @ M, V)
-        assert worth.max(initial=0.0) <= problem.beta * problem.dimension * (1 + 1e-9)
+        values = master.atoms.signs[mine] * np.einsum("ij,ij->i", U @ M, V)
+        assert values.max(initial=0.0) <= problem.beta * problem.dimension * (1 + 1e-9)
     nu = -problem.loss.project_dual(-master.nu, problem.y)
     assert nu == pytest.approx(master.nu, rel=1e-9, abs=1e-12 * np.abs(nu).max())
     bound = -problem.loss.conjugate(-nu, problem.y)
@@ -81,7 +80,7 @@ def test_equal_neurons_have_equal_keys() -> None:
             np.ones((2, 4)), [1.0, 2.0], beta=1.0, levels=levels, activation="relu" if lifted else None
         )
         U, V = random_neurons(rng, 50, problem)
-        # Sides of zeros are worth nothing and may be anything.
+        # Sides of zeros have no pricing value and may be anything.
         U[:, 0], V[:, 0] = rng.choice([1 - levels, levels - 1], size=(2, 50))
         for sign in (1, -1):
             signs = np.full(50, sign)
@@ -90,7 +89,11 @@ def test_equal_neurons_have_equal_keys() -> None:
             assert Atoms.of(-U, -V, signs).keys() == keys
             assert Atoms.of(-V, U, -signs).keys() == keys
             assert Atoms.of(U, -V, -signs).keys() == keys
-            for other in (Atoms.of(U, -V, signs), Atoms.of(U, V, -signs), Atoms.of(U, V, signs, output=1)):
+            for other in (
+                Atoms.of(U, -V, signs),
+                Atoms.of(U, V, -signs),
+                Atoms.of_outputs([Atoms.of(U[:0], V[:0]), Atoms.of(U, V, signs)]),
+            ):
                 for key, different in zip(keys, other.keys(), strict=True):
                     assert key != different
 
@@ -115,8 +118,9 @@ def test_keys_tell_apart_what_predicts_differently(levels: int) -> None:
 
 def test_atoms_by_hand() -> None:
     one = Atoms.of(np.array([[1, -1]]), np.array([[1, 1]]))
-    two = Atoms.of(np.array([[1, 1], [-1, 1]]), np.array([[1, 1], [1, 1]]), [1, -1], output=2)
-    both = one + two
+    two = Atoms.of(np.array([[1, 1], [-1, 1]]), np.array([[1, 1], [1, 1]]), [1, -1])
+    none = one[:0]
+    both = Atoms.of_outputs([one, none, two])
     assert len(both) == 3
     assert both.U.tolist() == [[1, -1], [1, 1], [-1, 1]]
     assert both.V.tolist() == [[1, 1]] * 3
@@ -254,25 +258,25 @@ def test_nothing_in_hand_is_the_network_of_zero() -> None:
         assert len(atoms) == len(weights) == master.n_neurons == 0
 
 
-def test_bounds_of_prices() -> None:
+def test_bounds_of_pricing_values() -> None:
     for n in (8, 60):
         problem = random_problem(2, 4, n, beta=0.3)
         master = full_master(problem)
         master.solve(1e-10)
         nu = master.nu
         at_zero = problem.loss.value(np.zeros_like(problem.y), problem.y)
-        price = problem.beta * problem.dimension
-        for worth in (0.5 * price, price, 1.1 * price, 10.0 * price):
-            proof = master.proof(worth)
-            assert proof.value == master.bound(worth)
+        penalty = problem.beta * problem.dimension
+        for upper in (0.5 * penalty, penalty, 1.1 * penalty, 10.0 * penalty):
+            proof = master.proof(upper)
+            assert master.gap(upper) == pytest.approx((master.objective - proof.value) / master.objective)
             # The dual vector of the bound is feasible, and proves it.
-            assert proof.scale * worth + proof.excess <= price * (1 + 1e-12)
+            assert proof.scale * upper + proof.excess <= penalty * (1 + 1e-12)
             moved = np.abs(problem.adjoint(proof.nu) - proof.scale * problem.adjoint(nu)).sum()
-            assert moved <= max(proof.excess, 1e-12 * price)
+            assert moved <= max(proof.excess, 1e-12 * penalty)
             value = -problem.loss.conjugate(-proof.nu, problem.y)
             assert proof.value == pytest.approx(value, rel=1e-9, abs=1e-9 * at_zero)
-        assert master.bound(price) == pytest.approx(master.objective, rel=1e-8)
-        assert master.bound(1.1 * price) < master.objective
+        assert master.proof(penalty).value == pytest.approx(master.objective, rel=1e-8)
+        assert master.proof(1.1 * penalty).value < master.objective
 
 
 # -- what is kept --------------------------------------------------------------------------------------
@@ -280,7 +284,7 @@ def test_bounds_of_prices() -> None:
 
 @pytest.mark.parametrize("n", [8, 60])
 def test_pruning_keeps_what_is_used(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # With more samples than entries of a form, low prices leave every neuron worth its own.
+    # With more samples than entries of a form, small penalties leave every pricing value at its own.
     problem = random_problem(2, 4, n, beta=0.3 if n < 10 else 30.0)
     master = full_master(problem, m=200)
     master.solve(1e-9)

@@ -23,7 +23,7 @@ KINDS = ["normal", "integer", "duplicated", "zero columns", "both signs", "one d
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Problem:
-    """Columns F, prices c, and a loss with its target."""
+    """Columns F, penalties c, and a loss with its target."""
 
     F: np.ndarray
     loss: Loss
@@ -48,8 +48,8 @@ class Problem:
     def objective(self, weights: np.ndarray) -> float:
         return self.fit.value(self.predict(weights)) + float(self.c @ weights)
 
-    def worth(self, nu: np.ndarray) -> np.ndarray:
-        """What every column is worth to a dual vector."""
+    def correlations(self, nu: np.ndarray) -> np.ndarray:
+        """Return the product of every column with the dual vector of its output."""
         if self.outputs is None:
             return self.F.T @ nu
         return np.array([self.F[:, j] @ nu[:, output] for j, output in enumerate(self.outputs)])
@@ -67,10 +67,10 @@ def draw(loss: str | Loss, n: int, k: int, kind: str = "normal", seed: int = 0, 
     loss = get_loss(loss)
     integer = kind == "integer"
     F = rng.integers(-4, 5, size=(n, k)).astype(float) if integer else rng.standard_normal((n, k))
-    prices = np.exp(0.3 * rng.standard_normal(k)) * 10.0 ** rng.uniform(-1.0, 0.5)
+    penalties = np.exp(0.3 * rng.standard_normal(k)) * 10.0 ** rng.uniform(-1.0, 0.5)
     if kind == "duplicated":
         F = F[:, rng.integers(0, (k + 1) // 2, size=k)]
-        prices[:] = prices[0]
+        penalties[:] = penalties[0]
     elif kind == "zero columns":
         F[:, ::3] = 0.0
     elif kind == "both signs":
@@ -80,9 +80,9 @@ def draw(loss: str | Loss, n: int, k: int, kind: str = "normal", seed: int = 0, 
     elif kind == "scaled":
         F *= 10.0 ** rng.uniform(-3.0, 3.0, size=k)
     elif kind == "high":
-        prices *= 1e3
+        penalties *= 1e3
     elif kind == "low":
-        prices *= 1e-5
+        penalties *= 1e-5
     outputs = rng.integers(0, n_outputs, size=k) if loss.coupled else None
     if loss.coupled:
         y = np.eye(n_outputs)[rng.integers(0, n_outputs, size=n)]
@@ -90,7 +90,7 @@ def draw(loss: str | Loss, n: int, k: int, kind: str = "normal", seed: int = 0, 
         y = rng.choice([-1.0, 1.0], size=n)
     else:
         y = rng.standard_normal(n) * 10.0 ** rng.uniform(-1.0, 1.0)
-    return Problem(F, loss, y, prices, outputs)
+    return Problem(F, loss, y, penalties, outputs)
 
 
 def check(problem: Problem, solution: RestrictedSolution, gap: float = 1e-8) -> None:
@@ -105,7 +105,7 @@ def check(problem: Problem, solution: RestrictedSolution, gap: float = 1e-8) -> 
     # The conjugate knows no tolerance: outside its domain it is infinite.
     assert solution.lower_bound == pytest.approx(problem.fit.dual_value(nu), rel=1e-11, abs=rounding)
     sums = np.abs(problem.F).sum(axis=0) * np.abs(nu).max(initial=0.0)
-    assert np.all(problem.worth(nu) <= problem.c * (1.0 + 1e-12) + 1e-14 * sums)
+    assert np.all(problem.correlations(nu) <= problem.c * (1.0 + 1e-12) + 1e-14 * sums)
     assert solution.lower_bound <= solution.objective + rounding
     assert solution.objective - solution.lower_bound <= gap * solution.objective + 10.0 * rounding
 
@@ -169,20 +169,20 @@ def test_outputs_that_no_column_feeds() -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_zero_is_optimal_where_prices_exceed_what_columns_are_worth(loss: str) -> None:
+def test_zero_is_optimal_where_penalties_exceed_correlations(loss: str) -> None:
     for (n, k), factor in itertools.product(SHAPES, (1.0, 1e8)):
         problem = draw(loss, n, k)
         # A subgradient at zero; the kinks of the losses are elsewhere.
         slope = -problem.fit.gradient(np.zeros_like(problem.y))
-        worth = problem.worth(slope)
-        problem = dataclasses.replace(problem, c=np.full(k, factor * 1.01 * max(worth.max(), 0.1)))
+        correlations = problem.correlations(slope)
+        problem = dataclasses.replace(problem, c=np.full(k, factor * 1.01 * max(correlations.max(), 0.1)))
         solution = problem.solve()
         check(problem, solution)
         assert solution.objective == pytest.approx(problem.at_zero, rel=1e-9)
         assert solution.lower_bound == pytest.approx(problem.at_zero, rel=1e-8)
-        # A price a hundredth lower than the largest worth lets the column in.
-        if worth.max() > 0.1 and factor == 1.0:
-            cheaper = dataclasses.replace(problem, c=np.full(k, 0.99 * worth.max()))
+        # A penalty a hundredth lower than the largest correlation lets the column in.
+        if correlations.max() > 0.1 and factor == 1.0:
+            cheaper = dataclasses.replace(problem, c=np.full(k, 0.99 * correlations.max()))
             assert cheaper.solve().objective < problem.at_zero * (1 - 1e-9)
 
 
@@ -270,14 +270,14 @@ def test_no_weights_are_better_than_the_bound(loss: str, seed: int, n: int, k: i
 # -- few neurons ---------------------------------------------------------------------------------------
 
 
-def check_sparse(F: np.ndarray, weights: np.ndarray, prices: np.ndarray, few: np.ndarray) -> None:
+def check_sparse(F: np.ndarray, weights: np.ndarray, penalties: np.ndarray, few: np.ndarray) -> None:
     assert few.shape == weights.shape
     assert np.all(few >= 0.0)
     # No neuron comes in.
     assert not np.any(few[weights == 0.0])
     size = np.abs(F) @ weights
     assert np.abs(F @ few - F @ weights).max(initial=0.0) <= 1e-9 * size.max(initial=0.0)
-    assert prices @ few <= (prices @ weights) * (1.0 + 1e-9)
+    assert penalties @ few <= (penalties @ weights) * (1.0 + 1e-9)
     used = few > 0.0
     if np.any(used):
         columns = F[:, used] / np.linalg.norm(F[:, used], axis=0)
@@ -292,8 +292,8 @@ def test_few_neurons_predict_the_same(kind: str) -> None:
         if kind == "of rank three":
             F = F @ rng.integers(-1, 2, size=(k, 3)).astype(float) @ rng.standard_normal((3, k))
         weights = rng.exponential(size=k) * 10.0 ** rng.uniform(-5, 0, size=k) * (rng.random(k) < 0.9)
-        prices = np.ones(k) if seed % 2 else rng.uniform(0.5, 2.0, size=k)
-        check_sparse(F, weights, prices, sparsify(F, weights, prices))
+        penalties = np.ones(k) if seed % 2 else rng.uniform(0.5, 2.0, size=k)
+        check_sparse(F, weights, penalties, sparsify(F, weights, penalties))
 
 
 @settings(FUZZ, max_examples=150)
@@ -302,8 +302,8 @@ def test_few_neurons_of_integer_columns(seed: int, n: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     F = rng.integers(-2, 3, size=(n, k)).astype(float)
     F = F[:, np.any(F, axis=0)]
-    weights, prices = rng.integers(0, 3, size=(2, F.shape[1])).astype(float)
-    check_sparse(F, weights, prices + 1.0, sparsify(F, weights, prices + 1.0))
+    weights, penalties = rng.integers(0, 3, size=(2, F.shape[1])).astype(float)
+    check_sparse(F, weights, penalties + 1.0, sparsify(F, weights, penalties + 1.0))
 
 
 def test_independent_columns_are_left_alone() -> None:
@@ -315,12 +315,12 @@ def test_independent_columns_are_left_alone() -> None:
 
 def test_the_cheapest_of_equal_columns_stays() -> None:
     F = np.array([[1.0, 2.0, 1.0]])
-    for prices, expected in [
+    for penalties, expected in [
         ([3.0, 4.0, 5.0], [0.0, 2.0, 0.0]),
         ([1.0, 4.0, 5.0], [4.0, 0.0, 0.0]),
         ([9.0, 9.0, 4.0], [0.0, 0.0, 4.0]),
     ]:
-        few = sparsify(F, np.ones(3), np.array(prices))
+        few = sparsify(F, np.ones(3), np.array(penalties))
         assert few == pytest.approx(expected, abs=1e-12)
 
 

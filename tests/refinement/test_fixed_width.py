@@ -41,12 +41,12 @@ def enumerated(problem, m, **options):
 def shared_optimum(problem, m):
     """The smallest objective over sums of m signed atoms with one magnitude, each by a scalar minimisation."""
     F = lifted_features(problem)
-    price = problem.beta * problem.dimension * m
+    penalty = problem.beta * problem.dimension * m
     best = problem.loss.value(np.zeros_like(problem.y), problem.y)
     for numbers in itertools.combinations_with_replacement(range(F.shape[1]), m):
         for signs in itertools.product([1.0, -1.0], repeat=m):
             f = F[:, numbers] @ np.array(signs)
-            found = minimize_scalar(lambda a, f=f: problem.loss.value(a * f, problem.y) + price * abs(a), tol=1e-12)
+            found = minimize_scalar(lambda a, f=f: problem.loss.value(a * f, problem.y) + penalty * abs(a), tol=1e-12)
             best = min(best, found.fun)
     return best
 

@@ -13,8 +13,9 @@ from qsdp._utils import parallel
 from qsdp._utils.deadline import Deadline
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
-from qsdp.refinement._descent import Descent, Samples
-from qsdp.refinement._joint import block_minimum, compatible, cross_changes, cross_curvatures
+from qsdp.refinement._descent import Descent
+from qsdp.refinement._models import block_minimum, compatible, cross_changes, cross_curvatures
+from qsdp.refinement._samples import Samples
 from qsdp.refinement.polishing import polish
 
 
@@ -441,13 +442,13 @@ def test_models_of_several_moves():
     twice = np.ones((2, 2))
     np.testing.assert_array_equal(compatible(np.array([-1.0, -0.9]), twice), [0])
     np.testing.assert_array_equal(compatible(np.array([-1.0, -0.9]), -twice), [0, 1])
-    slopes, price = rng.standard_normal((6, 1)), 0.3
-    step = block_minimum(slopes, cross, alpha, price)
+    slopes, penalty = rng.standard_normal((6, 1)), 0.3
+    step = block_minimum(slopes, cross, alpha, penalty)
     slope = slopes + cross[0] @ step
     weights_after = alpha + step
     zero = weights_after == 0.0
-    np.testing.assert_allclose(slope[~zero], -price * np.sign(weights_after[~zero]), atol=1e-2)
-    assert np.all(np.abs(slope[zero]) <= price + 1e-2)
+    np.testing.assert_allclose(slope[~zero], -penalty * np.sign(weights_after[~zero]), atol=1e-2)
+    assert np.all(np.abs(slope[zero]) <= penalty + 1e-2)
 
 
 def test_neurons_that_cancel_up_to_rounding_are_polished():

@@ -50,10 +50,10 @@ def best_second_layer(network: BilinearNetwork, problem: TrainingProblem) -> flo
     """The least objective over all second layers, by CVXPY."""
     F = columns(network, problem)
     alpha = cp.Variable((F.shape[1], *problem.y.shape[1:]))
-    price = problem.beta * problem.dimension
-    value = problem.loss.expression(F @ alpha, problem.y) + price * cp.sum(cp.abs(alpha))
+    penalty = problem.beta * problem.dimension
+    value = problem.loss.expression(F @ alpha, problem.y) + penalty * cp.sum(cp.abs(alpha))
     cp.Problem(cp.Minimize(value)).solve(solver="CLARABEL")
-    return problem.loss.value(F @ alpha.value, problem.y) + price * float(np.abs(alpha.value).sum())
+    return problem.loss.value(F @ alpha.value, problem.y) + penalty * float(np.abs(alpha.value).sum())
 
 
 def at_zero(problem: TrainingProblem) -> float:
@@ -137,7 +137,7 @@ def test_memory_on_large_data(monkeypatch: pytest.MonkeyPatch) -> None:
     assert peak_of(lambda: refit(network, problem)) < 4e6
 
 
-def test_memory_of_the_prices_of_wide_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_the_pricing_values_of_wide_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "WORK_FLOATS", 2**14)
     network = draw(random_problem(0, 50, 10), 20_000)
     M = np.random.default_rng(0).standard_normal((50, 50))
@@ -199,7 +199,7 @@ def test_data_of_few_samples_and_columns() -> None:
 
 
 @pytest.mark.parametrize("shape", ["scalar", "vector", "cross entropy"])
-def test_prices_too_high_for_any_neuron(shape: str) -> None:
+def test_penalties_too_high_for_any_neuron(shape: str) -> None:
     problem = {
         "scalar": random_problem(0, 3, 10, beta=1e6),
         "vector": vector_problem(0, "squared", beta=1e6),
@@ -211,7 +211,7 @@ def test_prices_too_high_for_any_neuron(shape: str) -> None:
     assert not np.any(refitted.alpha)
 
 
-def test_no_price_at_all() -> None:
+def test_no_penalty_at_all() -> None:
     for loss in SCALAR_LOSSES:
         problem = random_problem(0, 3, 30, loss, beta=0.0)
         network = draw(problem, 40)
@@ -324,12 +324,12 @@ def test_one_magnitude_is_the_best_one(loss: str) -> None:
         assert refitted.n_neurons == m
         assert refitted.levels == levels
         column = oriented(network, problem)[:, 0]
-        price = problem.beta * problem.dimension * m
+        penalty = problem.beta * problem.dimension * m
         best = np.inf
         for bounds in ((-1e3, 0.0), (0.0, 1e3)):
             search = scipy.optimize.minimize_scalar(
-                lambda c, column=column, price=price, problem=problem: (
-                    problem.loss.value(c * column, problem.y) + price * abs(c)
+                lambda c, column=column, penalty=penalty, problem=problem: (
+                    problem.loss.value(c * column, problem.y) + penalty * abs(c)
                 ),
                 bounds=bounds,
                 method="bounded",
@@ -383,7 +383,7 @@ def test_magnitudes_of_either_sign() -> None:
     assert refitted.predict(problem.X) == pytest.approx(problem.y, rel=1e-6)
 
 
-def test_one_magnitude_without_a_price() -> None:
+def test_one_magnitude_without_a_penalty() -> None:
     problem = random_problem(0, 4, 20, beta=0.0)
     network = draw(problem, 9)
     refitted = refit(network, problem, second_layer="shared")

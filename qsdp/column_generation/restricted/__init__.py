@@ -1,8 +1,16 @@
 """The convex problem of the second layer for fixed neurons, by a dense interior-point method."""
 
-from qsdp.column_generation.restricted._best import RestrictedSolution
+from qsdp.column_generation.restricted._best import RestrictedSolution, predict
 from qsdp.column_generation.restricted._growing import GrowingColumns
 from qsdp.column_generation.restricted._solve import check_solvable, is_solvable, solve_restricted
 from qsdp.column_generation.restricted._sparsify import sparsify
 
-__all__ = ["GrowingColumns", "RestrictedSolution", "check_solvable", "is_solvable", "solve_restricted", "sparsify"]
+__all__ = [
+    "GrowingColumns",
+    "RestrictedSolution",
+    "check_solvable",
+    "is_solvable",
+    "predict",
+    "solve_restricted",
+    "sparsify",
+]

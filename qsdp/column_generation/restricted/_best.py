@@ -10,10 +10,21 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
 
-__all__ = ["Best", "RestrictedSolution"]
+__all__ = ["Best", "RestrictedSolution", "predict"]
 
 #: Iterations without a better gap after which rounding has taken over.
 _PATIENCE = 12
+
+
+def predict(F: FloatArray, weights: FloatArray, target: FloatArray, outputs: npt.NDArray[np.intp] | None) -> FloatArray:
+    """Return the weighted sums of columns, in the shape of the target, each for the output that it feeds."""
+    if outputs is None:
+        return F @ weights
+    prediction = np.zeros_like(target)
+    for output in range(prediction.shape[1]):
+        mine = outputs == output
+        prediction[:, output] = F[:, mine] @ weights[mine]
+    return prediction
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +78,7 @@ class Best:
         return self.iterations - self.improved > _PATIENCE
 
     def predict(self, weights: FloatArray) -> FloatArray:
-        if self.outputs is None:
-            return self.F @ weights
-        prediction = np.zeros_like(self.fit.target)
-        for output in range(prediction.shape[1]):
-            mine = self.outputs == output
-            prediction[:, output] = self.F[:, mine] @ weights[mine]
-        return prediction
+        return predict(self.F, weights, self.fit.target, self.outputs)
 
     def correlations(self, nu: FloatArray) -> FloatArray:
         """Return the product of every column with the dual vector of its output."""

@@ -36,13 +36,15 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray, de
     fails, the weights are returned as they came.
     """
     used = np.flatnonzero(weights > 0.0)
+    if not len(used):
+        return weights
     F = columns[:, used]
     # A triangular factor and its singular values.
     if not deadline.affords(10.0 * F.size * min(F.shape)):
         return weights
     if F.shape[0] > F.shape[1]:
         F = np.asarray(scipy.linalg.qr(F, mode="r", check_finite=False)[0][: F.shape[1]], dtype=np.float64)
-    if not len(used) or np.linalg.matrix_rank(F) == len(used):
+    if np.linalg.matrix_rank(F) == len(used):
         return weights
     norms = np.linalg.norm(F, axis=0)
     norms[norms == 0.0] = 1.0

@@ -1,0 +1,112 @@
+"""Quadratic models of the loss along moves: curvatures, which moves go together, the best weights of some neurons."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray
+from qsdp.exceptions import SolverError
+from qsdp.losses import DataFit, Loss
+
+__all__ = [
+    "block_minimum",
+    "check_descends",
+    "compatible",
+    "cross_changes",
+    "cross_curvatures",
+    "curvature_floor",
+    "sampled_curvature",
+    "side_by_side",
+]
+
+#: Share of the predicted fall that a move must keep beside those taken before it.
+_KEPT = 0.5
+
+#: Passes over the weights of a block: it is cheap beside its model.
+_PASSES = 20
+
+
+def check_descends(loss: Loss) -> None:
+    """Raise `SolverError` for a loss whose coupled outputs have no known curvature."""
+    if loss.coupled and not loss.has_curvature:
+        raise SolverError(f"loss must define curvature for moves of coupled outputs; got {loss!r}")
+
+
+def side_by_side(fit: DataFit, count: int) -> DataFit:
+    """Return the fit of `count` predictions of one output, of shape (n, count)."""
+    return replace(fit, target=np.broadcast_to(fit.target.reshape(-1, 1), (len(fit.target), count)))
+
+
+def sampled_curvature(fit: DataFit, f: FloatArray, alpha: FloatArray, step: float) -> FloatArray:
+    r"""Return the curvature of the loss along each row of `alpha` (B, C), per sample: shape (B, n).
+
+    Where outputs are coupled it is :math:`\alpha^T H_i \alpha`, else what a typical step meets at kinks, too.
+    """
+    if not fit.loss.coupled:
+        return np.square(alpha) @ fit.typical_curvature(f, step).T
+    curvature = fit.curvature(f)
+    along: FloatArray = np.square(alpha) @ curvature.diagonal.T
+    return along if curvature.coupling is None else along - np.square(alpha @ curvature.coupling.T)
+
+
+def curvature_floor(fit: DataFit, f: FloatArray, alpha: FloatArray, curvature: FloatArray, reach: float) -> FloatArray:
+    r"""Return w (B, n) with :math:`\ell(f + s \alpha) \ge \ell(f) + s\, g^T \alpha + w s^2 / 2`.
+
+    The bound holds for steps that change no prediction by more than `reach`; `curvature` is the exact one of a
+    coupled loss.
+    """
+    if fit.loss.coupled:
+        return curvature * fit.loss.curvature_share(reach)
+    return np.square(alpha) @ fit.curvature_floor(f, reach).T
+
+
+def cross_curvatures(images: FloatArray, curvature: FloatArray) -> FloatArray:
+    r"""Return :math:`\sum_i w_{ic} g_{ij} g_{il}` of shape (C, B, B) for images g (B, n) and curvatures w (C, n)."""
+    return np.stack([(images * w) @ images.T for w in curvature])
+
+
+def cross_changes(images: FloatArray, curvature: FloatArray, alpha: FloatArray) -> FloatArray:
+    r"""Return about :math:`\sum_i g_{ij} g_{il}\, \alpha_j^T H_i \alpha_l` of shape (B, B).
+
+    H is the curvature of the loss, of which :math:`\alpha_j^T H_i \alpha_j` are known, shape (B, n). Exact for one
+    output, and where the weights of all neurons are multiples of one another.
+    """
+    # Rounding makes curvatures of almost zero negative.
+    scaled = images * np.sqrt(np.maximum(curvature, 0.0))
+    norms = np.linalg.norm(alpha, axis=1)
+    directions = alpha / np.where(norms > 0.0, norms, 1.0)[:, None]
+    cross: FloatArray = (scaled @ scaled.T) * (directions @ directions.T)
+    return cross
+
+
+def compatible(predicted: FloatArray, cross: FloatArray) -> npt.NDArray[np.intp]:
+    """Return the moves to make together: each, in the given order, keeps half its fall beside those before it.
+
+    Single moves change the loss by `predicted` (B,), negative; two together by `cross` (B, B) beyond the sum of theirs.
+    """
+    taken, beside = [], np.zeros(len(predicted))
+    for j, alone in enumerate(predicted.tolist()):
+        if alone + beside[j] < _KEPT * alone:
+            taken.append(j)
+            beside += cross[j]
+    return np.array(taken, dtype=np.intp)
+
+
+def block_minimum(slopes: FloatArray, cross: FloatArray, alpha: FloatArray, penalty: float) -> FloatArray:
+    """Return the step of weights (B, C) that minimises a quadratic model plus the penalty of their magnitudes.
+
+    The loss has the gradient `slopes` (B, C) and the curvatures `cross` (C, B, B), of positive diagonals. Coordinate
+    descent, the outputs side by side.
+    """
+    gradient, weights = slopes.copy(), alpha.copy()
+    diagonals = np.einsum("cjj->jc", cross)
+    for _ in range(_PASSES):
+        for j, diagonal in enumerate(diagonals):
+            point = weights[j] - gradient[j] / diagonal
+            value = np.sign(point) * np.maximum(np.abs(point) - penalty / diagonal, 0.0)
+            gradient += (cross[:, j] * (value - weights[j])[:, None]).T
+            weights[j] = value
+    return weights - alpha
