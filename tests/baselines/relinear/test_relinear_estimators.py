@@ -51,7 +51,7 @@ def small(estimator: type, **options: Any) -> Any:
 def test_check_estimator(estimator: type) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcomes = check_estimator(estimator(n_epochs=30), on_skip=None, on_fail=None)
+        outcomes = check_estimator(estimator(n_epochs=20, batch_size=256), on_skip=None, on_fail=None)
     failed = [f"{o['check_name']}: {o['exception']!r}" for o in outcomes if o["status"] not in {"passed", "skipped"}]
     assert not failed, "\n".join(failed)
     assert {o["check_name"] for o in outcomes if o["status"] == "skipped"} <= {"check_array_api_input"}
