@@ -151,7 +151,6 @@ def test_the_choice_of_a_regressor_is_that_by_hand(loss: str) -> None:
     np.testing.assert_array_equal(model.betas_, BETAS)
 
 
-@pytest.mark.filterwarnings("ignore:with beta=30 the zero network:qsdp.QSDPWarning")
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_the_choice_of_a_classifier_is_that_by_hand(loss: str) -> None:
     model = quick(Classifier, loss=loss).fit(X, CODES)

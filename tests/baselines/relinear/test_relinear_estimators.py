@@ -70,10 +70,10 @@ def test_parameters_are_kept_as_given_and_seeds_repeat(estimator: type) -> None:
 
 
 def test_it_learns_what_a_linear_model_cannot() -> None:
-    classifier = Classifier((16,), n_epochs=200, random_state=0).fit(X, CODES)
+    classifier = Classifier((16,), n_epochs=120, random_state=0).fit(X, CODES)
     assert classifier.score(X, CODES) > 0.97
     assert classifier.history_.loss[-1] < 0.2 * classifier.history_.loss[0]
-    regressor = Regressor((16,), n_epochs=200, random_state=0).fit(X, TARGET)
+    regressor = Regressor((16,), n_epochs=120, random_state=0).fit(X, TARGET)
     assert regressor.score(X, TARGET) > 0.97
 
 
