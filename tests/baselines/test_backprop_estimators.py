@@ -55,9 +55,10 @@ def quick(kind: type, **options: Any) -> Any:
 
 @every
 def test_check_estimator(kind: type) -> None:
+    training = {"n_epochs": 10, "batch_size": 256} if kind in CLASSIFIERS else {"n_epochs": 20, "batch_size": 64}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcomes = check_estimator(kind(n_neurons=20, n_epochs=20, batch_size=64), on_skip=None, on_fail=None)
+        outcomes = check_estimator(kind(n_neurons=20, **training), on_skip=None, on_fail=None)
     failed = [f"{o['check_name']}: {o['exception']!r}" for o in outcomes if o["status"] not in {"passed", "skipped"}]
     assert not failed, "\n".join(failed)
     assert {o["check_name"] for o in outcomes if o["status"] == "skipped"} <= ALLOWED_SKIPS

@@ -190,12 +190,12 @@ def test_a_network_in_float_is_matched_once(iris: Split) -> None:
 
 @pytest.mark.parametrize("name", ["qsdp-250", "logistic"])
 def test_a_case_is_measured(name: str) -> None:
-    first = run({"set": "wine", "method": name, "seed": 1})
-    split = prepare("wine", 1)
+    first = run({"set": "iris", "method": name, "seed": 1})
+    split = prepare("iris", 1)
     model = METHODS[name].build(validation_splits(split.y, 1), 1).fit(split.X, split.y)
     assert first["test"] == np.mean(model.predict(split.X_test) == split.y_test)
     assert first["train"] == np.mean(model.predict(split.X) == split.y)
-    assert (first["n"], first["d"], first["n_classes"], first["n_test"]) == (142, 13, 3, 36)
+    assert (first["n"], first["d"], first["n_classes"], first["n_test"]) == (120, 4, 3, 30)
     assert first["bits"] == METHODS[name].bits(model)
     assert min(first[field] for field in ("fit_seconds", "fit_cpu_seconds", "predict_seconds")) >= 0.0
     if name == "logistic":

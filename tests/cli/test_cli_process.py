@@ -24,18 +24,19 @@ def process(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
 
 def test_a_real_process_prints_plain_unfolded_lines(trained: Path) -> None:
     narrow = {**os.environ, "COLUMNS": "40"}
-    model = trained / "label.qsdp"
     processes = [
         process("datasets", env=narrow),
-        process("predict", model, trained / "messy.csv", env=narrow),
-        process("predict", model, "no such file, and a long name to go with it, well beyond forty.csv", env=narrow),
+        process(
+            "predict",
+            trained / "label.qsdp",
+            "no such file, and a long name to go with it, well beyond forty.csv",
+            env=narrow,
+        ),
     ]
-    (listing, _), (predictions, score), (nothing, error) = (running.communicate() for running in processes)
-    assert [running.returncode for running in processes] == [0, 0, 2]
+    (listing, _), (nothing, error) = (running.communicate() for running in processes)
+    assert [running.returncode for running in processes] == [0, 2]
     assert len(listing.splitlines()) == 1 + len(qsdp.datasets.list_datasets())
     assert all(line == line.rstrip() for line in listing.splitlines())
-    assert len(predictions.splitlines()) == 121
-    assert score.startswith("accuracy")
     assert nothing == ""
     assert error.startswith("Error: 'no such file")
     assert error.count("\n") == 1

@@ -690,7 +690,9 @@ def check_polynomial(
 @pytest.mark.parametrize("levels", [2, 3])
 @pytest.mark.parametrize("activation", [None, *ACTIVATIONS], ids=str)
 def test_polynomial_optimum(activation: Any, levels: int) -> None:
-    for seed, loss in enumerate(["squared", "squared", "huber", "logistic", "absolute", "hinge", "squared_hinge"]):
+    losses = ["squared", "squared", "huber", "logistic", "absolute", "hinge", "squared_hinge"]
+    # More levels change the neurons, not the data fit: every other loss is enough.
+    for seed, loss in list(enumerate(losses))[:: levels - 1]:
         d, n = (4, [7, 40][seed % 2]) if levels == 2 else (3, [6, 30][seed % 2])
         beta = [1e-2, 0.1, 0.5][seed % 3]
         problem = random_problem(

@@ -129,8 +129,8 @@ def reference(problem: Problem) -> np.ndarray:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_values_are_those_of_the_weights_and_the_gap_is_closed(loss: str, kind: str) -> None:
-    for (n, k), seed in itertools.product(SHAPES, range(2)):
-        problem = draw(loss, n, k, kind, seed)
+    for n, k in SHAPES:
+        problem = draw(loss, n, k, kind)
         check(problem, problem.solve())
 
 

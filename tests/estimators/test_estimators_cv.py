@@ -233,8 +233,8 @@ def test_scorers_of_probabilities(loss: str, y: np.ndarray) -> None:
 @pytest.mark.parametrize("loss", ["squared", "hinge", "cross_entropy"])
 def test_labels_of_three_classes(loss: str) -> None:
     names = np.array(["a", "bcd", "e"])[THREE]
-    model = quick(Classifier, loss=loss).fit(X, names)
-    numbers = quick(Classifier, loss=loss).fit(X, THREE)
+    model = quick(Classifier, loss=loss, betas=[30.0, 3.0]).fit(X, names)
+    numbers = quick(Classifier, loss=loss, betas=[30.0, 3.0]).fit(X, THREE)
     assert model.classes_.tolist() == ["a", "bcd", "e"]
     assert set(model.predict(X)) <= {"a", "bcd", "e"}
     np.testing.assert_array_equal(model.scores_, numbers.scores_)
@@ -399,8 +399,8 @@ def test_an_interrupt_ends_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_columns_of_wild_scales_are_warned_of_once() -> None:
     with pytest.warns(QSDPWarning, match="StandardScaler") as caught:
-        quick(Regressor).fit(X * [1, 1, 1e4], REAL)
-    assert len([w for w in caught if "StandardScaler" in str(w.message)]) == 1
+        quick(Regressor, betas=[3e4, 1e4], cv=2).fit(X * [1, 1, 300], REAL)
+    assert len(caught) == 1
 
 
 # -- together with scikit-learn ------------------------------------------------------------------------

@@ -358,6 +358,7 @@ def test_copies_are_equal_and_read_only_as_well(through: Any, options: dict[str,
             assert not getattr(other, name).flags.writeable
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
 @pytest.mark.parametrize("kind", ["masked", "matrix", "memory map"])
 def test_weights_are_plain_arrays(tmp_path: Path, kind: str) -> None:
     signs = np.array([[1, -1], [1, 1]], dtype=np.int8)

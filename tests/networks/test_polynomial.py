@@ -612,6 +612,7 @@ def test_bad_activations(activation: Any) -> None:
         PolynomialNetwork([[1, 0]], [1.0], activation)
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
 def test_arrays_are_plain_int8_copies_and_read_only() -> None:
     Q, alpha, bias = np.array([[1, 0]], dtype=np.int8), np.array([[2.0, 1.0]]), np.array([1.0, 2.0])
     network = PolynomialNetwork(Q, alpha, bias=bias)

@@ -82,7 +82,7 @@ def test_enumeration_with_as_many_neurons_as_there_are_is_the_global_optimum():
         assert result.objective == pytest.approx(optimum.upper, rel=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("d", [2, 5, 8])
 def test_one_neuron_is_optimal(seed, d):
     problem = random_problem(seed, d, 30, beta=0.05)
@@ -91,10 +91,9 @@ def test_one_neuron_is_optimal(seed, d):
     assert of_size(problem, 1, second_layer="free").objective == pytest.approx(optimum, rel=1e-8)
 
 
-@pytest.mark.parametrize("loss", SCALAR_LOSSES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "loss"), list(enumerate(SCALAR_LOSSES)))
 def test_one_neuron_is_optimal_for_every_loss(seed, loss):
-    options = ({}, {"levels": 3}, {"activation": "relu"})[seed]
+    options = ({}, {"levels": 3}, {"activation": "relu"})[seed % 3]
     problem = random_problem(seed, 3, 20, loss, beta=0.02, **options)
     optimum = enumerated(problem, 1).objective
     assert of_size(problem, 1).objective == pytest.approx(optimum, rel=1e-7)
@@ -102,7 +101,7 @@ def test_one_neuron_is_optimal_for_every_loss(seed, loss):
 
 @pytest.mark.parametrize("second_layer", ["shared", "free"])
 @pytest.mark.parametrize("m", [2, 3])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_few_neurons_are_optimal(seed, m, second_layer):
     problem = random_problem(seed, 3, 20, beta=0.05)
     optimum = enumerated(problem, m, second_layer=second_layer).objective
@@ -186,6 +185,7 @@ def test_exchange_helps():
     assert result.objective < 0.999 * min(result.starts)
 
 
+@pytest.mark.filterwarnings("ignore:solver 'splitting' .its status. time limit")
 def test_time_limit_still_returns_a_network():
     problem = random_problem(9, 8, 60, beta=0.05)
     result = of_size(problem, 20, restarts=10**6, time_limit=1e-6)

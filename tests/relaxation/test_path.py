@@ -415,6 +415,7 @@ def test_the_callback_stops_the_path() -> None:
     assert any("stopped by the callback" in str(warning.message) for warning in caught)
 
 
+@pytest.mark.filterwarnings("ignore:1 of 1 betas have a certified relative gap")
 def test_the_time_limit_is_for_the_whole_path() -> None:
     with pytest.warns(QSDPWarning, match=r"time limit\) after 1 of 50 betas"):
         path = relaxation_path(problem_of("logistic"), np.geomspace(5.0, 0.01, 50), time_limit=1e-9)

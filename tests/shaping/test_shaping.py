@@ -299,7 +299,7 @@ def adaptive(Z, V=None, rho=1.0, *, levels=2, activation=None):
     return shape_block(Z, V, rho, levels=levels, activation=activation, method="adaptive")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(1, 9),
@@ -333,7 +333,7 @@ def test_adaptive_is_exact_and_no_worse_than_krivine(seed, d, levels, activation
         np.testing.assert_array_equal(one.replica_correlation[one.replicas == 1], 1.0)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6))
 def test_adaptive_constant_is_the_largest_that_a_solver_finds(seed, size):
     # The solver's own error, about 1e-8 of the diagonal, costs the more of c the flatter the bound is in c.

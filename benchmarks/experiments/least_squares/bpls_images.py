@@ -116,10 +116,10 @@ CHOICE = (
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each training."""
     if quick:
-        found = [_training("mnist", 1000, name, 0) for name in JUDGED]
-        found += [_competitor("mnist", 1000, ("Adam", 1e-3, 32, 2, 1), "softmax", 0)]
-        found += [{"part": "memory", "data": "mnist", "n": 1000, "variant": name} for name in JUDGED[:2]]
-        return [*found, {"part": "validation", "data": "mnist", "n": 1000, **CHOSEN, "seed": 0}]
+        found = [_training("mnist", 300, name, 0) for name in JUDGED]
+        found += [_competitor("mnist", 300, ("Adam", 1e-3, 32, 2, 1), "softmax", 0)]
+        found += [{"part": "memory", "data": "mnist", "n": 300, "variant": name} for name in JUDGED[:2]]
+        return [*found, {"part": "validation", "data": "mnist", "n": 300, **CHOSEN, "seed": 0}]
     found = []
     # Rounds of one training each, so that an unfinished file compares what it has.
     for seed in range(max(runs for _, runs in VARIANTS.values())):

@@ -64,7 +64,7 @@ STATEMENTS = {
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each method and noise, and those of the theorem and of the printed inverse."""
-    sigmas, runs, epochs = ([0.5], 50, 40) if quick else (SIGMAS, 1000, 1000)
+    sigmas, runs, epochs = ([0.5], 20, 10) if quick else (SIGMAS, 1000, 1000)
     found: list[dict[str, Any]] = [{"method": "BPLS", "sigma": sigma, "runs": runs} for sigma in sigmas]
     found += [
         {"method": name, "sigma": sigma, "runs": runs, "epochs": epochs} for name in COMPETITORS for sigma in sigmas

@@ -73,7 +73,7 @@ STATEMENTS = {
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each method and noise."""
-    sigmas, runs, epochs = ([0.05], 30, 40) if quick else (SIGMAS, 1000, 1000)
+    sigmas, runs, epochs = ([0.05], 10, 10) if quick else (SIGMAS, 1000, 1000)
     found: list[dict[str, Any]] = [
         {"method": name, "sigma": sigma, "runs": runs} for name in VARIANTS for sigma in sigmas
     ]

@@ -41,7 +41,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each method and seed, for longer runs, and for the sweeps."""
     if quick:
         return [
-            {"kind": "methods", "method": label, "seed": 0, "epochs": 1, "samples": 3000} for label in ("Adam", "RLS")
+            {"kind": "methods", "method": label, "seed": 0, "epochs": 1, "samples": 640} for label in ("Adam", "RLS")
         ]
 
     def case(kind: str, label: str, seed: int, epochs: int, **more: float) -> dict[str, Any]:

@@ -35,7 +35,7 @@ LABELS = ("logistic", "hinge", "squared_hinge")
 ACTIVATIONS = (None, None, "quadratic", "relu", "linear_quadratic", "random")
 RELAXED, POLYNOMIAL, REFITTED = 20, 4, 3
 TOLERANCE, SECONDS = 1e-6, 20.0
-INSTANCES, CHUNK, QUICK = 10_000, 100, 40
+INSTANCES, CHUNK, QUICK = 10_000, 100, 20
 
 TARGET = "Target of the package"
 STATEMENTS = {

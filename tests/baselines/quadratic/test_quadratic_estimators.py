@@ -46,7 +46,7 @@ ALLOWED_SKIPS = {"check_array_api_input"}
 def test_check_estimator(estimator: type) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcomes = check_estimator(estimator(), on_skip=None, on_fail=None)
+        outcomes = check_estimator(estimator(batch_size=8), on_skip=None, on_fail=None)
     failed = [f"{o['check_name']}: {o['exception']!r}" for o in outcomes if o["status"] not in {"passed", "skipped"}]
     assert not failed, "\n".join(failed)
     assert {o["check_name"] for o in outcomes if o["status"] == "skipped"} <= ALLOWED_SKIPS
@@ -118,8 +118,8 @@ def test_a4_any_family_in_any_layer(head: str) -> None:
 @pytest.mark.parametrize("activation", ["sigmoid", "tanh", "relu", "identity"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a15_activations_and_softmax_train(activation: str, loss: str) -> None:
-    model = Network([("linear", 8)], "qnn", activation=activation, loss=loss, learning_rate=0.03, random_state=0)
-    model.set_params(n_epochs=60).fit(X, THREE)
+    model = Network([("linear", 8)], "qnn", activation=activation, loss=loss, learning_rate=0.06, random_state=0)
+    model.set_params(n_epochs=30).fit(X, THREE)
     assert model.history_.stopped == "finished"
     assert model.score(X, THREE) > 0.7
     shares = model.predict_proba(X)

@@ -60,7 +60,6 @@ def test_nonlinear_clusters_end_in_ellipses_and_hyperbolas() -> None:
 DIGITS = {
     (300, 20, 10): {"linear": (71.66, 2.88), "qnn": (90.20, 1.03), "rpqnn": (87.34, 2.85)},
     (600, 5, 10): {"linear": (48.51, 6.52), "qnn": (87.02, 1.55), "rpqnn": (77.71, 6.48)},
-    (600, 20, 10): {"linear": (87.62, 1.24), "qnn": (94.84, 0.88), "rpqnn": (94.44, 1.31)},
 }
 
 

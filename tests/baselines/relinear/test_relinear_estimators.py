@@ -51,7 +51,7 @@ def small(estimator: type, **options: Any) -> Any:
 def test_check_estimator(estimator: type) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcomes = check_estimator(estimator(n_epochs=30), on_skip=None, on_fail=None)
+        outcomes = check_estimator(estimator(n_epochs=20, batch_size=256), on_skip=None, on_fail=None)
     failed = [f"{o['check_name']}: {o['exception']!r}" for o in outcomes if o["status"] not in {"passed", "skipped"}]
     assert not failed, "\n".join(failed)
     assert {o["check_name"] for o in outcomes if o["status"] == "skipped"} <= {"check_array_api_input"}
@@ -70,10 +70,10 @@ def test_parameters_are_kept_as_given_and_seeds_repeat(estimator: type) -> None:
 
 
 def test_it_learns_what_a_linear_model_cannot() -> None:
-    classifier = Classifier((16,), n_epochs=200, random_state=0).fit(X, CODES)
+    classifier = Classifier((16,), n_epochs=120, random_state=0).fit(X, CODES)
     assert classifier.score(X, CODES) > 0.97
     assert classifier.history_.loss[-1] < 0.2 * classifier.history_.loss[0]
-    regressor = Regressor((16,), n_epochs=200, random_state=0).fit(X, TARGET)
+    regressor = Regressor((16,), n_epochs=120, random_state=0).fit(X, TARGET)
     assert regressor.score(X, TARGET) > 0.97
 
 

@@ -383,7 +383,7 @@ def test_replicas_train_as_each_alone(family: str, rezero: bool, variant: str) -
 
     def train(model: nn.Module, error: Any) -> None:
         rule = ReLinear(torch.optim.Adam(parameter_groups(model, 0.01)), variant)
-        for _ in range(20):
+        for _ in range(8):
             rule.zero_grad()
             error(model).backward()
             rule.step()

@@ -40,7 +40,7 @@ TARGETS = {Classifier: LABELS, Regressor: VALUES}
 def test_check_estimator(estimator, backend):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcomes = check_estimator(estimator(backend=backend, n_epochs=30), on_skip=None, on_fail=None)
+        outcomes = check_estimator(estimator(backend=backend, n_epochs=10), on_skip=None, on_fail=None)
     failed = [f"{o['check_name']}: {o['exception']!r}" for o in outcomes if o["status"] not in {"passed", "skipped"}]
     assert not failed, "\n".join(failed)
     assert {o["check_name"] for o in outcomes if o["status"] == "skipped"} <= {"check_array_api_input"}

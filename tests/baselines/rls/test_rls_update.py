@@ -285,12 +285,12 @@ def test_claim_6_P_stays_symmetric_and_definite(dtype, ratio):
     assert state.P.dtype == theta.dtype == dtype
 
 
-@pytest.mark.parametrize("ratio", [0.1, 10.0])
-def test_b12_7_single_precision_holds_over_50_000_steps(ratio):
+def test_b12_7_single_precision_holds_over_50_000_steps():
     g = np.random.default_rng(2)
     X = np.column_stack([g.random((1000, 5)), np.ones(1000)])
     G = g.standard_normal((1000, 6, 1)) / 1000.0
-    chosen, ends = Settings(ratio=ratio), []
+    # The largest ratio of the grid: P shrinks the most.
+    chosen, ends = Settings(ratio=10.0), []
     for dtype in (np.float32, np.float64):
         inputs, gradients = X.astype(dtype), G.astype(dtype)
         state, theta = LayerState.initial(6, chosen, dtype), np.zeros((6, 1), dtype)
