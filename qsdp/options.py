@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -49,6 +49,9 @@ REFINEMENT_TIME = 60.0
 LIMITED = frozenset({"polish", "exact"})
 
 REFINEMENTS = ("none", "refit", "polish", "exact")
+
+
+Chosen = TypeVar("Chosen", bound="TrainingOptions")
 
 
 def _check_loss(name: str, value: Any) -> None:
@@ -225,13 +228,26 @@ class TrainingOptions(Options):
         """Return the deadline of a call that begins now."""
         return NEVER if self.time_limit in {None, np.inf} else Deadline.after(self.time_limit)
 
+    def best_problem(self: Chosen, problems: Sequence[TrainingProblem]) -> tuple[int, Chosen]:
+        """Return which of some problems of the same samples does best on samples held out, and options for it.
+
+        Those have the beta found, if it is to be chosen, and the time that is left.
+        """
+        if len(problems) == 1:
+            return 0, self
+        deadline = self.deadline()
+        limit = self.choice_deadline(deadline)
+        choices = [
+            choose_beta(problem, rows=problems[0].X, deadline=limit.share(1.0 / (len(problems) - place)))
+            for place, problem in enumerate(problems)
+        ]
+        best = int(np.argmin([choice.loss for choice in choices]))
+        left = self.time_limit if self.time_limit in {None, np.inf} else deadline.time_limit
+        return best, replace(self, beta=choices[best].beta if self.beta == AUTO else self.beta, time_limit=left)
+
     def choice_deadline(self, deadline: Deadline) -> Deadline:
         """Return the deadline of the choice of beta: a share of the call's, or what it may take unasked."""
         return Deadline.after(_CHOICE_TIME) if self.time_limit is None else deadline.share(_CHOICE_SHARE)
-
-    def left(self, deadline: Deadline) -> float | None:
-        """Return the time limit of what is left to do of a call."""
-        return deadline.time_limit if self.time_limit not in {None, np.inf} else self.time_limit
 
     def refinement_limit(self, deadline: Deadline) -> float | None:
         """Return the seconds of a refinement: what is left of the call, or what it may take unasked."""

@@ -46,7 +46,9 @@ from qsdp.cli._reports import (
     time_figure,
 )
 from qsdp.cli._streams import destination, stage
+from qsdp.encoding.fitting import ENCODINGS
 from qsdp.estimators import ClassifierOptions, EstimatorOptions, warn_of_gap
+from qsdp.estimators.inputs import AUTO_ENCODINGS
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.pipeline import QSDPResult, run_pipeline
@@ -55,6 +57,7 @@ from qsdp.tabular import (
     Table,
     TabularModel,
     Training,
+    choose_training,
     prepare,
     read_table,
 )
@@ -65,6 +68,9 @@ def fit(
     target: Annotated[str, typer.Option(help="Column to predict.")],
     task: Annotated[str, typer.Option(help=f"{' | '.join(TASKS)}.")] = "auto",
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat it for more.")] = None,
+    encoding: Annotated[
+        str, typer.Option(help=f"Of numbers: {' | '.join(('auto', *ENCODINGS))}; auto chooses on rows held out.")
+    ] = EstimatorOptions.encoding,
     weights: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of sample weights >= 0; it is no input.")
     ] = None,
@@ -108,20 +114,28 @@ def fit(
     if task == "regression":
         check_loss_of_numbers(loss, f"target {target!r}")
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
+    check_choice("--encoding", encoding, ["auto", *ENCODINGS])
     with stage(f"Reading {file}"):
-        training = prepare(
-            read_table(file),
-            target,
-            task=task,
-            loss=loss,
-            activation=sigma,
-            drop=drop or (),
-            weights=weights,
-            class_weight=class_weight,
-            test_size=test_size,
-            seed=seed,
-        )
-        check_neurons(neurons, training.target.n_outputs(get_loss(loss)))
+        table = read_table(file)
+        candidates = [
+            prepare(
+                table,
+                target,
+                task=task,
+                loss=loss,
+                activation=sigma,
+                drop=drop or (),
+                weights=weights,
+                class_weight=class_weight,
+                encoding=name,
+                test_size=test_size,
+                seed=seed,
+            )
+            for name in (AUTO_ENCODINGS if encoding == "auto" else [encoding])
+        ]
+        check_neurons(neurons, candidates[0].target.n_outputs(get_loss(loss)))
+    with stage("Choosing thresholds"):
+        training, options = choose_training(candidates, options)
     with stage(f"Training with {training.X.shape[1]} inputs") as shown:
         result = run_pipeline(training.X, training.y, replace(options, verbose=shown), training.weights)
         warn_of_gap(result)

@@ -54,7 +54,7 @@ LOSS, BETA, ACTIVATION = (str(getattr(EstimatorOptions, name)) for name in ("los
 def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:
     """Return the options of training among the arguments of a command; errors name the flags."""
     check_integer("--jobs", arguments["jobs"], minimum=1)
-    values = {}
+    values: dict[str, Any] = {}
     for name, declared in TrainingOptions.declared().items():
         argument = ARGUMENTS.get(name, name)
         if argument in arguments:

@@ -15,7 +15,7 @@ from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
 
-__all__ = ["BITS", "ENCODINGS", "MISSING", "EncodingRule"]
+__all__ = ["BITS", "CUT", "ENCODINGS", "MISSING", "EncodingRule"]
 
 #: Whether numbers are encoded as themselves and as thresholds.
 ENCODINGS = {"standard": (True, False), "thresholds": (False, True), "both": (True, True)}
@@ -24,6 +24,13 @@ ENCODINGS = {"standard": (True, False), "thresholds": (False, True), "both": (Tr
 BITS = {"binary": (0.0, 1.0), "bipolar": (0.5, 0.5)}
 
 MISSING = ("indicator", "fill")
+
+#: Standard deviations beyond which numbers are cut. On ten data sets no accuracy was lost at 2 or 3, and that of sets
+#: with columns of rare categories rose by three points.
+CUT = 3.0
+
+#: Thresholds of all columns together: the relaxation of a few hundred inputs takes minutes.
+_MOST_BITS = 160
 
 Column = npt.NDArray[Any]
 
@@ -39,6 +46,12 @@ class EncodingRule:
     missing: str = "indicator"
     max_categories: int = 50
     cut: float | None = None
+
+    @classmethod
+    def recommended(cls, encoding: str, n_columns: int) -> EncodingRule:
+        """Return the rule of estimators and of the command line for tables of so many columns."""
+        thresholds = int(np.clip(_MOST_BITS // max(n_columns, 1), 1, cls.n_thresholds))
+        return cls(encoding=encoding, n_thresholds=thresholds, cut=CUT)
 
     def __post_init__(self) -> None:
         check_choice("encoding", self.encoding, ENCODINGS)

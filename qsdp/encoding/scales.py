@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_integer, check_matrix, check_real
+from qsdp.encoding.encoding import Encoding
 from qsdp.exceptions import InvalidTypeError
 from qsdp.lifting import power_of_two
 from qsdp.problem import TrainingProblem, check_sample_weight
 from qsdp.relaxation import Relaxation, beta_max, solve_relaxation
 
-__all__ = ["fit_scales", "row_scale", "supervised_scales"]
+__all__ = ["fit_scales", "row_scale", "scaled_to_rows", "supervised_scales"]
 
 
 def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
@@ -45,6 +46,11 @@ def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
     largest = power_of_two(float(np.abs(data).max()))
     present = math.sqrt(float(_mean_squares(data / largest, weights).sum()))
     return power_of_two(wanted / present) / largest if present > 0.0 else 1.0
+
+
+def scaled_to_rows(encoding: Encoding, inputs: FloatArray, sample_weight: FloatArray | None = None) -> Encoding:
+    """Return the encoding with all inputs times the `row_scale` of those of training."""
+    return encoding.scaled(np.full(encoding.width, row_scale(inputs, sample_weight=sample_weight)))
 
 
 def supervised_scales(relaxation: Relaxation, *, exponent: float = 0.5, limit: float = 8.0) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,10 +35,8 @@ from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
-from qsdp.options import AUTO
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import check_sample_weight
-from qsdp.relaxation import choose_beta
 
 __all__ = ["QuantizedNetworkClassifier", "QuantizedNetworkRegressor"]
 
@@ -160,23 +158,13 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         self, counting: Samples, coded: FloatArray, weights: FloatArray | None, options: Any
     ) -> tuple[Any, Any]:
         """Return the encoder of `AUTO_ENCODINGS` that does best on samples held out, and the options with its beta."""
-        deadline = options.deadline()
-        limit = options.choice_deadline(deadline)
         encoders = [fit_encoder(name, counting.X, counting.weights) for name in AUTO_ENCODINGS]
         inputs = [encoder.transform(counting.X) for encoder in encoders]
-        if inputs[0].shape == inputs[-1].shape:
+        if len({own.shape for own in inputs}) == 1:
             return encoders[0], options
-        choices = [
-            choose_beta(
-                options.problem(self._with_constant(own, counting.weights), coded, weights),
-                rows=inputs[0],
-                deadline=limit.share(1.0 / (len(inputs) - place)),
-            )
-            for place, own in enumerate(inputs)
-        ]
-        best = int(np.argmin([choice.loss for choice in choices]))
-        beta = choices[best].beta if options.beta == AUTO else options.beta
-        return encoders[best], replace(options, beta=beta, time_limit=options.left(deadline))
+        problems = [options.problem(self._with_constant(own, counting.weights), coded, weights) for own in inputs]
+        best, options = options.best_problem(problems)
+        return encoders[best], options
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         """Return the units of the targets in training."""

@@ -142,12 +142,12 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         Where the neurons of an output share the magnitude :math:`|\alpha|`, its matrix is :math:`|\alpha| / 2` times
         one of integers, each of which takes as many bits as the largest; else entries are floats.
         """
-        entries = self.U.shape[1] * (self.U.shape[1] + 1) // 2
+        entries = int(self.U.shape[1]) * (int(self.U.shape[1]) + 1) // 2
         if not self.shared_alpha:
             return FLOAT_BITS * entries * self.n_outputs
         forms = self.quadratic_form if self.vector else self.quadratic_form[None]
         scales = np.abs(self.alpha.reshape(self.n_neurons, -1)).max(axis=0)
-        bits = FLOAT_BITS * self.n_outputs
+        bits: int = FLOAT_BITS * self.n_outputs
         for S, scale in zip(forms, scales, strict=True):
             largest = round(2.0 * float(np.abs(S).max()) / scale) if scale > 0.0 else 0
             bits += entries * (2 * largest).bit_length()

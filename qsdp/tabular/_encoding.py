@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,10 @@ import numpy.typing as npt
 from qsdp._utils.stored import checked
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding import Encoding, EncodingRule, InputColumn
+from qsdp.encoding.scales import scaled_to_rows
 from qsdp.exceptions import InvalidInputError, QSDPWarning, StorageError
 from qsdp.tabular._checks import ENCODER_CHECKS, MAX_VALUES
 from qsdp.tabular._reading import LARGEST, Table
-
-#: Standardised numbers, bits of categories, and bits that say what is missing.
-STANDARD = EncodingRule(encoding="standard", max_categories=MAX_VALUES)
 
 
 @dataclass(frozen=True)
@@ -43,18 +41,20 @@ class TabularEncoder:
         table: Table,
         names: Sequence[str],
         rows: Iterable[int] | None = None,
-        rule: EncodingRule = STANDARD,
+        numbers: str = "standard",
     ) -> TabularEncoder:
         """Learn the encoding of the columns `names` from some of the rows (default: all).
 
-        Whether a column is numeric is decided on the whole table, so that it cannot depend on which rows are held
-        out; all else is learned from `rows`.
+        Numbers are encoded as by `EncodingRule.recommended`, and inputs scaled by `row_scale`. Whether a column is
+        numeric is decided on the whole table, so that it cannot depend on which rows are held out; all else is learned
+        from `rows`.
         """
         training = table if rows is None else table.take(rows)
         columns = [_entries(training, name, symbolic=table.numbers(name) is None) for name in names]
         _check_widths(zip(names, columns, strict=True))
+        rule = replace(EncodingRule.recommended(numbers, len(names)), max_categories=MAX_VALUES)
         encoding, dropped = rule.fit(columns, names)
-        return cls(encoding.trimmed(), dropped)
+        return cls(scaled_to_rows(encoding, encoding.encode(columns)).trimmed(), dropped)
 
     @property
     def columns(self) -> tuple[InputColumn, ...]:

@@ -9,6 +9,7 @@ from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
+from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import Holdout, TabularModel, digest_of, network_inputs
@@ -65,6 +66,7 @@ def prepare(
     drop: Sequence[str] = (),
     weights: str | None = None,
     class_weight: str | None = None,
+    encoding: str = "standard",
     test_size: float = 0.2,
     seed: int = 0,
 ) -> Training:
@@ -87,6 +89,8 @@ def prepare(
         Column of sample weights >= 0, which is no input; rows of weight zero are left out.
     class_weight : {None, "balanced"}
         See `ClassifierOptions`.
+    encoding : {"standard", "thresholds", "both"}
+        Of numbers, see `TableEncoder`.
     test_size : float
         Share of the rows that is held out, 0 <= test_size < 1.
     seed : int
@@ -115,7 +119,7 @@ def prepare(
     if encoded_target.classes is None and class_weight is not None:
         raise InvalidInputError(f"class_weight is for classes, target {target!r} is a number")
     names = [name for name in table.columns if name not in (target, weights, *drop)]
-    encoder = TabularEncoder.fit(labelled, names, train) if names else None
+    encoder = TabularEncoder.fit(labelled, names, train, encoding) if names else None
     if encoder is None or len(encoder.dropped) == len(names):
         raise InvalidInputError(f"{table.path!r} has no column left to learn from besides the target {target!r}")
     training = labelled.take(train)
@@ -134,3 +138,10 @@ def prepare(
         n_unlabelled=len(table) - len(labelled),
         n_weightless=len(labelled) - len(train) - len(test),
     )
+
+
+def choose_training(candidates: Sequence[Training], options: TrainingOptions) -> tuple[Training, TrainingOptions]:
+    """Return the one of differently encoded tables that does best on rows held out, and options with its beta."""
+    problems = [options.problem(one.X, one.y, one.weights) for one in candidates]
+    best, options = options.best_problem(problems)
+    return candidates[best], options
