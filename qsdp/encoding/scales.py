@@ -80,7 +80,8 @@ def supervised_scales(relaxation: Relaxation, *, exponent: float = 0.5, limit: f
 
     Notes
     -----
-    What `row_scale` does for all columns at once matters more: see the guide for measurements.
+    No step of this kind is sure to help: on ten sets of UCI it gained 2 points of accuracy at best and lost 3 at worst,
+    where `row_scale`, which serves all columns at once, gained 1.3 in the mean. Let validation choose.
 
     Examples
     --------

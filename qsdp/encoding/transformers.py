@@ -300,7 +300,6 @@ class TableEncoder(_Encoder):
         return read
 
     def _raw_columns(self, X: Any, fitting: bool) -> list[Any]:
-        options: dict[str, Any] = {"dtype": None, "ensure_all_finite": False, "reset": fitting}
         if is_frame(X):
             self._checked(X, skip_check_array=True, reset=fitting)
             if 0 in X.shape:
@@ -309,7 +308,7 @@ class TableEncoder(_Encoder):
         if not hasattr(X, "dtype") and not hasattr(X, "toarray"):
             # Lists of numbers and text would become text.
             X = np.asarray(X, dtype=object) if _is_text(X) else X
-        return list(self._checked(X, **options).T)
+        return list(self._checked(X, dtype=None, ensure_all_finite=False, reset=fitting).T)
 
     def _symbolic(self, raw: list[Any], names: list[str]) -> npt.NDArray[np.bool_]:
         if isinstance(self.categorical_features, str):
