@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from qsdp._utils.validation import check_choice
+from qsdp.activations import PolynomialActivation
 from qsdp.cli._options import (
     ACTIVATION,
     BETA,
@@ -87,10 +87,8 @@ def demo(
         estimator = QuantizedNetworkRegressor if numbers else QuantizedNetworkClassifier
         model = estimator(**{**given, "verbose": shown}).fit(X, y)
     with stage("A linear model beside it"):
-        began = time.perf_counter()
         linear = RidgeCV(np.logspace(-3, 4, 15)) if numbers else LogisticRegression(max_iter=2000)
         rival = make_pipeline(StandardScaler(), linear).fit(X, y)
-        seconds = time.perf_counter() - began
     kind = "ridge" if numbers else "logistic"
     network, problem = model.network_, model.result_.problem
     sizes = f"{len(X)} training + {len(X_test)} test rows, {X.shape[1]} columns"
@@ -103,7 +101,6 @@ def demo(
             *size_figures(network),
             ("", f"{SINGLE * (linear.coef_.size + np.size(linear.intercept_)):,} bits", f"of {kind} regression"),
             time_figure(model.result_),
-            ("", f"{seconds:.2f} s", f"{kind} regression"),
         ]
     )
     typer.echo()
@@ -114,12 +111,20 @@ def _scores(name: str, model: Any, train: Any, test: Any, *, numbers: bool) -> l
     values = [model.score(*train), model.score(*test)]
     texts = [f"{value:.3f}" if numbers else f"{100.0 * value:.1f} %" for value in values]
     measure = "R^2" if numbers else "accuracy"
-    return [(name, texts[1], f"{measure} on the test rows, {texts[0]} on the training rows")]
+    return [(name, texts[1], f"{measure} on test rows, {texts[0]} on training rows")]
 
 
 def _call(model: Any, given: Mapping[str, Any]) -> str:
     """Return the call of the estimator with the options that differ from its defaults."""
     own = {"n_jobs", "random_state", "verbose"}
-    changed = [f"{name}={value!r}" for name, value in given.items() if value != getattr(EstimatorOptions, name)]
-    shown = [text for text in changed if text.split("=")[0] not in own]
-    return f"qsdp.{type(model).__name__}({', '.join(shown)}).fit(X, y)"
+    changed = {
+        name: value for name, value in given.items() if value != getattr(EstimatorOptions, name) and name not in own
+    }
+    arguments = ", ".join(f"{name}={_text(value)}" for name, value in changed.items())
+    return f"qsdp.{type(model).__name__}({arguments}).fit(X, y)"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, PolynomialActivation):
+        return str(value.coefficients)
+    return f"{value:g}" if isinstance(value, float) else repr(value)

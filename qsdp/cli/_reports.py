@@ -60,7 +60,7 @@ def certificate_figures(certificate: Certificate, *, standardised: bool) -> list
 def _proven(certificate: Certificate) -> str:
     if certificate.proven_optimal:
         return f"of the objective: globally optimal to relative gap {certificate.relative_gap:.2g}"
-    return "of the objective: no network of any width can be better by more"
+    return "of the objective: none is better by more"
 
 
 def bound_figure(lower_bound: float, note: str = "on the global optimum, over networks of any width") -> Figure:
@@ -80,10 +80,10 @@ def size_figures(network: BilinearNetwork) -> list[Figure]:
     """Return the bits of a network and of the quadratic forms that compute the same."""
     D = network.U.shape[1]
     single = SINGLE * network.n_outputs * (D * (D + 1) // 2)
-    exact = "integers, exactly" if network.shared_alpha else "float64"
+    exact = "integers: the same function" if network.shared_alpha else "float64"
     return [
         ("size", f"{network.n_bits:,} bits", f"of {network.n_neurons} neurons"),
-        ("", f"{network.form_bits:,} bits", f"of the same function as a quadratic form of {exact}"),
+        ("", f"{network.form_bits:,} bits", f"as a quadratic form of {exact}"),
         ("", f"{single:,} bits", "of that form in single precision"),
     ]
 

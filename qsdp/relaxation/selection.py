@@ -84,7 +84,11 @@ def choose_beta(
             break
     if not losses:
         return BetaChoice(FALLBACK * largest, np.inf)
-    return BetaChoice(SHARES[int(np.argmin(losses))] * largest, min(losses))
+    share = SHARES[int(np.argmin(losses))]
+    if deadline.over and losses[-1] == min(losses):
+        # Time ended the search while the loss was falling.
+        share = min(share, FALLBACK)
+    return BetaChoice(share * largest, min(losses))
 
 
 @dataclass

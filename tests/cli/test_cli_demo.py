@@ -8,8 +8,10 @@ import pytest
 from cli_program import figure, number, refused, run
 
 
-@pytest.mark.parametrize(("dataset", "score"), [("breast-cancer-wisconsin", "accuracy"), ("diabetes", "R^2")])
-def test_demo(dataset: str, score: str) -> None:
+@pytest.mark.parametrize(
+    ("dataset", "rival", "least"), [("breast-cancer-wisconsin", "logistic", 93.0), ("diabetes", "ridge", 0.3)]
+)
+def test_demo(dataset: str, rival: str, least: float) -> None:
     result = run("demo", "--dataset", dataset)
     assert (result.exit_code, result.stderr) == (0, "")
     text = result.stdout
@@ -18,11 +20,14 @@ def test_demo(dataset: str, score: str) -> None:
     gap = number(text, "objective") - number(text, "lower bound")
     assert number(text, "gap") == pytest.approx(gap, rel=1e-2)
     assert number(text, "relative gap") == pytest.approx(100 * gap / number(text, "objective"), abs=0.1)
-    assert number(text, score) > (80.0 if score == "accuracy" else 0.3)
-    assert re.search(r"^ +[\d.]+( %)? +test rows$", text, re.MULTILINE)
-    n_inputs = 31 if dataset == "breast-cancer-wisconsin" else 11
-    assert number(text, "size") == 2 * 2500 * n_inputs + 64
-    assert figure(text, "size").endswith("64 times smaller than the same network in float64")
+    assert number(text, rival) > least
+    n_columns = 30 if dataset == "breast-cancer-wisconsin" else 10
+    scores = re.findall(r"^(\w+) +([\d.]+)(?: %)? +(?:accuracy|R\^2) on test rows", text, re.MULTILINE)
+    assert [name for name, _ in scores] == ["network", rival]
+    assert float(scores[0][1]) > least
+    n_inputs = n_columns + 1
+    assert number(text, "size") == 2 * 32 * n_inputs + 64
+    assert f"{32 * (n_columns + 1):,} bits" in text.split("size")[1].splitlines()[3]
     assert "solve" in figure(text, "time")
     assert "qsdp fit" in text.splitlines()[-2]
     assert ".fit(X, y)" in text.splitlines()[-1]
@@ -31,29 +36,32 @@ def test_demo(dataset: str, score: str) -> None:
 @pytest.mark.parametrize(
     ("dataset", "options", "network", "python"),
     [
-        ("iris", [], "bilinear, binary weights, 3 outputs, squared loss, beta 10", "(beta=10)"),
+        ("iris", [], "relu, binary weights, 3 outputs, squared loss, beta ", ""),
         (
             "wine",
-            ["--levels", 4, "--activation", "relu", "--loss", "logistic", "--allocation", "proportional", "--jobs", 2],
-            "relu, 4 levels, 3 outputs, logistic loss, beta 10",
-            "(beta=10, loss='logistic', levels=4, activation='relu')",
+            ["--levels", 4, "--activation", "bilinear", "--loss", "logistic", "--beta", "1%", "--jobs", 2],
+            "bilinear, 4 levels, 3 outputs, logistic loss, beta ",
+            ", beta='1%', loss='logistic', activation=None, levels=4",
         ),
         (
             "iris",
             ["--activation", "0.5,-1,0", "--loss", "cross_entropy", "--beta", 1],
             "polynomial 0.5,-1,0, binary weights, 3 outputs, cross_entropy loss, beta 1",
-            "(beta=1, loss='cross_entropy', activation=(0.5, -1.0, 0.0))",
+            ", beta=1, loss='cross_entropy', activation=(0.5, -1.0, 0.0)",
         ),
     ],
 )
 def test_demo_of_several_classes(dataset: str, options: list[str], network: str, python: str) -> None:
-    result = run("demo", "--dataset", dataset, "--neurons", 900, *options)
-    assert (result.exit_code, result.stderr) == (0, "")
+    result = run("demo", "--dataset", dataset, "--neurons", 90, "--refine", "none", *options)
+    assert result.exit_code == 0
     text = result.stdout
-    assert figure(text, "network") == f"900 neurons, {network}"
-    assert figure(text, "in Python") == f"qsdp.QuantizedNetworkClassifier{python}.fit(X, y)"
+    assert ("Warning: the certified gap is" in result.stderr) == (number(text, "relative gap") > 50.0)
+    assert figure(text, "network").startswith(f"90 neurons, {network}")
+    call = figure(text, "in Python")
+    assert call.startswith(f"qsdp.QuantizedNetworkClassifier(n_neurons=90{python}")
+    assert call.endswith("refine='none').fit(X, y)")
     assert 0.0 < number(text, "lower bound") <= number(text, "objective")
-    assert number(text, "accuracy") > 80.0
+    assert float(re.findall(r"^network +([\d.]+) %", text, re.MULTILINE)[0]) > 60.0
     assert all(len(line) <= 80 for line in text.splitlines() if not line.startswith(("network", "time", "in Python")))
 
 
@@ -87,5 +95,5 @@ def test_demo_is_reproducible() -> None:
     ],
 )
 def test_demo_refuses(monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
-    monkeypatch.setattr("qsdp.cli._demo.run_pipeline", lambda *arguments, **options: pytest.fail("solved"))
+    monkeypatch.setattr("qsdp.estimators.network.run_pipeline", lambda *arguments, **options: pytest.fail("solved"))
     assert message in refused("demo", *arguments)
