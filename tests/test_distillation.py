@@ -44,6 +44,7 @@ class TestDenseLayer:
         square = qsdp.DenseLayer(WEIGHTS, BIAS, lambda t: 0.3 * t**2 - t + 2)
         np.testing.assert_allclose(square.to_quadratic_form(X).predict(X), square.predict(X), atol=1e-11)
 
+    @pytest.mark.filterwarnings("ignore:invalid value encountered in log:RuntimeWarning")
     def test_bad_layers_are_refused(self):
         with pytest.raises(InvalidInputError, match="weights"):
             qsdp.DenseLayer([[1.0, np.nan]])

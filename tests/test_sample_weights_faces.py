@@ -39,6 +39,7 @@ def repeated(array: np.ndarray) -> np.ndarray:
     return np.repeat(array, COUNTS, axis=0)
 
 
+@pytest.mark.filterwarnings("ignore:solver 'interior' .its status. stalled")
 @pytest.mark.parametrize("loss", CASES)
 def test_weights_are_repeated_rows(loss: str) -> None:
     options: dict[str, Any] = {"n_neurons": 30, "beta": 0.3, "loss": loss, "random_state": 0, "tol": 1e-8}

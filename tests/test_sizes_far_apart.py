@@ -58,6 +58,7 @@ def test_lost_data_are_taken_up_again() -> None:
     assert master.objective == pytest.approx(result.objective, rel=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:solver 'interior' .its status. stalled")
 @pytest.mark.parametrize("seed", range(24))
 def test_bounds_stay_below_objectives_and_proofs_are_accepted(seed: int, tmp_path: Path) -> None:
     problem = spread_problem(78, seed)
