@@ -26,6 +26,7 @@ from qsdp.estimators.classes import (
     encode_classes,
     weighted_by_class,
 )
+from qsdp.estimators.explanation import Explained
 from qsdp.estimators.inputs import fit_encoder
 from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
@@ -65,7 +66,7 @@ class Samples:
         return Samples(self.X[kept], self.y[kept], self.weights[kept])
 
 
-class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
+class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
     """What regressor and classifier share: parameters, data checks, fitting on coded targets."""
 
     result_: QSDPResult

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -43,8 +43,8 @@ class Effect(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The columns as text, such as ``age`` or ``age × income``."""
-        return " × ".join(self.columns)
+        """The columns as text, such as ``age`` or ``age * income``."""
+        return " * ".join(self.columns)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,7 +88,7 @@ class Effects(Summarized, ReadOnlyArrays):
     ...     print(f"{effect.name:10}  {effect.size:.2f}  {effect.share:.2f}")
     dose        1.50  0.53
     age         1.00  0.24
-    age × dose  1.00  0.24
+    age * dose  1.00  0.24
     >>> effects.contributions([[2.0, 1.0]]), effects.constant
     (array([[1. , 1.5, 1. ]]), array(1.5))
     """
@@ -149,8 +149,8 @@ class Effects(Summarized, ReadOnlyArrays):
         main, interactions = np.diagonal(sizes, axis1=1, axis2=2).copy(), sizes * (1.0 - np.eye(len(names)))
         one = slice(None) if form.vector else 0
         constant = terms.constant + terms.means.sum(axis=1)
-        arrays = [read_only(np.array(part[one])) for part in (constant, main, interactions)]
-        return cls(names, labels, *arrays, terms)
+        constant, main, interactions = (read_only(np.array(part[one])) for part in (constant, main, interactions))
+        return cls(names, labels, constant, main, interactions, terms)
 
     @property
     def terms(self) -> tuple[tuple[str, ...], ...]:
@@ -167,15 +167,24 @@ class Effects(Summarized, ReadOnlyArrays):
         if largest == 0.0:
             return np.zeros(len(self.columns))
         of_output = (self.main / largest) ** 2 + 0.5 * np.sum((self.interactions / largest) ** 2, axis=-1)
-        total: FloatArray = of_output.reshape(-1, len(self.columns)).sum(axis=0)
-        return total / total.sum()
+        total = of_output.reshape(-1, len(self.columns)).sum(axis=0)
+        importances: FloatArray = total / total.sum()
+        return importances
+
+    def output(self, k: int) -> Effects:
+        """Return the effects of output k alone, those of a scalar function."""
+        k = check_integer("output", k, minimum=0, maximum=len(self.outputs) - 1)
+        if self.main.ndim == 1:
+            return self
+        constant, main, interactions = (
+            read_only(np.array(part[k])) for part in (self.constant, self.main, self.interactions)
+        )
+        return Effects(self.columns, self.outputs[k : k + 1], constant, main, interactions, self._terms.output(k))
 
     def table(self, output: int = 0) -> list[Effect]:
         """Return the effects of an output, the largest first."""
-        k = check_integer("output", output, minimum=0, maximum=len(self.outputs) - 1)
-        G = len(self.columns)
-        main, interactions = self.main.reshape(-1, G)[k], self.interactions.reshape(-1, G, G)[k]
-        sizes = np.concatenate([main, interactions[np.triu_indices(G, 1)]])
+        one = self.output(output)
+        sizes = np.concatenate([one.main, one.interactions[np.triu_indices(len(self.columns), 1)]])
         shares = (sizes / (sizes.max() or 1.0)) ** 2
         shares /= shares.sum() or 1.0
         terms = self.terms
@@ -244,6 +253,10 @@ class _Terms(ReadOnlyArrays):
     starts: npt.NDArray[np.intp]
     means: FloatArray
 
+    def output(self, k: int) -> _Terms:
+        """Return the terms of output k alone."""
+        return replace(self, **{name: getattr(self, name)[k : k + 1] for name in ("S", "slope", "constant", "means")})
+
     def standardised(self, X: FloatArray) -> FloatArray:
         """Return ordered inputs of mean zero and deviation one."""
         Z: FloatArray = (X[:, self.order] - self.mean) / self.scale
@@ -281,8 +294,6 @@ def _decompose(
     # The mean of z' A z is the inner product of A and the covariance; interactions have two blocks of S.
     means = np.add.reduceat(np.add.reduceat(S * covariance, starts, axis=1), starts, axis=2)
     means *= 2.0 - np.eye(len(columns))
-    terms.means[:, columns] = np.diagonal(means, axis1=1, axis2=2)
-
     variances = np.zeros((C, len(columns), len(columns)))
     if len(columns) == d:
         _add_variances_of_products(variances, terms, X, shares, covariance)
@@ -290,14 +301,15 @@ def _decompose(
         _add_variances(variances, terms, X, shares, means)
     sizes = np.zeros((C, n_columns, n_columns))
     sizes[:, columns[:, None], columns] = np.sqrt(variances)
+    of_main = np.zeros((C, n_columns))
+    of_main[:, columns] = np.diagonal(means, axis1=1, axis2=2)
+    terms = replace(terms, means=of_main)
     for array in vars(terms).values():
         read_only(array)
     return terms, sizes
 
 
-def _add_variances(
-    variances: FloatArray, terms: _Terms, X: FloatArray, shares: FloatArray, means: FloatArray
-) -> None:
+def _add_variances(variances: FloatArray, terms: _Terms, X: FloatArray, shares: FloatArray, means: FloatArray) -> None:
     """Add the variances of effects, row by row."""
     for rows in blocks(len(X), X.shape[1]):
         Z = terms.standardised(X[rows])
