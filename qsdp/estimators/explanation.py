@@ -100,11 +100,13 @@ class Explained:
         digits = check_integer("digits", digits, minimum=1, maximum=17)
         form = self._form_in_units()
         inputs = _describe(self.encoder_, self._names(names), form.n_inputs)
-        shown = np.array([0.0 if one.is_bit else float(f"{one.center:.{digits}g}") for one in inputs])
         center, scale = (np.array([getattr(one, field) for one in inputs]) for field in ("center", "scale"))
+        bits = np.array([one.is_bit for one in inputs])
+        rounded = np.array([float(f"{value:.{digits}g}") for value in center.tolist()])
+        shown = np.where(bits | (np.abs(center) < 10.0**-digits * scale), 0.0, rounded)
         # An input is (term - center) / scale, and the formula is one in term - shown.
         form = form.composed(1.0 / scale, (shown - center) / scale)
-        form = _without_squares(form, np.array([one.is_bit for one in inputs]))
+        form = _without_squares(form, bits)
         texts = [_factor(one.term, about, digits) for one, about in zip(inputs, shown.tolist(), strict=True)]
         return form.to_expression(texts, digits=digits, threshold=threshold)
 

@@ -23,7 +23,7 @@ _LETTERS, _WRITTEN = 24, 10
 
 
 class InteractionDisplay:
-    """Sizes of main effects as bars, and of interactions as a triangle of squares: a row for each column.
+    """Sizes of main effects as bars, and of interactions as a triangle: a row for each column.
 
     Columns are ranked by their importance, main effect and interactions together.
 
@@ -144,11 +144,10 @@ class InteractionDisplay:
         self.figure_ = self.ax_[0].figure
         self._draw_bars(self.ax_[0], one.main[shown])
         self._draw_triangle(self.ax_[1], one.interactions[np.ix_(shown, shown)], image_kw)
-        part = len(shown) < len(one.columns)
-        some = (
-            f" of {len(shown)} of {len(one.columns)} columns ({format_share(importances[shown].sum())})" if part else ""
-        )
-        self.ax_[0].set_title(f"main effects{some}")
+        title = "main effects"
+        if len(shown) < len(one.columns):
+            title += f", {len(shown)} of {len(one.columns)} columns: {format_share(importances[shown].sum())}"
+        self.ax_[0].set_title(title)
         self.ax_[1].set_title("interactions")
         return self
 
@@ -167,14 +166,16 @@ class InteractionDisplay:
         pairs = np.ma.masked_where(np.tri(len(sizes), dtype=bool), sizes)
         # A colour for zero even where nothing interacts.
         top = float(sizes.max()) or 1.0
-        self.image_ = ax.imshow(
-            pairs, **{"cmap": "Blues", "vmin": 0.0, "vmax": top, "interpolation": "nearest", **style}
-        )
-        ax.set_xticks(places, names, rotation=90)
-        ax.set_yticks(places, names)
+        kept = {"cmap": "Blues", "vmin": 0.0, "vmax": top, "interpolation": "nearest", "aspect": "auto", **style}
+        self.image_ = ax.imshow(pairs, **kept)
+        ax.set_xticks(places[1:], names[1:], rotation=90)
+        ax.set_yticks([])
         ax.xaxis.tick_top()
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
+        # Rows are named on the diagonal, where they begin.
+        for place, name in enumerate(names):
+            ax.text(place + 0.4, place, name, ha="right", va="center")
         if len(sizes) <= _WRITTEN:
             for i, j in zip(*np.triu_indices(len(sizes), 1), strict=True):
                 colour = "white" if sizes[i, j] > 0.6 * top else "black"
@@ -183,4 +184,5 @@ class InteractionDisplay:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
+    """Return a long name without its middle: similar names differ at the end as often as not."""
+    return name if len(name) <= _LETTERS else f"{name[: _LETTERS // 2]}…{name[1 - _LETTERS // 2 :]}"
