@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import is_classifier
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._utils.validation import FloatArray, check_integer
@@ -179,16 +179,25 @@ def _describe(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]
     """Return what the inputs are that an encoder makes of columns with names."""
     if encoder is None:
         return [_Input(name, j) for j, name in enumerate(names)]
-    if isinstance(encoder, StandardScaler):
-        centers = encoder.mean_ if encoder.with_mean else np.zeros(n_inputs)
-        scales = encoder.scale_ if encoder.with_std else np.ones(n_inputs)
-        moments = zip(names, centers.tolist(), scales.tolist(), strict=True)
-        return [_Input(name, j, center, scale) for j, (name, center, scale) in enumerate(moments)]
+    moments = _affine_map(encoder, n_inputs)
+    if moments is not None:
+        centers, scales = (part.tolist() for part in moments)
+        return [_Input(name, j, centers[j], scales[j]) for j, name in enumerate(names)]
     encoding = getattr(encoder, "encoding_", encoder)
     if hasattr(encoding, "expressions"):
         expressions = encoding.renamed(names).expressions
         return [_Input(one.name, one.position, one.center, one.scale, one.is_bit) for one in expressions]
     return _named_by_encoder(encoder, names, n_inputs)
+
+
+def _affine_map(encoder: Any, n_inputs: int) -> tuple[FloatArray, FloatArray] | None:
+    """Return centers and scales of a scaler of scikit-learn, None for other encoders."""
+    if isinstance(encoder, StandardScaler):
+        centers = encoder.mean_ if encoder.with_mean else np.zeros(n_inputs)
+        return centers, encoder.scale_ if encoder.with_std else np.ones(n_inputs)
+    if isinstance(encoder, MinMaxScaler) and not encoder.clip:
+        return -encoder.min_ / encoder.scale_, 1.0 / encoder.scale_
+    return None
 
 
 def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]:
@@ -204,6 +213,8 @@ def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list
     for output in outputs:
         found = {int(number) for number in re.findall("\ufdd0(\\d+)\ufdd1", output)}
         term = re.sub("\ufdd0(\\d+)\ufdd1", lambda match: names[int(match[1])], output)
+        # A name of its own, where the encoder leaves what it changes the name of the column.
+        term = f"{type(encoder).__name__}({term})" if output in marks else term
         inputs.append(_Input(term, found.pop() if len(found) == 1 else None))
     return inputs
 

@@ -108,7 +108,7 @@ class InteractionDisplay:
         Parameters
         ----------
         estimator : QuantizedNetworkClassifier, QuantizedNetworkRegressor, or one with cross-validation
-            Fitted; or a pipeline that ends in one, of which the effects are those of its columns.
+            Fitted; or a pipeline that ends in one: the effects are those of the columns that its last step is given.
         X : array-like of shape (n, d), optional
         sample_weight : array-like of shape (n,), optional
         names : sequence of str, optional
@@ -124,6 +124,9 @@ class InteractionDisplay:
         if hasattr(estimator, "steps"):
             before, estimator = estimator[:-1], estimator[-1]
             X = X if X is None or not before.steps else before.transform(X)
+            named = all(hasattr(step, "get_feature_names_out") for _, step in before.steps)
+            if names is None and named and hasattr(before, "feature_names_in_"):
+                names = before.get_feature_names_out()
         if not hasattr(estimator, "effects"):
             raise InvalidTypeError(f"estimator must be one of qsdp's quantized networks; got {estimator!r}")
         effects = estimator.effects(X, sample_weight=sample_weight, names=names)
