@@ -70,7 +70,7 @@ class Explained:
         check_is_fitted(self)
         if X is None and sample_weight is not None:
             raise InvalidInputError("sample_weight must come with X; the data of training have their own")
-        return self._effects(self._form_in_units(), X, sample_weight, names)
+        return self._effects(self._form(self.target_scaling_), X, sample_weight, names)
 
     def contributions(self, X: Any) -> FloatArray:
         """Return what each effect adds to the predictions for rows of X, shape (n, T) or (n, C, T).
@@ -98,27 +98,24 @@ class Explained:
         """
         check_is_fitted(self)
         digits = check_integer("digits", digits, minimum=1, maximum=17)
-        form = self._form_in_units()
+        form = self._form(self.target_scaling_)
         inputs = _describe(self.encoder_, self._names(names), form.n_inputs)
         center, scale = (np.array([getattr(one, field) for one in inputs]) for field in ("center", "scale"))
         bits = np.array([one.is_bit for one in inputs])
         rounded = np.array([float(f"{value:.{digits}g}") for value in center.tolist()])
         shown = np.where(bits | (np.abs(center) < 10.0**-digits * scale), 0.0, rounded)
         # An input is (term - center) / scale, and the formula is one in term - shown.
-        form = form.composed(1.0 / scale, (shown - center) / scale)
-        form = _without_squares(form, bits)
+        form = _without_squares(form.composed(1.0 / scale, (shown - center) / scale), bits)
         texts = [_factor(one.term, about, digits) for one, about in zip(inputs, shown.tolist(), strict=True)]
         return form.to_expression(texts, digits=digits, threshold=threshold)
 
-    def _form(self) -> QuadraticForm:
-        """Return the network as a function of the encoded columns, without the constant one."""
+    def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
+        """Return predictions or decision function in the encoded columns, in units of training or of a scaling."""
         form, activation = self.network_.to_quadratic_form(), self.network_.activation
-        lifted = activation is not None and activation.lifted
-        return form.with_last(self.constant_) if self.constant_column and not lifted else form
-
-    def _form_in_units(self) -> QuadraticForm:
-        """Return predictions in the units of the targets, or the decision function."""
-        form = self._form().rescaled(self.target_scaling_.offset, self.target_scaling_.scale)
+        if self.constant_column and not (activation is not None and activation.lifted):
+            form = form.with_last(self.constant_)
+        if scaling is not None:
+            form = form.rescaled(scaling.offset, scaling.scale)
         if is_classifier(self) and form.vector and len(form.S) == 2:
             # Two classes with an output each are told apart by the difference.
             return QuadraticForm(*(part[1] - part[0] for part in (form.S, form.s, form.s0)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -180,7 +181,7 @@ class InteractionDisplay:
         for place, name in enumerate(names):
             ax.text(place + 0.4, place, name, ha="right", va="center")
         if len(sizes) <= _WRITTEN:
-            for i, j in zip(*np.triu_indices(len(sizes), 1), strict=True):
+            for i, j in combinations(range(len(sizes)), 2):
                 colour = "white" if sizes[i, j] > 0.6 * top else "black"
                 ax.text(j, i, f"{sizes[i, j]:.2g}", ha="center", va="center", color=colour, fontsize="small")
         self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, shrink=0.8, label="standard deviation")

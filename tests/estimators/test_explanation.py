@@ -190,6 +190,11 @@ def test_importances(model):
     assert model.effects().columns == ("x0", "x1", "x2", "x3")
 
 
+def test_importances_of_two_outputs_are_those_of_their_difference():
+    model = MODELS["two outputs"]()
+    np.testing.assert_allclose(model.feature_importances_, model.effects().importances, rtol=1e-12)
+
+
 def test_importances_rank_as_permutations_do():
     model = regressor(n_neurons=40, refine="refit", beta=0.1).fit(X, Y)
     permuted = permutation_importance(model, X, Y, n_repeats=5, random_state=0).importances_mean
