@@ -11,6 +11,7 @@ from qsdp.exceptions import QSDPError, QSDPWarning
 from qsdp.inner_problem import grothendieck_bound, maxcut_bound
 from qsdp.networks import (
     BilinearNetwork,
+    Effects,
     PolynomialNetwork,
     QuadraticForm,
     from_polynomial,
@@ -58,6 +59,7 @@ __all__ = [
     "ColumnGenerationResult",
     "DenseLayer",
     "DistillationResult",
+    "Effects",
     "FixedWidthResult",
     "PolynomialActivation",
     "PolynomialNetwork",

@@ -29,6 +29,7 @@ from qsdp.estimators.classes import (
     encode_classes,
     weighted_by_class,
 )
+from qsdp.estimators.explanation import Explained
 from qsdp.estimators.inputs import AUTO_ENCODINGS, check_targets_of_frame, fit_encoder, rows_of
 from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
@@ -71,7 +72,7 @@ class Samples:
         return Samples(rows_of(self.X, kept), self.y[kept], self.weights[kept])
 
 
-class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
+class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
     """What regressor and classifier share: parameters, data checks, fitting on coded targets."""
 
     result_: QSDPResult
@@ -124,12 +125,13 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
 
     @property
     def _takes_frames(self) -> bool:
-        return isinstance(self.encoding, str) and self.encoding != "none"
+        return not isinstance(self.encoding, str) or self.encoding != "none"
 
     @property
     def _numbers(self) -> dict[str, Any]:
         """Return how arrays are checked: by name encodings have bits for missing entries."""
-        return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if self._takes_frames else True}
+        holes = isinstance(self.encoding, str) and self._takes_frames
+        return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if holes else True}
 
     def _fit(
         self, samples: Samples, target: FloatArray, weights: FloatArray | None, options: EstimatorOptions, **routed: Any
@@ -209,13 +211,16 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
 
     def _output(self, X: Any) -> FloatArray:
         check_is_fitted(self)
+        return self.target_scaling_.decode(self.network_.predict(self._inputs(self._checked(X)), n_jobs=self.n_jobs))
+
+    def _checked(self, X: Any) -> Any:
+        """Return rows of the user's table, checked."""
         if self._takes_frames and is_frame(X):
             validate_data(self, X, skip_check_array=True, reset=False)
-        else:
-            X = validate_data(self, X, reset=False, **self._numbers)
-        return self.target_scaling_.decode(self.network_.predict(self._inputs(X), n_jobs=self.n_jobs))
+            return X
+        return validate_data(self, X, reset=False, **self._numbers)
 
-    def _encoded(self, X: FloatArray) -> FloatArray:
+    def _encoded(self, X: Any) -> FloatArray:
         return X if self.encoder_ is None else self.encoder_.transform(X)
 
     def _inputs(self, X: FloatArray) -> FloatArray:

@@ -9,11 +9,14 @@ from qsdp.networks.bilinear import (
     network_from_archive,
     to_polynomial,
 )
+from qsdp.networks.effects import Effect, Effects
 from qsdp.networks.polynomial import PolynomialNetwork
 from qsdp.networks.quadratic_form import QuadraticForm
 
 __all__ = [
     "BilinearNetwork",
+    "Effect",
+    "Effects",
     "PolynomialNetwork",
     "QuadraticForm",
     "from_polynomial",

@@ -126,6 +126,24 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
         L[..., d, d] = self.s0
         return L
 
+    def composed(self, scale: FloatArray, shift: FloatArray) -> QuadraticForm:
+        """Return the function of t that is this one of ``scale * t + shift``, both of shape (d,)."""
+        slope = self.s + 2.0 * (self.S @ shift)
+        constant = self.s0 + self.s @ shift + (self.S @ shift) @ shift
+        return QuadraticForm(self.S * np.outer(scale, scale), slope * scale, constant)
+
+    def rescaled(self, offset: FloatArray, factor: FloatArray) -> QuadraticForm:
+        """Return ``offset + factor`` times the function, both of shape () or (C,)."""
+        return QuadraticForm(
+            self.S * np.expand_dims(factor, (-2, -1)), self.s * np.expand_dims(factor, -1), offset + factor * self.s0
+        )
+
+    def with_last(self, value: float) -> QuadraticForm:
+        """Return the function of all variables but the last one, which is `value`."""
+        slope = self.s[..., :-1] + 2.0 * value * self.S[..., :-1, -1]
+        constant = self.s0 + value * self.s[..., -1] + value**2 * self.S[..., -1, -1]
+        return QuadraticForm(self.S[..., :-1, :-1], slope, constant)
+
     def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
         """Return the closed formula as text, or a list of one for each output.
 

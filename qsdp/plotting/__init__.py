@@ -7,6 +7,7 @@ given as `ax`, or on those of a new figure, and keeps them as `ax_`.
 from qsdp.plotting._bits import BitsDisplay
 from qsdp.plotting._covariance import CovarianceDisplay
 from qsdp.plotting._gap import GapDisplay
+from qsdp.plotting._interactions import InteractionDisplay
 from qsdp.plotting._levels import LevelsDisplay
 from qsdp.plotting._objective import ObjectiveDisplay
 from qsdp.plotting._regions import DecisionRegionDisplay
@@ -17,6 +18,7 @@ __all__ = [
     "CovarianceDisplay",
     "DecisionRegionDisplay",
     "GapDisplay",
+    "InteractionDisplay",
     "LevelsDisplay",
     "ObjectiveDisplay",
     "SpectrumDisplay",

@@ -64,6 +64,18 @@ def check_axes(ax: object) -> None:
         raise InvalidTypeError(f"ax must be matplotlib axes or None; got {type(ax).__name__}")
 
 
+def check_pair(ax: Any) -> None:
+    """Raise unless `ax` is None or two axes."""
+    check_axes(None)
+    if ax is None:
+        return
+    pair = list(ax) if np.iterable(ax) else [ax]
+    if len(pair) != 2:
+        raise InvalidTypeError(f"ax must be two matplotlib axes or None; got {len(pair)}")
+    for one in pair:
+        check_axes(one)
+
+
 def axes_to_draw_on(ax: Axes | None) -> tuple[Axes, Figure | SubFigure]:
     """Return the given axes, or those of a new figure, and their figure."""
     check_axes(ax)

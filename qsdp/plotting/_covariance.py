@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.exceptions import InvalidTypeError
 from qsdp.pipeline import QSDPResult
-from qsdp.plotting._canvas import check_axes, check_instance, check_output, require_matplotlib
+from qsdp.plotting._canvas import check_instance, check_output, check_pair, require_matplotlib
 from qsdp.relaxation import Relaxation
 from qsdp.shaping import SignCovariance
 
@@ -54,7 +53,7 @@ class CovarianceDisplay:
         cls, result: QSDPResult, *, output: int = 0, ax: Sequence[Axes] | None = None, **image_kw: Any
     ) -> CovarianceDisplay:
         """Plot the covariance of one output of a result; the parameters are those of `from_relaxation`."""
-        _check_pair(ax)
+        check_pair(ax)
         check_instance("result", result, QSDPResult)
         return cls.from_relaxation(result.relaxation, result.covariance, output=output, ax=ax, **image_kw)
 
@@ -83,7 +82,7 @@ class CovarianceDisplay:
         -------
         CovarianceDisplay
         """
-        _check_pair(ax)
+        check_pair(ax)
         check_instance("relaxation", relaxation, Relaxation)
         k = check_output(output, relaxation.problem.vector, relaxation.problem.n_outputs)
         one = covariance[k] if isinstance(covariance, list) else covariance
@@ -94,7 +93,7 @@ class CovarianceDisplay:
 
     def plot(self, ax: Sequence[Axes] | None = None, **image_kw: Any) -> CovarianceDisplay:
         """Draw on two given axes, or on those of a new figure, and return the display."""
-        _check_pair(ax)
+        check_pair(ax)
         if ax is None:
             _, ax = require_matplotlib().subplots(1, 2, figsize=(8.4, 4.0), layout="constrained")
         assert ax is not None
@@ -112,15 +111,3 @@ class CovarianceDisplay:
             axes.tick_params(length=0)
         self.colorbar_ = self.figure_.colorbar(self.images_[0], ax=list(self.ax_), shrink=0.8)
         return self
-
-
-def _check_pair(ax: Any) -> None:
-    """Raise unless `ax` is None or two axes."""
-    check_axes(None)
-    if ax is None:
-        return
-    pair = list(ax) if np.iterable(ax) else [ax]
-    if len(pair) != 2:
-        raise InvalidTypeError(f"ax must be two matplotlib axes or None; got {len(pair)}")
-    for one in pair:
-        check_axes(one)

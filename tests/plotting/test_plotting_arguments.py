@@ -14,6 +14,7 @@ from qsdp.plotting import (
     CovarianceDisplay,
     DecisionRegionDisplay,
     GapDisplay,
+    InteractionDisplay,
     LevelsDisplay,
     ObjectiveDisplay,
     SpectrumDisplay,
@@ -57,6 +58,8 @@ def test_one_error_names_the_extra_before_any_work(monkeypatch):
         lambda: CovarianceDisplay.from_relaxation(fail, fail),
         lambda: LevelsDisplay.from_result(fail),
         lambda: LevelsDisplay.from_network(fail),
+        lambda: InteractionDisplay.from_effects(fail),
+        lambda: InteractionDisplay.from_estimator(fail),
         lambda: GapDisplay(curves={}).plot(),
         lambda: DecisionRegionDisplay.from_estimator(fail, [[1]]),
     ):
@@ -89,6 +92,7 @@ def test_without_a_screen():
         lambda ax: LevelsDisplay(levels=[1], counts={}).plot(ax),
         lambda ax: DecisionRegionDisplay.from_estimator(MODEL, X, ax=ax),
         lambda ax: CovarianceDisplay.from_result(RESULT, ax=[ax, ax]),
+        lambda ax: InteractionDisplay.from_estimator(MODEL, ax=[ax, ax]),
     ],
 )
 def test_axes_that_are_none(call):
@@ -113,6 +117,8 @@ def test_covariance_takes_two_axes():
         (lambda: CovarianceDisplay.from_result(1), "result must be a QSDPResult"),
         (lambda: CovarianceDisplay.from_relaxation(1, 1), "relaxation must be a Relaxation"),
         (lambda: LevelsDisplay.from_result(1), "result must be a QSDPResult"),
+        (lambda: InteractionDisplay.from_effects(MODEL), "effects must be a Effects; got QuantizedNetworkRegressor"),
+        (lambda: InteractionDisplay.from_estimator(RESULT), "estimator must be one of qsdp's"),
         (lambda: LevelsDisplay.from_network(RESULT), "network must be a BilinearNetwork or a PolynomialNetwork"),
         (lambda: GapDisplay.from_result(RESULT), "result must be a ColumnGenerationResult; got QSDPResult"),
         (lambda: BitsDisplay.from_estimator(RESULT.network, X, Y), "estimator must be one of qsdp's"),
@@ -137,6 +143,8 @@ def test_arguments_of_the_wrong_kind(call, message):
         (lambda: ObjectiveDisplay.from_result(RESULT, n_draws=0), "n_draws must be an integer >= 1"),
         (lambda: ObjectiveDisplay.from_result(RESULT, refine="exact"), "refine must be one of 'none', 'polish'"),
         (lambda: BitsDisplay.from_estimator(MODEL, X, Y, levels=[1]), "levels must be an integer from 2 to 128"),
+        (lambda: InteractionDisplay.from_estimator(MODEL, output=1), "output must be an integer from 0 to 0; got 1"),
+        (lambda: InteractionDisplay.from_estimator(MODEL, n_columns=0), "n_columns must be an integer >= 1; got 0"),
         (lambda: SpectrumDisplay.from_result(RESULT, output=1), "output must be an integer from 0 to 0; got 1"),
         (lambda: CovarianceDisplay.from_result(RESULT, output=-1), "output must be an integer from 0 to 0; got -1"),
         (lambda: DecisionRegionDisplay.from_estimator(MODEL, X, features=(0, 0)), "features must be two different"),

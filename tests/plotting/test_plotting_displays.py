@@ -4,7 +4,10 @@ import io
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import qsdp
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -13,6 +16,7 @@ from qsdp.plotting import (
     CovarianceDisplay,
     DecisionRegionDisplay,
     GapDisplay,
+    InteractionDisplay,
     LevelsDisplay,
     ObjectiveDisplay,
     SpectrumDisplay,
@@ -420,6 +424,69 @@ def test_many_classes_have_colours_of_their_own():
     assert len(set(regions._colours(7))) == 7
 
 
+# --- interactions -------------------------------------------------------------------------------
+
+
+def effects_of(d, C=None, columns=None):
+    rng = np.random.default_rng(d)
+    outputs = () if C is None else (C,)
+    form = qsdp.QuadraticForm(rng.normal(size=(*outputs, d, d)), rng.normal(size=(*outputs, d)))
+    return qsdp.Effects.of(form, rng.normal(size=(30, d)), columns=columns)
+
+
+def test_interactions_are_those_of_the_table():
+    effects = effects_of(4, columns=list("abcd"))
+    display = InteractionDisplay.from_effects(effects)
+    order = np.argsort(-effects.importances)
+    assert display.columns_ == [effects.columns[j] for j in order]
+    assert [bar.get_width() for bar in display.bars_] == effects.main[order].tolist()
+    labels = [label.get_text() for label in display.ax_[0].get_yticklabels()]
+    assert labels == display.columns_
+    sizes = {one.columns: one.size for one in effects.table()}
+    pairs = display.image_.get_array()
+    for i, first in enumerate(display.columns_):
+        for j, second in enumerate(display.columns_):
+            if j > i:
+                assert pairs[i, j] == sizes[min(first, second), max(first, second)]
+            else:
+                assert pairs.mask[i, j]
+    assert display.ax_[0].get_title() == "main effects"
+    top, bottom = (ax.get_ylim() for ax in display.ax_)
+    assert top == bottom
+
+
+def test_the_most_important_of_many_columns_are_shown_in_legible_names():
+    names = [f"a name that is much too long, of column {j}" for j in range(60)]
+    effects = effects_of(60, columns=names)
+    display = InteractionDisplay.from_effects(effects, n_columns=5)
+    assert len(display.columns_) == len(display.bars_) == 5
+    share = effects.importances[np.argsort(-effects.importances)[:5]].sum()
+    assert display.ax_[0].get_title() == f"main effects, 5 of 60 columns: {100 * share:.1f} %"
+    shown = [label.get_text() for label in display.ax_[0].get_yticklabels()]
+    assert len(set(shown)) == 5
+    assert max(map(len, shown)) <= 24
+    assert len(InteractionDisplay.from_effects(effects).columns_) == 16
+
+
+def test_interactions_of_one_output_and_of_one_column():
+    effects = effects_of(3, C=2)
+    display = InteractionDisplay.from_effects(effects, output=1, cmap="Greens")
+    assert sorted(bar.get_width() for bar in display.bars_) == sorted(effects.main[1])
+    assert display.image_.get_cmap().name == "Greens"
+    alone = InteractionDisplay.from_effects(effects_of(1))
+    assert alone.image_.get_array().mask.all()
+    nothing = qsdp.Effects.of(qsdp.QuadraticForm(np.zeros((2, 2))), [[0.0, 1.0]])
+    assert [bar.get_width() for bar in InteractionDisplay.from_effects(nothing).bars_] == [0.0, 0.0]
+
+
+def test_interactions_of_a_pipeline_have_the_names_of_the_data_frame():
+    X, y = qsdp.datasets.load_bundled("iris")
+    frame = pd.DataFrame(X, columns=["sl", "sw", "pl", "pw"])
+    model = make_pipeline(StandardScaler(), qsdp.QuantizedNetworkRegressor(8, beta=1.0, random_state=0)).fit(frame, y)
+    for data in (None, frame):
+        assert sorted(InteractionDisplay.from_estimator(model, data).columns_) == ["pl", "pw", "sl", "sw"]
+
+
 # --- what all have in common --------------------------------------------------------------------
 
 
@@ -433,10 +500,11 @@ def drawn(classifier, result, spare=None):
         "levels": lambda ax: LevelsDisplay.from_result(result, ax=ax),
         "regions": lambda ax: DecisionRegionDisplay.from_estimator(classifier, X[:, 2:], y, resolution=9, ax=ax),
         "covariance": lambda ax: CovarianceDisplay.from_result(result, ax=ax and [ax, spare]),
+        "interactions": lambda ax: InteractionDisplay.from_estimator(classifier, X[:, 2:], ax=ax and [ax, spare]),
     }
 
 
-NAMES = ("objective", "bits", "spectrum", "gap", "levels", "regions", "covariance")
+NAMES = ("objective", "bits", "spectrum", "gap", "levels", "regions", "covariance", "interactions")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -24,7 +24,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 #: Fields that are None in some model.
-MAY_BE_NONE = {"activation", "improved_bound", "column", "class_weight", "fill", "categories", "value"}
+MAY_BE_NONE = {"activation", "improved_bound", "column", "class_weight", "fill", "categories", "value", "low", "high"}
 
 
 def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Pat
                 accepted.append((place[-1], value))
     assert messages == {f"{str(path)!r} is not a valid model"}
     # What remains are other texts where any text is right, and other numbers where any number is.
-    texts, any_number = {"name", "column", "digest", 0, 1, 2, None}, {"fill", "center", "mean"}
+    texts, any_number = {"name", "column", "digest", 0, 1, 2, None}, {"fill", "center", "low", "high"}
     not_negative = {"scale", "beta", "objective"}
     for field, value in accepted:
         allowed = (

@@ -34,7 +34,7 @@ def test_task_and_classes(entries: list[str | None], task: str, classes: tuple[s
     assert target.classes == classes
     if classes is None:
         numbers = np.array([float(entry or "nan") for entry in entries])
-        assert (target.mean, target.scale) == (numbers.mean(), numbers.std())
+        assert (target.offset, target.scale) == ((numbers.mean(),), numbers.std())
         np.testing.assert_allclose(target.decode(target.encode(table({"y": entries}), SQUARED)), numbers)
 
 
@@ -45,7 +45,7 @@ def test_scores() -> None:
     assert classes.score(np.array([-1.0, 2.0, 3.0, -1.0]), truth) == 0.5
     three = Target("y", ("a", "b", "c"))
     assert three.score(np.array([[0.1, 0.2, 0.3], [2.0, 1.0, 1.0]]), np.array([2.0, 1.0])) == 0.5
-    number = Target("y", None, 1.0, 2.0)
+    number = Target("y", None, (1.0,), 2.0)
     assert number.score(np.array([1.0, 2.0]), np.array([1.0, 2.0])) == 1.0
     assert math.isnan(number.score(np.array([1.0, 2.0]), np.array([2.0, 2.0])))
 

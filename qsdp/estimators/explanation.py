@@ -1,0 +1,232 @@
+"""What a fitted network says of the columns of the user's table: effects, importances, a formula."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import is_classifier
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from qsdp._utils.validation import FloatArray, check_integer
+from qsdp.estimators.targets import TargetScaling
+from qsdp.exceptions import InvalidInputError
+from qsdp.networks import BilinearNetwork, Effects, QuadraticForm
+from qsdp.pipeline import QSDPResult
+
+__all__ = ["Explained"]
+
+
+class Explained:
+    """Mixin of estimators over a network: a polynomial of degree two, which explains itself."""
+
+    result_: QSDPResult
+    network_: BilinearNetwork
+    n_features_in_: int
+    classes_: npt.NDArray[Any]
+    constant_: float
+    constant_column: bool
+    encoder_: Any
+    target_scaling_: TargetScaling
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """Share of every column in the effects on the training data, of sum one, shape (n_features_in_,).
+
+        The variance of its main effect and half of those of its interactions, over the sum of all; several targets
+        count as if they had the same variance. Zeros for a network that is constant. Not there where inputs of the
+        network are made of several columns, as those of a principal component analysis.
+        """
+        check_is_fitted(self)
+        form = self._form()
+        if any(one.column is None for one in _describe(self.encoder_, self._names(None), form.n_inputs)):
+            raise AttributeError(
+                "feature_importances_ needs inputs of the network that are made of one column each; "
+                f"{self.encoder_!r:.60} mixes columns"
+            )
+        return self._effects(form).importances
+
+    def effects(self, X: Any = None, *, sample_weight: Any = None, names: Sequence[str] | None = None) -> Effects:
+        """Return main effects of the columns and interactions of pairs, of which predictions are the sum.
+
+        What is explained is `predict` of a regressor, in the units of the targets, and `decision_function` of a
+        classifier. All inputs that are made of a column count as this column. Where a transformer mixes columns,
+        effects are those of its outputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), optional
+            Data over which effects are centred and their sizes taken; by default those of training, with their weights.
+        sample_weight : array-like of shape (n,), optional
+            Weights >= 0 of the rows of X.
+        names : sequence of str, optional
+            Names of the columns; by default those of the data frame of `fit`, else x0, x1, ...
+        """
+        check_is_fitted(self)
+        if X is None and sample_weight is not None:
+            raise InvalidInputError("sample_weight must come with X; the data of training have their own")
+        return self._effects(self._form(self.target_scaling_), X, sample_weight, names)
+
+    def contributions(self, X: Any) -> FloatArray:
+        """Return what each effect adds to the predictions for rows of X, shape (n, T) or (n, C, T).
+
+        The effects are those on the training data, ``effects()``, in the order of its `terms`; with its `constant` they
+        add up to `predict` of a regressor, and to `decision_function` of a classifier.
+        """
+        effects = self.effects()
+        return effects.contributions(self._rows(X))
+
+    def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
+        """Return `predict` or `decision_function` as a formula in the columns, or a list of one for each output.
+
+        Standardised columns are written with their means, as ``(age - 40.2)``, bits of an encoding as
+        ``(age > 42.5)``, which is 0 or 1.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Names of the columns; by default those of the data frame of `fit`, else x0, x1, ...
+        digits : int, default=4
+            Significant digits of coefficients and means; what rounding takes from means is in the coefficients.
+        threshold : float, default=0
+            Terms whose coefficient is at most this in magnitude are left out.
+        """
+        check_is_fitted(self)
+        digits = check_integer("digits", digits, minimum=1, maximum=17)
+        form = self._form(self.target_scaling_)
+        inputs = _describe(self.encoder_, self._names(names), form.n_inputs)
+        center, scale = (np.array([getattr(one, field) for one in inputs]) for field in ("center", "scale"))
+        bits = np.array([one.is_bit for one in inputs])
+        rounded = np.array([float(f"{value:.{digits}g}") for value in center.tolist()])
+        shown = np.where(bits | (np.abs(center) < 10.0**-digits * scale), 0.0, rounded)
+        # An input is (term - center) / scale, and the formula is one in term - shown.
+        form = _without_squares(form.composed(1.0 / scale, (shown - center) / scale), bits)
+        texts = [_factor(one.term, about, digits) for one, about in zip(inputs, shown.tolist(), strict=True)]
+        return form.to_expression(texts, digits=digits, threshold=threshold)
+
+    def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
+        """Return predictions or decision function in the encoded columns, in units of training or of a scaling."""
+        form, activation = self.network_.to_quadratic_form(), self.network_.activation
+        if self.constant_column and not (activation is not None and activation.lifted):
+            form = form.with_last(self.constant_)
+        if scaling is not None:
+            form = form.rescaled(scaling.offset, scaling.scale)
+        if is_classifier(self) and form.vector and len(form.S) == 2:
+            # Two classes with an output each are told apart by the difference.
+            return QuadraticForm(*(part[1] - part[0] for part in (form.S, form.s, form.s0)))
+        return form
+
+    def _effects(
+        self, form: QuadraticForm, X: Any = None, sample_weight: Any = None, names: Sequence[str] | None = None
+    ) -> Effects:
+        columns, problem = self._names(names), self.result_.problem
+        inputs = _describe(self.encoder_, columns, form.n_inputs)
+        groups = [one.column for one in inputs]
+        if None in groups:
+            columns, groups = [one.term for one in inputs], list(range(len(inputs)))
+        if X is None:
+            data, sample_weight = problem.X[:, : form.n_inputs], problem.sample_weight
+        else:
+            data = self._rows(X)
+        classes = self.classes_.tolist() if is_classifier(self) and form.vector else None
+        return Effects.of(form, data, sample_weight=sample_weight, columns=columns, groups=groups, outputs=classes)
+
+    def _rows(self, X: Any) -> FloatArray:
+        """Return rows of a table as inputs of the network, without the constant one."""
+        return self._encoded(self._checked(X))
+
+    def _checked(self, X: Any) -> Any:
+        raise NotImplementedError
+
+    def _encoded(self, X: Any) -> FloatArray:
+        raise NotImplementedError
+
+    def _names(self, names: Sequence[str] | None) -> list[str]:
+        known = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        columns = [str(name) for name in (known if names is None else names)]
+        if len(columns) != self.n_features_in_:
+            raise InvalidInputError(f"names must be {self.n_features_in_}, one for each column; got {len(columns)}")
+        return columns
+
+
+@dataclass(frozen=True)
+class _Input:
+    """An input of the network, ``(term - center) / scale``.
+
+    Attributes
+    ----------
+    term : str
+        Text in the names of the columns.
+    column : int or None
+        Number of the column it is made of; None for one of several, or of unknown ones.
+    is_bit : bool
+        Whether the term is 0 or 1.
+    """
+
+    term: str
+    column: int | None
+    center: float = 0.0
+    scale: float = 1.0
+    is_bit: bool = False
+
+
+def _describe(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]:
+    """Return what the inputs are that an encoder makes of columns with names."""
+    if encoder is None:
+        return [_Input(name, j) for j, name in enumerate(names)]
+    moments = _affine_map(encoder, n_inputs)
+    if moments is not None:
+        centers, scales = (part.tolist() for part in moments)
+        return [_Input(name, j, centers[j], scales[j]) for j, name in enumerate(names)]
+    encoding = getattr(encoder, "encoding_", encoder)
+    if hasattr(encoding, "expressions"):
+        expressions = encoding.renamed(names).expressions
+        return [_Input(one.name, one.position, one.center, one.scale, one.is_bit) for one in expressions]
+    return _named_by_encoder(encoder, names, n_inputs)
+
+
+def _affine_map(encoder: Any, n_inputs: int) -> tuple[FloatArray, FloatArray] | None:
+    """Return centers and scales of a scaler of scikit-learn, None for other encoders."""
+    if isinstance(encoder, StandardScaler):
+        centers = encoder.mean_ if encoder.with_mean else np.zeros(n_inputs)
+        return centers, encoder.scale_ if encoder.with_std else np.ones(n_inputs)
+    if isinstance(encoder, MinMaxScaler) and not encoder.clip:
+        return -encoder.min_ / encoder.scale_, 1.0 / encoder.scale_
+    return None
+
+
+def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]:
+    """Return inputs by the names that a transformer gives its outputs: those with one column's name are made of it."""
+    # Names that occur nowhere else, not even in each other.
+    marks = [f"\ufdd0{j}\ufdd1" for j in range(len(names))]
+    try:
+        outputs = [str(name) for name in encoder.get_feature_names_out(marks)]
+    except (AttributeError, ValueError, TypeError):
+        # Without names, or with those of a data frame, which it insists on.
+        return [_Input(f"input {k}", None) for k in range(n_inputs)]
+    inputs = []
+    for output in outputs:
+        found = {int(number) for number in re.findall("\ufdd0(\\d+)\ufdd1", output)}
+        term = re.sub("\ufdd0(\\d+)\ufdd1", lambda match: names[int(match[1])], output)
+        # A name of its own, where the encoder leaves what it changes the name of the column.
+        term = f"{type(encoder).__name__}({term})" if output in marks else term
+        inputs.append(_Input(term, found.pop() if len(found) == 1 else None))
+    return inputs
+
+
+def _without_squares(form: QuadraticForm, bits: npt.NDArray[np.bool_]) -> QuadraticForm:
+    """Return the same function of inputs of which some are 0 or 1, and equal to their squares."""
+    squares = np.diagonal(form.S, axis1=-2, axis2=-1) * bits
+    return QuadraticForm(form.S - squares[..., None] * np.eye(form.n_inputs), form.s + squares, form.s0)
+
+
+def _factor(term: str, center: float, digits: int) -> str:
+    """Return ``term - center`` as a factor of a product."""
+    if center:
+        return f"({term} {'-' if center > 0.0 else '+'} {abs(center):.{digits}g})"
+    return term if re.fullmatch(r"[\w.]+", term) else f"({term})"

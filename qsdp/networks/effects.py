@@ -1,0 +1,371 @@
+"""Main effects and pairwise interactions: what each column, and each pair of them, adds to a quadratic function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.numeric import EPS
+from qsdp._utils.parallel import blocks
+from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_share
+from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_integer, check_matrix, read_only
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.networks.quadratic_form import QuadraticForm
+from qsdp.problem import check_sample_weight
+
+__all__ = ["Effect", "Effects"]
+
+#: Effects that a summary lists at most.
+_LISTED = 8
+
+
+class Effect(NamedTuple):
+    """A row of the table of effects.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        One for a main effect, two for an interaction.
+    size : float
+        Standard deviation of the effect over the data, in the units of the output.
+    share : float
+        Its square over the sum of those of all effects of the output.
+    """
+
+    columns: tuple[str, ...]
+    size: float
+    share: float
+
+    @property
+    def name(self) -> str:
+        """The columns as text, such as ``age`` or ``age * income``."""
+        return " * ".join(self.columns)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Effects(Summarized, ReadOnlyArrays):
+    r"""A quadratic function as a constant, main effects of columns, and interactions of pairs of them: exactly.
+
+    .. math:: f(x) = c + \sum_a f_a(x_a) + \sum_{a < b} f_{ab}(x_a, x_b), \qquad
+        f_a = z_a^T S_{aa} z_a + \ell_a^T z_a - m_a, \quad f_{ab} = 2 z_a^T S_{ab} z_b
+
+    with :math:`z = x - \bar x` for the (weighted) means of data, :math:`\ell = s + 2 S \bar x`, and :math:`m_a` such
+    that :math:`f_a` has mean zero. :math:`x_a` is column a, or all inputs made of it. `of` computes it.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Names of the G columns.
+    outputs : tuple of str
+        Names of the C outputs, one for a scalar function.
+    constant : ndarray of shape () or (C,)
+    main : ndarray of shape (G,) or (C, G)
+        Sizes of main effects: standard deviations over the data.
+    interactions : ndarray of shape (G, G) or (C, G, G)
+        Sizes of interactions, symmetric with zero diagonal.
+
+    Notes
+    -----
+    A main effect has mean zero over the data, an interaction for any fixed value of either column. Were columns
+    independent, each as in the data, :math:`c` would be the mean, effects uncorrelated, and the variance of f the sum
+    of theirs: this is the functional analysis of variance (Hoeffding, Sobol) for the product of the distributions of
+    the columns. It depends on f as a function of the columns alone, not on the inputs that encode them. Sizes are those
+    on the data as they are, where columns depend on each other: shares compare effects, they do not divide the variance
+    of f.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> form = qsdp.QuadraticForm([[0.0, 1.0], [1.0, 0.0]], s=[0.0, 1.0])
+    >>> X = [[0.0, 0.0], [0.0, 1.0], [2.0, 0.0], [2.0, 1.0]]
+    >>> effects = qsdp.Effects.of(form, X, columns=["age", "dose"])
+    >>> for effect in effects.table():
+    ...     print(f"{effect.name:10}  {effect.size:.2f}  {effect.share:.2f}")
+    dose        1.50  0.53
+    age         1.00  0.24
+    age * dose  1.00  0.24
+    >>> effects.contributions([[2.0, 1.0]]), effects.constant
+    (array([[1. , 1.5, 1. ]]), array(1.5))
+    """
+
+    columns: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constant: FloatArray
+    main: FloatArray
+    interactions: FloatArray
+    _terms: _Terms
+
+    @classmethod
+    def of(
+        cls,
+        network: Any,
+        X: Any,
+        *,
+        sample_weight: Any = None,
+        columns: Sequence[str] | None = None,
+        groups: Any = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Effects:
+        """Return the effects of a network over data.
+
+        Parameters
+        ----------
+        network : BilinearNetwork, PolynomialNetwork or QuadraticForm
+            Anything with `to_quadratic_form`, of d inputs.
+        X : array-like of shape (n, d)
+        sample_weight : array-like of shape (n,), optional
+            Weights >= 0 of the rows; a weight k is the same as k equal rows.
+        columns : sequence of str, optional
+            Names of the columns; x1, x2, ... by default.
+        groups : array-like of int of shape (d,), optional
+            Number of the column, from 0, that each input is made of, such as the bits of one category. By default every
+            input is a column.
+        outputs : sequence of str, optional
+            Names of the outputs; their numbers by default.
+        """
+        if not hasattr(network, "to_quadratic_form"):
+            raise InvalidTypeError(f"network must have to_quadratic_form; got {type(network).__name__}")
+        form: QuadraticForm = network.to_quadratic_form()
+        data = check_matrix("X", X, n_columns=form.n_inputs)
+        weights = check_sample_weight(sample_weight, len(data))
+        at = _checked_groups(groups, form.n_inputs)
+        names = _checked_names("columns", columns, [f"x{j + 1}" for j in range(int(at.max()) + 1)])
+        if groups is None and len(names) != form.n_inputs:
+            raise InvalidInputError(f"columns must be {form.n_inputs} names, one for each input; got {len(names)}")
+        if at.max() >= len(names):
+            raise InvalidInputError(f"groups must be numbers of the {len(names)} columns, from 0; got {at.max()}")
+        n_outputs = len(form.S) if form.vector else 1
+        labels = _checked_names("outputs", outputs, [str(k) for k in range(n_outputs)])
+        if len(labels) != n_outputs:
+            raise InvalidInputError(f"outputs must be {n_outputs} names, one for each output; got {len(labels)}")
+        if weights is not None:
+            data, weights = data[weights > 0.0], weights[weights > 0.0]
+        terms, sizes = _decompose(form, data, weights, at, len(names))
+        main, interactions = np.diagonal(sizes, axis1=1, axis2=2).copy(), sizes * (1.0 - np.eye(len(names)))
+        one = slice(None) if form.vector else 0
+        constant = terms.constant + terms.means.sum(axis=1)
+        constant, main, interactions = (read_only(np.array(part[one])) for part in (constant, main, interactions))
+        return cls(names, labels, constant, main, interactions, terms)
+
+    @property
+    def terms(self) -> tuple[tuple[str, ...], ...]:
+        """Columns of every effect: each column, then each pair of them."""
+        return (*((name,) for name in self.columns), *combinations(self.columns, 2))
+
+    @property
+    def importances(self) -> FloatArray:
+        """Share of every column in the sum of squared sizes, (G,): of its main effect, and half its interactions'.
+
+        Of all outputs together. Zeros where the function is constant.
+        """
+        largest = max(float(self.main.max()), float(self.interactions.max()))
+        if largest == 0.0:
+            return np.zeros(len(self.columns))
+        of_output = (self.main / largest) ** 2 + 0.5 * np.sum((self.interactions / largest) ** 2, axis=-1)
+        total = of_output.reshape(-1, len(self.columns)).sum(axis=0)
+        importances: FloatArray = total / total.sum()
+        return importances
+
+    def output(self, k: int) -> Effects:
+        """Return the effects of output k alone, those of a scalar function."""
+        k = check_integer("output", k, minimum=0, maximum=len(self.outputs) - 1)
+        if self.main.ndim == 1:
+            return self
+        constant, main, interactions = (
+            read_only(np.array(part[k])) for part in (self.constant, self.main, self.interactions)
+        )
+        return Effects(self.columns, self.outputs[k : k + 1], constant, main, interactions, self._terms.output(k))
+
+    def table(self, output: int = 0) -> list[Effect]:
+        """Return the effects of an output, the largest first."""
+        one = self.output(output)
+        sizes = np.concatenate([one.main, one.interactions[np.triu_indices(len(self.columns), 1)]])
+        shares = (sizes / (sizes.max() or 1.0)) ** 2
+        shares /= shares.sum() or 1.0
+        terms = self.terms
+        return [
+            Effect(terms[place], float(sizes[place]), float(shares[place]))
+            for place in np.argsort(-sizes, kind="stable").tolist()
+        ]
+
+    def contributions(self, X: Any) -> FloatArray:
+        """Return what each effect adds to the output for rows of inputs, shape (n, T) or (n, C, T).
+
+        In the order of `terms`. Their sum and `constant` are the value of the function.
+        """
+        terms, G = self._terms, len(self.columns)
+        data = check_matrix("X", X, n_columns=len(terms.order))
+        values = np.zeros((len(data), len(terms.S), len(self.terms)))
+        first, second = np.triu_indices(G, 1)
+        place = np.diag(np.arange(G))
+        place[first, second] = place[second, first] = G + np.arange(len(first))
+        for rows in blocks(len(data), data.shape[1]):
+            Z = terms.standardised(data[rows])
+            for k in range(len(terms.S)):
+                for a, others, part in terms.values(k, Z):
+                    values[rows, k, place[a, others]] = part
+        values[:, :, :G] -= terms.means
+        return values if self.main.ndim == 2 else values[:, 0]
+
+    def _summary(self) -> Summary:
+        rows: Rows = [("columns", str(len(self.columns)))]
+        for k, output in enumerate(self.outputs[:1] if self.main.ndim == 1 else self.outputs[:_LISTED]):
+            which = f"{output}: " if self.main.ndim == 2 else ""
+            table = self.table(k)
+            listed = table[: _LISTED if self.main.ndim == 1 else 1]
+            rows += [
+                (f"{which}{one.name}", f"{format_number(one.size, 4)}, {format_share(one.share)}") for one in listed
+            ]
+        return Summary("Effects", rows)
+
+    def __repr__(self) -> str:
+        outputs = f", n_outputs={len(self.outputs)}" if self.main.ndim == 2 else ""
+        return f"Effects({len(self.columns)} columns{outputs})"
+
+
+@dataclass(frozen=True, eq=False)
+class _Terms(ReadOnlyArrays):
+    """C quadratic functions of standardised inputs, which stand in the order of the columns they are made of.
+
+    Attributes
+    ----------
+    S, slope, constant : ndarray of shape (C, d, d), (C, d) and (C,)
+    order, mean, scale : ndarray of shape (d,)
+        The inputs in that order, their means and deviations.
+    columns, starts : ndarray of shape (P,)
+        Numbers of the columns that have inputs, and the first input of each.
+    means : ndarray of shape (C, G)
+        Of the main effects before they are centred.
+    """
+
+    S: FloatArray
+    slope: FloatArray
+    constant: FloatArray
+    order: npt.NDArray[np.intp]
+    mean: FloatArray
+    scale: FloatArray
+    columns: npt.NDArray[np.intp]
+    starts: npt.NDArray[np.intp]
+    means: FloatArray
+
+    def output(self, k: int) -> _Terms:
+        """Return the terms of output k alone."""
+        return replace(self, **{name: getattr(self, name)[k : k + 1] for name in ("S", "slope", "constant", "means")})
+
+    def standardised(self, X: FloatArray) -> FloatArray:
+        """Return ordered inputs of mean zero and deviation one."""
+        Z: FloatArray = (X[:, self.order] - self.mean) / self.scale
+        return Z
+
+    def values(self, k: int, Z: FloatArray) -> Iterator[tuple[int, npt.NDArray[np.intp], FloatArray]]:
+        """Yield columns a, the columns b = a and those after it, and effects of (a, b) on output k, (n, len(b))."""
+        ends = [*self.starts[1:].tolist(), len(self.order)]
+        for place, (start, end) in enumerate(zip(self.starts.tolist(), ends, strict=True)):
+            products = (Z[:, start:end] @ self.S[k, start:end, start:]) * Z[:, start:]
+            effects = np.add.reduceat(products, self.starts[place:] - start, axis=1)
+            effects[:, 1:] *= 2.0
+            effects[:, 0] += Z[:, start:end] @ self.slope[k, start:end]
+            yield int(self.columns[place]), self.columns[place:], effects
+
+
+def _decompose(
+    form: QuadraticForm, X: FloatArray, weights: FloatArray | None, groups: npt.NDArray[np.intp], n_columns: int
+) -> tuple[_Terms, FloatArray]:
+    """Return the terms of a form, and the sizes of the effects of each output, main ones on the diagonal, (C, G, G)."""
+    order = np.argsort(groups, kind="stable")
+    columns, starts = np.unique(groups[order], return_index=True)
+    shares = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
+    mean, scale = _moments(X, shares)
+    centred = form.composed(scale, mean)
+    d, C = form.n_inputs, len(form.S) if form.vector else 1
+    S, slope = centred.S.reshape(C, d, d)[:, order][:, :, order], centred.s.reshape(C, d)[:, order]
+    arrays = (S, slope, centred.s0.reshape(C), order, mean[order], scale[order], columns, starts)
+    terms = _Terms(*arrays, means=np.zeros((C, n_columns)))
+
+    covariance = np.zeros((d, d))
+    for rows in blocks(len(X), d):
+        Z = terms.standardised(X[rows])
+        covariance += (Z * shares[rows, None]).T @ Z
+    # The mean of z' A z is the inner product of A and the covariance; interactions have two blocks of S.
+    means = np.add.reduceat(np.add.reduceat(S * covariance, starts, axis=1), starts, axis=2)
+    means *= 2.0 - np.eye(len(columns))
+    variances = np.zeros((C, len(columns), len(columns)))
+    if len(columns) == d:
+        _add_variances_of_products(variances, terms, X, shares, covariance)
+    else:
+        _add_variances(variances, terms, X, shares, means)
+    sizes = np.zeros((C, n_columns, n_columns))
+    sizes[:, columns[:, None], columns] = np.sqrt(variances)
+    of_main = np.zeros((C, n_columns))
+    of_main[:, columns] = np.diagonal(means, axis1=1, axis2=2)
+    terms = replace(terms, means=of_main)
+    for array in vars(terms).values():
+        read_only(array)
+    return terms, sizes
+
+
+def _add_variances(variances: FloatArray, terms: _Terms, X: FloatArray, shares: FloatArray, means: FloatArray) -> None:
+    """Add the variances of effects, row by row."""
+    for rows in blocks(len(X), X.shape[1]):
+        Z = terms.standardised(X[rows])
+        for k in range(len(variances)):
+            for place, (_, _, values) in enumerate(terms.values(k, Z)):
+                part = shares[rows] @ (values - means[k, place, place:]) ** 2
+                variances[k, place, place:] += part
+                variances[k, place + 1 :, place] += part[1:]
+
+
+def _add_variances_of_products(
+    variances: FloatArray, terms: _Terms, X: FloatArray, shares: FloatArray, covariance: FloatArray
+) -> None:
+    """Add the same where every column is one input: interactions are products of two, whose moments are those of all.
+
+    A matrix product for all outputs, in place of one pass over the rows for every pair.
+    """
+    squared = np.zeros_like(covariance)
+    diagonal = np.arange(len(covariance))
+    for rows in blocks(len(X), X.shape[1]):
+        Z = terms.standardised(X[rows])
+        squared += (Z**2 * shares[rows, None]).T @ Z**2
+        for k, variance in enumerate(variances):
+            curvature = terms.S[k, diagonal, diagonal]
+            main = Z**2 * curvature + Z * terms.slope[k] - curvature * np.diagonal(covariance)
+            variance[diagonal, diagonal] += shares[rows] @ main**2
+    spread = squared - covariance**2
+    # What is left of products that do not vary is rounding.
+    spread[spread <= len(X) * EPS * squared] = 0.0
+    spread[diagonal, diagonal] = 0.0
+    variances += 4.0 * terms.S**2 * spread
+
+
+def _moments(X: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return means and deviations of columns; constant ones have their value, and one."""
+    constant = X.max(axis=0) == X.min(axis=0)
+    mean = np.where(constant, X[0], shares @ X)
+    deviation = np.sqrt(sum(shares[rows] @ (X[rows] - mean) ** 2 for rows in blocks(len(X), X.shape[1])))
+    return mean, np.where(constant | (deviation == 0.0), 1.0, deviation)
+
+
+def _checked_groups(groups: Any, n_inputs: int) -> npt.NDArray[np.intp]:
+    """Return numbers of columns, one for each input."""
+    if groups is None:
+        return np.arange(n_inputs)
+    at = np.asarray(groups)
+    if at.dtype.kind not in "iu":
+        raise InvalidTypeError(f"groups must be integers, the number of a column for each input; got {groups!r:.60}")
+    if at.shape != (n_inputs,) or at.min() < 0:
+        raise InvalidInputError(f"groups must be {n_inputs} numbers of columns, from 0; got {groups!r:.60}")
+    return at.astype(np.intp)
+
+
+def _checked_names(name: str, names: Sequence[str] | None, default: Sequence[str]) -> tuple[str, ...]:
+    if names is None:
+        return tuple(default)
+    if isinstance(names, str) or not np.iterable(names):
+        raise InvalidTypeError(f"{name} must be names in a sequence; got {names!r:.60}")
+    return tuple(str(one) for one in names)

@@ -1,0 +1,192 @@
+"""Main effects of columns beside the interactions of pairs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsdp._utils.summary import format_share
+from qsdp._utils.validation import FloatArray, check_integer
+from qsdp.exceptions import InvalidTypeError
+from qsdp.networks import Effects
+from qsdp.plotting._canvas import COLOURS, check_instance, check_pair, require_matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["InteractionDisplay"]
+
+#: Letters of a column's name that are shown at most, and columns up to which interactions are written as numbers.
+_LETTERS, _WRITTEN = 24, 10
+
+
+class InteractionDisplay:
+    """Sizes of main effects as bars, and of interactions as a triangle: a row for each column.
+
+    Columns are ranked by their importance, main effect and interactions together.
+
+    Parameters
+    ----------
+    effects : Effects
+    output : int, default=0
+    n_columns : int, default=16
+        Columns shown at most, the most important ones.
+
+    Attributes
+    ----------
+    columns_ : list of str
+        Names of the columns shown, from the top.
+    bars_ : BarContainer
+    image_ : AxesImage
+    colorbar_ : Colorbar
+    ax_ : ndarray of two Axes
+    figure_ : Figure
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> from qsdp.plotting import InteractionDisplay
+    >>> X, y = qsdp.datasets.load_bundled("diabetes")
+    >>> model = qsdp.QuantizedNetworkRegressor(8, beta=10.0, random_state=0).fit(X, y)
+    >>> display = InteractionDisplay.from_estimator(model, n_columns=4)
+    >>> display.image_.get_array().shape
+    (4, 4)
+    """
+
+    def __init__(self, *, effects: Effects, output: int = 0, n_columns: int = 16) -> None:
+        check_instance("effects", effects, Effects)
+        self.effects = effects
+        self.output = check_integer("output", output, minimum=0, maximum=len(effects.outputs) - 1)
+        self.n_columns = check_integer("n_columns", n_columns, minimum=1)
+
+    @classmethod
+    def from_effects(
+        cls,
+        effects: Effects,
+        *,
+        output: int = 0,
+        n_columns: int = 16,
+        ax: Sequence[Axes] | None = None,
+        **image_kw: Any,
+    ) -> InteractionDisplay:
+        """Plot the effects of one output.
+
+        Parameters
+        ----------
+        effects : Effects
+            Such as ``estimator.effects()``.
+        output : int, default=0
+        n_columns : int, default=16
+        ax : sequence of two Axes, optional
+        **image_kw
+            Passed to ``Axes.imshow`` for the interactions.
+
+        Returns
+        -------
+        InteractionDisplay
+        """
+        check_pair(ax)
+        return cls(effects=effects, output=output, n_columns=n_columns).plot(ax, **image_kw)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        *,
+        sample_weight: Any = None,
+        names: Sequence[str] | None = None,
+        output: int = 0,
+        n_columns: int = 16,
+        ax: Sequence[Axes] | None = None,
+        **image_kw: Any,
+    ) -> InteractionDisplay:
+        """Plot the effects of a fitted estimator over data.
+
+        Parameters
+        ----------
+        estimator : QuantizedNetworkClassifier, QuantizedNetworkRegressor, or one with cross-validation
+            Fitted; or a pipeline that ends in one: the effects are those of the columns that its last step is given.
+        X : array-like of shape (n, d), optional
+        sample_weight : array-like of shape (n,), optional
+        names : sequence of str, optional
+            See the estimator's `effects`.
+        output, n_columns, ax, **image_kw
+            See `from_effects`.
+
+        Returns
+        -------
+        InteractionDisplay
+        """
+        check_pair(ax)
+        if hasattr(estimator, "steps"):
+            before, estimator = estimator[:-1], estimator[-1]
+            X = X if X is None or not before.steps else before.transform(X)
+            named = all(hasattr(step, "get_feature_names_out") for _, step in before.steps)
+            if names is None and named and hasattr(before, "feature_names_in_"):
+                names = before.get_feature_names_out()
+        if not hasattr(estimator, "effects"):
+            raise InvalidTypeError(f"estimator must be one of qsdp's quantized networks; got {estimator!r}")
+        effects = estimator.effects(X, sample_weight=sample_weight, names=names)
+        return cls.from_effects(effects, output=output, n_columns=n_columns, ax=ax, **image_kw)
+
+    def plot(self, ax: Sequence[Axes] | None = None, **image_kw: Any) -> InteractionDisplay:
+        """Draw on two given axes, or on those of a new figure, and return the display."""
+        check_pair(ax)
+        one = self.effects.output(self.output)
+        importances = one.importances
+        shown = np.argsort(-importances, kind="stable")[: self.n_columns]
+        self.columns_ = [one.columns[j] for j in shown]
+        if ax is None:
+            height = 1.7 + 0.34 * max(len(shown), 6)
+            _, ax = require_matplotlib().subplots(1, 2, figsize=(2.1 * height, height), layout="constrained")
+        assert ax is not None
+        self.ax_ = np.array(list(ax), dtype=object)
+        self.figure_ = self.ax_[0].figure
+        self._draw_bars(self.ax_[0], one.main[shown])
+        self._draw_triangle(self.ax_[1], one.interactions[np.ix_(shown, shown)], image_kw)
+        title = "main effects"
+        if len(shown) < len(one.columns):
+            title += f", {len(shown)} of {len(one.columns)} columns: {format_share(importances[shown].sum())}"
+        self.ax_[0].set_title(title)
+        self.ax_[1].set_title("interactions")
+        return self
+
+    def _draw_bars(self, ax: Axes, sizes: FloatArray) -> None:
+        places = np.arange(len(sizes))
+        self.bars_ = ax.barh(places, sizes, color=COLOURS[0], height=0.7)
+        ax.grid(True, axis="x", color="#B0B0B0", linewidth=0.5, alpha=0.5)
+        ax.set_axisbelow(True)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.set(ylim=(len(sizes) - 0.5, -0.5), xlabel="standard deviation")
+        ax.set_yticks(places, [_short(name) for name in self.columns_])
+        ax.tick_params(axis="y", length=0)
+
+    def _draw_triangle(self, ax: Axes, sizes: FloatArray, style: dict[str, Any]) -> None:
+        places, names = np.arange(len(sizes)), [_short(name) for name in self.columns_]
+        pairs = np.ma.masked_where(np.tri(len(sizes), dtype=bool), sizes)
+        # A colour for zero even where nothing interacts.
+        top = float(sizes.max()) or 1.0
+        kept = {"cmap": "Blues", "vmin": 0.0, "vmax": top, "interpolation": "nearest", "aspect": "auto", **style}
+        self.image_ = ax.imshow(pairs, **kept)
+        ax.set_xticks(places[1:], names[1:], rotation=90)
+        ax.set_yticks([])
+        ax.xaxis.tick_top()
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+        # Rows are named on the diagonal, where they begin.
+        for place, name in enumerate(names):
+            ax.text(place + 0.4, place, name, ha="right", va="center")
+        if len(sizes) <= _WRITTEN:
+            for i, j in combinations(range(len(sizes)), 2):
+                colour = "white" if sizes[i, j] > 0.6 * top else "black"
+                ax.text(j, i, f"{sizes[i, j]:.2g}", ha="center", va="center", color=colour, fontsize="small")
+        self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, shrink=0.8, label="standard deviation")
+
+
+def _short(name: str) -> str:
+    """Return a long name without its middle: similar names differ at the end as often as not."""
+    return name if len(name) <= _LETTERS else f"{name[: _LETTERS // 2]}…{name[1 - _LETTERS // 2 :]}"

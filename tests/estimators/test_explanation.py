@@ -1,0 +1,270 @@
+"""Effects, importances and formulas of estimators, in the columns of the user's table."""
+
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin, is_classifier
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import RFE, SelectFromModel
+from sklearn.inspection import permutation_importance
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import KBinsDiscretizer, MinMaxScaler, PowerTransformer, StandardScaler
+
+from qsdp import (
+    QuantizedNetworkClassifier,
+    QuantizedNetworkClassifierCV,
+    QuantizedNetworkRegressor,
+)
+from qsdp.exceptions import InvalidInputError
+
+RNG = np.random.default_rng(0)
+X = RNG.normal([40.0, 0.0, 0.01, 5.0], [12.0, 1.0, 0.001, 2.0], size=(80, 4))
+Z = (X - X.mean(axis=0)) / X.std(axis=0)
+Y = 100.0 + 5.0 * (3.0 * Z[:, 0] + 2.0 * Z[:, 0] * Z[:, 1] + Z[:, 2] ** 2)
+CODES = np.digitize(Y, np.quantile(Y, [0.3, 0.7]))
+OPTIONS = {"beta": 1.0, "random_state": 0}
+
+
+def regressor(n_neurons=12, **options):
+    return QuantizedNetworkRegressor(n_neurons, **{**OPTIONS, **options})
+
+
+def classifier(**options):
+    return QuantizedNetworkClassifier(12, **{**OPTIONS, **options})
+
+
+@dataclass(frozen=True)
+class Bit:
+    """Stand-in of an expression: the bit of column > value, as (bit - center) / scale, or the number itself."""
+
+    column: str
+    position: int
+    value: float | None
+    center: float
+    scale: float
+
+    @property
+    def is_bit(self):
+        return self.value is not None
+
+    @property
+    def name(self):
+        return f"{self.column} > {self.value:g}" if self.is_bit else self.column
+
+
+class Bits:
+    """Stand-in of an encoding."""
+
+    def __init__(self, expressions):
+        self.expressions = expressions
+
+    def renamed(self, names):
+        return Bits([replace(one, column=names[one.position]) for one in self.expressions])
+
+
+class BitEncoder(TransformerMixin, BaseEstimator):
+    """Columns 1 and 0 as numbers, and bits of column 0; no input for the other columns."""
+
+    def fit(self, X, y=None):
+        self.encoding_ = Bits(
+            [
+                Bit("x1", 1, None, 0.25, 2.0),
+                Bit("x0", 0, 30.0, 0.0, 1.0),
+                Bit("x0", 0, None, 40.0, 12.0),
+                Bit("x0", 0, 45.5, 0.5, 0.5),
+            ]
+        )
+        return self
+
+    def transform(self, X):
+        parts = [(X[:, e.position] > e.value) if e.is_bit else X[:, e.position] for e in self.encoding_.expressions]
+        pairs = zip(parts, self.encoding_.expressions, strict=True)
+        return np.column_stack([(part - e.center) / e.scale for part, e in pairs])
+
+
+def output_of(model, data):
+    return model.decision_function(data) if is_classifier(model) else model.predict(data)
+
+
+MODELS = {
+    "regressor": lambda: regressor().fit(X, Y),
+    "weighted": lambda: regressor().fit(X, Y, sample_weight=np.arange(80) % 3),
+    "two targets": lambda: regressor().fit(X, np.column_stack([Y, -1e3 * X[:, 3]])),
+    "constant column": lambda: regressor(activation=None, encoding="none", beta=1e-3).fit(X, Y),
+    "min max": lambda: regressor(encoding=MinMaxScaler()).fit(X, Y),
+    "mixed columns": lambda: regressor(encoding=PCA(3)).fit(X, Y),
+    "bins": lambda: regressor(encoding=KBinsDiscretizer(3, encode="onehot-dense")).fit(X, Y),
+    "bits": lambda: regressor(encoding=BitEncoder()).fit(X, Y),
+    "bits, bilinear": lambda: regressor(encoding=BitEncoder(), activation=None).fit(X, Y),
+    "two classes": lambda: classifier().fit(X, CODES > 0),
+    "two outputs": lambda: classifier(loss="cross_entropy").fit(X, CODES > 0),
+    "three classes": lambda: classifier().fit(X, CODES),
+    "cross-validated": lambda: QuantizedNetworkClassifierCV(8, betas=3, cv=2, random_state=0).fit(X, CODES > 0),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request):
+    return MODELS[request.param]()
+
+
+def test_effects_add_up_to_predictions(model):
+    data = X[::3] + 0.1 * RNG.normal(size=X[::3].shape) * X.std(axis=0)
+    values = output_of(model, data)
+    effects, parts = model.effects(), model.contributions(data)
+    assert parts.shape == (*values.shape, len(effects.terms))
+    np.testing.assert_allclose(effects.constant + parts.sum(axis=-1), values, rtol=0, atol=1e-12 * np.abs(values).max())
+
+
+def test_sizes_over_the_training_data_are_those_of_the_contributions(model):
+    weights = model.result_.problem.sample_weight
+    data = X if weights is None else X[np.arange(80) % 3 > 0]
+    parts = model.contributions(data).reshape(len(data), -1, len(model.effects().terms))
+    for k in range(parts.shape[1]):
+        mean = np.average(parts[:, k], axis=0, weights=weights)
+        sizes = np.sqrt(np.average((parts[:, k] - mean) ** 2, axis=0, weights=weights))
+        table = {one.columns: one.size for one in model.effects().table(k)}
+        found = [table[term] for term in model.effects().terms]
+        np.testing.assert_allclose(found, sizes, rtol=1e-6, atol=1e-9 * sizes.max())
+    given = model.effects(data, sample_weight=weights)
+    np.testing.assert_allclose(given.main, model.effects().main, rtol=1e-9, atol=1e-12)
+
+
+def evaluated(text, data):
+    """Return the values of a formula in x0, x1, ... for rows of data."""
+    body = re.sub(r"(?<=[\w)]) (?=[\w(])", " * ", text.replace("^", "**"))
+    columns = {f"x{j}": column for j, column in enumerate(data.T)}
+    return eval(body, {"__builtins__": {}}, columns) * np.ones(len(data))
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in {"mixed columns", "bins"}])
+def test_formulas_are_the_predictions(name):
+    model = MODELS[name]()
+    values = output_of(model, X)
+    texts = model.to_expression(digits=17)
+    found = np.column_stack([evaluated(text, X) for text in ([texts] if isinstance(texts, str) else texts)])
+    np.testing.assert_allclose(found.reshape(values.shape), values, rtol=0, atol=1e-9 * np.abs(values).max())
+
+
+def test_a_formula_of_few_digits_is_near_whatever_the_means():
+    far = X + np.array([1e6, 0.0, 0.0, 0.0])
+    model = regressor().fit(far, Y)
+    values = model.predict(far)
+    assert np.abs(evaluated(model.to_expression(digits=6), far) - values).max() < 1e-2 * values.std()
+
+
+def test_bits_are_written_as_zero_and_one_without_squares():
+    text = MODELS["bits"]().to_expression(["age", "annual income", "c", "d"], digits=3)
+    assert "(age > 30)" in text
+    assert "(age > 45.5)" in text
+    assert "(age - 40)" in text
+    assert "(annual income - 0.25)" in text
+    assert not re.search(r"> [\d.]+\)\^2", text)
+
+
+def test_columns_that_a_transformer_bends_are_written_as_its_values():
+    model = regressor(encoding=PowerTransformer()).fit(X, Y)
+    assert "(PowerTransformer(x0))" in model.to_expression()
+    assert model.effects().columns == ("x0", "x1", "x2", "x3")
+
+
+def test_importances_of_bits_are_those_of_their_column():
+    model = MODELS["bits"]()
+    assert model.feature_importances_.shape == (4,)
+    assert model.feature_importances_[2:].tolist() == [0.0, 0.0]
+    assert model.effects(names=list("abcd")).columns == tuple("abcd")
+
+
+def test_importances(model):
+    if isinstance(model.encoder_, PCA):
+        assert model.effects().columns == ("pca0", "pca1", "pca2")
+        with pytest.raises(AttributeError, match="made of one column each"):
+            _ = model.feature_importances_
+        return
+    assert model.feature_importances_.shape == (4,)
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+    assert model.effects().columns == ("x0", "x1", "x2", "x3")
+
+
+def test_importances_of_two_outputs_are_those_of_their_difference():
+    model = MODELS["two outputs"]()
+    np.testing.assert_allclose(model.feature_importances_, model.effects().importances, rtol=1e-12)
+
+
+def test_importances_rank_as_permutations_do():
+    model = regressor(n_neurons=40, refine="refit", beta=0.1).fit(X, Y)
+    permuted = permutation_importance(model, X, Y, n_repeats=5, random_state=0).importances_mean
+    assert np.argmax(model.feature_importances_) == np.argmax(permuted) == 0
+    assert np.argmin(model.feature_importances_) == np.argmin(permuted) == 3
+    pairs = [one for one in model.effects().table() if len(one.columns) == 2]
+    assert pairs[0].columns == ("x0", "x1")
+
+
+def test_units_of_targets_do_not_matter_for_importances_and_do_for_effects():
+    one, other = (regressor().fit(X, np.column_stack([Y, unit * X[:, 3]])) for unit in (1.0, 1024.0))
+    np.testing.assert_allclose(one.feature_importances_, other.feature_importances_, rtol=1e-9)
+    np.testing.assert_allclose(1024.0 * one.effects().main[1], other.effects().main[1], rtol=1e-9)
+
+
+def test_feature_selection_of_scikit_learn():
+    names = [f"noise {j}" for j in range(3)] + ["age", "dose"]
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(120, 5)), columns=names)
+    y = 2.0 * frame["age"] + frame["age"] * frame["dose"]
+    rfe = RFE(regressor(), n_features_to_select=2).fit(frame, y)
+    assert rfe.get_feature_names_out().tolist() == ["age", "dose"]
+    assert SelectFromModel(regressor(), max_features=1).fit(frame, y).get_feature_names_out().tolist() == ["age"]
+    assert regressor().fit(frame, y).effects().columns == tuple(names)
+    getter = "named_steps.quantizednetworkregressor.feature_importances_"
+    nested = RFE(make_pipeline(StandardScaler(), regressor()), n_features_to_select=2, importance_getter=getter)
+    assert nested.fit(frame, y).get_feature_names_out().tolist() == ["age", "dose"]
+
+
+def test_outputs_have_the_names_of_classes():
+    labels = np.array(["low", "middle", "high"])[CODES]
+    model = classifier().fit(X, labels)
+    assert model.effects().outputs == ("high", "low", "middle")
+    assert classifier().fit(X, CODES > 0).effects().outputs == ("0",)
+
+
+def test_a_network_that_is_zero():
+    model = regressor(beta=1e6).fit(X, Y)
+    assert np.array_equal(model.feature_importances_, np.zeros(4))
+    assert model.to_expression() == f"{Y.mean():.4g}"
+
+
+def test_after_resampling_the_new_network_is_explained():
+    model = regressor().fit(X, Y)
+    before = model.effects().main
+    effects = model.resample(200, random_state=1).effects()
+    assert not np.array_equal(effects.main, before)
+    total = effects.constant + model.contributions(X).sum(axis=1)
+    np.testing.assert_allclose(total, model.predict(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: model.effects(sample_weight=np.ones(80)), "sample_weight must come with X"),
+        (lambda model: model.effects(names=["a"]), "names must be 4, one for each column; got 1"),
+        (lambda model: model.to_expression(["a"]), "names must be 4, one for each column; got 1"),
+        (lambda model: model.to_expression(digits=0), "digits must be an integer from 1 to 17"),
+        (lambda model: model.effects(X, sample_weight=np.zeros(80)), "sample_weight must have a positive entry"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(InvalidInputError, match=message):
+        call(MODELS["regressor"]())
+
+
+def test_nothing_before_the_fit():
+    assert not hasattr(regressor(), "feature_importances_")
+    for call in (regressor().effects, regressor().to_expression, lambda: regressor().contributions(X)):
+        with pytest.raises(NotFittedError):
+            call()
+    with pytest.raises(ValueError, match="features"):
+        MODELS["regressor"]().contributions(X[:, :2])
