@@ -85,7 +85,8 @@ class Explained:
         """Return `predict` or `decision_function` as a formula in the columns, or a list of one for each output.
 
         Standardised columns are written with their means, as ``(age - 40.2)``, bits of an encoding as
-        ``(age > 42.5)``, which is 0 or 1.
+        ``(age > 42.5)``, which is 0 or 1. A number beyond the limits of the encoding, `Expression.low` and
+        `Expression.high`, counts as the nearer limit.
 
         Parameters
         ----------

@@ -221,7 +221,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         return validate_data(self, X, reset=False, **self._numbers)
 
     def _encoded(self, X: Any) -> FloatArray:
-        return X if self.encoder_ is None else self.encoder_.transform(X)
+        encoded: FloatArray = X if self.encoder_ is None else self.encoder_.transform(X)
+        return encoded
 
     def _inputs(self, X: FloatArray) -> FloatArray:
         encoded = self._encoded(X)
