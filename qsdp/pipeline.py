@@ -51,7 +51,8 @@ class QSDPResult(Summarized):
     covariance : SignCovariance, or a list of one for each output
     problem : TrainingProblem
     timings : dict of str to float
-        Seconds of the stages "compile", "solve", "shape", "sample", "refine" (if any) and "certify".
+        Seconds of the stages "beta" (if it is chosen), "compile", "solve", "shape", "sample", "refine" (if any) and
+        "certify".
     refine : {"none", "refit", "polish", "exact"}
         What was done to the sampled network.
     exact : ColumnGenerationResult or None
@@ -224,9 +225,11 @@ def run_pipeline(X: Any, y: Any, options: TrainingOptions, sample_weight: Any = 
     deadline = options.deadline()
     rng = check_random_state(options.random_state)
     problem = options.problem(X, y, sample_weight)
+    timings: dict[str, float] = {}
     with progress(options.verbose) as stages:
-        with stages.stage("beta") as bar:
-            problem = options.regularized(problem, deadline, bar)
+        if isinstance(options.beta, str):
+            with _timed(timings, "beta"), stages.stage("beta") as bar:
+                problem = options.regularized(problem, deadline, bar)
         own = deadline.share(0.5) if options.refine in LIMITED else deadline
         relaxation = solve_relaxation(
             problem,
@@ -236,7 +239,8 @@ def run_pipeline(X: Any, y: Any, options: TrainingOptions, sample_weight: Any = 
             n_jobs=options.n_jobs,
             verbose=options.verbose,
         )
-        return sample_from(relaxation, options, rng, deadline)
+        result = sample_from(relaxation, options, rng, deadline)
+    return replace(result, timings={**timings, **result.timings})
 
 
 def sample_from(

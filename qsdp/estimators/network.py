@@ -455,7 +455,8 @@ def _errors_of(what: str) -> Iterator[None]:
     except TypeError as error:
         raise InvalidTypeError(f"{what} is not valid: {error}") from None
     except (ValueError, OverflowError) as error:
-        raise InvalidInputError(f"{what} is not valid: {error}") from None
+        # The first line says what is wrong, those of scikit-learn's advice are not about this package.
+        raise InvalidInputError(f"{what} is not valid: {str(error).splitlines()[0]}") from None
 
 
 def _constant(X: FloatArray, weights: FloatArray | None) -> float:

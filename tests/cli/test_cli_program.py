@@ -104,7 +104,7 @@ def test_stages_are_bars_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, tra
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     shown = run("demo", "--dataset", "iris", "--neurons", 30)
-    for name in ("Loading iris", "Training with", "solve", "shape", "sample", "certify", "Scoring"):
+    for name in ("Loading iris", "Training with", "solve", "shape", "sample", "certify", "A linear model"):
         assert name in shown.stderr
     for name, arguments in {
         "polish": ["fit", trained / "iris.csv", "--target", "kind", "--refine", "polish", "--output", "a.qsdp"],

@@ -243,9 +243,9 @@ def test_notebooks_get_a_widget_and_the_standard_error_nothing(capfd, monkeypatc
 @pytest.mark.parametrize("estimator", [qsdp.QuantizedNetworkClassifier, qsdp.QuantizedNetworkRegressor])
 def test_estimators(estimator, capfd):
     y = np.sign(Y) if estimator is qsdp.QuantizedNetworkClassifier else Y
-    model = estimator(40, beta=0.5, random_state=0, verbose=True).fit(X, y)
+    model = estimator(40, beta=0.5, random_state=0, refine="none", verbose=True).fit(X, y)
     assert list(stages_of(capfd.readouterr().err)) == ["solve", "shape", "sample", "certify"]
-    silent = estimator(40, beta=0.5, random_state=0).fit(X, y)
+    silent = estimator(40, beta=0.5, random_state=0, refine="none").fit(X, y)
     assert capfd.readouterr() == ("", "")
     np.testing.assert_array_equal(model.predict(X), silent.predict(X))
 
@@ -254,7 +254,7 @@ def test_estimators(estimator, capfd):
 @pytest.mark.parametrize("evaluate", ["relaxation", "network"])
 def test_estimators_with_cross_validation(estimator, evaluate, capfd):
     y = np.sign(Y) if estimator is qsdp.QuantizedNetworkClassifierCV else Y
-    settings = {"betas": [0.5, 5.0], "cv": 2, "evaluate": evaluate, "random_state": 0}
+    settings = {"betas": [0.5, 5.0], "cv": 2, "evaluate": evaluate, "random_state": 0, "refine": "none"}
     model = estimator(40, verbose=True, **settings).fit(X, y)
     stages = stages_of(capfd.readouterr().err)
     assert list(stages) == ["folds", "path", "shape", "sample", "certify"]

@@ -239,8 +239,14 @@ def test_messages_about_magnitudes_say_what_to_do(scale: float) -> None:
 #: scikit-learn itself takes these: a column is flattened with its own warning, text of digits is a number.
 TAKEN_BY_SKLEARN = {"digits as text"}
 
-ESTIMATOR_X = {name: value for name, value in BAD_X.items() if name not in {*TAKEN_BY_SKLEARN, "too small"}}
-ESTIMATOR_Y = {name: value for name, value in BAD_Y.items() if name not in TAKEN_BY_SKLEARN}
+#: What the encoding has bits for, or scales.
+ENCODED = {
+    *("nan", "None inside", "frame of words", "frame with missing", "frame of categories"),
+    *("too large", "too small", "too large a column"),
+}
+
+ESTIMATOR_X = {name: value for name, value in BAD_X.items() if name not in TAKEN_BY_SKLEARN | ENCODED}
+ESTIMATOR_Y = {name: value for name, value in BAD_Y.items() if name == "nan" or name not in TAKEN_BY_SKLEARN | ENCODED}
 CLASSIFIER_Y: dict[str, Any] = {
     "nan": np.r_[np.nan, LABELS[1:]],
     "None": None,
@@ -292,8 +298,14 @@ def test_a_regressor_refuses_label_losses() -> None:
         assert loss in refused("loss", lambda loss=loss: QuantizedNetworkRegressor(loss=loss).fit(X, LABELS))
 
 
+@pytest.mark.parametrize("name", ["nan", "None inside", "frame of words", "frame with missing", "too large"])
+def test_without_an_encoding_data_must_be_numbers_of_usual_size(name: str) -> None:
+    refused("X", lambda: QuantizedNetworkRegressor(encoding="none").fit(BAD_X[name], Y))
+
+
 def test_too_small_data_without_a_constant_column() -> None:
-    refused("X", lambda: QuantizedNetworkRegressor(constant_column=False).fit(X * 1e-150, Y))
+    plain = {"encoding": "none", "activation": None, "constant_column": False}
+    refused("X", lambda: QuantizedNetworkRegressor(**plain).fit(X * 1e-150, Y))
 
 
 def test_the_single_class_is_shown_as_the_user_wrote_it() -> None:
@@ -406,6 +418,8 @@ def parameter_cases(table: dict[str, list[Any]]) -> Iterator[Any]:
             for value in table.get(argument, []):
                 if entry == "resample" and argument == "levels" and value is None:
                     continue  # the same levels
+                if entry not in {"sample_network", "resample"} and argument == "n_neurons" and value is None:
+                    continue  # as many as there are by default
                 if entry == "polynomial" and isinstance(value, tuple) and value[1] not in {"scs", "clarabel"}:
                     continue  # no such solver there
                 yield pytest.param(entry, argument, value, id=f"{entry}-{argument}-{value!r}"[:60])
