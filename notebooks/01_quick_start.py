@@ -39,9 +39,9 @@ print(f"accuracy on training rows: {model.score(X_train, y_train):.1%}")
 print(f"accuracy on test rows:     {model.score(X_test, y_test):.1%}")
 
 # %% [markdown]
-# The network is $f(x) = \sum_j \alpha_j\, \tilde u_j^T \mathcal{X} \tilde v_j$: a quadratic function of the inputs, made of
-# sign vectors $u_j, v_j$, with one number $|\alpha|$ for all neurons. A weight takes one bit. The function itself is a
-# quadratic form, whose entries are integers times $|\alpha| / 2$; for few neurons it takes more bits.
+# The network is $f(x) = \sum_j \alpha_j\, \tilde u_j^T \mathcal{X} \tilde v_j$: a quadratic function of the inputs,
+# made of sign vectors $u_j, v_j$, with one number $|\alpha|$ for all neurons. A weight takes one bit. The function
+# itself is a quadratic form, whose entries are integers times $|\alpha| / 2$; for few neurons it takes more bits.
 
 # %%
 network = model.network_
@@ -77,7 +77,7 @@ plt.show()
 # What do the bits buy? Accuracy on the test rows, of polished networks of other sizes:
 
 # %%
-BitsDisplay.from_estimator(model, X_test, y_test, sizes=[4, 8, 16, 32, 64, 128], n_draws=3)
+BitsDisplay.from_estimator(model, X_test, y_test, sizes=[1, 4, 16, 64, 256], n_draws=3)
 plt.show()
 
 # %% [markdown]
@@ -99,7 +99,7 @@ def draw(m=300, seed=0):
     ax.axline((0, 0), slope=1, color="#666666", linewidth=1)
     ax.axhline(0, color="black", linewidth=0.8)
     accuracy = np.mean(np.where(outputs > 0, 1, -1) == y_test)
-    ax.set(xlabel="output of the solution", ylabel="output of the network", ylim=(-5, 5))
+    ax.set(xlabel="output of the solution", ylabel="output of the network", ylim=(-3, 3))
     ax.set_title(f"m = {m}: {drawn.network.n_bits:,} bits, accuracy {accuracy:.1%}", fontsize=10)
     ax.legend(frameon=False, loc="upper left")
     plt.show()
@@ -143,4 +143,5 @@ loss = "squared"
 
 X_fit, X_held, y_fit, y_held = qsdp.datasets.load_bundled(name).split()
 mine = qsdp.QuantizedNetworkClassifier(beta=beta, loss=loss, random_state=0).fit(X_fit, y_fit)
-print(f"{name}: β = {mine.result_.problem.beta:.3g}, test accuracy {mine.score(X_held, y_held):.1%};", mine.certificate_)
+chosen = mine.result_.problem.beta
+print(f"{name}: β = {chosen:.3g}, test accuracy {mine.score(X_held, y_held):.1%};", mine.certificate_)

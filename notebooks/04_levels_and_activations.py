@@ -130,8 +130,9 @@ plt.show()
 #
 # Training works with pairs of weight vectors, $\tilde u^T \mathcal{X} \tilde v$. Each pair is three ordinary
 # neurons, exactly: $2 \sigma(x^T \frac{u + v}{2}) - \frac12 \sigma(x^T u) - \frac12 \sigma(x^T v)$. So the result
-# is a network $\sum_j \alpha_j \sigma(x^T q_j)$ with integer weights, and it can be written out. Its inputs are the encoded
-# columns: standardised, times a power of two.
+# is a network $\sum_j \alpha_j \sigma(x^T q_j)$ with integer weights, and it can be written out. Its inputs are the
+# encoded columns: standardised, times a power of two. Its outputs lack the share of each species, by which targets
+# were centred: `network.target_scaling_.offset`.
 
 # %%
 small = result.resample(200, random_state=0)

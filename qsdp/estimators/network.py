@@ -241,7 +241,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     r"""Regression by a network with quantized first-layer weights and a certified gap to the global optimum.
 
     Fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)` with :math:`u_j, v_j \in \{\pm1\}^D`,
-    where :math:`\tilde x` is the lift of the activation for encoded, standardised and scaled x, to standardised targets.
+    where :math:`\tilde x` is the lift of the activation for encoded and scaled x, to standardised targets.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         Entry of the constant column, where there is one: the power of two nearest to the largest root mean square of an
         input.
     certificate_ : Certificate
-        The objective of the network and the lower bound on that of every network, for encoded inputs and scaled targets.
+        Its objective and the lower bound on that of every network, for the same inputs and scaled targets.
     result_ : QSDPResult
         Problem, relaxation, covariance and timings.
     n_features_in_ : int
@@ -321,10 +321,10 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     r"""Classification by a network with quantized first-layer weights and a certified gap.
 
     Two classes: fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)`,
-    :math:`u_j, v_j \in \{\pm1\}^D`, :math:`\tilde x` as for `QuantizedNetworkRegressor`, to the labels coded as -1 (first
-    class in sorted order) and +1, and predicts by its sign. More classes: one output for each, fitted to one-hot rows ("squared",
-    "absolute", "huber"), to one class against the rest (-1 and +1; "logistic", "hinge", "squared_hinge") or jointly
-    ("cross_entropy"), and predicts by the largest.
+    :math:`u_j, v_j \in \{\pm1\}^D`, :math:`\tilde x` as for `QuantizedNetworkRegressor`, to the labels coded as -1
+    (first class in sorted order) and +1, and predicts by its sign. More classes: one output for each, fitted to one-hot
+    rows ("squared", "absolute", "huber"), to one class against the rest (-1 and +1; "logistic", "hinge",
+    "squared_hinge") or jointly ("cross_entropy"), and predicts by the largest.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         Entry of the constant column, where there is one: the power of two nearest to the largest root mean square of an
         input.
     certificate_ : Certificate
-        The objective of the network and the lower bound on that of every network, for encoded inputs and scaled targets.
+        Its objective and the lower bound on that of every network, for the same inputs and scaled targets.
     result_ : QSDPResult
         Problem, relaxation, covariance and timings.
     n_features_in_ : int
