@@ -18,22 +18,21 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from ipywidgets import IntSlider, SelectionSlider, interact
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import qsdp
 from qsdp.plotting import BitsDisplay, DecisionRegionDisplay, LevelsDisplay
 
 plt.rcParams["figure.figsize"] = (6, 3.8)
 data = qsdp.datasets.load_bundled("iris")
-X, y = StandardScaler().fit_transform(data.X[:, 2:]), data.y
+X, y = data.X[:, 2:], data.y
 print(data.feature_names[2:], data.target_names)
 
 # %% [markdown]
 # ## A polynomial like ReLU
 #
 # The method needs activations $\sigma(t) = a t^2 + b t + c$. The best one on an interval is a least-squares fit;
-# `activation="relu"` is the paper's, for $[-5, 5]$.
+# `activation="relu"` is the paper's, for $[-5, 5]$,
+# and the default of the estimators.
 
 # %%
 relu = qsdp.PolynomialActivation.fit_to(lambda t: np.maximum(t, 0), (-5, 5))
@@ -58,10 +57,11 @@ print("ReLU:", relu)
 #
 # $M + 1$ levels are $-M, -M + 2, \dots, M$. A weight is then a sum of $M$ signs, which would make the program $M$
 # times as wide; but the wide program has a solution that is the same for all $M$ signs of a weight, and so it is
-# the small program on columns multiplied by $M$. One solution serves every number of levels, too.
+# the small program on columns multiplied by $M$. One solution serves every number of levels, too. Networks here are
+# sampled and not polished, `refine="none"`: what is to be seen is what sampling does.
 
 # %%
-network = qsdp.QuantizedNetworkClassifier(2000, beta=0.3, activation="relu", levels=3, random_state=0).fit(X, y)
+network = qsdp.QuantizedNetworkClassifier(2000, beta="1%", levels=3, refine="none", random_state=0).fit(X, y)
 result = network.result_
 print(network.network_)
 print(result.certificate)
@@ -88,7 +88,7 @@ def draw(m=1000, levels=3, seed=0):
     drawn = network.resample(m, random_state=seed, levels=levels)
     figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
     DecisionRegionDisplay.from_estimator(drawn, X, y, resolution=150, ax=ax)
-    ax.set(xlabel="petal length, standardised", ylabel="petal width, standardised")
+    ax.set(xlabel="petal length, cm", ylabel="petal width, cm")
     title = f"m = {m}, {levels} levels, {drawn.network_.n_bits:,} bits: accuracy {drawn.score(X, y):.1%}"
     figure.suptitle(title, fontsize=10)
     plt.show()
@@ -115,12 +115,9 @@ _ = interact(
 
 # %%
 X_train, X_test, y_train, y_test = data.split()
-scaler = StandardScaler().fit(X_train)
-full = qsdp.QuantizedNetworkClassifier(1000, beta=0.3, activation="relu", random_state=0)
-full.fit(scaler.transform(X_train), y_train)
-bits = BitsDisplay.from_estimator(
-    full, scaler.transform(X_test), y_test, sizes=[10, 30, 100, 300, 1000, 3000], levels=[2, 4, 8], n_draws=20
-)
+full = qsdp.QuantizedNetworkClassifier(1000, beta="1%", refine="none", random_state=0).fit(X_train, y_train)
+sizes = [10, 30, 100, 300, 1000, 3000]
+bits = BitsDisplay.from_estimator(full, X_test, y_test, sizes=sizes, levels=[2, 4, 8], n_draws=20)
 for band in bits.bands_:
     band.remove()
 plt.show()
@@ -133,14 +130,17 @@ plt.show()
 #
 # Training works with pairs of weight vectors, $\tilde u^T \mathcal{X} \tilde v$. Each pair is three ordinary
 # neurons, exactly: $2 \sigma(x^T \frac{u + v}{2}) - \frac12 \sigma(x^T u) - \frac12 \sigma(x^T v)$. So the result
-# is a network $\sum_j \alpha_j \sigma(x^T q_j)$ with integer weights, and it can be written out.
+# is a network $\sum_j \alpha_j \sigma(x^T q_j)$ with integer weights, and it can be written out. Its inputs are the
+# encoded columns: standardised, times a power of two. Its outputs lack the share of each species, by which targets
+# were centred: `network.target_scaling_.offset`.
 
 # %%
 small = result.resample(200, random_state=0)
 polynomial = small.network.to_polynomial()
 print(polynomial)
 print("weights that occur:", np.unique(polynomial.Q))
-print(f"largest difference of the outputs: {np.abs(polynomial.predict(X) - small.predict(X)).max():.1e}")
+inputs = network.encoder_.transform(X)
+print(f"largest difference of the outputs: {np.abs(polynomial.predict(inputs) - small.predict(inputs)).max():.1e}")
 for species, formula in zip(data.target_names, polynomial.to_expression(["length", "width"], digits=2), strict=True):
     print(f"{species:>10} = {formula}")
 
@@ -155,8 +155,7 @@ for species, formula in zip(data.target_names, polynomial.to_expression(["length
 activation = "quadratic"
 levels = 2
 
-mine = qsdp.QuantizedNetworkClassifier(3000, beta=0.3, activation=activation, levels=levels, random_state=0)
-model = make_pipeline(StandardScaler(), mine).fit(data.X[:, 2:], y)
-DecisionRegionDisplay.from_estimator(model, data.X[:, 2:], y, resolution=150)
+mine = qsdp.QuantizedNetworkClassifier(activation=activation, levels=levels, random_state=0).fit(X, y)
+DecisionRegionDisplay.from_estimator(mine, X, y, resolution=150)
 plt.show()
-print(f"accuracy {model.score(data.X[:, 2:], y):.1%}, relative gap {mine.certificate_.relative_gap:.1%}")
+print(f"accuracy {mine.score(X, y):.1%}, relative gap {mine.certificate_.relative_gap:.1%}")

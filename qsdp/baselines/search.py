@@ -175,9 +175,9 @@ def search_on_validation(estimator: Any, X: Any, y: Any, grid: Grid, **options: 
     >>> import qsdp
     >>> from qsdp.baselines import search_on_validation
     >>> X, y = qsdp.datasets.load_bundled("diabetes")
-    >>> model = qsdp.QuantizedNetworkRegressor(200, random_state=0)
-    >>> search = search_on_validation(model, X[:100], y[:100], {"beta": [1.0, 10.0, 100.0]}, random_state=0)
-    >>> search.best_params_["beta"] in {1.0, 10.0, 100.0}
+    >>> model = qsdp.QuantizedNetworkRegressor(random_state=0)
+    >>> search = search_on_validation(model, X[:100], y[:100], {"beta": ["1%", "5%", "20%"]}, random_state=0)
+    >>> search.best_params_["beta"] in {"1%", "5%", "20%"}
     True
     """
     return ValidationSearch(estimator, grid, **options).fit(X, y)

@@ -271,7 +271,7 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
         The mean score of `beta_`.
     path_ : RelaxationPath
         That of all data, for `betas_`.
-    classes_, network_, constant_, certificate_, result_, n_features_in_, feature_names_in_
+    classes_, network_, encoder_, target_scaling_, constant_, certificate_, result_, n_features_in_, feature_names_in_
         See `QuantizedNetworkClassifier`.
 
     Notes
@@ -286,12 +286,9 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
     Examples
     --------
     >>> import qsdp
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
     >>> X, y = qsdp.datasets.load_bundled("iris")
-    >>> network = qsdp.QuantizedNetworkClassifierCV(5000, betas=5, cv=3, random_state=0)
-    >>> model = make_pipeline(StandardScaler(), network).fit(X, y)
-    >>> model.score(X, y) > 0.85, network.scores_.shape, network.beta_ in network.betas_
+    >>> model = qsdp.QuantizedNetworkClassifierCV(betas=5, cv=3, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9, model.scores_.shape, model.beta_ in model.betas_
     (True, (5, 3), True)
     """
 
@@ -342,18 +339,15 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
     ----------
     beta_, betas_, scores_, best_score_, path_
         See `QuantizedNetworkClassifierCV`.
-    network_, constant_, certificate_, result_, n_features_in_, feature_names_in_
+    network_, encoder_, target_scaling_, constant_, certificate_, result_, n_features_in_, feature_names_in_
         See `QuantizedNetworkRegressor`.
 
     Examples
     --------
     >>> import qsdp
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
     >>> X, y = qsdp.datasets.load_bundled("diabetes")
-    >>> network = qsdp.QuantizedNetworkRegressorCV(10_000, betas=8, random_state=0)
-    >>> model = make_pipeline(StandardScaler(), network)
-    >>> model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.3
+    >>> model = qsdp.QuantizedNetworkRegressorCV(betas=8, random_state=0).fit(X[:300], y[:300])
+    >>> model.score(X[300:], y[300:]) > 0.4
     True
     """
 

@@ -247,7 +247,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     r"""Regression by a network with quantized first-layer weights and a certified gap to the global optimum.
 
     Fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)` with :math:`u_j, v_j \in \{\pm1\}^D`,
-    where :math:`\tilde x` is the lift of the activation for standardised x, to standardised targets.
+    where :math:`\tilde x` is the lift of the activation for encoded and scaled x, to standardised targets.
 
     Parameters
     ----------
@@ -258,36 +258,33 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     Attributes
     ----------
     network_ : BilinearNetwork
-        The fitted network; with the constant column it has one input more than the data.
+        The fitted network of encoded inputs; with the constant column it has one more.
+    encoder_ : transformer or None
+        Makes inputs of columns, see `encoding`.
+    target_scaling_ : TargetScaling
+        Offset and scale of the targets in training.
     constant_ : float
-        Entry of the constant column: the power of two nearest to the largest root mean square of a column of X, one
-        for standardised data.
+        Entry of the constant column, where there is one: the power of two nearest to the largest root mean square of an
+        input.
     certificate_ : Certificate
-        Its objective and the lower bound on that of every network.
+        Its objective and the lower bound on that of every network, for the same inputs and scaled targets.
     result_ : QSDPResult
-        Relaxation, covariance and timings.
+        Problem, relaxation, covariance and timings.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Defined when X has column names that are all strings.
 
     See Also
     --------
-    qsdp.solve_and_sample : The same without the constant column and scikit-learn.
-
-    Notes
-    -----
-    Columns of very different scale make quantized weights unequal; put a ``StandardScaler`` in front.
+    qsdp.solve_and_sample : The same for data and targets as they are, with the defaults of the paper.
 
     Examples
     --------
     >>> import qsdp
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
     >>> X, y = qsdp.datasets.load_bundled("diabetes")
-    >>> network = qsdp.QuantizedNetworkRegressor(10_000, beta=10.0, random_state=0)
-    >>> model = make_pipeline(StandardScaler(), network)
-    >>> model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.3
-    True
+    >>> model = qsdp.QuantizedNetworkRegressor(random_state=0).fit(X[:300], y[:300])
+    >>> model.score(X[300:], y[300:]) > 0.4, model.certificate_.relative_gap < 0.1
+    (True, True)
     """
 
     def __sklearn_tags__(self) -> Tags:
@@ -330,10 +327,10 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     r"""Classification by a network with quantized first-layer weights and a certified gap.
 
     Two classes: fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)`,
-    :math:`u_j, v_j \in \{\pm1\}^D`, :math:`\tilde x = (x, c)`, to the labels coded as -1 (first class in sorted
-    order) and +1, and predicts by its sign. More classes: one output for each, fitted to one-hot rows ("squared",
-    "absolute", "huber"), to one class against the rest (-1 and +1; "logistic", "hinge", "squared_hinge") or jointly
-    ("cross_entropy"), and predicts by the largest.
+    :math:`u_j, v_j \in \{\pm1\}^D`, :math:`\tilde x` as for `QuantizedNetworkRegressor`, to the labels coded as -1
+    (first class in sorted order) and +1, and predicts by its sign. More classes: one output for each, fitted to one-hot
+    rows ("squared", "absolute", "huber"), to one class against the rest (-1 and +1; "logistic", "hinge",
+    "squared_hinge") or jointly ("cross_entropy"), and predicts by the largest.
 
     Parameters
     ----------
@@ -346,31 +343,29 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     classes_ : ndarray of shape (C,)
         Labels of the samples of positive weight, sorted.
     network_ : BilinearNetwork
-        The fitted network; with the constant column it has one input more than the data.
+        The fitted network of encoded inputs; with the constant column it has one more.
+    encoder_ : transformer or None
+        Makes inputs of columns, see `encoding`.
+    target_scaling_ : TargetScaling
+        Offset and scale of the targets in training.
     constant_ : float
-        Entry of the constant column: the power of two nearest to the largest root mean square of a column of X, one
-        for standardised data.
+        Entry of the constant column, where there is one: the power of two nearest to the largest root mean square of an
+        input.
     certificate_ : Certificate
-        Its objective and the lower bound on that of every network.
+        Its objective and the lower bound on that of every network, for the same inputs and scaled targets.
     result_ : QSDPResult
-        Relaxation, covariance and timings.
+        Problem, relaxation, covariance and timings.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Defined when X has column names that are all strings.
 
-    Notes
-    -----
-    Columns of very different scale make quantized weights unequal; put a ``StandardScaler`` in front.
-
     Examples
     --------
     >>> import qsdp
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
     >>> X, y = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
-    >>> model = make_pipeline(StandardScaler(), qsdp.QuantizedNetworkClassifier(beta=10.0, random_state=0))
-    >>> model.fit(X[:400], y[:400]).score(X[400:], y[400:]) > 0.85
-    True
+    >>> model = qsdp.QuantizedNetworkClassifier(random_state=0).fit(X[:400], y[:400])
+    >>> model.score(X[400:], y[400:]) > 0.9, model.network_.n_bits
+    (True, 2048)
     """
 
     _options_class: ClassVar[type[EstimatorOptions]] = ClassifierOptions

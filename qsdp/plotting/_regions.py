@@ -58,7 +58,7 @@ class DecisionRegionDisplay(Display):
     >>> import qsdp
     >>> from qsdp.plotting import DecisionRegionDisplay
     >>> X, y = qsdp.datasets.load_bundled("iris")
-    >>> model = qsdp.QuantizedNetworkClassifier(beta=1.0, random_state=0).fit(X[:, 2:], y)
+    >>> model = qsdp.QuantizedNetworkClassifier(beta="2%", random_state=0).fit(X[:, 2:], y)
     >>> display = DecisionRegionDisplay.from_estimator(model, X[:, 2:], y, resolution=50)
     >>> display.response.shape, sorted(set(display.response.ravel().tolist()))
     ((50, 50), [0, 1, 2])
