@@ -26,8 +26,9 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss, get_loss
 from qsdp.problem import TrainingProblem, check_levels
-from qsdp.relaxation import beta_max, choose_beta
+from qsdp.relaxation import choose_beta
 from qsdp.relaxation.backends import BACKENDS, check_solver
+from qsdp.relaxation.path import useful_beta_max
 from qsdp.sampling import ALLOCATIONS, MAX_NEURONS
 from qsdp.shaping import SHAPINGS
 
@@ -287,5 +288,5 @@ class TrainingOptions(Options):
         if self.beta == AUTO:
             return problem.with_beta(choose_beta(problem, deadline=limit, bar=bar).beta)
         # Where zero is optimal for every beta any will do.
-        largest = beta_max(problem, time_limit=limit.time_limit) or 1.0
+        largest = useful_beta_max(problem, limit.time_limit) or 1.0
         return problem.with_beta(share_of_beta_max("beta", self.beta) * largest)

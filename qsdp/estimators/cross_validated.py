@@ -37,6 +37,9 @@ from qsdp.relaxation import PathPlan, Relaxation, Split, plan_paths
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV"]
 
+#: What a member has of a fitted estimator.
+_OF_MEMBERS = ("n_features_in_", "feature_names_in_", "constant_", "encoder_", "target_scaling_", "classes_")
+
 
 class _CrossValidated:
     """What both estimators add to those without cross-validation."""
@@ -152,14 +155,9 @@ class _CrossValidated:
         """Return the estimator without cross-validation, fitted but for its network."""
         parameters = {name: getattr(options, name) for name in self._plain._options_class.declared()}
         member = self._plain(**{**parameters, "n_jobs": None, "verbose": False})
-        member.n_features_in_ = self.n_features_in_
-        member.constant_, member.encoder_, member.target_scaling_ = (
-            self.constant_,
-            self.encoder_,
-            self.target_scaling_,
-        )
-        if is_classifier(self):
-            member.classes_ = self.classes_
+        for name in _OF_MEMBERS:
+            if hasattr(self, name):
+                setattr(member, name, getattr(self, name))
         return member
 
     def _scorer(self: Any) -> Callable[..., float]:

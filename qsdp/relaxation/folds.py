@@ -15,7 +15,15 @@ from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import Settings, check_solver
 from qsdp.relaxation.instance import GramReduction, Instance
-from qsdp.relaxation.path import FRACTION, RelaxationPath, beta_max, check_betas, geometric, path_with, warn_of_gaps
+from qsdp.relaxation.path import (
+    FRACTION,
+    RelaxationPath,
+    check_betas,
+    geometric,
+    path_with,
+    useful_beta_max,
+    warn_of_gaps,
+)
 from qsdp.relaxation.reductions import Reductions
 
 __all__ = ["PathPlan", "Split", "plan_paths"]
@@ -98,7 +106,7 @@ def plan_paths(
     chosen = check_betas(betas)
     check_solver(solver, problem.loss)
     check_real("tol", tol, strict=True)
-    grid = geometric(beta_max(problem), FRACTION, chosen) if isinstance(chosen, int) else chosen
+    grid = geometric(useful_beta_max(problem), FRACTION, chosen) if isinstance(chosen, int) else chosen
     known_of_folds, known = _shared_reductions(problem, splits)
     folds = [
         PathPlan(problem.take(train), grid, solver, tol, reductions)

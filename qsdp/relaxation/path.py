@@ -10,6 +10,7 @@ from typing import Any, overload
 import numpy as np
 
 from qsdp._utils.deadline import Deadline
+from qsdp._utils.numeric import EPS
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
@@ -161,6 +162,14 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_li
     _check_problem(problem)
     check_choice("regularization", regularization, REGULARIZATIONS)
     return _zero(problem, regularization, Deadline.after(time_limit))[0]
+
+
+def useful_beta_max(problem: TrainingProblem, time_limit: float | None = None) -> float:
+    """Return `beta_max`, 0 where it is no more than rounding: of targets that the inputs say nothing about."""
+    largest = beta_max(problem, time_limit=time_limit)
+    slopes = np.abs(problem.data_fit.zero_dual).reshape(problem.n_samples, -1).sum(axis=1)
+    rounding = problem.n_samples * EPS * float(np.abs(problem.adjoint(slopes)).sum())
+    return largest if largest * problem.dimension > rounding else 0.0
 
 
 def relaxation_path(

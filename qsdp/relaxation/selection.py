@@ -11,7 +11,7 @@ from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import Settings
-from qsdp.relaxation.path import beta_max
+from qsdp.relaxation.path import useful_beta_max
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_with
@@ -66,7 +66,7 @@ def choose_beta(
     bar : ProgressBar
         Shows how many shares are done.
     """
-    largest = beta_max(problem, time_limit=deadline.share(0.3).time_limit)
+    largest = useful_beta_max(problem, deadline.share(0.3).time_limit)
     if largest == 0.0:
         # Zero is optimal for every beta, any will do.
         return BetaChoice(1.0, problem.data_fit.value_at_zero)

@@ -1,0 +1,43 @@
+"""scikit-learn's own checks of all estimators."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import check_estimator
+
+from qsdp import (
+    QuantizedNetworkClassifier,
+    QuantizedNetworkClassifierCV,
+    QuantizedNetworkRegressor,
+    QuantizedNetworkRegressorCV,
+)
+
+#: Needs the environment variable SCIPY_ARRAY_API; the estimators compute in NumPy only.
+SKIPPED = ["check_array_api_input"]
+
+#: Few betas and folds, and no search for a beta in the many fits of the classifier's checks.
+FEW = {"betas": [10.0, 1.0], "cv": 2}
+
+#: Estimators and how many checks scikit-learn 1.9 has for them, of which all but `SKIPPED` run.
+ESTIMATORS = [
+    (QuantizedNetworkClassifier(beta="5%"), 61),
+    (QuantizedNetworkRegressor(), 58),
+    (QuantizedNetworkClassifierCV(**FEW), 61),
+    (QuantizedNetworkRegressorCV(**FEW), 58),
+]
+
+
+@pytest.mark.parametrize(("estimator", "n_checks"), ESTIMATORS, ids=lambda one: type(one).__name__)
+def test_check_estimator(estimator: Any, n_checks: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outcomes = check_estimator(estimator, on_skip=None, on_fail=None)
+    failed = [f"{o['check_name']}: {o['exception']!r}" for o in outcomes if o["status"] not in {"passed", "skipped"}]
+    assert not failed, "\n".join(failed)
+    assert [o["check_name"] for o in outcomes if o["status"] == "skipped"] == SKIPPED
+    passed = [o["check_name"] for o in outcomes if o["status"] == "passed"]
+    assert len(passed) >= n_checks
+    assert "check_sample_weight_equivalence_on_dense_data" in passed

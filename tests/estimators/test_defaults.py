@@ -1,0 +1,252 @@
+"""What the estimators' defaults promise: units do not matter, nor the order of rows, nor what a table holds."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from qsdp import (
+    QSDPWarning,
+    QuantizedNetworkClassifier,
+    QuantizedNetworkClassifierCV,
+    QuantizedNetworkRegressor,
+    QuantizedNetworkRegressorCV,
+)
+from qsdp.datasets import load_bundled
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+
+Classifier, Regressor = QuantizedNetworkClassifier, QuantizedNetworkRegressor
+both = pytest.mark.parametrize("estimator", [Classifier, Regressor], ids=["classifier", "regressor"])
+all_four = pytest.mark.parametrize(
+    "estimator", [Classifier, Regressor, QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV]
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((90, 4))
+REAL = X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * RNG.standard_normal(90)
+CODES = (REAL > 0).astype(int)
+
+
+def target(estimator: type) -> np.ndarray:
+    return REAL if estimator in {Regressor, QuantizedNetworkRegressorCV} else CODES
+
+
+def outputs(model: Any, data: Any) -> np.ndarray:
+    return model.decision_function(data) if hasattr(model, "decision_function") else model.predict(data)
+
+
+def few(estimator: type) -> dict[str, Any]:
+    """Return options that spare time where the point is another: a beta that is not searched for, or among few."""
+    return {"betas": 4, "cv": 2} if estimator.__name__.endswith("CV") else {"beta": "2%"}
+
+
+def predictions(estimator: type, data: Any, y: Any = None, at: Any = None, **fit: Any) -> np.ndarray:
+    """Return what an estimator gives for the data it is fitted to: of defaults, but for the seed and fewer betas."""
+    options = few(estimator) if estimator.__name__.endswith("CV") else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="the certified gap is|with beta=", category=QSDPWarning)
+        model = estimator(random_state=0, **options).fit(data, target(estimator) if y is None else y, **fit)
+    return outputs(model, data if at is None else at)
+
+
+# -- units -------------------------------------------------------------------------------------------
+
+
+@all_four
+@pytest.mark.parametrize("scales", [10.0, [1e-6, 1.0, 1e6, 3.0], 1e100], ids=["ten", "unequal", "huge"])
+def test_units_of_the_columns_do_not_matter(estimator: type, scales: Any) -> None:
+    moved = np.multiply(scales, X)
+    np.testing.assert_allclose(predictions(estimator, moved), predictions(estimator, X), rtol=1e-6, atol=1e-7)
+
+
+@all_four
+def test_origins_of_the_columns_do_not_matter(estimator: type) -> None:
+    np.testing.assert_allclose(predictions(estimator, X + 1000.0), predictions(estimator, X), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("estimator", [Regressor, QuantizedNetworkRegressorCV])
+@pytest.mark.parametrize(("scale", "offset"), [(1.0, 1000.0), (10.0, 0.0), (1e-6, 5.0), (1e6, -1e6)])
+def test_units_of_the_target_do_not_matter(estimator: type, scale: float, offset: float) -> None:
+    moved = (predictions(estimator, X, offset + scale * REAL) - offset) / scale
+    np.testing.assert_allclose(moved, predictions(estimator, X), rtol=1e-5, atol=1e-6)
+
+
+@both
+@pytest.mark.parametrize("constant", [0.0, 1.0, 0.1, 1e8 + 0.1])
+def test_constant_columns_do_not_matter(estimator: type, constant: float) -> None:
+    data = np.c_[np.full(90, constant), X]
+    np.testing.assert_allclose(predictions(estimator, data), predictions(estimator, X), rtol=1e-9, atol=1e-9)
+
+
+@both
+def test_only_constant_columns(estimator: type) -> None:
+    constant = predictions(estimator, np.ones((90, 2)))
+    assert np.ptp(constant) == 0.0
+    if estimator is Regressor:
+        assert constant[0] == pytest.approx(REAL.mean(), abs=1e-9)
+
+
+def test_constant_targets() -> None:
+    with pytest.warns(QSDPWarning, match="zero network is globally optimal"):
+        model = Regressor(random_state=0).fit(X, np.full(90, -7.7))
+    np.testing.assert_allclose(model.predict(X), -7.7, rtol=1e-12)
+
+
+# -- rows ----------------------------------------------------------------------------------------------
+
+COUNTS = np.random.default_rng(1).integers(0, 4, len(X))
+
+
+@both
+@pytest.mark.parametrize("options", [{}, {"encoding": "auto"}, {"beta": "5%"}], ids=str)
+def test_weights_are_repeated_rows(estimator: type, options: dict[str, Any]) -> None:
+    y = target(estimator)
+    weighted = estimator(random_state=0, **options).fit(X, y, COUNTS)
+    by_rows = estimator(random_state=0, **options).fit(np.repeat(X, COUNTS, axis=0), np.repeat(y, COUNTS))
+    assert weighted.result_.problem.beta == pytest.approx(by_rows.result_.problem.beta, rel=1e-9)
+    np.testing.assert_allclose(outputs(weighted, X), outputs(by_rows, X), rtol=1e-6, atol=1e-6)
+
+
+@both
+def test_the_order_of_rows_does_not_matter(estimator: type) -> None:
+    order = np.random.default_rng(2).permutation(len(X))
+    moved = predictions(estimator, X[order], target(estimator)[order], at=X)
+    np.testing.assert_allclose(moved, predictions(estimator, X), rtol=1e-6, atol=1e-6)
+
+
+# -- tables --------------------------------------------------------------------------------------------
+
+
+def table(frames: Any) -> Any:
+    """Return the columns with text, truth values and missing entries beside them."""
+    age = X[:, 0].copy()
+    age[::7] = np.nan
+    return frames.DataFrame(
+        {
+            "age": age,
+            "size": X[:, 1],
+            "city": np.array(["Oslo", "Paris", "Rome"])[np.digitize(X[:, 2], [-0.5, 0.5])].tolist(),
+            "member": (X[:, 3] > 0).tolist(),
+        }
+    )
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def frames(request: pytest.FixtureRequest) -> Any:
+    return pytest.importorskip(request.param)
+
+
+@all_four
+@pytest.mark.parametrize("encoding", ["standard", "thresholds", "both", "auto"])
+def test_tables_of_text_and_missing_entries(estimator: type, encoding: str, frames: Any) -> None:
+    data, y = table(frames), target(estimator)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="X .*feature names")
+        model = estimator(encoding=encoding, random_state=0, **few(estimator)).fit(data, y)
+    assert model.feature_names_in_.tolist() == ["age", "size", "city", "member"]
+    assert np.all(np.isfinite(outputs(model, data)))
+    assert model.score(data, y) > (0.75 if y is CODES else 0.3)
+    with pytest.raises(ValueError, match=r"[Ff]eature names"):
+        model.predict(data[["size", "age", "city", "member"]])
+
+
+@both
+def test_frames_of_both_kinds_are_the_same(estimator: type) -> None:
+    polars = pytest.importorskip("polars")
+    np.testing.assert_array_equal(predictions(estimator, table(polars)), predictions(estimator, table(pd)))
+
+
+@both
+def test_frames_of_numbers_are_arrays(estimator: type) -> None:
+    frame = pd.DataFrame(X, columns=list("abcd"), index=range(7, 97))
+    y = pd.Series(target(estimator), index=range(90))
+    np.testing.assert_array_equal(predictions(estimator, frame, y), predictions(estimator, X))
+
+
+@both
+def test_categories_that_fit_did_not_see_are_warned_of(estimator: type) -> None:
+    data = table(pd)
+    model = estimator(beta="2%", random_state=0).fit(data, target(estimator))
+    with pytest.warns(QSDPWarning, match="'city' 90 .*'Lima'"):
+        assert np.all(np.isfinite(model.predict(data.assign(city="Lima"))))
+
+
+@both
+def test_missing_entries_of_arrays(estimator: type) -> None:
+    holes = np.where(np.random.default_rng(3).random(X.shape) < 0.1, np.nan, X)
+    model = estimator(beta="2%", random_state=0).fit(holes, target(estimator))
+    assert model.score(holes, target(estimator)) > (0.75 if estimator is Classifier else 0.3)
+    # Also where there were none in training.
+    plain = estimator(beta="2%", random_state=0).fit(X, target(estimator))
+    assert np.all(np.isfinite(outputs(plain, holes)))
+    with pytest.raises(InvalidInputError, match="NaN"):
+        estimator(encoding="none").fit(holes, target(estimator))
+    with pytest.raises(InvalidInputError, match="infinity"):
+        estimator().fit(np.where(np.isnan(holes), np.inf, holes), target(estimator))
+
+
+@both
+def test_transformers_as_encodings(estimator: type) -> None:
+    y = target(estimator)
+    model = estimator(encoding=StandardScaler(), beta="5%", random_state=0).fit(X, y)
+    by_hand = estimator(encoding="none", beta="5%", random_state=0).fit(StandardScaler().fit_transform(X), y)
+    np.testing.assert_allclose(
+        outputs(model, X), outputs(by_hand, StandardScaler().fit_transform(X)), rtol=1e-9, atol=1e-9
+    )
+    assert not hasattr(model.encoding, "mean_"), "the parameter itself is not fitted"
+    for wrong in (StandardScaler, 3, np.log):
+        with pytest.raises(InvalidTypeError, match="encoding must be"):
+            estimator(encoding=wrong).fit(X, y)
+    with pytest.raises(InvalidInputError, match="encoding must be one of"):
+        estimator(encoding="onehot").fit(X, y)
+
+
+@both
+def test_an_automatic_encoding_is_one_of_those_by_name(estimator: type) -> None:
+    y = target(estimator)
+    model = estimator(encoding="auto", random_state=0).fit(X, y)
+    width = model.network_.n_inputs
+    by_name = {
+        name: estimator(encoding=name, random_state=0, beta=model.result_.problem.beta).fit(X, y)
+        for name in ("standard", "both")
+    }
+    same = {name: one for name, one in by_name.items() if one.network_.n_inputs == width}
+    assert len(same) == 1
+    np.testing.assert_allclose(outputs(next(iter(same.values())), X), outputs(model, X), rtol=1e-9)
+
+
+# -- how good ------------------------------------------------------------------------------------------
+
+
+def test_a_regressor_of_diabetes() -> None:
+    # Ridge regression has 0.4 to 0.5.
+    X_train, X_test, y_train, y_test = train_test_split(*load_bundled("diabetes"), random_state=0)
+    assert Regressor(random_state=0).fit(X_train, y_train).score(X_test, y_test) >= 0.3
+
+
+def test_a_classifier_is_not_far_from_logistic_regression() -> None:
+    X_train, X_test, y_train, y_test = train_test_split(*load_bundled("breast-cancer-wisconsin"), random_state=0)
+    logistic = make_pipeline(StandardScaler(), LogisticRegression()).fit(X_train, y_train)
+    model = Classifier(random_state=0).fit(X_train, y_train)
+    assert model.score(X_test, y_test) >= logistic.score(X_test, y_test) - 0.02
+
+
+# -- the warning about the gap -------------------------------------------------------------------------
+
+
+@both
+def test_large_gaps_are_warned_of(estimator: type) -> None:
+    with pytest.warns(QSDPWarning, match=r"the certified gap is \d+ % .*refine='polish', more neurons or a larger"):
+        estimator(3, beta=0.01, refine="none", random_state=0).fit(X, target(estimator))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", QSDPWarning)
+        estimator(beta="5%", random_state=0).fit(X, target(estimator))
