@@ -36,7 +36,7 @@ class Explained:
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Share of every column in the effects on the training data, of sum one, shape (n_features_in_,).
+        """Share of every column in the effects on the training data, of sum one, shape (d,).
 
         The variance of its main effect and half of those of its interactions, over the sum of all; several targets
         count as if they had the same variance. Zeros for a network that is constant. Not there where inputs of the

@@ -486,5 +486,5 @@ def warn_of_scales(X: FloatArray) -> None:
     if deviations.size and deviations.max() > _WILD_RATIO * deviations.min() > 0.0:
         warn(
             f"the columns of X differ in scale by a factor of {deviations.max() / deviations.min():.0f}; quantized "
-            "weights cannot make up for it: put sklearn.preprocessing.StandardScaler in front"
+            "weights cannot make up for it: use encoding='standard'"
         )

@@ -40,7 +40,8 @@ def vector():
 @pytest.fixture(scope="module")
 def classifier():
     X, y = qsdp.datasets.load_bundled("iris")
-    return qsdp.QuantizedNetworkClassifier(90, beta=1.0, random_state=0).fit(X[:, 2:], y)
+    plain = {"activation": None, "encoding": "none", "refine": "none", "allocation": "equal", "random_state": 0}
+    return qsdp.QuantizedNetworkClassifier(90, beta=1.0, **plain).fit(X[:, 2:], y)
 
 
 def texts(ax):
@@ -129,18 +130,19 @@ def test_bits_and_scores_of_an_estimator(classifier):
     assert (classifier.network_, classifier.result_) == before
     rng = np.random.default_rng(3)
     inputs = np.column_stack([X, np.full(len(X), classifier.constant_)])
+    offset = classifier.target_scaling_.offset
     for (name, (bits, scores)), levels, line, band in zip(
         display.curves.items(), (2, 4), display.lines_, display.bands_, strict=True
     ):
         networks = [[before[1].resample(m, rng, levels=levels).network for _ in range(2)] for m in (30, 3000)]
-        expected = [[np.mean(net.predict(inputs).argmax(axis=1) == y) for net in row] for row in networks]
+        expected = [[np.mean((offset + net.predict(inputs)).argmax(axis=1) == y) for net in row] for row in networks]
         assert name == f"{levels} levels"
         np.testing.assert_array_equal(bits, [row[0].n_bits for row in networks])
         np.testing.assert_allclose(scores, expected, rtol=1e-15)
         np.testing.assert_array_equal(line.get_xdata(), bits)
         np.testing.assert_allclose(line.get_ydata(), np.mean(expected, axis=1), rtol=1e-15)
         assert band.get_paths()[0].vertices[:, 1].max() == np.max(expected)
-    relaxed = np.mean(before[1].relaxation.predict(inputs).argmax(axis=1) == y)
+    relaxed = np.mean((offset + before[1].relaxation.predict(inputs)).argmax(axis=1) == y)
     assert set(display.reference_.get_ydata()) == {relaxed}
     assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("bits of the network", "accuracy")
     assert display.ax_.get_xscale() == "log"
