@@ -27,8 +27,11 @@ from qsdp._utils.validation import (
     check_random_state,
 )
 from qsdp.activations import PolynomialActivation
+from qsdp.encoding.columns import is_frame
+from qsdp.estimators.calibration import Calibration
+from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.inputs import rows_of
-from qsdp.estimators.network import QuantizedNetworkClassifier, QuantizedNetworkRegressor, Samples
+from qsdp.estimators.network import QuantizedNetworkRegressor, Samples
 from qsdp.estimators.options import ClassifierCrossValidationOptions, CrossValidationOptions, EstimatorOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
@@ -38,7 +41,14 @@ from qsdp.relaxation import PathPlan, Relaxation, Split, plan_paths
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV"]
 
 #: What a member has of a fitted estimator.
-_OF_MEMBERS = ("n_features_in_", "feature_names_in_", "constant_", "encoder_", "target_scaling_", "classes_")
+_OF_MEMBERS = (
+    "n_features_in_",
+    "constant_",
+    "encoder_",
+    "target_scaling_",
+    "classes_",
+    "_several",
+)
 
 
 class _CrossValidated:
@@ -124,6 +134,8 @@ class _CrossValidated:
         kept = [(number[train], number[test]) for train, test in splits]
         path, folds = plan_paths(problem, kept, options.betas, solver=options.solver, tol=options.tol)
         member = self._member(options)
+        if is_frame(samples.X) and hasattr(self, "feature_names_in_"):
+            member.feature_names_in_ = self.feature_names_in_
         with progress(options.verbose) as stages, stages.stage("folds") as bar:
             scores = np.column_stack(
                 CountedParallel(options.n_jobs, bar, len(folds))(
@@ -186,7 +198,7 @@ class _CrossValidated:
             raise InvalidInputError("cv must give a split at least; got none")
         if not all(part.size for both in splits for part in both):
             raise InvalidInputError("cv must leave a sample of positive weight in every part; got one without")
-        if is_classifier(self):
+        if is_classifier(self) and y.ndim == 1:
             for train, _ in splits:
                 missing = np.setdiff1d(self.classes_, y[train])
                 if missing.size:
@@ -241,6 +253,8 @@ def _fold_scores(
             member.network_ = sample_from(relaxation, options, copy.deepcopy(rng), options.deadline()).network
         else:
             member.network_ = _Outputs(relaxation)
+        if is_classifier(member):
+            member.calibration_ = Calibration(relaxation.problem, member.target_scaling_)
         scores[index] = scorer(member, X, y)
     return scores
 
