@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -39,6 +39,9 @@ from qsdp.pipeline import QSDPResult, sample_from
 from qsdp.relaxation import PathPlan, Relaxation, Split, plan_paths
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV"]
+
+#: Tolerance of the paths of the folds, times that of the network's own relaxation: scores of neighbours differ by more.
+_COARSER = 10.0
 
 #: What a member has of a fitted estimator.
 _OF_MEMBERS = (
@@ -133,6 +136,7 @@ class _CrossValidated:
         number = np.arange(len(samples.y)) if samples.weights is None else np.cumsum(samples.weights > 0.0) - 1
         kept = [(number[train], number[test]) for train, test in splits]
         path, folds = plan_paths(problem, kept, options.betas, solver=options.solver, tol=options.tol)
+        folds = [replace(fold, tol=_COARSER * fold.tol) for fold in folds]
         member = self._member(options)
         if is_frame(samples.X) and hasattr(self, "feature_names_in_"):
             member.feature_names_in_ = self.feature_names_in_
@@ -159,9 +163,9 @@ class _CrossValidated:
         self.betas_, self.scores_ = path.betas, scores
         self.beta_, self.best_score_ = float(path.betas[best]), float(means[best])
         with progress(options.verbose) as stages:
-            with stages.stage("path") as bar:
-                self.path_ = path.solve(options.n_jobs, bar)
-            return sample_from(self.path_[int(best)], options, rng, options.deadline())
+            with stages.stage("solve") as bar:
+                relaxation = path.only(int(best)).solve(options.n_jobs, bar)[0]
+            return sample_from(relaxation, options, rng, options.deadline())
 
     def _member(self: Any, options: CrossValidationOptions) -> Any:
         """Return the estimator without cross-validation, fitted but for its network."""
@@ -281,8 +285,6 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
     scores_ : ndarray of shape (K, n_folds)
     best_score_ : float
         The mean score of `beta_`.
-    path_ : RelaxationPath
-        That of all data, for `betas_`.
     classes_, network_, constant_, certificate_, result_, n_features_in_, feature_names_in_
         See `QuantizedNetworkClassifier`.
 
@@ -352,7 +354,7 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
 
     Attributes
     ----------
-    beta_, betas_, scores_, best_score_, path_
+    beta_, betas_, scores_, best_score_
         See `QuantizedNetworkClassifierCV`.
     network_, constant_, certificate_, result_, n_features_in_, feature_names_in_
         See `QuantizedNetworkRegressor`.

@@ -106,7 +106,7 @@ class CrossValidationOptions(EstimatorOptions):
     """Options of cross-validated estimators; `beta` is theirs to choose."""
 
     betas: Any = option(
-        20,
+        10,
         "int or array-like of shape (K,)",
         """
         Positive and distinct; or the number of those of a geometric grid from the smallest beta for which zero is
