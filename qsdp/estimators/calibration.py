@@ -21,19 +21,20 @@ __all__ = ["Calibration"]
 #: Seconds that the relaxations of the folds may take together.
 _TIME_LIMIT = 60.0
 
+#: Slope of scores of unit size that say nothing.
+_FLATTEST = 1e-3
+
 
 @dataclass(eq=False)
 class Calibration:
-    r"""Platt's calibration: the log odds of a class against the rest are :math:`a f + b` for its score f.
+    r"""Platt's calibration: the log odds of a class against the rest are :math:`a f + b`, a > 0, for its score f.
 
-    Found by logistic regression on what relaxations of training parts predict for the samples outside. Those are solved
+    One line for all classes, and b = 0 for two and for labels: the likeliest class is the predicted one. Found by
+    logistic regression on what relaxations of training parts predict for the samples outside. Those are solved
     coarsely and nothing is sampled or refined, so that all folds together take less than a fit; and they are found
     when they are asked for first, and kept from then on: `fit` takes no longer. They depend on the training data
-    alone, a weight counts as so many equal rows, and `resample` leaves them as they are.
-
-    Near the boundary the likeliest class may be another than the predicted one, as always with an intercept.
-    Without one, by a temperature, both agree; on seven data sets, two splits each, its log-loss was larger on all but
-    two splits (ten classes of digits: 0.32 on average, here 0.13).
+    alone, a weight counts as so many equal rows, and `resample` leaves them as they are. A line of its own for each
+    class would change decisions, and had log-losses smaller by 0.02 about on six data sets.
 
     Attributes
     ----------
@@ -41,10 +42,13 @@ class Calibration:
         With class weights in its sample weights: probabilities are those of the weighted samples.
     scaling : TargetScaling
         From outputs to scores.
+    one_each : bool
+        Whether outputs are those of more than two classes, of which every sample has one.
     """
 
     problem: TrainingProblem
     scaling: TargetScaling
+    one_each: bool
 
     def log_odds(self, outputs: FloatArray) -> FloatArray:
         """Return log odds for outputs of shape (n,) or (n, C), one against the rest in every column."""
@@ -60,15 +64,19 @@ class Calibration:
         weights = np.concatenate([held_out.data_fit.weighted(np.ones(held_out.n_samples)) for held_out, _ in parts])
         # Codes of the rest are -1, or 0 beside 1.
         is_class = truth > 0.5
-        if outputs.ndim == 1:
-            slope, intercept = _line(outputs, is_class, weights)
+        if self.one_each:
+            pooled = outputs.ravel(), is_class.ravel(), np.repeat(weights, outputs.shape[1])
+            slope, intercept = _line(*pooled, intercept=True)
             return np.array(slope), np.array(intercept)
-        lines = np.array([_line(outputs[:, k], is_class[:, k], weights) for k in range(outputs.shape[1])])
-        return lines[:, 0], lines[:, 1]
+        columns = zip(np.atleast_2d(outputs.T), np.atleast_2d(is_class.T), strict=True)
+        slopes = np.array([_line(own, known, weights)[0] for own, known in columns])
+        return slopes.reshape(outputs.shape[1:]), np.zeros(())
 
 
-def _line(scores: FloatArray, is_class: npt.NDArray[np.bool_], weights: FloatArray) -> tuple[float, float]:
-    """Return slope and intercept of the log odds of a class.
+def _line(
+    scores: FloatArray, is_class: npt.NDArray[np.bool_], weights: FloatArray, *, intercept: bool = False
+) -> tuple[float, float]:
+    """Return slope and intercept, zero if there is to be none, of the log odds of a class.
 
     As Platt has it, the targets are (N + 1) / (N + 2) and 1 / (N + 2) for classes of weight N in place of one and zero:
     scores that separate the classes have finite odds. Every sample counts with both parts of its target.
@@ -76,12 +84,16 @@ def _line(scores: FloatArray, is_class: npt.NDArray[np.bool_], weights: FloatArr
     totals = np.where(is_class, weights[is_class].sum(), weights[~is_class].sum())
     own = (totals + 1.0) / (totals + 2.0)
     part = np.where(is_class, own, 1.0 - own)
-    both = np.r_[weights * part, weights * (1.0 - part)]
-    if np.ptp(scores) <= len(scores) * EPS * np.abs(scores).max():
-        return 0.0, float(np.log(weights @ part) - np.log(weights @ (1.0 - part)))
-    units = TargetScaling.of(scores, weights)
-    # Newton's method, since gradients leave digits that tell weights from repeated rows.
-    model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8)
-    model.fit(np.tile(units.encode(scores), 2)[:, None], np.repeat([1, 0], len(scores)), both)
-    slope = float(model.coef_[0, 0] / units.scale)
-    return slope, float(model.intercept_[0] - slope * units.offset)
+    units = TargetScaling.of(scores, weights, centre=intercept, scale=intercept)
+    scale = float(units.scale) if intercept else float(np.abs(scores).max()) or 1.0
+    centred = (scores - units.offset) / scale
+    slope, level = _FLATTEST, 0.0
+    if np.ptp(centred) > len(scores) * EPS or (not intercept and np.any(centred)):
+        # Newton's method, since gradients leave digits that tell weights from repeated rows.
+        model = LogisticRegression(C=np.inf, fit_intercept=intercept, solver="newton-cholesky", tol=1e-8)
+        both = np.r_[weights * part, weights * (1.0 - part)]
+        model.fit(np.tile(centred, 2)[:, None], np.repeat([1, 0], len(scores)), both)
+        # Scores that are worse than none still decide.
+        slope, level = max(float(model.coef_[0, 0]), _FLATTEST), float(np.ravel(model.intercept_)[0])
+    slope /= scale
+    return slope, level - slope * float(units.offset)

@@ -30,6 +30,7 @@ from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Logistic, Loss, get_loss
+from qsdp.problem import TrainingProblem
 
 __all__ = ["QuantizedNetworkClassifier"]
 
@@ -58,8 +59,11 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     network_ : BilinearNetwork
         The fitted network; with the constant column it has one input more than the data.
     constant_ : float
-        Entry of the constant column: the power of two nearest to the largest root mean square of a column of X, one
-        for standardised data.
+        Entry of the constant column: the power of two nearest to the largest root mean square of an input.
+    encoder_ : transformer or None
+        Fitted, from columns to inputs.
+    target_scaling_ : TargetScaling
+        From outputs of the network to targets.
     certificate_ : Certificate
         Its objective and the lower bound on that of every network.
     result_ : QSDPResult
@@ -72,17 +76,18 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     Notes
     -----
-    Columns of very different scale make quantized weights unequal; put a ``StandardScaler`` in front.
+    Units of columns do not matter, but with ``encoding="none"`` or a transformer: columns of very different scale make
+    quantized weights unequal.
 
     Examples
     --------
     >>> import qsdp
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
     >>> X, y = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
-    >>> model = make_pipeline(StandardScaler(), qsdp.QuantizedNetworkClassifier(beta=10.0, random_state=0))
+    >>> model = qsdp.QuantizedNetworkClassifier(beta="5%", random_state=0)
     >>> model.fit(X[:400], y[:400]).score(X[400:], y[400:]) > 0.85
     True
+    >>> model.predict_proba(X[400:]).shape
+    (169, 2)
     """
 
     _options_class: ClassVar[type[EstimatorOptions]] = ClassifierOptions
@@ -156,7 +161,10 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     def _fit(self, *arguments: Any, **routed: Any) -> None:
         super()._fit(*arguments, **routed)
-        self.calibration_ = Calibration(self.result_.problem, self.target_scaling_)
+        self.calibration_ = self._calibration(self.result_.problem)
+
+    def _calibration(self, problem: TrainingProblem) -> Calibration:
+        return Calibration(problem, self.target_scaling_, one_each=problem.y.ndim == 2 and not self._several)
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         return TargetScaling.of(target, weights, centre=centres(get_loss(self.loss)), scale=False)
@@ -183,8 +191,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
         For the cross-entropy the softmax of the outputs; for the logistic loss the logistic function of the output.
         The outputs of other losses are calibrated on samples held out, as Platt has it, when probabilities are asked
-        for first. The likeliest class may then be another than the predicted one where both are about as likely. With
-        more than two classes the probabilities of one against the rest are divided by their sum.
+        for first. With more than two classes the probabilities of one against the rest are divided by their sum.
         """
         logits = self._logits(X)
         probabilities: FloatArray = expit(logits) if self._several else softmax(logits, axis=1)

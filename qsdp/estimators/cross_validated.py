@@ -28,7 +28,6 @@ from qsdp._utils.validation import (
 )
 from qsdp.activations import PolynomialActivation
 from qsdp.encoding.columns import is_frame
-from qsdp.estimators.calibration import Calibration
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.inputs import rows_of
 from qsdp.estimators.network import QuantizedNetworkRegressor, Samples
@@ -258,7 +257,7 @@ def _fold_scores(
         else:
             member.network_ = _Outputs(relaxation)
         if is_classifier(member):
-            member.calibration_ = Calibration(relaxation.problem, member.target_scaling_)
+            member.calibration_ = member._calibration(relaxation.problem)
         scores[index] = scorer(member, X, y)
     return scores
 

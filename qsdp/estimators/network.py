@@ -240,8 +240,11 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     network_ : BilinearNetwork
         The fitted network; with the constant column it has one input more than the data.
     constant_ : float
-        Entry of the constant column: the power of two nearest to the largest root mean square of a column of X, one
-        for standardised data.
+        Entry of the constant column: the power of two nearest to the largest root mean square of an input.
+    encoder_ : transformer or None
+        Fitted, from columns to inputs.
+    target_scaling_ : TargetScaling
+        From outputs of the network to targets.
     certificate_ : Certificate
         Its objective and the lower bound on that of every network.
     result_ : QSDPResult
@@ -256,16 +259,14 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
 
     Notes
     -----
-    Columns of very different scale make quantized weights unequal; put a ``StandardScaler`` in front.
+    Units of columns and targets do not matter, but with ``encoding="none"`` or a transformer: columns of very different
+    scale make quantized weights unequal.
 
     Examples
     --------
     >>> import qsdp
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
     >>> X, y = qsdp.datasets.load_bundled("diabetes")
-    >>> network = qsdp.QuantizedNetworkRegressor(10_000, beta=10.0, random_state=0)
-    >>> model = make_pipeline(StandardScaler(), network)
+    >>> model = qsdp.QuantizedNetworkRegressor(beta="5%", random_state=0)
     >>> model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.3
     True
     """

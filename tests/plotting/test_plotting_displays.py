@@ -5,6 +5,8 @@ import io
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import qsdp
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -37,6 +39,19 @@ def vector():
 def classifier():
     X, y = qsdp.datasets.load_bundled("iris")
     return qsdp.QuantizedNetworkClassifier(90, beta=1.0, random_state=0).fit(X[:, 2:], y)
+
+
+def test_bits_of_a_pipeline_are_those_of_its_last_step(classifier):
+    X, y = qsdp.datasets.load_bundled("iris")
+    columns = FunctionTransformer(lambda data: data[:, 2:])
+    options = {"sizes": [30, 60], "n_draws": 1}
+    display = BitsDisplay.from_estimator(Pipeline([("c", columns), ("n", classifier)]), X, y, **options)
+    alone = BitsDisplay.from_estimator(Pipeline([("n", classifier)]), X[:, 2:], y, **options)
+    assert (
+        display.reference == alone.reference == BitsDisplay.from_estimator(classifier, X[:, 2:], y, **options).reference
+    )
+    for own, other in zip(display.curves["binary"], alone.curves["binary"], strict=True):
+        np.testing.assert_array_equal(own, other)
 
 
 def texts(ax):
