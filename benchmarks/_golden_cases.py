@@ -423,7 +423,8 @@ def estimators():
     """Fit all four estimators."""
     X, y = inputs(80, 5)[:, :-1], targets(inputs(80, 5))
     three = np.digitize(y[:, 0], [-0.7, 0.7])
-    shared = {"tol": TIGHT, "random_state": 0, "time_limit": None}
+    plain = {"activation": None, "encoding": "none", "refine": "none", "allocation": "equal"}
+    shared = {"tol": TIGHT, "random_state": 0, "time_limit": None, **plain}
     regressor, classifier = (
         partial(qsdp.QuantizedNetworkRegressor, **shared),
         partial(qsdp.QuantizedNetworkClassifier, **shared),

@@ -220,8 +220,13 @@ def solve_and_sample(
     return run_pipeline(X, y, TrainingOptions.of(locals()), sample_weight)
 
 
-def run_pipeline(X: Any, y: Any, options: TrainingOptions, sample_weight: Any = None) -> QSDPResult:
-    """Do what `solve_and_sample` does, with options that are checked."""
+def run_pipeline(
+    X: Any, y: Any, options: TrainingOptions, sample_weight: Any = None, *, start: Relaxation | None = None
+) -> QSDPResult:
+    """Do what `solve_and_sample` does, with options that are checked.
+
+    The relaxation starts from another one, such as that of other data, if it is of the same shape and not zero.
+    """
     deadline = options.deadline()
     rng = check_random_state(options.random_state)
     problem = options.problem(X, y, sample_weight)
@@ -231,8 +236,11 @@ def run_pipeline(X: Any, y: Any, options: TrainingOptions, sample_weight: Any = 
             with _timed(timings, "beta"), stages.stage("beta") as bar:
                 problem = options.regularized(problem, deadline, bar)
         own = deadline.share(0.5) if options.refine in LIMITED else deadline
+        if start is not None and not _leads(start, problem):
+            start = None
         relaxation = solve_relaxation(
             problem,
+            start=start,
             solver=options.solver,
             tol=options.tol,
             time_limit=own.time_limit,
@@ -241,6 +249,12 @@ def run_pipeline(X: Any, y: Any, options: TrainingOptions, sample_weight: Any = 
         )
         result = sample_from(relaxation, options, rng, deadline)
     return replace(result, timings={**timings, **result.timings})
+
+
+def _leads(start: Relaxation, problem: TrainingProblem) -> bool:
+    same = (start.problem.size, start.problem.y.shape) == (problem.size, problem.y.shape)
+    # The zero point has no scale.
+    return same and bool(np.any(start.rho_stack > 0.0))
 
 
 def sample_from(

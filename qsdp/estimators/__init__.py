@@ -1,13 +1,15 @@
 """scikit-learn estimators over the pipeline."""
 
+from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
-from qsdp.estimators.network import QuantizedNetworkClassifier, QuantizedNetworkRegressor, warn_of_gap, warn_of_scales
+from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.options import (
     ClassifierCrossValidationOptions,
     ClassifierOptions,
     CrossValidationOptions,
     EstimatorOptions,
 )
+from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 
 __all__ = [
     "ClassifierCrossValidationOptions",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, softmax
+from scipy.special import log_expit, softmax
 
 from qsdp._utils.validation import FloatArray, check_choice, check_real
 from qsdp.exceptions import InvalidInputError
@@ -87,19 +87,19 @@ def choose_classes(outputs: FloatArray) -> npt.NDArray[np.intp]:
     return np.argmax(scores, axis=1) if scores.ndim == 2 else (scores > 0.0).astype(np.intp)
 
 
-def class_probabilities(outputs: FloatArray, loss: Loss) -> FloatArray:
-    """Return probabilities of shape (n, C) from outputs trained with a loss of `PROBABILISTIC`.
+def class_logits(outputs: FloatArray, loss: Loss | None = None) -> FloatArray:
+    """Return logits of shape (n, C), whose softmax are probabilities if the loss is one of `PROBABILISTIC`.
 
-    The softmax for the cross-entropy; for the logistic loss the logistic function, with more than two classes
-    divided by its sum over them.
+    For the logistic loss of more than two classes those are the logistic function of every output, divided by their
+    sum. Of other losses the outputs themselves.
     """
-    if isinstance(loss, CrossEntropy):
-        probabilities: FloatArray = softmax(outputs, axis=1)
-        return probabilities
     if outputs.ndim == 1:
-        positive = expit(outputs)
-        return np.column_stack([1.0 - positive, positive])
-    # The smallest float keeps rows divisible in which every class is ruled out.
-    shares = np.maximum(expit(outputs), np.finfo(np.float64).tiny)
-    normalised: FloatArray = shares / shares.sum(axis=1, keepdims=True)
-    return normalised
+        return np.column_stack([np.zeros_like(outputs), outputs])
+    logits: FloatArray = log_expit(outputs) if isinstance(loss, Logistic) else outputs
+    return logits
+
+
+def class_probabilities(outputs: FloatArray, loss: Loss) -> FloatArray:
+    """Return probabilities of shape (n, C) from outputs trained with a loss of `PROBABILISTIC`."""
+    probabilities: FloatArray = softmax(class_logits(outputs, loss), axis=1)
+    return probabilities

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -27,8 +27,10 @@ from qsdp._utils.validation import (
     check_random_state,
 )
 from qsdp.activations import PolynomialActivation
+from qsdp.encoding.columns import is_frame
+from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.inputs import rows_of
-from qsdp.estimators.network import QuantizedNetworkClassifier, QuantizedNetworkRegressor, Samples
+from qsdp.estimators.network import QuantizedNetworkRegressor, Samples
 from qsdp.estimators.options import ClassifierCrossValidationOptions, CrossValidationOptions, EstimatorOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
@@ -37,8 +39,18 @@ from qsdp.relaxation import PathPlan, Relaxation, Split, plan_paths
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV"]
 
+#: Tolerance of the paths of the folds, times that of the network's own relaxation: scores of neighbours differ by more.
+_COARSER = 10.0
+
 #: What a member has of a fitted estimator.
-_OF_MEMBERS = ("n_features_in_", "feature_names_in_", "constant_", "encoder_", "target_scaling_", "classes_")
+_OF_MEMBERS = (
+    "n_features_in_",
+    "constant_",
+    "encoder_",
+    "target_scaling_",
+    "classes_",
+    "_several",
+)
 
 
 class _CrossValidated:
@@ -123,7 +135,10 @@ class _CrossValidated:
         number = np.arange(len(samples.y)) if samples.weights is None else np.cumsum(samples.weights > 0.0) - 1
         kept = [(number[train], number[test]) for train, test in splits]
         path, folds = plan_paths(problem, kept, options.betas, solver=options.solver, tol=options.tol)
+        folds = [replace(fold, tol=_COARSER * fold.tol) for fold in folds]
         member = self._member(options)
+        if is_frame(samples.X) and hasattr(self, "feature_names_in_"):
+            member.feature_names_in_ = self.feature_names_in_
         with progress(options.verbose) as stages, stages.stage("folds") as bar:
             scores = np.column_stack(
                 CountedParallel(options.n_jobs, bar, len(folds))(
@@ -147,9 +162,9 @@ class _CrossValidated:
         self.betas_, self.scores_ = path.betas, scores
         self.beta_, self.best_score_ = float(path.betas[best]), float(means[best])
         with progress(options.verbose) as stages:
-            with stages.stage("path") as bar:
-                self.path_ = path.solve(options.n_jobs, bar)
-            return sample_from(self.path_[int(best)], options, rng, options.deadline())
+            with stages.stage("solve") as bar:
+                relaxation = path.only(int(best)).solve(options.n_jobs, bar)[0]
+            return sample_from(relaxation, options, rng, options.deadline())
 
     def _member(self: Any, options: CrossValidationOptions) -> Any:
         """Return the estimator without cross-validation, fitted but for its network."""
@@ -186,7 +201,7 @@ class _CrossValidated:
             raise InvalidInputError("cv must give a split at least; got none")
         if not all(part.size for both in splits for part in both):
             raise InvalidInputError("cv must leave a sample of positive weight in every part; got one without")
-        if is_classifier(self):
+        if is_classifier(self) and y.ndim == 1:
             for train, _ in splits:
                 missing = np.setdiff1d(self.classes_, y[train])
                 if missing.size:
@@ -241,6 +256,8 @@ def _fold_scores(
             member.network_ = sample_from(relaxation, options, copy.deepcopy(rng), options.deadline()).network
         else:
             member.network_ = _Outputs(relaxation)
+        if is_classifier(member):
+            member.calibration_ = member._calibration(relaxation.problem)
         scores[index] = scorer(member, X, y)
     return scores
 
@@ -267,8 +284,6 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
     scores_ : ndarray of shape (K, n_folds)
     best_score_ : float
         The mean score of `beta_`.
-    path_ : RelaxationPath
-        That of all data, for `betas_`.
     classes_, network_, encoder_, target_scaling_, constant_, certificate_, result_, n_features_in_, feature_names_in_
         See `QuantizedNetworkClassifier`.
 
@@ -335,7 +350,7 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
 
     Attributes
     ----------
-    beta_, betas_, scores_, best_score_, path_
+    beta_, betas_, scores_, best_score_
         See `QuantizedNetworkClassifierCV`.
     network_, encoder_, target_scaling_, constant_, certificate_, result_, n_features_in_, feature_names_in_
         See `QuantizedNetworkRegressor`.

@@ -1,4 +1,4 @@
-"""scikit-learn estimators over the pipeline, and what those with cross-validation share with them."""
+"""The scikit-learn regressor over the pipeline, and what all estimators share."""
 
 from __future__ import annotations
 
@@ -9,43 +9,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._utils.options import documented
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
-from qsdp._utils.validation import FloatArray, RandomState, check_targets, warn
+from qsdp._utils.validation import FloatArray, RandomState, check_targets
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.encoding.columns import is_frame
-from qsdp.estimators.classes import (
-    PROBABILISTIC,
-    centres,
-    choose_classes,
-    class_probabilities,
-    class_scores,
-    encode_classes,
-    weighted_by_class,
-)
 from qsdp.estimators.explanation import Explained
 from qsdp.estimators.inputs import AUTO_ENCODINGS, check_targets_of_frame, fit_encoder, rows_of
-from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
+from qsdp.estimators.options import EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
+from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import check_sample_weight
 
-__all__ = ["QuantizedNetworkClassifier", "QuantizedNetworkRegressor"]
-
-#: Certified gap, as a share of the objective, beyond which an estimator warns.
-GAP_TO_WARN_OF = 0.5
-
-#: Ratio of column deviations beyond which standardising is suggested.
-_WILD_RATIO = 100.0
+__all__ = ["QuantizedNetworkRegressor"]
 
 
 @dataclass(frozen=True)
@@ -101,6 +85,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         time_limit: float | None = EstimatorOptions.time_limit,
         n_jobs: int | None = EstimatorOptions.n_jobs,
         random_state: RandomState = EstimatorOptions.random_state,
+        warm_start: bool = EstimatorOptions.warm_start,
         verbose: bool = EstimatorOptions.verbose,
     ) -> None:
         self._keep(locals())
@@ -154,7 +139,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
     def _train(
         self, samples: Samples, target: FloatArray, weights: FloatArray | None, options: Any, **routed: Any
     ) -> QSDPResult:
-        return run_pipeline(self._inputs(samples.counting.X), target, options, weights)
+        last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None
+        return run_pipeline(self._inputs(samples.counting.X), target, options, weights, start=last)
 
     def _chosen_encoder(
         self, counting: Samples, coded: FloatArray, weights: FloatArray | None, options: Any
@@ -252,7 +238,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     Parameters
     ----------
     n_neurons, beta, loss, activation, levels, encoding, constant_column, solver, shaping, refine, tol, allocation,
-    time_limit, n_jobs, random_state, verbose
+    time_limit, n_jobs, random_state, warm_start, verbose
         See `EstimatorOptions`.
 
     Attributes
@@ -313,135 +299,6 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         return self._output(X)
 
 
-def _gives_probabilities(estimator: _QuantizedNetwork) -> bool:
-    if not isinstance(get_loss(estimator.loss), PROBABILISTIC):
-        raise AttributeError(
-            "predict_proba needs a loss that models probabilities, 'logistic' or 'cross_entropy'; "
-            f"got {estimator.loss!r}"
-        )
-    return True
-
-
-@documented(ClassifierOptions)
-class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: ignore[misc]
-    r"""Classification by a network with quantized first-layer weights and a certified gap.
-
-    Two classes: fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)`,
-    :math:`u_j, v_j \in \{\pm1\}^D`, :math:`\tilde x` as for `QuantizedNetworkRegressor`, to the labels coded as -1
-    (first class in sorted order) and +1, and predicts by its sign. More classes: one output for each, fitted to one-hot
-    rows ("squared", "absolute", "huber"), to one class against the rest (-1 and +1; "logistic", "hinge",
-    "squared_hinge") or jointly ("cross_entropy"), and predicts by the largest.
-
-    Parameters
-    ----------
-    n_neurons, beta, loss, class_weight, activation, levels, encoding, constant_column, solver, shaping, refine, tol,
-    allocation, time_limit, n_jobs, random_state, verbose
-        See `ClassifierOptions`.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (C,)
-        Labels of the samples of positive weight, sorted.
-    network_ : BilinearNetwork
-        The fitted network of encoded inputs; with the constant column it has one more.
-    encoder_ : transformer or None
-        Makes inputs of columns, see `encoding`.
-    target_scaling_ : TargetScaling
-        Offset and scale of the targets in training.
-    constant_ : float
-        Entry of the constant column, where there is one: the power of two nearest to the largest root mean square of an
-        input.
-    certificate_ : Certificate
-        Its objective and the lower bound on that of every network, for the same inputs and scaled targets.
-    result_ : QSDPResult
-        Problem, relaxation, covariance and timings.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Defined when X has column names that are all strings.
-
-    Examples
-    --------
-    >>> import qsdp
-    >>> X, y = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
-    >>> model = qsdp.QuantizedNetworkClassifier(random_state=0).fit(X[:400], y[:400])
-    >>> model.score(X[400:], y[400:]) > 0.9, model.network_.n_bits
-    (True, 2048)
-    """
-
-    _options_class: ClassVar[type[EstimatorOptions]] = ClassifierOptions
-
-    def __init__(
-        self,
-        n_neurons: int | None = ClassifierOptions.n_neurons,
-        *,
-        beta: float | str = ClassifierOptions.beta,
-        loss: str | Loss = ClassifierOptions.loss,
-        class_weight: Any = ClassifierOptions.class_weight,
-        activation: str | Sequence[float] | PolynomialActivation | None = ClassifierOptions.activation,
-        levels: int = ClassifierOptions.levels,
-        encoding: Any = ClassifierOptions.encoding,
-        constant_column: bool = ClassifierOptions.constant_column,
-        solver: str = ClassifierOptions.solver,
-        shaping: str = ClassifierOptions.shaping,
-        refine: str = ClassifierOptions.refine,
-        tol: float = ClassifierOptions.tol,
-        allocation: str = ClassifierOptions.allocation,
-        time_limit: float | None = ClassifierOptions.time_limit,
-        n_jobs: int | None = ClassifierOptions.n_jobs,
-        random_state: RandomState = ClassifierOptions.random_state,
-        verbose: bool = ClassifierOptions.verbose,
-    ) -> None:
-        self._keep(locals())
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkClassifier:
-        """Fit the network to data (n, d) and labels (n,), of samples with weights (n,) >= 0 if given.
-
-        Labels are of any kind, and of two classes or more among the samples of positive weight.
-        """
-        return self._fit_to(X, y, sample_weight)
-
-    def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkClassifier:
-        options = self._options()
-        samples = self._validated(X, y, sample_weight)
-        try:
-            check_classification_targets(samples.y)
-        except (ValueError, TypeError) as error:
-            raise InvalidInputError(f"y is not valid: {error}") from None
-        counting = samples.counting
-        self.classes_, codes = np.unique(counting.y, return_inverse=True)
-        labels = self.classes_.tolist()
-        if len(labels) < 2:
-            raise InvalidInputError(
-                f"Classifier can't train when only one class is present; y holds only {labels[0]!r}"
-                f"{'' if counting is samples else ' among the samples of positive weight'}."
-            )
-        weights = weighted_by_class(self.class_weight, labels, codes, counting.weights)
-        self._fit(samples, encode_classes(codes, len(labels), get_loss(self.loss)), weights, options, **routed)
-        return self
-
-    def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
-        return TargetScaling.of(target, weights, centre=centres(get_loss(self.loss)), scale=False)
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return scores: (n,) for two classes, positive ones meaning ``classes_[1]``; (n, C) for more."""
-        return class_scores(self._output(X))
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the predicted labels of shape (n,)."""
-        chosen = choose_classes(self._output(X))
-        labels: npt.NDArray[Any] = self.classes_[chosen]
-        return labels
-
-    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return probabilities of shape (n, C) in the order of ``classes_``.
-
-        For the cross-entropy the softmax of the outputs; for the logistic loss the logistic function of the
-        output, and with more than two classes that of every output divided by their sum.
-        """
-        return class_probabilities(self._output(X), get_loss(self.loss))
-
-
 @contextmanager
 def _errors_of(what: str) -> Iterator[None]:
     """Turn errors of scikit-learn's validation into those of this package."""
@@ -459,32 +316,3 @@ def _constant(X: FloatArray, weights: FloatArray | None) -> float:
     largest = float(np.abs(X).max()) or 1.0
     squares = np.average((X / largest) ** 2, axis=0, weights=weights)
     return power_of_two(largest * float(np.sqrt(squares.max())))
-
-
-def warn_of_gap(result: QSDPResult) -> None:
-    """Warn where the certificate leaves a large part of the objective open, and say what helps."""
-    gap = result.certificate.relative_gap
-    if gap <= GAP_TO_WARN_OF:
-        return
-    remedies = ["more neurons", "a larger beta"]
-    if result.refine == "none":
-        remedies.insert(0, "refine='polish'")
-    warn(
-        f"the certified gap is {100 * gap:.0f} % of the objective: the network may be far from the best one; "
-        f"{', '.join(remedies[:-1])} or {remedies[-1]} makes it smaller"
-    )
-
-
-def warn_of_scales(X: FloatArray) -> None:
-    """Warn where columns differ so much in scale that quantized weights cannot make up for it."""
-    # Divided first, so that squares of extreme values stay finite; those are refused later, by name.
-    largest = float(np.abs(X).max()) or 1.0
-    varying = X.max(axis=0) > X.min(axis=0)
-    deviations = np.std(X[:, varying] / largest, axis=0)
-    # What a scaler leaves of a constant column is rounding, no column of small scale.
-    deviations = deviations[deviations > 1e-6 * np.abs(X[:, varying] / largest).max(axis=0, initial=0.0)]
-    if deviations.size and deviations.max() > _WILD_RATIO * deviations.min() > 0.0:
-        warn(
-            f"the columns of X differ in scale by a factor of {deviations.max() / deviations.min():.0f}; quantized "
-            "weights cannot make up for it: use encoding='standard'"
-        )

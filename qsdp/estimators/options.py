@@ -71,6 +71,15 @@ class EstimatorOptions(TrainingOptions):
         """,
         check_flag,
     )
+    warm_start: bool = option(
+        False,
+        "bool",
+        """
+        Start the solver of the relaxation from the solution of the last `fit`, if inputs and targets have the same
+        shape: after a small change of data or beta it needs fewer iterations. What it finds is the same within `tol`.
+        """,
+        check_flag,
+    )
     # As scikit-learn has it: without a seed every fit is another.
     random_state: RandomState = redefined(TrainingOptions, "random_state", None)
 
@@ -97,7 +106,7 @@ class CrossValidationOptions(EstimatorOptions):
     """Options of cross-validated estimators; `beta` is theirs to choose."""
 
     betas: Any = option(
-        20,
+        10,
         "int or array-like of shape (K,)",
         """
         Positive and distinct; or the number of those of a geometric grid from the smallest beta for which zero is

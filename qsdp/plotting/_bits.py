@@ -108,7 +108,7 @@ class BitsDisplay(Display):
         Parameters
         ----------
         estimator : QuantizedNetworkClassifier, QuantizedNetworkRegressor, or one with cross-validation
-            Fitted; it is not changed.
+            Fitted, or a pipeline that ends in one; it is not changed.
         X, y : array-like
             Data to score on, usually held out from the fit.
         sizes : sequence of int, optional
@@ -128,6 +128,9 @@ class BitsDisplay(Display):
             Its reference is the score of the relaxation, the limit for many neurons.
         """
         check_axes(ax)
+        if hasattr(estimator, "steps"):
+            before, estimator = estimator[:-1], estimator[-1]
+            X = before.transform(X) if before.steps else X
         if not hasattr(estimator, "resample"):
             raise InvalidTypeError(f"estimator must be one of qsdp's quantized networks; got {estimator!r}")
         check_is_fitted(estimator)

@@ -54,6 +54,10 @@ class PathPlan:
     tol: float
     _reductions: Reductions | None = field(default=None, repr=False)
 
+    def only(self, index: int) -> PathPlan:
+        """Return the plan of one of the betas."""
+        return replace(self, betas=self.betas[index : index + 1])
+
     def solve(self, n_jobs: int | None = None, bar: ProgressBar = NO_BAR, *, quiet: bool = False) -> RelaxationPath:
         """Return the relaxations for all betas; an interrupt from the keyboard gives none.
 

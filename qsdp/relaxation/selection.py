@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar
+from qsdp._utils.validation import FloatArray
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import Settings
 from qsdp.relaxation.path import useful_beta_max
@@ -91,6 +93,19 @@ def choose_beta(
     return BetaChoice(share * largest, min(losses))
 
 
+def held_out_predictions(
+    problem: TrainingProblem, deadline: Deadline = NEVER
+) -> Iterator[tuple[TrainingProblem, FloatArray]]:
+    """Return samples held out and the outputs there of a coarse relaxation of the others, for every fold.
+
+    The folds are those of `choose_beta`; where there are too few distinct samples for any, one of all samples at
+    themselves. No fold but the first begins after the deadline.
+    """
+    for k, fold in enumerate(_folds(problem, problem.X) or [_Fold(problem, problem, 1.0)]):
+        if k == 0 or not deadline.over:
+            yield fold.held_out, fold.predict(problem.beta, deadline)
+
+
 @dataclass
 class _Fold:
     """A training part and the samples held out, with what a solve leaves for the next."""
@@ -101,8 +116,8 @@ class _Fold:
     last: Relaxation | None = None
     reductions: Reductions = field(default_factory=Reductions)
 
-    def loss(self, beta: float, deadline: Deadline) -> float:
-        """Return the loss on the samples held out, of the relaxation for `beta` of all samples."""
+    def predict(self, beta: float, deadline: Deadline) -> FloatArray:
+        """Return the outputs of the relaxation for `beta` of all samples, at the samples held out."""
         problem = self.training.with_beta(self.share * beta)
         settings = Settings(_TOL, "two-block", None, deadline=deadline, reductions=self.reductions)
         self.last = solve_with(problem, "auto", settings, "tight", start=self.last, quiet=True)
@@ -114,7 +129,11 @@ class _Fold:
         if not (loss.labels or loss.coupled):
             # A quadratic function of a far-off row can be anything; no target is beyond those seen.
             prediction = np.clip(prediction, problem.y.min(axis=0), problem.y.max(axis=0))
-        return self.held_out.data_fit.value(prediction)
+        return prediction
+
+    def loss(self, beta: float, deadline: Deadline) -> float:
+        """Return the loss of those outputs."""
+        return self.held_out.data_fit.value(self.predict(beta, deadline))
 
 
 def _folds(problem: TrainingProblem, rows: Any) -> list[_Fold]:

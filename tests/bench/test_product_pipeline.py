@@ -267,7 +267,7 @@ def test_folds_choose_from_the_same_betas() -> None:
         assert found[which]["beta"] in found["betas"]
     # The same score of the same relaxations, but for their gap.
     assert found["relaxation"]["beta"] == found["relaxed_search"]["beta"]
-    plain = qsdp.QuantizedNetworkClassifier(beta=found["search"]["beta"], random_state=0).fit(X, y)
+    plain = qsdp.QuantizedNetworkClassifier(beta=found["search"]["beta"], random_state=0, **path.OPTIONS).fit(X, y)
     assert found["search"]["test"] == plain.score(X_test[:100], y_test[:100])
 
 
@@ -275,10 +275,11 @@ def test_folds_choose_from_the_same_betas() -> None:
 def test_score_of_a_relaxation_is_that_of_the_estimator(name: str) -> None:
     X, y = qsdp.datasets.load_bundled(name)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    model = qsdp.QuantizedNetworkClassifierCV(50, betas=[30.0], cv=2, random_state=0).fit(X[:, :5], y)
+    options = {**path.OPTIONS, "n_neurons": 50, "random_state": 0}
+    model = qsdp.QuantizedNetworkClassifierCV(betas=[30.0], cv=2, **options).fit(X[:, :5], y)
     folds = []
     for train, test in StratifiedKFold(2).split(X, y):
-        plain = qsdp.QuantizedNetworkClassifier(50, beta=30.0, random_state=0).fit(X[train, :5], y[train])
+        plain = qsdp.QuantizedNetworkClassifier(beta=30.0, **options).fit(X[train, :5], y[train])
         folds.append(path.relaxed_score(plain, X[test, :5], y[test]))
     assert folds == pytest.approx(model.scores_[0].tolist())
 

@@ -87,6 +87,7 @@ def test_bits_of_sampled_networks_are_counted_by_hand(iris: Split) -> None:
 def test_the_relaxation_is_a_form_without_a_network(iris: Split) -> None:
     method, model = METHODS["relaxation"], fitted("relaxation", iris)
     outputs = model.result_.relaxation.predict(qsdp.lifting.append_constant(iris.X_test))
+    outputs = model.target_scaling_.decode(outputs)
     np.testing.assert_array_equal(model.predict(iris.X_test), outputs.argmax(axis=1))
     assert method.bits(model) == 64 * 15 * 3
     assert method.certify(model, iris.X, iris.y) is None
@@ -96,6 +97,7 @@ def test_the_relaxation_is_a_form_without_a_network(iris: Split) -> None:
 def test_relaxation_of_two_classes(heart: Split) -> None:
     model = fitted("relaxation", heart)
     outputs = model.result_.relaxation.predict(qsdp.lifting.append_constant(heart.X_test))
+    outputs = model.target_scaling_.decode(outputs)
     np.testing.assert_array_equal(model.predict(heart.X_test), (outputs > 0).astype(int))
     assert METHODS["relaxation"].bits(model) == 64 * 21 * 22 // 2
 

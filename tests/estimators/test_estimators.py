@@ -53,6 +53,7 @@ PARAMETERS = {
     "tol": 1e-3,
     "n_jobs": None,
     "random_state": None,
+    "warm_start": False,
     "verbose": False,
 }
 
@@ -110,7 +111,6 @@ def test_tags() -> None:
         assert not tags.input_tags.sparse
         assert tags.input_tags.allow_nan
         assert not get_tags(estimator.set_params(encoding="none")).input_tags.allow_nan
-        assert not get_tags(estimator.set_params(encoding=StandardScaler())).input_tags.allow_nan
 
 
 @both
@@ -404,20 +404,6 @@ def test_probabilities(y: np.ndarray, loss: str) -> None:
     far = model.predict_proba(1e6 * X)
     assert np.all(np.isfinite(far))
     np.testing.assert_allclose(far.sum(axis=1), 1.0, rtol=1e-14)
-
-
-@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "hinge", "squared_hinge", Huber(0.5), "no loss"])
-def test_no_probabilities_of_other_losses(loss: Any) -> None:
-    model = sampled(Classifier, 10, loss=loss)
-    assert not hasattr(model, "predict_proba")
-    with pytest.raises(AttributeError, match="predict_proba"):
-        model.predict_proba(X)
-    assert not hasattr(sampled(Regressor, 10), "predict_proba")
-
-
-def test_probabilities_of_unfitted_models() -> None:
-    with pytest.raises(NotFittedError):
-        sampled(Classifier, loss="logistic").predict_proba(X)
 
 
 def test_too_few_neurons_for_the_classes() -> None:

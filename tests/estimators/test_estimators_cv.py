@@ -49,7 +49,7 @@ CODES = (REAL > 0).astype(int)
 THREE = np.digitize(REAL, [-0.7, 0.7])
 BETAS = [30.0, 0.01, 3.0]
 
-OWN = {"betas": 20, "cv": 5, "scoring": None, "evaluate": "relaxation"}
+OWN = {"betas": 10, "cv": 5, "scoring": None, "evaluate": "relaxation"}
 
 
 def target(estimator: type) -> np.ndarray:
@@ -72,7 +72,7 @@ def fitted() -> dict[type, Any]:
 @both
 def test_parameters(estimator: type) -> None:
     plain = PLAIN[estimator]().get_params()
-    del plain["beta"]
+    del plain["beta"], plain["warm_start"]
     assert estimator().get_params() == plain | OWN
     assert estimator(17).n_neurons == 17
     assert (is_classifier(estimator()), is_regressor(estimator())) == (estimator is Classifier, estimator is Regressor)
@@ -88,7 +88,7 @@ def test_clone_and_pickle(estimator: type, fitted: dict[type, Any]) -> None:
     np.testing.assert_array_equal(again.fit(X, target(estimator)).predict(X), model.predict(X))
     for through in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         np.testing.assert_array_equal(through.predict(X), model.predict(X))
-        np.testing.assert_array_equal(through.path_.betas, model.path_.betas)
+        np.testing.assert_array_equal(through.betas_, model.betas_)
         assert through.beta_ == model.beta_
 
 
@@ -173,12 +173,11 @@ def test_the_network_is_that_of_the_plain_estimator(estimator: type, fitted: dic
     assert model.certificate_ is model.result_.certificate
     assert model.network_.n_neurons == 30
     assert model.result_.problem == plain.result_.problem
-    assert model.result_.relaxation is model.path_[BETAS.index(model.beta_)]
+    assert model.result_.relaxation.problem.beta == model.beta_
     assert model.certificate_.lower_bound == pytest.approx(plain.certificate_.lower_bound, rel=1e-5)
-    covariance = qsdp.shape_covariance(model.path_[BETAS.index(model.beta_)])
+    covariance = qsdp.shape_covariance(model.result_.relaxation)
     network = qsdp.sample_network(covariance, 30, random_state=0)
     np.testing.assert_array_equal(model.network_.U, network.U)
-    assert model.path_.betas.tolist() == BETAS
     assert model.n_features_in_ == 3
 
 
@@ -331,7 +330,7 @@ def test_shared_gram_matrices_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("qsdp.relaxation.folds._MEMORY", 0)
     alone = quick(Regressor).fit(X, REAL)
     np.testing.assert_allclose(shared.scores_, alone.scores_, rtol=1e-9)
-    assert np.all(shared.path_.relative_gap <= 1e-6)
+    assert shared.result_.relaxation.relative_gap <= 1e-6
 
 
 # -- errors --------------------------------------------------------------------------------------------
@@ -455,7 +454,7 @@ def test_gram_matrices_of_weighted_folds_are_shared(monkeypatch: pytest.MonkeyPa
     coded = scaling.encode(REAL[train])
     problem = TrainingProblem(append_constant(X[train]), coded, beta=BETAS[0], sample_weight=weights[train])
     predicted = scaling.decode(solve_relaxation(problem).predict(append_constant(X[test])))
-    assert model.scores_[0, 0] == pytest.approx(r2_score(REAL[test], predicted, sample_weight=weights[test]), abs=1e-5)
+    assert model.scores_[0, 0] == pytest.approx(r2_score(REAL[test], predicted, sample_weight=weights[test]), abs=1e-3)
 
 
 def test_class_weights_are_those_of_all_data_and_do_not_score() -> None:

@@ -6,8 +6,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import qsdp
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -42,6 +42,19 @@ def classifier():
     X, y = qsdp.datasets.load_bundled("iris")
     plain = {"activation": None, "encoding": "none", "refine": "none", "allocation": "equal", "random_state": 0}
     return qsdp.QuantizedNetworkClassifier(90, beta=1.0, **plain).fit(X[:, 2:], y)
+
+
+def test_bits_of_a_pipeline_are_those_of_its_last_step(classifier):
+    X, y = qsdp.datasets.load_bundled("iris")
+    columns = FunctionTransformer(lambda data: data[:, 2:])
+    options = {"sizes": [30, 60], "n_draws": 1}
+    display = BitsDisplay.from_estimator(Pipeline([("c", columns), ("n", classifier)]), X, y, **options)
+    alone = BitsDisplay.from_estimator(Pipeline([("n", classifier)]), X[:, 2:], y, **options)
+    assert (
+        display.reference == alone.reference == BitsDisplay.from_estimator(classifier, X[:, 2:], y, **options).reference
+    )
+    for own, other in zip(display.curves["binary"], alone.curves["binary"], strict=True):
+        np.testing.assert_array_equal(own, other)
 
 
 def texts(ax):

@@ -216,7 +216,8 @@ def relaxation(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, 
 
     networks, searching, chosen = {}, {}, {}
     for name, refine in REFINEMENTS.items():
-        plain = qsdp.QuantizedNetworkClassifier(case["m"], refine=refine, random_state=case["split"])
+        options = {"activation": None, "encoding": "none", "tol": 1e-6, "allocation": "equal"}
+        plain = qsdp.QuantizedNetworkClassifier(case["m"], refine=refine, random_state=case["split"], **options)
         grid = {"beta": [*BETAS, *MORE_BETAS]}
         search, searching[name] = timed(
             lambda plain=plain, grid=grid: search_on_validation(

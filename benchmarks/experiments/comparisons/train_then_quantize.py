@@ -95,7 +95,7 @@ def model_of(name: str, seed: int, *, regression: bool) -> Any:
         return made(500, random_state=seed)
     if name == "relaxation":
         own = qsdp.QuantizedNetworkRegressorCV if regression else qsdp.QuantizedNetworkClassifierCV
-        return own(500, refine="polish", random_state=seed)
+        return own(500, refine="polish", activation=None, encoding="none", random_state=seed)
     system, options = SYSTEMS[name]
     system = system.replace("Classifier", "Regressor") if regression else system
     return getattr(baselines, system)(random_state=seed, **options)

@@ -159,6 +159,17 @@ def compared(X: np.ndarray, y: np.ndarray, loss: str, solver: str, number: int, 
     }
 
 
+#: Of the estimators: the networks of the paper's algorithm, for inputs as they are.
+OPTIONS: dict[str, Any] = {
+    "n_neurons": 1000,
+    "activation": None,
+    "encoding": "none",
+    "refine": "none",
+    "tol": 1e-6,
+    "allocation": "equal",
+}
+
+
 def validated(
     X: np.ndarray, X_test: np.ndarray, y: np.ndarray, y_test: np.ndarray, number: int, seed: int
 ) -> dict[str, Any]:
@@ -167,11 +178,11 @@ def validated(
     qsdp.QuantizedNetworkClassifierCV(50, betas=2, cv=2, random_state=0).fit(X[rows], y[rows])
     measured: dict[str, Any] = {}
     for evaluate, name in SEARCHES.items():
-        model = qsdp.QuantizedNetworkClassifierCV(betas=number, evaluate=evaluate, random_state=seed)
+        model = qsdp.QuantizedNetworkClassifierCV(betas=number, evaluate=evaluate, random_state=seed, **OPTIONS)
         _, measured[f"{evaluate}_seconds"] = clocked(functools.partial(model.fit, X, y))
         measured[evaluate] = {"beta": float(model.beta_), "test": float(model.score(X_test, y_test))}
         measured["betas"] = [float(beta) for beta in model.betas_]
-        plain = qsdp.QuantizedNetworkClassifier(random_state=seed)
+        plain = qsdp.QuantizedNetworkClassifier(random_state=seed, **OPTIONS)
         scoring = relaxed_score if evaluate == "relaxation" else None
         search = GridSearchCV(plain, {"beta": measured["betas"]}, cv=5, scoring=scoring)
         _, measured[f"{name}_seconds"] = clocked(functools.partial(search.fit, X, y))
@@ -182,7 +193,7 @@ def validated(
 
 def relaxed_score(model: qsdp.QuantizedNetworkClassifier, X: np.ndarray, y: np.ndarray) -> float:
     """Return the accuracy of a fitted estimator's relaxation."""
-    outputs = model.result_.relaxation.predict(with_constant(X)[0])
+    outputs = model.target_scaling_.decode(model.result_.relaxation.predict(with_constant(X)[0]))
     decided = outputs.argmax(axis=1) if outputs.ndim == 2 else (outputs > 0.0).astype(int)
     return float(np.mean(model.classes_[decided] == y))
 

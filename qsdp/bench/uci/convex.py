@@ -21,7 +21,13 @@ from qsdp.relaxation.path import geometric
 __all__ = ["CONVEX"]
 
 #: Allocation of neurons, and relative gap of the relaxations, far below the noise of a split.
-_COMMON: dict[str, Any] = {"allocation": "proportional", "tol": 1e-4}
+_COMMON: dict[str, Any] = {
+    "allocation": "proportional",
+    "tol": 1e-4,
+    "activation": None,
+    "encoding": "none",
+    "refine": "none",
+}
 
 
 class WideClassifierCV(QuantizedNetworkClassifierCV):
@@ -39,7 +45,7 @@ def _selected(n_neurons: int, *, evaluate: str = "network", **options: Any) -> A
     """Return a function that builds an estimator which chooses beta on the folds."""
 
     def build(folds: Folds, seed: int) -> WideClassifierCV:
-        return WideClassifierCV(n_neurons, cv=folds, evaluate=evaluate, random_state=seed, **_COMMON, **options)
+        return WideClassifierCV(n_neurons, cv=folds, evaluate=evaluate, random_state=seed, **{**_COMMON, **options})
 
     return build
 
@@ -53,8 +59,8 @@ class RelaxationClassifierCV(WideClassifierCV):
     """Classification by the relaxation itself, a quadratic function with real coefficients."""
 
     def _output(self, X: Any) -> FloatArray:
-        outputs: FloatArray = self.result_.relaxation.predict(self._inputs(np.asarray(X, dtype=np.float64)))
-        return outputs
+        outputs = self.result_.relaxation.predict(self._inputs(np.asarray(X, dtype=np.float64)))
+        return self.target_scaling_.decode(outputs)
 
 
 def _relaxation(folds: Folds, seed: int) -> RelaxationClassifierCV:

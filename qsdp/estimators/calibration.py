@@ -1,0 +1,99 @@
+"""Log odds of classes from scores that are none, by samples held out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.linear_model import LogisticRegression
+
+from qsdp._utils.deadline import Deadline
+from qsdp._utils.numeric import EPS
+from qsdp._utils.validation import FloatArray
+from qsdp.estimators.targets import TargetScaling
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation.selection import held_out_predictions
+
+__all__ = ["Calibration"]
+
+#: Seconds that the relaxations of the folds may take together.
+_TIME_LIMIT = 60.0
+
+#: Slope of scores of unit size that say nothing.
+_FLATTEST = 1e-3
+
+
+@dataclass(eq=False)
+class Calibration:
+    r"""Platt's calibration: the log odds of a class against the rest are :math:`a f + b`, a > 0, for its score f.
+
+    One line for all classes, and b = 0 for two and for labels: the likeliest class is the predicted one. Found by
+    logistic regression on what relaxations of training parts predict for the samples outside. Those are solved
+    coarsely and nothing is sampled or refined, so that all folds together take less than a fit; and they are found
+    when they are asked for first, and kept from then on: `fit` takes no longer. They depend on the training data
+    alone, a weight counts as so many equal rows, and `resample` leaves them as they are. A line of its own for each
+    class would change decisions, and had log-losses smaller by 0.02 about on six data sets.
+
+    Attributes
+    ----------
+    problem : TrainingProblem
+        With class weights in its sample weights: probabilities are those of the weighted samples.
+    scaling : TargetScaling
+        From outputs to scores.
+    one_each : bool
+        Whether outputs are those of more than two classes, of which every sample has one.
+    """
+
+    problem: TrainingProblem
+    scaling: TargetScaling
+    one_each: bool
+
+    def log_odds(self, outputs: FloatArray) -> FloatArray:
+        """Return log odds for outputs of shape (n,) or (n, C), one against the rest in every column."""
+        slopes, intercepts = self._lines
+        odds: FloatArray = slopes * outputs + intercepts
+        return odds
+
+    @cached_property
+    def _lines(self) -> tuple[FloatArray, FloatArray]:
+        parts = list(held_out_predictions(self.problem, Deadline.after(_TIME_LIMIT)))
+        outputs = np.concatenate([self.scaling.decode(predicted) for _, predicted in parts])
+        truth = np.concatenate([self.scaling.decode(held_out.y) for held_out, _ in parts])
+        weights = np.concatenate([held_out.data_fit.weighted(np.ones(held_out.n_samples)) for held_out, _ in parts])
+        # Codes of the rest are -1, or 0 beside 1.
+        is_class = truth > 0.5
+        if self.one_each:
+            pooled = outputs.ravel(), is_class.ravel(), np.repeat(weights, outputs.shape[1])
+            slope, intercept = _line(*pooled, intercept=True)
+            return np.array(slope), np.array(intercept)
+        columns = zip(np.atleast_2d(outputs.T), np.atleast_2d(is_class.T), strict=True)
+        slopes = np.array([_line(own, known, weights)[0] for own, known in columns])
+        return slopes.reshape(outputs.shape[1:]), np.zeros(())
+
+
+def _line(
+    scores: FloatArray, is_class: npt.NDArray[np.bool_], weights: FloatArray, *, intercept: bool = False
+) -> tuple[float, float]:
+    """Return slope and intercept, zero if there is to be none, of the log odds of a class.
+
+    As Platt has it, the targets are (N + 1) / (N + 2) and 1 / (N + 2) for classes of weight N in place of one and zero:
+    scores that separate the classes have finite odds. Every sample counts with both parts of its target.
+    """
+    totals = np.where(is_class, weights[is_class].sum(), weights[~is_class].sum())
+    own = (totals + 1.0) / (totals + 2.0)
+    part = np.where(is_class, own, 1.0 - own)
+    units = TargetScaling.of(scores, weights, centre=intercept, scale=intercept)
+    scale = float(units.scale) if intercept else float(np.abs(scores).max()) or 1.0
+    centred = (scores - units.offset) / scale
+    slope, level = _FLATTEST, 0.0
+    if np.ptp(centred) > len(scores) * EPS or (not intercept and np.any(centred)):
+        # Newton's method, since gradients leave digits that tell weights from repeated rows.
+        model = LogisticRegression(C=np.inf, fit_intercept=intercept, solver="newton-cholesky", tol=1e-8)
+        both = np.r_[weights * part, weights * (1.0 - part)]
+        model.fit(np.tile(centred, 2)[:, None], np.repeat([1, 0], len(scores)), both)
+        # Scores that are worse than none still decide.
+        slope, level = max(float(model.coef_[0, 0]), _FLATTEST), float(np.ravel(model.intercept_)[0])
+    slope /= scale
+    return slope, level - slope * float(units.offset)

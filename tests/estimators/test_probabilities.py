@@ -1,0 +1,253 @@
+"""Probabilities of every loss, several labels, and what else the estimators owe scikit-learn."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.ensemble import VotingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.multioutput import ClassifierChain
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+
+from qsdp import (
+    QuantizedNetworkClassifier,
+    QuantizedNetworkClassifierCV,
+    QuantizedNetworkRegressor,
+    QuantizedNetworkRegressorCV,
+)
+from qsdp.datasets import load_bundled
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.losses import LOSSES, Huber
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((90, 3))
+REAL = X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + 0.3 * RNG.standard_normal(90)
+CODES = (REAL > 0).astype(int)
+THREE = np.digitize(REAL, [-0.5, 0.5])
+LABELS = np.stack([CODES, X[:, 0] > 0.3, X[:, 1] * X[:, 2] > 0], axis=1).astype(int)
+COUNTS = np.random.default_rng(1).integers(0, 4, len(X))
+FOUR = [
+    QuantizedNetworkClassifier(beta="5%"),
+    QuantizedNetworkRegressor(beta="5%"),
+    QuantizedNetworkClassifierCV(betas=2, cv=2),
+    QuantizedNetworkRegressorCV(betas=2, cv=2),
+]
+four = pytest.mark.parametrize("estimator", FOUR, ids=lambda one: type(one).__name__)
+
+
+def classifier(**options: Any) -> QuantizedNetworkClassifier:
+    return QuantizedNetworkClassifier(**{"beta": "5%", "random_state": 0, **options})
+
+
+# -- probabilities -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("y", [CODES, THREE], ids=["two classes", "three classes"])
+@pytest.mark.parametrize("loss", [*LOSSES, Huber(0.5)], ids=str)
+def test_every_loss_has_probabilities(loss: Any, y: np.ndarray) -> None:
+    model = classifier(loss=loss).fit(X, y)
+    probabilities, logarithms = model.predict_proba(X), model.predict_log_proba(X)
+    assert probabilities.shape == (90, len(np.unique(y)))
+    assert np.all(probabilities >= 0.0)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(np.exp(logarithms), probabilities, rtol=1e-12)
+    assert log_loss(y, probabilities) < 0.9 * np.log(len(np.unique(y)))
+    np.testing.assert_array_equal(probabilities.argmax(axis=1), model.predict(X))
+
+
+def test_probabilities_say_how_often_a_class_comes() -> None:
+    rng = np.random.default_rng(5)
+    data = rng.standard_normal((3000, 2))
+    truth = 1.0 / (1.0 + np.exp(-2.0 * data[:, 0]))
+    y = rng.random(3000) < truth
+    predicted = classifier().fit(data[:1500], y[:1500]).predict_proba(data[1500:])[:, 1]
+    assert np.abs(predicted - truth[1500:]).mean() < 0.05
+    assert abs(predicted.mean() - truth[1500:].mean()) < 0.04
+
+
+@pytest.mark.parametrize("y", [CODES, THREE, LABELS], ids=["two classes", "three classes", "labels"])
+def test_weights_are_repeated_rows_in_probabilities(y: np.ndarray) -> None:
+    weighted = classifier().fit(X, y, COUNTS).predict_proba(X)
+    by_rows = classifier().fit(np.repeat(X, COUNTS, axis=0), np.repeat(y, COUNTS, axis=0)).predict_proba(X)
+    np.testing.assert_allclose(weighted, by_rows, rtol=1e-5, atol=1e-6)
+
+
+def test_the_order_of_rows_does_not_matter_for_probabilities() -> None:
+    order = np.random.default_rng(2).permutation(len(X))
+    moved = classifier().fit(X[order], THREE[order]).predict_proba(X)
+    np.testing.assert_allclose(moved, classifier().fit(X, THREE).predict_proba(X), rtol=1e-5, atol=1e-6)
+
+
+def test_class_weights_move_probabilities() -> None:
+    rare = (REAL > 0.6).astype(int)
+    plain, balanced = (classifier(class_weight=kind).fit(X, rare).predict_proba(X) for kind in (None, "balanced"))
+    assert abs(plain[:, 1].mean() - rare.mean()) < 0.1
+    assert balanced[:, 1].mean() > plain[:, 1].mean() + 0.05
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["before", "after"])
+def test_calibrations_travel(asked: bool) -> None:
+    model = classifier().fit(X, CODES)
+    if asked:
+        model.predict_proba(X)
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+
+
+def test_probabilities_are_found_once_and_not_by_fit() -> None:
+    model = classifier().fit(X, CODES)
+    assert "_lines" not in vars(model.calibration_)
+    model.predict_proba(X)
+    started = time.perf_counter()
+    model.predict_proba(X)
+    assert time.perf_counter() - started < 0.1
+    lines = model.calibration_._lines
+    model.resample(50, 1)
+    assert model.predict_proba(X).shape == (90, 2)
+    assert model.calibration_._lines is lines
+
+
+@pytest.mark.parametrize("n", [4, 7])
+def test_too_few_samples_for_folds(n: int) -> None:
+    y = np.arange(n) % 2
+    probabilities = classifier().fit(X[:n], y).predict_proba(X)
+    assert np.all((probabilities > 0.0) & (probabilities < 1.0))
+
+
+def test_inputs_that_say_nothing_leave_the_frequencies() -> None:
+    y = np.arange(90) % 3 == 0
+    with pytest.warns(UserWarning, match="zero network"):
+        model = classifier().fit(np.ones((90, 1)), y)
+    np.testing.assert_allclose(model.predict_proba(np.ones((1, 1))), [[2 / 3, 1 / 3]], atol=0.02)
+
+
+def test_soft_voting_and_scores_of_probabilities() -> None:
+    voting = VotingClassifier([("network", classifier()), ("line", LogisticRegression())], voting="soft")
+    assert voting.fit(X, THREE).score(X, THREE) > 0.6
+    scores = cross_val_score(classifier(), X, CODES, cv=3, scoring="neg_log_loss")
+    assert scores.mean() > -np.log(2.0)
+    cross_validated = QuantizedNetworkClassifierCV(betas=3, cv=2, scoring="neg_log_loss", random_state=0)
+    assert cross_validated.fit(X, CODES).best_score_ > -np.log(2.0)
+    assert cross_validated.predict_log_proba(X).shape == (90, 2)
+
+
+@pytest.mark.parametrize("name", ["breast-cancer-wisconsin", "iris", "wine"])
+def test_log_loss_is_near_that_of_logistic_regression(name: str) -> None:
+    data, y = load_bundled(name)
+    X_train, X_test, y_train, y_test = train_test_split(data, y, random_state=0, stratify=y)
+    logistic = make_pipeline(StandardScaler(), LogisticRegression()).fit(X_train, y_train)
+    model = classifier(beta="auto").fit(X_train, y_train)
+    reached = log_loss(y_test, model.predict_proba(X_test))
+    assert reached <= log_loss(y_test, logistic.predict_proba(X_test)) + 0.05
+
+
+def test_regressors_and_unfitted_models_have_none() -> None:
+    assert not hasattr(QuantizedNetworkRegressor(), "predict_proba")
+    for method in ("predict_proba", "predict_log_proba"):
+        with pytest.raises(NotFittedError):
+            getattr(classifier(), method)(X)
+
+
+# -- several labels ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge", "logistic"])
+def test_several_labels(loss: str) -> None:
+    model = classifier(loss=loss, beta="2%").fit(X, LABELS)
+    scores, predicted, probabilities = model.decision_function(X), model.predict(X), model.predict_proba(X)
+    assert model.network_.n_outputs == 3
+    assert model.classes_.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(predicted, scores > 0.0)
+    assert predicted.dtype == np.int64
+    assert probabilities.shape == (90, 3)
+    assert np.all((probabilities >= 0.0) & (probabilities <= 1.0))
+    assert np.all((predicted == LABELS).mean(axis=0) > 0.75)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), probabilities, rtol=1e-12)
+    if loss == "squared":
+        np.testing.assert_allclose(model.result_.problem.y.mean(axis=0), 0.0, atol=1e-12)
+
+
+def test_tags_of_several_labels() -> None:
+    assert get_tags(classifier()).classifier_tags.multi_label
+    assert get_tags(QuantizedNetworkClassifierCV()).classifier_tags.multi_label
+
+
+def test_cross_validation_of_several_labels() -> None:
+    model = QuantizedNetworkClassifierCV(betas=3, cv=2, random_state=0).fit(X, LABELS)
+    assert model.predict(X).shape == LABELS.shape
+    assert model.score(X, LABELS) > 0.3
+    chain = ClassifierChain(classifier()).fit(X, LABELS)
+    assert chain.predict(X).shape == LABELS.shape
+
+
+def test_sparse_labels_are_dense_ones() -> None:
+    dense = classifier().fit(X, LABELS).decision_function(X)
+    np.testing.assert_array_equal(classifier().fit(X, sp.csr_array(LABELS)).decision_function(X), dense)
+
+
+@pytest.mark.parametrize(
+    ("options", "y", "message"),
+    [
+        ({"class_weight": "balanced"}, LABELS, "class_weight must be None for several labels; got 'balanced'"),
+        ({"loss": "cross_entropy"}, LABELS, "loss must be one that adds up over several labels; got 'cross_entropy'"),
+        ({}, np.stack([THREE, CODES], axis=1), "y is not valid|y should be a 1d array|X or y is not valid"),
+    ],
+)
+def test_bad_labels(options: dict[str, Any], y: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        classifier(**options).fit(X, y)
+
+
+# -- the last solution as a start ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("y", [CODES, THREE], ids=["two classes", "three classes"])
+def test_warm_starts_find_the_same(y: np.ndarray) -> None:
+    model = classifier(warm_start=True, tol=1e-6).fit(X, y)
+    bound = model.certificate_.lower_bound
+    assert model.fit(X, y).certificate_.lower_bound == pytest.approx(bound, rel=5e-6)
+    cold = classifier(beta="3%", tol=1e-6).fit(X, y)
+    warm = model.set_params(beta="3%").fit(X, y)
+    assert warm.certificate_.lower_bound == pytest.approx(cold.certificate_.lower_bound, rel=5e-6)
+
+
+def test_warm_starts_of_other_shapes_are_cold() -> None:
+    model = classifier(warm_start=True).fit(X, CODES)
+    for data, y in ((X[:50], CODES[:50]), (X[:, :2], CODES), (X, THREE)):
+        cold = classifier().fit(data, y)
+        np.testing.assert_array_equal(model.fit(data, y).decision_function(data), cold.decision_function(data))
+
+
+def test_a_start_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    from qsdp import pipeline
+
+    starts = []
+    original = pipeline.solve_relaxation
+    monkeypatch.setattr(pipeline, "solve_relaxation", lambda *a, **k: (starts.append(k["start"]), original(*a, **k))[1])
+    model = QuantizedNetworkRegressor(beta="5%", warm_start=True)
+    first = model.fit(X, REAL).result_.relaxation
+    model.fit(X, REAL + 0.01 * X[:, 0])
+    model.set_params(warm_start=False).fit(X, REAL)
+    assert starts == [None, first, None]
+
+
+# -- sparse data -----------------------------------------------------------------------------------------
+
+
+@four
+@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csc_array])
+def test_sparse_data_are_refused(estimator: Any, kind: Any) -> None:
+    y = CODES if "Classifier" in type(estimator).__name__ else REAL
+    with pytest.raises(InvalidTypeError, match=r"Sparse data was passed for X, but dense data is required.*toarray"):
+        estimator.fit(kind(X), y)
