@@ -34,8 +34,8 @@ FACES: dict[str, tuple[Any, type[Options], dict[str, Any], set[str], set[str]]] 
     "solve_and_sample": (qsdp.solve_and_sample, TrainingOptions, {}, set(), set()),
     "classifier": (qsdp.QuantizedNetworkClassifier, ClassifierOptions, {}, set(), set()),
     "regressor": (qsdp.QuantizedNetworkRegressor, EstimatorOptions, {}, set(), set()),
-    "classifier, CV": (qsdp.QuantizedNetworkClassifierCV, ClassifierCrossValidationOptions, {}, set(), {"beta"}),
-    "regressor, CV": (qsdp.QuantizedNetworkRegressorCV, CrossValidationOptions, {}, set(), {"beta"}),
+    "classifier, CV": (qsdp.QuantizedNetworkClassifierCV, ClassifierCrossValidationOptions, {}, set(), {"beta", "warm_start"}),
+    "regressor, CV": (qsdp.QuantizedNetworkRegressorCV, CrossValidationOptions, {}, set(), {"beta", "warm_start"}),
     "distill": (
         qsdp.distill,
         TrainingOptions,
@@ -133,6 +133,7 @@ BAD: list[tuple[str, Any, type[Exception], str]] = [
     ("random_state", "x", InvalidTypeError, "random_state must be None"),
     ("verbose", 1, InvalidTypeError, "verbose must be True or False; got 1"),
     ("constant_column", 2, InvalidTypeError, "constant_column must be True or False; got 2"),
+    ("warm_start", 1, InvalidTypeError, "warm_start must be True or False; got 1"),
     ("encoding", "bits", InvalidInputError, "encoding must be one of"),
     ("encoding", 3, InvalidTypeError, "encoding must be"),
     ("betas", 1, InvalidInputError, "betas must be an integer from 2"),
