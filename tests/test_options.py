@@ -34,7 +34,13 @@ FACES: dict[str, tuple[Any, type[Options], dict[str, Any], set[str], set[str]]] 
     "solve_and_sample": (qsdp.solve_and_sample, TrainingOptions, {}, set(), set()),
     "classifier": (qsdp.QuantizedNetworkClassifier, ClassifierOptions, {}, set(), set()),
     "regressor": (qsdp.QuantizedNetworkRegressor, EstimatorOptions, {}, set(), set()),
-    "classifier, CV": (qsdp.QuantizedNetworkClassifierCV, ClassifierCrossValidationOptions, {}, set(), {"beta", "warm_start"}),
+    "classifier, CV": (
+        qsdp.QuantizedNetworkClassifierCV,
+        ClassifierCrossValidationOptions,
+        {},
+        set(),
+        {"beta", "warm_start"},
+    ),
     "regressor, CV": (qsdp.QuantizedNetworkRegressorCV, CrossValidationOptions, {}, set(), {"beta", "warm_start"}),
     "distill": (
         qsdp.distill,
