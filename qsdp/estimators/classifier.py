@@ -217,4 +217,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
 def _is_multilabel(y: Any) -> bool:
     """Whether targets are zeros and ones, a column for each label."""
-    return y is not None and bool(type_of_target(y, input_name="y") == "multilabel-indicator")
+    if y is None:
+        return False
+    # Missing ones are refused later, by name.
+    with np.errstate(invalid="ignore"):
+        return bool(type_of_target(y, input_name="y") == "multilabel-indicator")
