@@ -334,12 +334,15 @@ class Master:
         most = min(_MAX_COLUMNS, max(_FEW, _MULTIPLE * self.instance.n_blocks * N * (N + 1) // 2))
         if len(self.atoms) > most:
             # All weights are positive until the end, and inversely as the reduced cost of an atom.
-            rows = np.sort(np.argsort(-self.weights)[: most // 2])
-            self.atoms, self.weights = self.atoms[rows], self.weights[rows]
-            self._columns = np.ascontiguousarray(self._columns[:, rows])
-            if self._growing is not None:
-                self._growing.select(rows)
-            self._known = set(self.atoms.keys())
+            self.select(np.sort(np.argsort(-self.weights)[: most // 2]))
+
+    def select(self, rows: npt.NDArray[np.intp]) -> None:
+        """Keep some of the atoms, by their numbers."""
+        self.atoms, self.weights = self.atoms[rows], self.weights[rows]
+        self._columns = np.ascontiguousarray(self._columns[:, rows])
+        if self._growing is not None:
+            self._growing.select(rows)
+        self._known = set(self.atoms.keys())
 
     def support(self, tol: float = 1e-12, deadline: Deadline = NEVER) -> tuple[Atoms, FloatArray]:
         """Return few atoms with weights that solve the restricted problem: at most n of one output.

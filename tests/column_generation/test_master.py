@@ -150,7 +150,7 @@ def test_known_atoms_are_not_taken_in_again() -> None:
     master.solve(1e-10)
     assert master.objective == pytest.approx(before, rel=1e-9)
     # What was given up may come again.
-    master._select(np.array([0]))
+    master.select(np.array([0]))
     assert master.add(Atoms.of(U, V)) == 1
 
 
@@ -171,7 +171,7 @@ def test_many_rows_are_solved_in_a_basis_that_grows(monkeypatch: pytest.MonkeyPa
             master.solve(1e-11)
             check_units(master, problem, gap=1e-9)
             objectives.append(master.objective)
-        master._select(np.arange(0, len(master.atoms), 2))
+        master.select(np.arange(0, len(master.atoms), 2))
         master.solve(1e-11)
         check_units(master, problem, gap=1e-9)
         support = master.support()

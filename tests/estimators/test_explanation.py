@@ -107,6 +107,12 @@ MODELS = {
 }
 
 
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the columns of X differ in scale"),
+    pytest.mark.filterwarnings("ignore:the certified gap is"),
+]
+
+
 @pytest.fixture(scope="module", params=MODELS)
 def model(request):
     return MODELS[request.param]()

@@ -32,6 +32,7 @@ DEGENERATE = {
 
 #: Columns of sizes that differ; low rank is not for these.
 UNEVEN = {
+    "columns of 0.1 to 10": RNG.standard_normal((12, 4)) * [0.1, 1.0, 3.0, 10.0],
     "columns of 0.1 to 10, many samples": RNG.standard_normal((60, 4)) * [0.1, 1.0, 3.0, 10.0],
     "columns of 0.01 to 100": RNG.standard_normal((12, 4)) * [0.01, 1.0, 10.0, 100.0],
 }
@@ -40,6 +41,7 @@ UNEVEN = {
 VARIANTS = [
     *((loss, 1, None) for loss in LOSSES),
     ("squared", 2, None),
+    ("huber", 2, None),
     ("squared", 1, "relu"),
     ("absolute", 1, "relu"),
 ]
@@ -54,6 +56,7 @@ REFERENCE_GAP = 5e-6
 LEFT = {
     ("columns of 0.1 to 10, many samples", "absolute", "interior"): 5e-6,
     ("columns of 0.1 to 10, many samples", "cross_entropy", "splitting"): 1.5e-2,
+    ("columns of 0.1 to 10", "hinge", "splitting"): 1.3e-2,
     ("columns of 0.01 to 100", "hinge", "splitting"): 0.4,
     ("columns of 0.01 to 100", "squared_hinge", "splitting"): 0.3,
     ("columns of 0.01 to 100", "cross_entropy", "splitting"): 8e-2,
