@@ -86,6 +86,7 @@ def test_the_commands_of_readme(here: Path, capsys: pytest.CaptureFixture[str]) 
         "customers.qsdp",
         "optimal.cert",
         "optimal.qsdp",
+        "other.qsdp",
         "predictions.csv",
         "qsdp-bench",
     ]
