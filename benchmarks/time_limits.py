@@ -12,6 +12,7 @@ seconds.
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 import time
 import warnings
@@ -31,6 +32,8 @@ def main():
     options = parse()
     share, more = (2.0, 2.0) if options.quick else (1.1, 0.5)
     cases = dict(quick_cases() if options.quick else all_cases())
+    # CVXPY takes a second to load, once in a process.
+    importlib.import_module("cvxpy")
     rows, failed = [], False
     for name in options.only or cases:
         problem, call = cases[name]
