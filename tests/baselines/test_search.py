@@ -147,8 +147,7 @@ def test_one_search_chooses_for_several_measures() -> None:
 
 def test_convex_systems_go_through_the_same_protocol() -> None:
     planted = make_planted(n=80, d=4, n_neurons=2, random_state=0)
-    # Of so many neurons that sampling is not what decides.
-    model = make_pipeline(StandardScaler(), qsdp.QuantizedNetworkRegressor(30_000, random_state=0))
+    model = make_pipeline(StandardScaler(), qsdp.QuantizedNetworkRegressor(random_state=0))
     grid = {"quantizednetworkregressor__beta": [0.1, 1e6]}
     search = search_on_validation(model, planted.X, planted.y, grid, random_state=0)
     assert search.best_params_ == {"quantizednetworkregressor__beta": 0.1}
