@@ -234,8 +234,6 @@ class TrainingOptions(Options):
 
         Those have the beta found, if it is to be chosen, and the time that is left.
         """
-        if len(problems) == 1:
-            return 0, self
         deadline = self.deadline()
         limit = self.choice_deadline(deadline)
         choices = [

@@ -43,6 +43,7 @@ from qsdp.cli._reports import (
     network_fact,
     print_facts,
     print_figures,
+    show_score,
     size_figures,
     time_figure,
 )
@@ -96,8 +97,8 @@ def demo(
     print_figures(
         [
             *certificate_figures(model.certificate_, standardised=numbers),
-            *_scores("network", model, (X, y), (X_test, y_test), numbers=numbers),
-            *_scores(kind, rival, (X, y), (X_test, y_test), numbers=numbers),
+            _score("network", model, (X, y), (X_test, y_test), numbers=numbers),
+            _score(kind, rival, (X, y), (X_test, y_test), numbers=numbers),
             *size_figures(network),
             ("", f"{SINGLE * (linear.coef_.size + np.size(linear.intercept_)):,} bits", f"of {kind} regression"),
             time_figure(model.result_),
@@ -107,11 +108,9 @@ def demo(
     print_facts([("your file", "qsdp fit FILE.csv --target COLUMN"), ("in Python", _call(model, given))])
 
 
-def _scores(name: str, model: Any, train: Any, test: Any, *, numbers: bool) -> list[Figure]:
-    values = [model.score(*train), model.score(*test)]
-    texts = [f"{value:.3f}" if numbers else f"{100.0 * value:.1f} %" for value in values]
-    measure = "R^2" if numbers else "accuracy"
-    return [(name, texts[1], f"{measure} on test rows, {texts[0]} on training rows")]
+def _score(name: str, model: Any, train: Any, test: Any, *, numbers: bool) -> Figure:
+    fitted, tested = (show_score(model.score(*rows), number=numbers) for rows in (train, test))
+    return name, tested, f"{'R^2' if numbers else 'accuracy'} on test rows, {fitted} on training rows"
 
 
 def _call(model: Any, given: Mapping[str, Any]) -> str:

@@ -87,4 +87,4 @@ def _verdict(target: Target, table: Table, outputs: FloatArray) -> str:
         warnings.warn(f"not scored: {error}", QSDPWarning, stacklevel=2)
         return ""
     metric = "accuracy" if target.classes else "R^2"
-    return f"{metric} {show_score(target, score)} on {len(known)} rows with {target.name!r}"
+    return f"{metric} {show_score(score, number=target.classes is None)} on {len(known)} rows with {target.name!r}"

@@ -69,11 +69,15 @@ def bound_figure(lower_bound: float, note: str = "on the global optimum, over ne
 
 def score_figures(target: Target, scores: Sequence[tuple[str, float]]) -> list[Figure]:
     label = "accuracy" if target.classes else "R^2"
-    return [(label if i == 0 else "", show_score(target, score), rows) for i, (rows, score) in enumerate(scores)]
+    return [
+        (label if i == 0 else "", show_score(score, number=target.classes is None), rows)
+        for i, (rows, score) in enumerate(scores)
+    ]
 
 
-def show_score(target: Target, score: float) -> str:
-    return f"{100.0 * score:.1f} %" if target.classes else f"{score:.3f}"
+def show_score(score: float, *, number: bool) -> str:
+    """Return R^2 of a number, or an accuracy, as text."""
+    return f"{score:.3f}" if number else f"{100.0 * score:.1f} %"
 
 
 def size_figures(network: BilinearNetwork) -> list[Figure]:

@@ -123,10 +123,16 @@ class _CrossValidated:
         return router
 
     def _train(
-        self: Any, samples: Samples, target: FloatArray, weights: FloatArray | None, options: Any, **routed: Any
+        self: Any,
+        samples: Samples,
+        inputs: FloatArray,
+        target: FloatArray,
+        weights: FloatArray | None,
+        options: Any,
+        **routed: Any,
     ) -> QSDPResult:
         rng = check_random_state(options.random_state)
-        problem = options.problem(self._inputs(samples.counting.X), target, weights)
+        problem = options.problem(inputs, target, weights)
         scorer, splits, score = self._scorer(), self._splits(samples, routed["split"]), routed["score"]
         if "sample_weight" in score:
             _check_weighs(scorer)

@@ -131,16 +131,25 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
             self.encoder_ = fit_encoder(options.encoding, counting.X, counting.weights)
         if self.encoder_ is None:
             warn_of_scales(counting.X)
-        self.constant_ = _constant(self._encoded(counting.X), counting.weights)
-        self.result_ = self._train(samples, coded, weights, options, **routed)
+        encoded = self._encoded(counting.X)
+        self.constant_ = _constant(encoded, counting.weights)
+        inputs = append_constant(encoded, self.constant_) if self._appends_constant else encoded
+        self.result_ = self._train(samples, inputs, coded, weights, options, **routed)
         warn_of_gap(self.result_)
         self._expose()
 
     def _train(
-        self, samples: Samples, target: FloatArray, weights: FloatArray | None, options: Any, **routed: Any
+        self,
+        samples: Samples,
+        inputs: FloatArray,
+        target: FloatArray,
+        weights: FloatArray | None,
+        options: Any,
+        **routed: Any,
     ) -> QSDPResult:
+        """Train on inputs and targets of the samples that count; folds are made of all samples."""
         last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None
-        return run_pipeline(self._inputs(samples.counting.X), target, options, weights, start=last)
+        return run_pipeline(inputs, target, options, weights, start=last)
 
     def _chosen_encoder(
         self, counting: Samples, coded: FloatArray, weights: FloatArray | None, options: Any

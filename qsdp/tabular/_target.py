@@ -78,31 +78,35 @@ class Target:
         """Return the training targets: standardised numbers, or coded classes with NaN for unknown labels."""
         if self.classes is None:
             return self.truth(table)
-        return self._shifted(encode_classes(self._codes(table), len(self.classes), loss), -1.0)
+        return self._scaling.encode(encode_classes(self._codes(table), len(self.classes), loss))
 
     def truth(self, table: Table) -> FloatArray:
         """Return the targets for `score`: standardised numbers, or class indices with -1 for unknown labels."""
         if self.classes is not None:
             return self._codes(table).astype(np.float64)
-        return self._shifted(table.all_numbers(self.name), -1.0) / self.scale
+        return self._scaling.encode(table.all_numbers(self.name))
 
     def decode(self, outputs: FloatArray) -> list[str] | FloatArray:
         """Return the labels or numbers that outputs of the network represent."""
-        values = self._shifted(outputs * self.scale)
+        values = self.values(outputs)
         return values if self.classes is None else [self.classes[code] for code in choose_classes(values)]
 
     def score(self, outputs: FloatArray, truth: FloatArray, weights: FloatArray | None = None) -> float:
         """Return the (weighted) accuracy, or R^2, NaN for a constant true target."""
         if self.classes is not None:
-            return float(np.average(choose_classes(self._shifted(outputs)) == truth, weights=weights))
+            return float(np.average(choose_classes(self.values(outputs)) == truth, weights=weights))
         spread = float(np.average((truth - np.average(truth, weights=weights)) ** 2, weights=weights))
         error = float(np.average((truth - outputs) ** 2, weights=weights))
         return 1.0 - error / spread if spread > 0.0 else math.nan
 
-    def _shifted(self, outputs: FloatArray, sign: float = 1.0) -> FloatArray:
-        """Return outputs plus the offset, or minus it."""
-        offset = np.array(self.offset or (0.0,)) * sign
-        return outputs + (offset if outputs.ndim == 2 else offset[0])
+    def values(self, outputs: FloatArray) -> FloatArray:
+        """Return outputs of the network in the units of the targets: numbers, or scores of classes."""
+        return self._scaling.decode(outputs)
+
+    @property
+    def _scaling(self) -> TargetScaling:
+        offset = np.array(self.offset or 0.0)
+        return TargetScaling(offset[0] if offset.shape == (1,) else offset, np.array(self.scale))
 
     def _codes(self, table: Table) -> npt.NDArray[np.intp]:
         known = {label_key(label): code for code, label in enumerate(self.classes or ())}

@@ -142,6 +142,8 @@ def prepare(
 
 def choose_training(candidates: Sequence[Training], options: TrainingOptions) -> tuple[Training, TrainingOptions]:
     """Return the one of differently encoded tables that does best on rows held out, and options with its beta."""
+    if len(candidates) == 1:
+        return candidates[0], options
     problems = [options.problem(one.X, one.y, one.weights) for one in candidates]
     best, options = options.best_problem(problems)
     return candidates[best], options

@@ -34,11 +34,18 @@ class WideClassifierCV(QuantizedNetworkClassifierCV):
     """Classifier whose beta is chosen on a longer path than the default one."""
 
     def _train(
-        self, samples: Samples, target: FloatArray, weights: FloatArray | None, options: Any, **routed: Any
+        self,
+        samples: Samples,
+        inputs: FloatArray,
+        target: FloatArray,
+        weights: FloatArray | None,
+        options: Any,
+        **routed: Any,
     ) -> QSDPResult:
-        largest = beta_max(options.problem(self._inputs(samples.counting.X), target, weights))
+        largest = beta_max(options.problem(inputs, target, weights))
         # With thousands of samples a thousandth of the largest beta, the end of the default path, is chosen itself.
-        return super()._train(samples, target, weights, replace(options, betas=geometric(largest, 1e-4, 9)), **routed)
+        options = replace(options, betas=geometric(largest, 1e-4, 9))
+        return super()._train(samples, inputs, target, weights, options, **routed)
 
 
 def _selected(n_neurons: int, *, evaluate: str = "network", **options: Any) -> Any:
