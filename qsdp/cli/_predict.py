@@ -64,7 +64,7 @@ def _figures(model: TabularModel, outputs: FloatArray) -> Iterator[tuple[str, li
     """Yield the columns of scores and probabilities with their names."""
     if (classes := model.target.classes) is None:
         return
-    scores, probabilities = class_scores(outputs), model.probabilities(outputs)
+    scores, probabilities = class_scores(model.target.values(outputs)), model.probabilities(outputs)
     if scores.ndim == 1:
         yield "score", scores.tolist()
     else:

@@ -89,6 +89,15 @@ def test_fit_two_classes_with_two_outputs(here: Path) -> None:
         assert float(no) + float(yes) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_scores_decide(here: Path, loss: str) -> None:
+    (here / "messy.csv").write_bytes(messy())
+    run("fit", "messy.csv", "--target", "label", "--drop", "id", "--drop", "price", "--beta", "50%", "--loss", loss)
+    header, *rows = run("predict", "messy.qsdp", "messy.csv").stdout.splitlines()
+    assert header.startswith("prediction,score")
+    assert all((row.split(",")[0] == "yes") == (float(row.split(",")[1]) > 0.0) for row in rows)
+
+
 @pytest.mark.parametrize("options", [[], ["--loss", "logistic", "--levels", 3, "--activation", "relu"]])
 def test_fit_and_refine(here: Path, options: list[Any]) -> None:
     (here / "messy.csv").write_bytes(messy())

@@ -23,7 +23,7 @@ def test_predict_equals_the_model_in_memory(trained: Path, here: Path, target: s
     if target == "label":
         assert list(rows[0]) == ["prediction", "score"]
         assert [row["prediction"] for row in rows] == list(model.predict(table))
-        assert [float(row["score"]) for row in rows] == model.outputs(table).tolist()
+        assert [float(row["score"]) for row in rows] == model.target.values(model.outputs(table)).tolist()
         assert re.fullmatch(r"accuracy [\d.]+ % on 117 rows with 'label'\n", result.stderr)
     else:
         assert list(rows[0]) == ["prediction"]
