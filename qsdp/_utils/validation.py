@@ -7,7 +7,8 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -161,6 +162,19 @@ def check_numbers(name: str, value: Any, shape: str) -> FloatArray:
     except (ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name} must be a numeric array of shape {shape}: {_first_line(error)}") from None
     return np.asarray(array, order="C")
+
+
+@contextmanager
+def errors_of(what: str) -> Iterator[None]:
+    """Turn errors of scikit-learn's validation of `what` into those of this package."""
+    try:
+        yield
+    except TypeError as error:
+        raise InvalidTypeError(f"{what} is not valid: {error}") from None
+    except (ValueError, OverflowError) as error:
+        # Advice to use other estimators comes in lines that link to them.
+        own = [line for line in str(error).splitlines() if "scikit-learn.org" not in line]
+        raise InvalidInputError(f"{what} is not valid: {' '.join(own)}") from None
 
 
 def _first_line(error: Exception) -> str:

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
-from qsdp._utils.validation import FloatArray, check_integer, check_random_state, check_targets
+from qsdp._utils.validation import FloatArray, check_integer, check_random_state, check_targets, errors_of
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
 from qsdp.estimators.classes import choose_classes, class_scores
@@ -111,12 +111,8 @@ class Baseline(SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
         return self.history_._summary() if hasattr(self, "history_") else None
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[FloatArray, npt.NDArray[Any]]:
-        try:
+        with errors_of("X or y"):
             data, target = validate_data(self, X, y, dtype=np.float64, **options)
-        except TypeError as error:
-            raise InvalidTypeError(f"X or y is not valid: {error}") from None
-        except (ValueError, OverflowError) as error:
-            raise InvalidInputError(f"X or y is not valid: {error}") from None
         return data, target
 
     def _checked(self, X: Any) -> FloatArray:

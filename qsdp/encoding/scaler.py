@@ -12,9 +12,9 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state, errors_of
 from qsdp.encoding.scales import fit_scales
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss, get_loss
 from qsdp.problem import TrainingProblem, check_sample_weight
 
@@ -145,12 +145,8 @@ class SupervisedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         return columns
 
     def _checked(self, X: Any, **options: Any) -> Any:
-        try:
+        with errors_of("X or y"):
             return validate_data(self, X, **options)
-        except TypeError as error:
-            raise InvalidTypeError(f"X or y is not valid: {error}") from None
-        except (ValueError, OverflowError) as error:
-            raise InvalidInputError(f"X or y is not valid: {error}") from None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -10,11 +10,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from qsdp._utils.validation import check_choice, warn
+from qsdp._utils.validation import check_choice, errors_of, warn
 from qsdp.encoding.columns import as_numbers, as_symbols, chosen_columns, is_frame, is_symbolic
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import EncodingRule
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError
 from qsdp.problem import check_sample_weight
 
 __all__ = ["TableEncoder", "ThresholdEncoder"]
@@ -80,12 +80,8 @@ class _Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _checked(self, X: Any, **options: Any) -> Any:
-        try:
+        with errors_of("X"):
             return validate_data(self, X, **options)
-        except TypeError as error:
-            raise InvalidTypeError(f"X is not valid: {error}") from None
-        except (ValueError, OverflowError) as error:
-            raise InvalidInputError(f"X is not valid: {error}") from None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

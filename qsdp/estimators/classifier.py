@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from qsdp._utils.options import documented
-from qsdp._utils.validation import FloatArray, RandomState
+from qsdp._utils.validation import FloatArray, RandomState, errors_of
 from qsdp.activations import PolynomialActivation
 from qsdp.estimators.calibration import Calibration
 from qsdp.estimators.classes import (
@@ -25,7 +25,7 @@ from qsdp.estimators.classes import (
     encode_classes,
     weighted_by_class,
 )
-from qsdp.estimators.network import Samples, _errors_of, _QuantizedNetwork
+from qsdp.estimators.network import Samples, _QuantizedNetwork
 from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
@@ -126,11 +126,11 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkClassifier:
         options = self._options()
-        with _errors_of("y"):
+        with errors_of("y"):
             several = _is_multilabel(y)
         y = y.toarray() if several and hasattr(y, "toarray") else y
         samples = self._validated(X, y, sample_weight, multi_output=several)
-        with _errors_of("y"):
+        with errors_of("y"):
             check_classification_targets(samples.y)
         counting = samples.counting
         self._several = several

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._utils.options import documented
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
-from qsdp._utils.validation import FloatArray, RandomState, check_targets
+from qsdp._utils.validation import FloatArray, RandomState, check_targets, errors_of
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.encoding.columns import is_frame
 from qsdp.estimators.explanation import Explained
@@ -23,7 +22,7 @@ from qsdp.estimators.inputs import AUTO_ENCODINGS, check_targets_of_frame, fit_e
 from qsdp.estimators.options import EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
 from qsdp.pipeline import QSDPResult, run_pipeline
@@ -99,7 +98,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         return self._options_class.of(self.get_params(deep=False))
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Samples:
-        with _errors_of("X or y"):
+        with errors_of("X or y"):
             if self._takes_frames and is_frame(X):
                 # Text, categories and missing entries are the encoder's to read.
                 validate_data(self, X, skip_check_array=True)
@@ -306,18 +305,6 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     def predict(self, X: Any) -> FloatArray:
         """Return predictions of shape (n,) or (n, C)."""
         return self._output(X)
-
-
-@contextmanager
-def _errors_of(what: str) -> Iterator[None]:
-    """Turn errors of scikit-learn's validation into those of this package."""
-    try:
-        yield
-    except TypeError as error:
-        raise InvalidTypeError(f"{what} is not valid: {error}") from None
-    except (ValueError, OverflowError) as error:
-        # The first line says what is wrong, those of scikit-learn's advice are not about this package.
-        raise InvalidInputError(f"{what} is not valid: {str(error).splitlines()[0]}") from None
 
 
 def _constant(X: FloatArray, weights: FloatArray | None) -> float:
