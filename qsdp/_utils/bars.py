@@ -1,8 +1,9 @@
-"""Progress bars drawn by rich: a line for every stage, on terminals and in notebooks; imported where one is shown."""
+"""Progress drawn by rich: bars on terminals and in notebooks, now and then a line elsewhere; imported where shown."""
 
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,26 +14,46 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 __all__ = ["Bars", "make_console"]
 
 
+#: Seconds between two lines where bars cannot be drawn, at least, and as a share of the time gone by.
+_LINE_SECONDS, _LINE_SHARE = 10.0, 0.1
+
+
 class Bars:
-    """One display of stages: name, bar, time and figures of each."""
+    """One display of stages: name, bar, time and figures of each.
+
+    Where the console is neither a terminal nor a notebook, a line tells about the stage at work: after ten seconds, and
+    then every ten seconds or tenth of the time gone by, so that logs of short calls stay empty and of long ones short.
+    """
 
     def __init__(self, *, console: Console | None = None, transient: bool = False) -> None:
         # Names may be those of files, with brackets that are no markup.
         name, figures = (TextColumn(text, markup=False) for text in ("{task.description:7}", "{task.fields[figures]}"))
         columns = name, BarColumn(), TimeElapsedColumn(), figures
         self.progress = Progress(*columns, console=console or make_console(), transient=transient)
+        self._drawn = self.progress.console.is_terminal or self.progress.console.is_jupyter
+        self._began = time.monotonic()
+        self._next_line = _LINE_SECONDS
 
     def add(self, name: str) -> Callable[[float | None, float | None, str | None], None]:
         """Add the line of a stage, of which nothing is known yet."""
-        return functools.partial(self._update, self.progress.add_task(name, total=None, figures=""))
+        return functools.partial(self._update, self.progress.add_task(name, total=None, figures=""), name)
 
-    def _update(self, task: TaskID, done: float | None, total: float | None, figures: str | None) -> None:
+    def _update(self, task: TaskID, name: str, done: float | None, total: float | None, figures: str | None) -> None:
         fields: dict[str, Any] = {} if figures is None else {"figures": figures}
         self.progress.update(task, total=total, completed=done, **fields)
+        seconds = time.monotonic() - self._began
+        if not self._drawn and figures and seconds >= self._next_line:
+            self._next_line = seconds + max(_LINE_SECONDS, _LINE_SHARE * seconds)
+            share = f" {done / total:.0%}" if done is not None and total else ""
+            self.progress.console.print(f"{seconds:.0f} s, {name}{share}: {figures}", markup=False, soft_wrap=True)
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Keep the display up to date until the block ends."""
+        if not self._drawn and self.progress.live.transient:
+            # Nothing is to remain but lines, and rich would leave an empty one.
+            yield
+            return
         with self.progress:
             yield
             if self.progress.console.is_jupyter:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-__all__ = ["NO_BAR", "SILENT", "ProgressBar", "Report", "Stages", "on_screen", "progress"]
+__all__ = ["NO_BAR", "SILENT", "ProgressBar", "Report", "Stages", "progress"]
 
 #: Called with the amount done, the total and figures of one stage. None: not known, or for figures as they are.
 Report = Callable[[float | None, float | None, str | None], object]
@@ -117,14 +117,6 @@ def progress(verbose: bool, *, transient: bool = False) -> Iterator[Stages]:
             yield own
     finally:
         _current = None
-
-
-def on_screen() -> bool:
-    """Return whether the standard error is a terminal, or this is a notebook."""
-    from qsdp._utils.bars import make_console
-
-    console = make_console()
-    return console.is_terminal or console.is_jupyter
 
 
 def _share(measure: float, tol: float) -> float:

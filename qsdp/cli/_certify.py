@@ -70,8 +70,8 @@ def certify(
     with stage(f"Reading {file}"):
         model = load_model(model_file)
         problem = model.problem(read_table(file))
-    with stage(f"Proving a bound with {problem.n_features} inputs") as shown:
-        certificate = _certificate(model.network, problem, bound_type, time_limit, shown)
+    with stage(f"Proving a bound with {problem.n_features} inputs"):
+        certificate = _certificate(model.network, problem, bound_type, time_limit)
         if verified:
             certificate = guarded(certificate)
         if certificate.lower_bound < (1.0 - _CLOSED) * model.lower_bound:
@@ -100,16 +100,12 @@ def certify(
     )
 
 
-def _certificate(
-    network: BilinearNetwork, problem: TrainingProblem, bound_type: str, time_limit: float, verbose: bool
-) -> Certificate:
-    relaxation = solve_relaxation(problem, verbose=verbose)
+def _certificate(network: BilinearNetwork, problem: TrainingProblem, bound_type: str, time_limit: float) -> Certificate:
+    relaxation = solve_relaxation(problem, verbose=True)
     if bound_type == "sdp":
         return certify_network(network, problem, relaxation)
     deadline = Deadline.after(time_limit)
-    certificate = certify_network(
-        network, problem, relaxation, bound_type="exact", time_limit=time_limit, verbose=verbose
-    )
+    certificate = certify_network(network, problem, relaxation, bound_type="exact", time_limit=time_limit, verbose=True)
     if (
         problem.beta == 0.0
         or deadline.over
@@ -118,7 +114,7 @@ def _certificate(
         return certificate
     # The gradient at the network is no useful dual vector if the loss has kinks or the network is not optimal.
     found = column_generation(
-        problem, relaxation=relaxation, start=network, time_limit=deadline.time_limit, random_state=0, verbose=verbose
+        problem, relaxation=relaxation, start=network, time_limit=deadline.time_limit, random_state=0, verbose=True
     ).certificate
     if found.proof is None or found.lower_bound <= certificate.lower_bound:
         return certificate

@@ -84,9 +84,9 @@ def demo(
         check_neurons(neurons, outputs if outputs > 2 or get_loss(loss).coupled else 1)
     given = {name: getattr(options, name) for name in TrainingOptions.declared()}
     given["activation"] = options.activation if "," in activation or activation == BILINEAR else activation
-    with stage(f"Training with {X.shape[1]} columns") as shown:
+    with stage(f"Training with {X.shape[1]} columns"):
         estimator = QuantizedNetworkRegressor if numbers else QuantizedNetworkClassifier
-        model = estimator(**{**given, "verbose": shown}).fit(X, y)
+        model = estimator(**{**given, "verbose": True}).fit(X, y)
     with stage("A linear model beside it"):
         linear = RidgeCV(np.logspace(-3, 4, 15)) if numbers else LogisticRegression(max_iter=2000)
         rival = make_pipeline(StandardScaler(), linear).fit(X, y)

@@ -136,8 +136,8 @@ def fit(
         check_neurons(neurons, candidates[0].target.n_outputs(get_loss(loss)))
     with stage("Choosing thresholds"):
         training, options = choose_training(candidates, options)
-    with stage(f"Training with {training.X.shape[1]} inputs") as shown:
-        result = run_pipeline(training.X, training.y, replace(options, verbose=shown), training.weights)
+    with stage(f"Training with {training.X.shape[1]} inputs"):
+        result = run_pipeline(training.X, training.y, replace(options, verbose=True), training.weights)
         warn_of_gap(result)
     with stage("Scoring and saving"):
         model = training.model(result, allocation)

@@ -80,17 +80,16 @@ def say(message: str, style: str = "") -> None:
 
 
 @contextmanager
-def stage(name: str) -> Iterator[bool]:
-    """Show a stage on a terminal while it runs, and yield whether it is shown; afterwards print warnings, a line each.
+def stage(name: str) -> Iterator[None]:
+    """Show a stage on the standard error while it runs; afterwards print warnings, a line each.
 
-    Calls with that as their `verbose` add their own lines below.
+    Verbose calls in it add their own lines below.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            terminal = make_console(stderr=True).is_terminal
-            with progress(terminal, transient=True) as stages, stages.stage(name):
-                yield stages.shown
+            with progress(True, transient=True) as stages, stages.stage(name):
+                yield
         finally:
             for warning in caught:
                 if issubclass(warning.category, QSDPWarning):

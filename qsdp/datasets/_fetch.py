@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from qsdp._utils.progress import ProgressBar, on_screen, progress
+from qsdp._utils.progress import ProgressBar, progress
 from qsdp.exceptions import DatasetError
 
 DATA_VARIABLE = "QSDP_DATA"
@@ -132,10 +132,9 @@ def _download(file: RawFile) -> Path:
     failures: list[tuple[str, Exception]] = []
     for url in file.urls:
         try:
-            # Progress is shown on a terminal only, never in log files.
             with (
                 _quiet(pooch.get_logger()),
-                progress(on_screen(), transient=True) as stages,
+                progress(True, transient=True) as stages,
                 stages.stage(f"download {path.name}") as bar,
             ):
                 downloader = pooch.HTTPDownloader(progressbar=_Bytes(bar))

@@ -150,8 +150,7 @@ def test_download_once(cache, server, capfd, caplog, monkeypatch, empty):
     assert pooch.get_logger().level == level != logging.WARNING
 
 
-def test_downloads_are_shown_on_screens(cache, server, capfd, monkeypatch):
-    monkeypatch.setattr(_fetch, "on_screen", lambda: True)
+def test_downloads_are_shown(cache, server, capfd, monkeypatch):
     # What is transient leaves nothing to read.
     monkeypatch.setattr(_fetch, "progress", lambda verbose, transient: progress.progress(verbose))
     told = []

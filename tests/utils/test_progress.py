@@ -14,7 +14,7 @@ import qsdp
 from qsdp._utils import bars
 from qsdp._utils.bars import Bars
 from qsdp._utils.parallel import CountedParallel
-from qsdp._utils.progress import SILENT, Stages, _share, on_screen, progress
+from qsdp._utils.progress import SILENT, Stages, _share, progress
 from qsdp.baselines import BackpropClassifier, TrainedLayer, ValidationSearch, quantize_layers
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
 from qsdp.exceptions import InvalidTypeError
@@ -211,6 +211,22 @@ def test_tasks_of_every_back_end_are_counted(backend):
         assert (task.completed, task.total, task.fields["figures"]) == (5, 5, "5 of 5")
 
 
+def test_logs_get_a_line_now_and_then(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(bars.time, "monotonic", lambda: now[0])
+    log = io.StringIO()
+    display = Bars(console=Console(file=log, width=30), transient=True)
+    with display.running(), Stages(display).stage("solve [1]") as bar:
+        for second in range(300):
+            now[0] = 100.0 + second
+            bar.count(second, 300, f"objective {second / 7:.6g}, gap 1e-1")
+    lines = log.getvalue().splitlines()
+    assert lines[0] == "10 s, solve [1] 3%: objective 1.42857, gap 1e-1"
+    assert [int(line.split()[0]) for line in lines[:5]] == [10, 20, 30, 40, 50]
+    assert int(lines[-1].split()[0]) - int(lines[-2].split()[0]) > 20
+    assert 15 < len(lines) < 25
+
+
 def test_notebooks_get_a_widget_and_the_standard_error_nothing(capfd, monkeypatch):
     displayed = []
 
@@ -229,7 +245,6 @@ def test_notebooks_get_a_widget_and_the_standard_error_nothing(capfd, monkeypatc
     sys.modules["IPython.display"].display = displayed.append
     sys.modules["ipywidgets"].Output = Output
     monkeypatch.setattr(bars, "make_console", lambda: Console(stderr=True, force_jupyter=True))
-    assert on_screen()
     qsdp.solve_and_sample(X, Y, 40, 0.5, random_state=0, verbose=True)
     assert capfd.readouterr() == ("", "")
     shown = "".join(one.text for one in displayed[1:])
