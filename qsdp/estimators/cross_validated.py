@@ -18,13 +18,15 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.options import documented
-from qsdp._utils.parallel import CountedParallel
+from qsdp._utils.parallel import CountedParallel, count_jobs
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import (
     FloatArray,
     RandomState,
     check_random_state,
+    warn,
 )
 from qsdp.activations import PolynomialActivation
 from qsdp.encoding.columns import is_frame
@@ -41,6 +43,9 @@ __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV"]
 
 #: Tolerance of the paths of the folds, times that of the network's own relaxation: scores of neighbours differ by more.
 _COARSER = 10.0
+
+#: Share of a time limit that the folds may take together.
+_FOLDS_SHARE = 0.5
 
 #: What a member has of a fitted estimator.
 _OF_MEMBERS = (
@@ -131,7 +136,7 @@ class _CrossValidated:
         options: Any,
         **routed: Any,
     ) -> QSDPResult:
-        rng = check_random_state(options.random_state)
+        deadline, rng = options.deadline(), check_random_state(options.random_state)
         problem = options.problem(inputs, target, weights)
         scorer, splits, score = self._scorer(), self._splits(samples, routed["split"]), routed["score"]
         if "sample_weight" in score:
@@ -140,16 +145,21 @@ class _CrossValidated:
         # In the numbers of the rows that the problem keeps.
         number = np.arange(len(samples.y)) if samples.weights is None else np.cumsum(samples.weights > 0.0) - 1
         kept = [(number[train], number[test]) for train, test in splits]
-        path, folds = plan_paths(problem, kept, options.betas, solver=options.solver, tol=options.tol)
+        path, folds = plan_paths(
+            problem, kept, options.betas, solver=options.solver, tol=options.tol, deadline=deadline
+        )
         folds = [replace(fold, tol=_COARSER * fold.tol) for fold in folds]
         member = self._member(options)
         if is_frame(samples.X) and hasattr(self, "feature_names_in_"):
             member.feature_names_in_ = self.feature_names_in_
+        turns = -(-len(folds) // count_jobs(options.n_jobs))
+        seconds = deadline.share(_FOLDS_SHARE / turns).time_limit
         with progress(options.verbose) as stages, stages.stage("folds") as bar:
             scores = np.column_stack(
                 CountedParallel(options.n_jobs, bar, len(folds))(
                     delayed(_fold_scores)(
                         fold,
+                        seconds,
                         rows_of(samples.X, test),
                         samples.y[test],
                         seed,
@@ -167,10 +177,15 @@ class _CrossValidated:
         best = max(np.flatnonzero(means == means[np.isfinite(means)].max()), key=lambda index: path.betas[index])
         self.betas_, self.scores_ = path.betas, scores
         self.beta_, self.best_score_ = float(path.betas[best]), float(means[best])
+        if deadline.limited and np.any(np.isnan(means)):
+            warn(
+                f"the time limit left {np.sum(np.isnan(means))} of {len(means)} betas without a score in every fold; "
+                f"beta={self.beta_:g} is the best of the others"
+            )
         with progress(options.verbose) as stages:
             with stages.stage("solve") as bar:
-                relaxation = path.only(int(best)).solve(options.n_jobs, bar)[0]
-            return sample_from(relaxation, options, rng, options.deadline())
+                relaxation = path.only(int(best)).solve(options.n_jobs, bar, deadline=deadline.share(0.5))[0]
+            return sample_from(relaxation, options, rng, deadline)
 
     def _member(self: Any, options: CrossValidationOptions) -> Any:
         """Return the estimator without cross-validation, fitted but for its network."""
@@ -245,6 +260,7 @@ class _Outputs:
 
 def _fold_scores(
     fold: PathPlan,
+    seconds: float | None,
     X: FloatArray,
     y: npt.NDArray[Any],
     rng: np.random.Generator,
@@ -252,19 +268,22 @@ def _fold_scores(
     scorer: Callable[..., float],
     evaluate: str,
 ) -> FloatArray:
-    """Return the scores of shape (K,) of one fold, on the rows held out."""
-    scores = np.empty(len(fold.betas))
-    for index, relaxation in enumerate(fold.solve(quiet=True)):
+    """Return the scores of shape (K,) of one fold, on the rows held out; nan for betas not solved in time."""
+    scores = np.full(len(fold.betas), np.nan)
+    deadline = Deadline.after(seconds)
+    path = fold.solve(deadline=deadline.share(0.5) if evaluate == "network" else deadline, quiet=True)
+    for done, relaxation in enumerate(path):
         member = copy.copy(member)
         if evaluate == "network":
             # The same random numbers for every beta, so that scores differ by less than their noise.
             options = member._options()
-            member.network_ = sample_from(relaxation, options, copy.deepcopy(rng), options.deadline()).network
+            own = deadline.share(1.0 / (len(path) - done))
+            member.network_ = sample_from(relaxation, options, copy.deepcopy(rng), own).network
         else:
             member.network_ = _Outputs(relaxation)
         if is_classifier(member):
             member.calibration_ = member._calibration(relaxation.problem)
-        scores[index] = scorer(member, X, y)
+        scores[fold.betas == relaxation.problem.beta] = scorer(member, X, y)
     return scores
 
 

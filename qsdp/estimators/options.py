@@ -140,8 +140,9 @@ class CrossValidationOptions(EstimatorOptions):
         "time_limit",
         None,
         description="""
-        Seconds, > 0, that a refinement by "polish" or "exact" may take. None: 60 seconds; infinity: no limit. Paths
-        have none.
+        Seconds, > 0, for the whole fit, of which the folds have half at most: each solves for betas from large to small
+        until its share is over, and a beta without a score in every fold is not chosen. None: no limit for the
+        relaxations, 60 seconds for a refinement by "polish" or "exact"; infinity: none for either.
         """,
     )
     n_jobs: int | None = redefined(

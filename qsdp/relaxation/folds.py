@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray, check_real
 from qsdp.lifting import QuadraticMap
@@ -58,8 +59,17 @@ class PathPlan:
         """Return the plan of one of the betas."""
         return replace(self, betas=self.betas[index : index + 1])
 
-    def solve(self, n_jobs: int | None = None, bar: ProgressBar = NO_BAR, *, quiet: bool = False) -> RelaxationPath:
-        """Return the relaxations for all betas; an interrupt from the keyboard gives none.
+    def solve(
+        self,
+        n_jobs: int | None = None,
+        bar: ProgressBar = NO_BAR,
+        *,
+        deadline: Deadline = NEVER,
+        quiet: bool = False,
+    ) -> RelaxationPath:
+        """Return the relaxations for the betas solved in time, from the largest on and one at least.
+
+        An interrupt from the keyboard gives none.
 
         Parameters
         ----------
@@ -67,15 +77,15 @@ class PathPlan:
             Processes; see `solve_relaxation`.
         bar : ProgressBar, optional
             Where to show how many betas are solved.
+        deadline : Deadline
         quiet : bool, default=False
             Do not warn of certified gaps that are larger than was asked for.
         """
-        settings = Settings(self.tol, "two-block", None, reductions=self._reductions)
+        settings = Settings(self.tol, "two-block", None, deadline=deadline, reductions=self._reductions)
         path, stopped = path_with(
             self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, bar=bar
         )
-        if stopped is not None:
-            # Without limits and callback only the keyboard ends a path.
+        if stopped == "interrupted":
             raise KeyboardInterrupt
         if not quiet:
             warn_of_gaps(path)
@@ -83,7 +93,13 @@ class PathPlan:
 
 
 def plan_paths(
-    problem: TrainingProblem, splits: Sequence[Split], betas: Any = 20, *, solver: str = "auto", tol: float = 1e-6
+    problem: TrainingProblem,
+    splits: Sequence[Split],
+    betas: Any = 20,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-6,
+    deadline: Deadline = NEVER,
 ) -> tuple[PathPlan, list[PathPlan]]:
     """Plan the path of all data and those of the training parts of all folds, for the same betas.
 
@@ -99,6 +115,8 @@ def plan_paths(
         As of `relaxation_path`, whose grid is that of all data.
     solver, tol
         See `relaxation_path`.
+    deadline : Deadline
+        Of the plan; a share of the time left is for `beta_max`.
 
     Returns
     -------
@@ -110,7 +128,8 @@ def plan_paths(
     chosen = check_betas(betas)
     check_solver(solver, problem.loss)
     check_real("tol", tol, strict=True)
-    grid = geometric(useful_beta_max(problem), FRACTION, chosen) if isinstance(chosen, int) else chosen
+    limit = deadline.share(0.3).time_limit
+    grid = geometric(useful_beta_max(problem, limit), FRACTION, chosen) if isinstance(chosen, int) else chosen
     known_of_folds, known = _shared_reductions(problem, splits)
     folds = [
         PathPlan(problem.take(train), grid, solver, tol, reductions)

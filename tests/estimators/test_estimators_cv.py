@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
 import warnings
 from typing import Any
 
@@ -507,3 +508,40 @@ def test_metadata_is_routed() -> None:
         groups = np.arange(60) % 4
         grouped = quick(Regressor, cv=GroupKFold(4)).fit(X, REAL, COUNTS, groups=groups)
         assert grouped.scores_.shape == (3, 4)
+
+
+@pytest.mark.parametrize("evaluate", ["relaxation", "network"])
+def test_betas_not_solved_in_time_are_not_chosen(evaluate: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the clock of a fold only the third beta is in time; later ones have no score."""
+    X, y = load_bundled("iris")
+    asked: list[float] = []
+
+    def stopping(*arguments: Any, **options: Any) -> Any:
+        path, _ = path_with(*arguments, **options)
+        deadline = arguments[4].deadline
+        asked.append(deadline.left)
+        if len(path) == 1:
+            return path, None
+        return path[:3], "time limit"
+
+    monkeypatch.setattr("qsdp.relaxation.folds.path_with", stopping)
+    model = QuantizedNetworkClassifierCV(betas=5, cv=3, evaluate=evaluate, time_limit=60.0, random_state=0)
+    with pytest.warns(QSDPWarning, match="left 2 of 5 betas without a score"):
+        model.fit(X, y)
+    assert np.all(np.isnan(model.scores_) == (np.arange(5) > 2)[:, None])
+    assert model.beta_ in model.betas_[:3]
+    assert model.score(X, y) > 0.9
+    share = 0.5 if evaluate == "network" else 1.0
+    assert all(0.0 < left <= share * 10.0 for left in asked[:3])
+
+
+def test_a_time_limit_of_cross_validation_is_kept() -> None:
+    X, y = qsdp.datasets.make_planted(n=400, d=40, n_neurons=5, random_state=0)
+    model = QuantizedNetworkRegressorCV(betas=200, cv=5, solver="splitting", tol=1e-9, time_limit=3.0)
+    start = time.monotonic()
+    with pytest.warns(QSDPWarning, match="betas without a score"):
+        model.fit(X, y)
+    # Generous: other work may be done beside it.
+    assert time.monotonic() - start < 15.0
+    assert np.isnan(model.scores_[-1]).all()
+    assert np.isfinite(model.scores_[0]).all()
