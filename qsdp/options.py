@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss, get_loss
 from qsdp.problem import TrainingProblem, check_levels
-from qsdp.relaxation import choose_beta
+from qsdp.relaxation import BetaChoice, choose_beta
 from qsdp.relaxation.backends import BACKENDS, check_solver
 from qsdp.relaxation.path import useful_beta_max
 from qsdp.sampling import ALLOCATIONS, MAX_NEURONS
@@ -42,6 +42,10 @@ NEURONS_PER_OUTPUT = 32
 
 #: Share of a time limit that the choice of beta may take, and its seconds where there is none.
 _CHOICE_SHARE, _CHOICE_TIME = 0.25, 60.0
+
+#: Relative fall of the loss on samples held out that makes a problem of more inputs worth them: losses that differ by
+#: less said nothing about accuracies.
+_GAIN = 0.01
 
 #: Seconds of a refinement by "polish" or "exact" where no time limit is given: nobody waits longer unasked.
 REFINEMENT_TIME = 60.0
@@ -229,20 +233,25 @@ class TrainingOptions(Options):
         """Return the deadline of a call that begins now."""
         return NEVER if self.time_limit in {None, np.inf} else Deadline.after(self.time_limit)
 
-    def best_problem(self: Chosen, problems: Sequence[TrainingProblem]) -> tuple[int, Chosen]:
+    def best_problem(self: Chosen, problems: Iterable[TrainingProblem], most: int) -> tuple[int, Chosen]:
         """Return which of some problems of the same samples does best on samples held out, and options for it.
 
-        Those have the beta found, if it is to be chosen, and the time that is left.
+        They come from simple to complex, `most` at most; the first that is no clear gain ends the search. The options
+        have the beta found, if it is to be chosen, and the time that is left.
         """
         deadline = self.deadline()
         limit = self.choice_deadline(deadline)
-        choices = [
-            choose_beta(problem, rows=problems[0].X, deadline=limit.share(1.0 / (len(problems) - place)))
-            for place, problem in enumerate(problems)
-        ]
-        best = int(np.argmin([choice.loss for choice in choices]))
+        best, choice, size, rows = 0, BetaChoice(1.0, np.inf), 0, None
+        for place, problem in enumerate(problems):
+            if place and problem.n_features == size:
+                continue
+            rows, size = problem.X if rows is None else rows, problem.n_features
+            found = choose_beta(problem, rows=rows, deadline=limit.share(1.0 / (most - place)))
+            if place and not found.loss < (1.0 - _GAIN) * choice.loss:
+                break
+            best, choice = place, found
         left = self.time_limit if self.time_limit in {None, np.inf} else deadline.time_limit
-        return best, replace(self, beta=choices[best].beta if self.beta == AUTO else self.beta, time_limit=left)
+        return best, replace(self, beta=choice.beta if self.beta == AUTO else self.beta, time_limit=left)
 
     def choice_deadline(self, deadline: Deadline) -> Deadline:
         """Return the deadline of the choice of beta: a share of the call's, or what it may take unasked."""

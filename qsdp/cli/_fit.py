@@ -46,9 +46,8 @@ from qsdp.cli._reports import (
     time_figure,
 )
 from qsdp.cli._streams import destination, stage
-from qsdp.encoding.fitting import ENCODINGS
+from qsdp.encoding.fitting import AUTO, ENCODINGS
 from qsdp.estimators import ClassifierOptions, EstimatorOptions, warn_of_gap
-from qsdp.estimators.inputs import AUTO_ENCODINGS
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.pipeline import QSDPResult, run_pipeline
@@ -57,7 +56,7 @@ from qsdp.tabular import (
     Table,
     TabularModel,
     Training,
-    choose_training,
+    choose_encoding,
     prepare,
     read_table,
 )
@@ -114,28 +113,25 @@ def fit(
     if task == "regression":
         check_loss_of_numbers(loss, f"target {target!r}")
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
-    check_choice("--encoding", encoding, ["auto", *ENCODINGS])
+    check_choice("--encoding", encoding, [AUTO, *ENCODINGS])
     with stage(f"Reading {file}"):
-        table = read_table(file)
-        candidates = [
-            prepare(
-                table,
-                target,
-                task=task,
-                loss=loss,
-                activation=sigma,
-                drop=drop or (),
-                weights=weights,
-                class_weight=class_weight,
-                encoding=name,
-                test_size=test_size,
-                seed=seed,
-            )
-            for name in (AUTO_ENCODINGS if encoding == "auto" else [encoding])
-        ]
-        check_neurons(neurons, candidates[0].target.n_outputs(get_loss(loss)))
-    with stage("Choosing thresholds"):
-        training, options = choose_training(candidates, options)
+        training = prepare(
+            read_table(file),
+            target,
+            task=task,
+            loss=loss,
+            activation=sigma,
+            drop=drop or (),
+            weights=weights,
+            class_weight=class_weight,
+            encoding="standard" if encoding == AUTO else encoding,
+            test_size=test_size,
+            seed=seed,
+        )
+        check_neurons(neurons, training.target.n_outputs(get_loss(loss)))
+    if encoding == AUTO:
+        with stage("Choosing thresholds"):
+            training, options = choose_encoding(training, options)
     with stage(f"Training with {training.X.shape[1]} inputs"):
         result = run_pipeline(training.X, training.y, replace(options, verbose=True), training.weights)
         warn_of_gap(result)

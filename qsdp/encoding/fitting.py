@@ -15,7 +15,7 @@ from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
 
-__all__ = ["BITS", "CUT", "ENCODINGS", "MISSING", "EncodingRule"]
+__all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "MISSING", "EncodingRule"]
 
 #: Whether numbers are encoded as themselves and as thresholds.
 ENCODINGS = {"standard": (True, False), "thresholds": (False, True), "both": (True, True)}
@@ -29,8 +29,14 @@ MISSING = ("indicator", "fill")
 #: with columns of rare categories rose by three points.
 CUT = 3.0
 
-#: Thresholds of all columns together: the relaxation of a few hundred inputs takes minutes.
-_MOST_BITS = 160
+#: Thresholds of a column, and those of all columns together at most: the relaxation of a few hundred inputs takes
+#: minutes. On twelve data sets 3 a column had 0.4 points of accuracy more than none where the loss on samples held out
+#: chose between them (glass and ionosphere 12 and 4), and 6 another 0.3.
+_THRESHOLDS = (3, 6, 12)
+_MOST_BITS = 200
+
+#: The encoding that is chosen on samples held out.
+AUTO = "auto"
 
 Column = npt.NDArray[Any]
 
@@ -48,10 +54,17 @@ class EncodingRule:
     cut: float | None = None
 
     @classmethod
-    def recommended(cls, encoding: str, n_columns: int) -> EncodingRule:
-        """Return the rule of estimators and of the command line for tables of so many columns."""
-        thresholds = int(np.clip(_MOST_BITS // max(n_columns, 1), 1, cls.n_thresholds))
-        return cls(encoding=encoding, n_thresholds=thresholds, cut=CUT)
+    def recommended(cls, encoding: str, n_columns: int) -> list[EncodingRule]:
+        """Return the rule of estimators and of the command line for tables of so many columns.
+
+        For "auto" those to choose from, each of more inputs than the last: numbers as they are, then thresholds beside
+        them.
+        """
+        most = max(_MOST_BITS // max(n_columns, 1), 1)
+        if encoding != AUTO:
+            return [cls(encoding=encoding, n_thresholds=min(_THRESHOLDS[0], most), cut=CUT)]
+        counts = sorted({min(count, most) for count in _THRESHOLDS}) if n_columns <= _MOST_BITS else []
+        return [cls(encoding="standard", cut=CUT), *(cls(encoding="both", n_thresholds=k, cut=CUT) for k in counts)]
 
     def __post_init__(self) -> None:
         check_choice("encoding", self.encoding, ENCODINGS)

@@ -10,16 +10,14 @@ from sklearn.utils import _safe_indexing, check_array, column_or_1d
 
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.encoding import EncodingRule, TableEncoder
+from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.fitting import ENCODINGS as NUMBERS
 from qsdp.encoding.scales import scaled_to_rows
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["AUTO_ENCODINGS", "ENCODINGS", "check_encoding", "check_targets_of_frame", "fit_encoder", "rows_of"]
+__all__ = ["ENCODINGS", "check_encoding", "check_targets_of_frame", "fit_encoder", "fit_rule", "rows_of"]
 
-ENCODINGS = ("auto", *NUMBERS, "none")
-
-#: Those among which "auto" chooses.
-AUTO_ENCODINGS = ("standard", "both")
+ENCODINGS = (AUTO, *NUMBERS, "none")
 
 
 def check_encoding(name: str, encoding: Any) -> None:
@@ -48,14 +46,17 @@ def check_targets_of_frame(X: Any, y: Any, *, multi_output: bool = False, y_nume
 
 
 def fit_encoder(encoding: Any, X: Any, weights: FloatArray | None) -> Any:
-    """Return the fitted transformer of an `encoding`, None for "none".
-
-    Inputs of encodings by name are scaled so that rows are of norm 1.5 about, see `row_scale`.
-    """
+    """Return the fitted transformer of an `encoding` other than "auto", None for "none"."""
     if encoding == "none":
         return None
     if not isinstance(encoding, str):
         return clone(encoding).fit(X)
-    encoder = TableEncoder(**asdict(EncodingRule.recommended(encoding, X.shape[1]))).fit(X, sample_weight=weights)
+    (rule,) = EncodingRule.recommended(encoding, X.shape[1])
+    return fit_rule(rule, X, weights)
+
+
+def fit_rule(rule: EncodingRule, X: Any, weights: FloatArray | None) -> TableEncoder:
+    """Return the transformer of a rule, whose inputs are scaled so that rows are of norm 1.5 about, see `row_scale`."""
+    encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(X, sample_weight=weights)
     encoder.encoding_ = scaled_to_rows(encoder.encoding_, encoder.transform(X), weights)
     return encoder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,9 +16,11 @@ from qsdp._utils.options import documented
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_targets, errors_of
 from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.encoding import EncodingRule
 from qsdp.encoding.columns import is_frame
+from qsdp.encoding.fitting import AUTO
 from qsdp.estimators.explanation import Explained
-from qsdp.estimators.inputs import AUTO_ENCODINGS, check_targets_of_frame, fit_encoder, rows_of
+from qsdp.estimators.inputs import check_targets_of_frame, fit_encoder, fit_rule, rows_of
 from qsdp.estimators.options import EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
@@ -26,7 +28,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
 from qsdp.pipeline import QSDPResult, run_pipeline
-from qsdp.problem import check_sample_weight
+from qsdp.problem import TrainingProblem, check_sample_weight
 
 __all__ = ["QuantizedNetworkRegressor"]
 
@@ -124,7 +126,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         counting = samples.counting
         self.target_scaling_ = self._scaling(target, weights)
         coded = self.target_scaling_.encode(target)
-        if options.encoding == "auto":
+        if isinstance(options.encoding, str) and options.encoding == AUTO:
             self.encoder_, options = self._chosen_encoder(counting, coded, weights, options)
         else:
             self.encoder_ = fit_encoder(options.encoding, counting.X, counting.weights)
@@ -153,14 +155,18 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
     def _chosen_encoder(
         self, counting: Samples, coded: FloatArray, weights: FloatArray | None, options: Any
     ) -> tuple[Any, Any]:
-        """Return the encoder of `AUTO_ENCODINGS` that does best on samples held out, and the options with its beta."""
-        encoders = [fit_encoder(name, counting.X, counting.weights) for name in AUTO_ENCODINGS]
-        inputs = [encoder.transform(counting.X) for encoder in encoders]
-        if len({own.shape for own in inputs}) == 1:
-            return encoders[0], options
-        problems = [options.problem(self._with_constant(own, counting.weights), coded, weights) for own in inputs]
-        best, options = options.best_problem(problems)
-        return encoders[best], options
+        """Return the encoder of the rules for "auto" that does best on samples held out, and options with its beta."""
+        rules = EncodingRule.recommended(AUTO, counting.X.shape[1])
+        encoders: list[Any] = []
+
+        def problems() -> Iterator[TrainingProblem]:
+            for rule in rules:
+                encoders.append(fit_rule(rule, counting.X, counting.weights))
+                inputs = self._with_constant(encoders[-1].transform(counting.X), counting.weights)
+                yield options.problem(inputs, coded, weights)
+
+        best, chosen = options.best_problem(problems(), len(rules))
+        return encoders[best], chosen
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         """Return the units of the targets in training."""

@@ -13,7 +13,7 @@ from qsdp.tabular._reading import MISSING, Table, read_table
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._stored import load_model
 from qsdp.tabular._target import Target
-from qsdp.tabular._training import TASKS, Training, choose_training, prepare
+from qsdp.tabular._training import TASKS, Training, choose_encoding, prepare
 from qsdp.tabular._weighting import Weighting
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "Training",
     "Weighting",
     "choose_classes",
-    "choose_training",
+    "choose_encoding",
     "class_probabilities",
     "class_scores",
     "encode_classes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,20 +41,33 @@ class TabularEncoder:
         table: Table,
         names: Sequence[str],
         rows: Iterable[int] | None = None,
-        numbers: str = "standard",
+        rule: EncodingRule | None = None,
     ) -> TabularEncoder:
         """Learn the encoding of the columns `names` from some of the rows (default: all).
 
-        Numbers are encoded as by `EncodingRule.recommended`, and inputs scaled by `row_scale`. Whether a column is
+        Numbers are encoded by the rule, by default standardised, and inputs scaled by `row_scale`. Whether a column is
         numeric is decided on the whole table, so that it cannot depend on which rows are held out; all else is learned
         from `rows`.
         """
         training = table if rows is None else table.take(rows)
-        columns = [_entries(training, name, symbolic=table.numbers(name) is None) for name in names]
+        symbolic = {name for name in names if table.numbers(name) is None}
+        return cls._learned(training, names, symbolic, rule or EncodingRule.recommended("standard", len(names))[0])
+
+    @classmethod
+    def _learned(
+        cls, training: Table, names: Sequence[str], symbolic: Collection[str], rule: EncodingRule
+    ) -> TabularEncoder:
+        columns = [_entries(training, name, symbolic=name in symbolic) for name in names]
         _check_widths(zip(names, columns, strict=True))
-        rule = replace(EncodingRule.recommended(numbers, len(names)), max_categories=MAX_VALUES)
-        encoding, dropped = rule.fit(columns, names)
+        encoding, dropped = replace(rule, max_categories=MAX_VALUES).fit(columns, names)
         return cls(scaled_to_rows(encoding, encoding.encode(columns)).trimmed(), dropped)
+
+    def by_rule(self, training: Table, rule: EncodingRule) -> TabularEncoder:
+        """Return an encoder of the columns in use by another rule, learned from the same rows."""
+        names = [column.name for column in self.columns]
+        symbolic = {column.name for column in self.columns if column.categories is not None}
+        learned = self._learned(training, names, symbolic, rule)
+        return replace(learned, dropped={**self.dropped, **learned.dropped})
 
     @property
     def columns(self) -> tuple[InputColumn, ...]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from qsdp._utils.validation import FloatArray, check_choice
-from qsdp.activations import PolynomialActivation
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.encoding import EncodingRule
+from qsdp.encoding.fitting import AUTO
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
+from qsdp.problem import TrainingProblem
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import Holdout, TabularModel, digest_of, network_inputs
 from qsdp.tabular._reading import Table
@@ -36,6 +39,11 @@ class Training:
     holdout: Holdout
     n_unlabelled: int
     n_weightless: int
+
+    def by_rule(self, rule: EncodingRule, activation: PolynomialActivation | None) -> Training:
+        """Return the same with inputs by another rule."""
+        encoder = self.encoder.by_rule(self.train, rule)
+        return replace(self, encoder=encoder, X=network_inputs(encoder.encode(self.train), activation))
 
     def model(self, result: QSDPResult, allocation: str = "equal") -> TabularModel:
         """Return the model of a `result` trained on X and y."""
@@ -90,7 +98,7 @@ def prepare(
     class_weight : {None, "balanced"}
         See `ClassifierOptions`.
     encoding : {"standard", "thresholds", "both"}
-        Of numbers, see `TableEncoder`.
+        Of numbers, see `EncodingRule.recommended`.
     test_size : float
         Share of the rows that is held out, 0 <= test_size < 1.
     seed : int
@@ -119,7 +127,8 @@ def prepare(
     if encoded_target.classes is None and class_weight is not None:
         raise InvalidInputError(f"class_weight is for classes, target {target!r} is a number")
     names = [name for name in table.columns if name not in (target, weights, *drop)]
-    encoder = TabularEncoder.fit(labelled, names, train, encoding) if names else None
+    (rule,) = EncodingRule.recommended(encoding, len(names))
+    encoder = TabularEncoder.fit(labelled, names, train, rule) if names else None
     if encoder is None or len(encoder.dropped) == len(names):
         raise InvalidInputError(f"{table.path!r} has no column left to learn from besides the target {target!r}")
     training = labelled.take(train)
@@ -140,10 +149,23 @@ def prepare(
     )
 
 
-def choose_training(candidates: Sequence[Training], options: TrainingOptions) -> tuple[Training, TrainingOptions]:
-    """Return the one of differently encoded tables that does best on rows held out, and options with its beta."""
-    if len(candidates) == 1:
-        return candidates[0], options
-    problems = [options.problem(one.X, one.y, one.weights) for one in candidates]
-    best, options = options.best_problem(problems)
+def choose_encoding(training: Training, options: TrainingOptions) -> tuple[Training, TrainingOptions]:
+    """Return the table by the rule for "auto" that does best on rows held out, and options with its beta.
+
+    Parameters
+    ----------
+    training : Training
+        By the first of those rules, "standard".
+    options : TrainingOptions
+    """
+    rules = EncodingRule.recommended(AUTO, len(training.encoder.columns) + len(training.encoder.dropped))
+    activation = get_activation(options.activation)
+    candidates: list[Training] = []
+
+    def problems() -> Iterator[TrainingProblem]:
+        for rule in rules:
+            candidates.append(training.by_rule(rule, activation) if candidates else training)
+            yield options.problem(candidates[-1].X, candidates[-1].y, candidates[-1].weights)
+
+    best, options = options.best_problem(problems(), len(rules))
     return candidates[best], options

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tabular_data import table
 
-from qsdp.encoding import InputColumn
+from qsdp.encoding import EncodingRule, InputColumn
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.tabular import Table, TabularEncoder
 
@@ -36,7 +36,7 @@ def test_categories_are_sorted_columns_and_missing_is_one_of_them() -> None:
 
 def test_another_rule() -> None:
     known = table({"a": ["1", "2", "3", "9"], "b": ["no", "yes", "no", "yes"]})
-    encoder = TabularEncoder.fit(known, ["a", "b"], numbers="thresholds")
+    encoder = TabularEncoder.fit(known, ["a", "b"], rule=EncodingRule.recommended("thresholds", 2)[0])
     assert encoder.encoding.names == ("a > 1.5", "a > 2.5", "a > 6", "b == yes")
     assert encoder.encode(known)[2].tolist() == [1.0, 1.0, 0.0, 0.0]
 
