@@ -212,9 +212,9 @@ def _all_models(grid: Grid) -> Table:
             ]
         )
     note = (
-        f"Over {len(grid)} sets: {', '.join(grid)}. Mean accuracy over sets of means over splits; bits: geometric mean, "
-        "with and without the encoding; a star is on the Pareto front. Seconds: median, of a processor, with "
-        "validation; of rounded models and other sizes of a network (neurons an output), without the fit they come from."
+        f"Over {len(grid)} sets: {', '.join(grid)}. Mean accuracy over sets of means over splits; bits: geometric "
+        "mean, with and without the encoding; a star is on the Pareto front. Seconds: median, of a processor, with "
+        "validation; of rounded models and networks of other sizes (neurons an output), without the fit they come from."
     )
     headings = ["model", "test, %", "bits", "without the encoding", "sets above boosting", "seconds"]
     return Table("Accuracy and bits of all models", headings, rows, note)
