@@ -14,13 +14,13 @@ import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from benchmarks.experiments import ROOMS
-from qsdp.bench import Case, Experiment, Measured, Results, load_results, page_of, print_report, run_experiment
+from qsdp.bench import Experiment, Measured, Results, load_results, page_of, print_report, run_experiment
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
@@ -79,7 +79,7 @@ def part_of(experiment: Experiment, only: list[str]) -> Experiment:
             raise typer.BadParameter(f"--only must be NAME=VALUE, such as set=iris; got {one!r}")
         wanted.setdefault(name, set()).add(value)
 
-    def cases(quick: bool) -> list[Case]:
+    def cases(quick: bool) -> list[dict[str, Any]]:
         return [
             case
             for case in experiment.cases(quick)
