@@ -12,8 +12,9 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -69,6 +70,25 @@ def chosen(wanted: list[str]) -> list[Experiment]:
     return [experiment_of(name) for name in (list(rooms()) if wanted == ["all"] else wanted)]
 
 
+def part_of(experiment: Experiment, only: list[str]) -> Experiment:
+    """Return the experiment with the cases whose parameters have one of the values asked for."""
+    wanted: dict[str, set[str]] = {}
+    for one in only:
+        name, separator, value = one.partition("=")
+        if not separator:
+            raise typer.BadParameter(f"--only must be NAME=VALUE, such as set=iris; got {one!r}")
+        wanted.setdefault(name, set()).add(value)
+
+    def cases(quick: bool) -> list[dict[str, Any]]:
+        return [
+            case
+            for case in experiment.cases(quick)
+            if all(name in case and str(case[name]) in values for name, values in wanted.items())
+        ]
+
+    return replace(experiment, cases=cases)
+
+
 def stored(folder: Path) -> list[tuple[Experiment, Results, Path]]:
     """Return all experiments, what is measured of each, and where."""
     paths = [(experiment, folder / f"{experiment.name}.json") for experiment in chosen(["all"])]
@@ -96,6 +116,9 @@ def run(
     jobs: Annotated[int, typer.Option(help="Cases at a time.")] = 1,
     backend: Annotated[str | None, typer.Option(help="Of joblib: loky, threading, multiprocessing, dask, ray.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Measure at most as many cases.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Measure cases of this NAME=VALUE; of several names, all.")
+    ] = None,
     out: Out = None,
 ) -> None:
     """Measure the cases that have no record, and print tables and claims."""
@@ -104,7 +127,13 @@ def run(
     for experiment in chosen(experiments):
         path = folder / f"{experiment.name}.json"
         results, failures = run_experiment(
-            experiment, path, quick=quick, n_jobs=jobs, backend=backend, verbose=console.is_terminal, limit=limit
+            part_of(experiment, only or []),
+            path,
+            quick=quick,
+            n_jobs=jobs,
+            backend=backend,
+            verbose=console.is_terminal,
+            limit=limit,
         )
         print_report(experiment, results, console)
         draw(experiment, results, path)

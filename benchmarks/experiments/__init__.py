@@ -6,5 +6,6 @@ ROOMS = {
     "comparisons": "Beside networks trained by gradients",
     "quadratic": "Quadratic neurons (Noel et al.) and ReLinear (Fan et al.)",
     "least_squares": "Training by least squares (Tomic et al.; Zhang et al.)",
+    "accuracy": "Accuracy against bits",
     "product": "Speed, size and proof",
 }

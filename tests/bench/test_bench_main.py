@@ -109,6 +109,16 @@ def test_run_quick_leaves_the_results_alone(write: Callable[..., None], tmp_path
     assert not (tmp_path / "results").exists()
 
 
+def test_run_only_measures_a_part(write: Callable[..., None], tmp_path: Path) -> None:
+    write()
+    assert "2 of 3 cases so far" in call("run", "heron", "--only", "n=16", "--only", "n=4")[1]
+    assert measured(tmp_path / "results" / "heron.json") == [4, 16]
+    assert "2 of 3 cases so far" in call("run", "heron", "--only", "n=9", "--only", "set=iris")[1]
+    code, output = call("run", "heron", "--only", "n")
+    assert code != 0
+    assert "--only must be NAME=VALUE, such as set=iris; got 'n'" in output
+
+
 def test_an_interrupt_ends_all_of_the_run(write: Callable[..., None], tmp_path: Path) -> None:
     write("first", stops_at=9)
     write("second")

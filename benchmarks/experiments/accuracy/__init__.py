@@ -1,0 +1,1 @@
+"""Accuracy: small models, ingredients, and published ones."""

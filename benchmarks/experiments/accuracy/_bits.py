@@ -1,0 +1,88 @@
+"""Bits of a fitted model, one function for each kind, by one rule for all.
+
+A real number takes 32 bits; a place on the axis of a column (a threshold, a mean, a deviation) 16; one of k things
+ceil(log2 k), which is a bit for a sign, and the number of bits it was rounded to for a rounded weight. Everything
+counts that is needed to get from a row to its class, but the names of classes and columns. Standardised columns cost
+float models nothing, whose coefficients take means and deviations in; rounded linear models the deviation, since means
+go into their constants; rounded quadratic ones, networks among them, both. Categories are bits already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from qsdp.encoding import Encoding
+from qsdp.networks import BilinearNetwork
+from qsdp.networks.weights import FLOAT_BITS, bits_of
+
+__all__ = [
+    "FLOAT",
+    "LINEAR",
+    "PLACE",
+    "QUADRATIC",
+    "REAL",
+    "boosting_bits",
+    "encoding_bits",
+    "form_bits",
+    "linear_bits",
+    "network_bits",
+    "node_bits",
+    "tree_bits",
+]
+
+REAL, PLACE = 32, 16
+
+#: Places on the axis of a standardised column that kinds of models need.
+FLOAT, LINEAR, QUADRATIC = 0, 1, 2
+
+
+def network_bits(network: BilinearNetwork) -> int:
+    """Return the bits of a network as this package stores it, or of its quadratic form where that is less.
+
+    `n_bits` and `form_bits` of a network, with reals of 32 in place of 64 bits.
+    """
+    reals = network.n_outputs if network.shared_alpha else network.form_bits // FLOAT_BITS
+    return min(_neuron_bits(network), network.form_bits - (FLOAT_BITS - REAL) * reals)
+
+
+def _neuron_bits(network: BilinearNetwork) -> int:
+    signs = 2 * network.n_neurons * (bits_of(network.levels) * network.n_inputs + network.lifted)
+    return signs + (network.n_bits - signs) * REAL // FLOAT_BITS
+
+
+def encoding_bits(encoding: Encoding, standardisation: int = QUADRATIC) -> int:
+    """Return the bits of an encoding: one place for a threshold, `standardisation` ones for a standardised number."""
+    places = {"value": standardisation, "above": 1}
+    return PLACE * sum(places.get(expression.kind, 0) for expression in encoding.expressions)
+
+
+def linear_bits(n_columns: int, n_outputs: int, precision: int = REAL) -> int:
+    """Return the bits of weights and intercepts; rounded weights have a scale for each output."""
+    reals = 1 if precision == REAL else 2
+    return n_outputs * (precision * n_columns + REAL * reals)
+
+
+def form_bits(size: int, n_outputs: int, precision: int = REAL) -> int:
+    """Return the bits of symmetric matrices of a size; rounded ones have a scale and a constant each."""
+    reals = 0 if precision == REAL else 2
+    return n_outputs * (precision * size * (size + 1) // 2 + REAL * reals)
+
+
+def node_bits(n_splits: int, n_leaves: int, n_columns: int, leaf: int) -> int:
+    """Return the bits of trees: their shape, a column and a threshold for a split, so many bits for a leaf."""
+    return n_splits * (1 + bits_of(n_columns) + PLACE) + n_leaves * (1 + leaf)
+
+
+def tree_bits(model: Any) -> int:
+    """Return the bits of a decision tree, whose leaves are classes."""
+    leaves = int(model.get_n_leaves())
+    return node_bits(leaves - 1, leaves, model.n_features_in_, bits_of(len(model.classes_)))
+
+
+def boosting_bits(model: Any) -> int:
+    """Return the bits of boosted trees, whose leaves are real numbers, and of the scores that they begin with."""
+    trees: Iterable[Any] = [tree for stage in model._predictors for tree in stage]
+    leaves = [int(tree.get_n_leaf_nodes()) for tree in trees]
+    constants = int(model.n_trees_per_iteration_)
+    return REAL * constants + sum(node_bits(count - 1, count, model.n_features_in_, REAL) for count in leaves)

@@ -1,0 +1,269 @@
+"""The models of the comparison: each a name with accuracy on the test rows, bits and processor seconds.
+
+Every hyper-parameter is chosen on the validation folds of the suite, inside the training part. The models of a family
+share a fit: networks of other sizes are drawn from the solution of the default one, rounded models from the float one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.tree import DecisionTreeClassifier
+
+from benchmarks.experiments.accuracy import _bits as sizes
+from benchmarks.experiments.accuracy._rounding import PRECISIONS, best_rounded, fit_logistic, fit_squares
+from qsdp import QuantizedNetworkClassifier
+from qsdp.bench.uci.data import Split, validation_splits
+from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
+from qsdp.estimators.classes import choose_classes
+from qsdp.networks import QuadraticForm
+
+__all__ = ["FAMILIES", "LEAVES", "SIZES", "Sample"]
+
+Answer = TypeVar("Answer")
+#: Names and measurements.
+Measured = Iterator[tuple[str, dict[str, Any]]]
+
+#: Neurons for each output, beside those of the default.
+SIZES = (8, 16, 64, 128)
+#: Leaves of the decision trees of the curve.
+LEAVES = (4, 16, 64, 256)
+_STRENGTHS = np.logspace(-4, 4, 9).tolist()
+_MOST_STAGES = 300
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A split of a set with the folds on which hyper-parameters are chosen, and its number as the seed."""
+
+    split: Split
+    folds: Any
+    seed: int
+
+    @classmethod
+    def of(cls, split: Split, seed: int) -> Sample:
+        """Return the sample with the folds of the suite."""
+        return cls(split, validation_splits(split.y, seed), seed)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs of a model: one for two classes."""
+        return 1 if self.split.n_classes == 2 else self.split.n_classes
+
+    def test(self, classes: np.ndarray) -> float:
+        """Return the accuracy of classes of the test rows."""
+        return float(np.mean(classes == self.split.y_test))
+
+
+def timed(work: Callable[[], Answer]) -> tuple[Answer, float]:
+    """Return the result of a call, and its processor seconds."""
+    start = time.process_time()
+    answer = work()
+    return answer, time.process_time() - start
+
+
+# -- ours ------------------------------------------------------------------------------------------------
+
+
+def of_encoding(encoding: str) -> Callable[[Sample], Measured]:
+    """Return the family of the networks of an encoding, with what is compared with them at equal inputs or bits."""
+
+    def family(sample: Sample) -> Measured:
+        split, prefix = sample.split, PREFIXES[encoding]
+        model = QuantizedNetworkClassifier(encoding=encoding, random_state=sample.seed)
+        _, seconds = timed(lambda: model.fit(split.X, split.y))
+        default = {**measured_network(sample, model), "seconds": seconds}
+        yield prefix, default
+        yield from relaxed_forms(sample, model, prefix)
+        if encoding != "standard":
+            yield from logistic_of_inputs(sample, model.encoder_, f"{prefix} logistic")
+        yield from boosting_of_size(sample, default["bits"], f"boosting, bits of {prefix}")
+        for size in SIZES:
+            m = size * sample.n_outputs
+            _, seconds = timed(partial(model.resample, m, random_state=sample.seed))
+            yield f"{prefix} {size}", {**measured_network(sample, model), "seconds": seconds}
+
+    return family
+
+
+def measured_network(sample: Sample, model: QuantizedNetworkClassifier) -> dict[str, Any]:
+    """Return accuracy, bits, gap and neurons of the network of a model."""
+    places = sizes.encoding_bits(model.encoder_.encoding_)
+    return {
+        "test": sample.test(model.predict(sample.split.X_test)),
+        "bits": sizes.network_bits(model.network_) + places,
+        "encoding_bits": places,
+        "stored_bits": model.network_.n_bits,
+        "gap": model.certificate_.relative_gap,
+        "neurons": model.network_.n_neurons,
+    }
+
+
+def relaxed_forms(sample: Sample, model: QuantizedNetworkClassifier, prefix: str) -> Measured:
+    """Yield the quadratic form of the relaxation that the network was sampled from, float and rounded."""
+    relaxation, encoding = model.result_.relaxation, model.encoder_.encoding_
+    problem = relaxation.problem
+    K, size = relaxation.Z_stack.shape[:2]
+    inputs = model.encoder_.transform(sample.split.X_test)
+    target = problem.y.reshape(len(problem.y), K)
+
+    def scores(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        return QuadraticForm.of_lift(2.0 * Z.reshape(K, size, size), problem.activation).predict(X)
+
+    def measured(outputs: np.ndarray, seconds: float, precision: int) -> dict[str, Any]:
+        places = sizes.encoding_bits(encoding, sizes.FLOAT if precision == sizes.REAL else sizes.QUADRATIC)
+        decoded = model.target_scaling_.decode(outputs[:, 0] if K == 1 else outputs)
+        return {
+            "test": sample.test(choose_classes(decoded)),
+            "bits": sizes.form_bits(size, K, precision) + places,
+            "encoding_bits": places,
+            "seconds": seconds,
+        }
+
+    weights = relaxation.Z_stack.reshape(K, -1)
+    yield f"{prefix} relaxed", measured(scores(inputs, weights), 0.0, sizes.REAL)
+    for precision in PRECISIONS:
+        rounding = partial(best_rounded, weights, precision, partial(scores, problem.X), fit_squares(target))
+        (rounded, constant), seconds = timed(rounding)
+        yield (
+            f"{prefix} relaxed, {precision} bits",
+            measured(scores(inputs, rounded) + constant, seconds, precision),
+        )
+
+
+# -- linear models -----------------------------------------------------------------------------------------
+
+
+def logistic_of_inputs(sample: Sample, encoder: Any, name: str) -> Measured:
+    """Yield logistic regression on the inputs that a network has, in the units of the largest."""
+    inputs, tests = (encoder.transform(rows) for rows in (sample.split.X, sample.split.X_test))
+    unit = float(inputs.std(axis=0).max())
+    yield from logistic(sample, inputs / unit, tests / unit, name, partial(sizes.encoding_bits, encoder.encoding_))
+
+
+def logistic_of_columns(sample: Sample) -> Measured:
+    """Yield logistic regression on standardised columns."""
+    X, X_test = sample.split.X, sample.split.X_test
+    yield from logistic(sample, X, X_test, "logistic", lambda places: sizes.PLACE * places * X.shape[1])
+
+
+def logistic(
+    sample: Sample, X: np.ndarray, X_test: np.ndarray, name: str, encoding_bits: Callable[[int], int]
+) -> Measured:
+    """Yield logistic regression, float and rounded; `encoding_bits` are those for a number of places of a column."""
+    y = sample.split.y
+    search = GridSearchCV(LogisticRegression(max_iter=1000), {"C": _STRENGTHS}, cv=sample.folds, error_score="raise")
+    _, seconds = timed(lambda: search.fit(X, y))
+    model = search.best_estimator_
+
+    def measured(weights: np.ndarray, constant: np.ndarray, seconds: float, precision: int) -> dict[str, Any]:
+        outputs = X_test @ weights.T + constant
+        own = encoding_bits(sizes.FLOAT if precision == sizes.REAL else sizes.LINEAR)
+        return {
+            "test": sample.test(choose_classes(outputs[:, 0] if outputs.shape[1] == 1 else outputs)),
+            "bits": sizes.linear_bits(X.shape[1], len(weights), precision) + own,
+            "encoding_bits": own,
+            "seconds": seconds,
+        }
+
+    found = measured(model.coef_, model.intercept_, seconds, sizes.REAL)
+    yield name, {**found, "chosen": {"C": model.C}}
+    for precision in PRECISIONS:
+        rounding = partial(best_rounded, model.coef_, precision, lambda W: X @ W.T, fit_logistic(y))
+        (rounded, constant), seconds = timed(rounding)
+        yield f"{name}, {precision} bits", measured(rounded, constant, seconds, precision)
+
+
+def quadratic_ridge(sample: Sample) -> Measured:
+    """Yield all monomials of degree two with real coefficients."""
+    model = QuadraticRidgeClassifier(sample.folds)
+    _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
+    monomials, outputs = model.coef_.shape
+    yield (
+        "quadratic ridge",
+        {
+            "test": sample.test(model.predict(sample.split.X_test)),
+            "bits": sizes.REAL * (monomials + 1) * outputs,
+            "encoding_bits": 0,
+            "seconds": seconds,
+            "chosen": {"lambda": model.lambda_},
+        },
+    )
+
+
+# -- trees -------------------------------------------------------------------------------------------------
+
+
+def trees(sample: Sample) -> Measured:
+    """Yield decision trees of some sizes, and of the size that is best on the folds."""
+    X, y = sample.split.X, sample.split.y
+
+    def measured(model: Any, tree: Any, seconds: float) -> dict[str, Any]:
+        test, bits = sample.test(model.predict(sample.split.X_test)), sizes.tree_bits(tree)
+        return {"test": test, "bits": bits, "encoding_bits": 0, "seconds": seconds}
+
+    tree = DecisionTreeClassifier(random_state=sample.seed)
+    grid = {"max_leaf_nodes": [2**k for k in range(1, 12)]}
+    search = GridSearchCV(tree, grid, cv=sample.folds, error_score="raise")
+    _, seconds = timed(lambda: search.fit(X, y))
+    yield "tree", {**measured(search, search.best_estimator_, seconds), "chosen": search.best_params_}
+    for leaves in LEAVES:
+        model = clone(tree).set_params(max_leaf_nodes=leaves)
+        _, seconds = timed(partial(model.fit, X, y))
+        yield f"tree, {leaves} leaves", measured(model, model, seconds)
+
+
+def boosting(sample: Sample) -> Measured:
+    """Yield boosted trees with the defaults of scikit-learn."""
+    model = HistGradientBoostingClassifier(random_state=sample.seed)
+    _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
+    yield "boosting", measured_boosting(sample, model, seconds)
+
+
+def boosting_of_size(sample: Sample, budget: int, name: str) -> Measured:
+    """Yield boosted trees of so many bits at most: leaves of a tree and learning rate are chosen, more trees fill up.
+
+    Where not even one split an output fits, these are what there is.
+    """
+    X, y = sample.split.X, sample.split.y
+    fixed = sizes.REAL * sample.n_outputs
+    grid = []
+    for leaves in (2, 4, 8, 16, 31):
+        tree = sizes.node_bits(leaves - 1, leaves, X.shape[1], sizes.REAL)
+        stages = min((budget - fixed) // (sample.n_outputs * tree), _MOST_STAGES)
+        if stages > 0 or leaves == 2:
+            own = {"max_leaf_nodes": leaves, "max_iter": max(stages, 1), "learning_rate": [0.1, 0.3, 1.0]}
+            grid.append({key: value if isinstance(value, list) else [value] for key, value in own.items()})
+    model = HistGradientBoostingClassifier(early_stopping=False, random_state=sample.seed)
+    search = GridSearchCV(model, grid, cv=sample.folds, error_score="raise")
+    _, seconds = timed(lambda: search.fit(X, y))
+    found = measured_boosting(sample, search.best_estimator_, seconds)
+    yield name, {**found, "chosen": search.best_params_, "budget": budget}
+
+
+def measured_boosting(sample: Sample, model: Any, seconds: float) -> dict[str, Any]:
+    """Return accuracy and bits of boosted trees."""
+    test, bits = sample.test(model.predict(sample.split.X_test)), sizes.boosting_bits(model)
+    return {"test": test, "bits": bits, "encoding_bits": 0, "seconds": seconds}
+
+
+def rivals(sample: Sample) -> Measured:
+    """Yield the models that have nothing of ours."""
+    for family in (logistic_of_columns, trees, boosting, quadratic_ridge):
+        yield from family(sample)
+
+
+PREFIXES = {"standard": "default", "auto": "auto"}
+FAMILIES: dict[str, Callable[[Sample], Measured]] = {
+    **{prefix: of_encoding(encoding) for encoding, prefix in PREFIXES.items()},
+    "rivals": rivals,
+}

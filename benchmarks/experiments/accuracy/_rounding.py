@@ -1,0 +1,106 @@
+"""Weights rounded to a few bits: the best of many uniform grids, its scale and constant fitted again to the rows.
+
+What a rounded model can reach is what the comparison is about, so that it is given every help that costs no bits: of
+sixteen places where weights are cut and two grids, with zero and without, the one of the smallest training loss after
+scale and constant of each output have been fitted anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, softmax
+
+__all__ = ["PRECISIONS", "best_rounded", "fit_logistic", "fit_squares", "grids"]
+
+PRECISIONS = (2, 4, 8)
+#: Where the weights of an output are cut, as shares of the largest.
+_CUTS = np.geomspace(0.05, 1.0, 16)
+
+#: Of scores (n, K): the training loss, and scales and constants of shape (K,).
+Fit = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
+
+
+def grids(weights: np.ndarray, precision: int) -> Iterator[np.ndarray]:
+    """Yield weights (K, p) rounded to grids of at most ``2 ** precision`` values, in units of a step of each row."""
+    largest = np.abs(weights).max(axis=1, keepdims=True)
+    largest[largest == 0.0] = 1.0
+    half = 2 ** (precision - 1)
+    for cut in _CUTS:
+        ratio = np.clip(weights / (cut * largest), -1.0, 1.0)
+        yield np.rint((half - 1) * ratio)
+        yield np.clip(np.floor(half * ratio), -half, half - 1) + 0.5
+
+
+def best_rounded(
+    weights: np.ndarray, precision: int, scores: Callable[[np.ndarray], np.ndarray], fit: Fit
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return rounded weights (K, p) times their scales, and constants (K,).
+
+    Parameters
+    ----------
+    weights : ndarray of shape (K, p)
+        A row for each output.
+    precision : int
+        Bits of a weight.
+    scores : callable
+        Scores (n, K) of the training rows for such weights.
+    fit : callable
+    """
+    best = (np.inf, weights, np.zeros(len(weights)))
+    for rounded in grids(weights, precision):
+        loss, scale, constant = fit(scores(rounded))
+        if loss < best[0]:
+            best = loss, scale[:, None] * rounded, constant
+    return best[1], best[2]
+
+
+def fit_squares(targets: np.ndarray) -> Fit:
+    """Return the fit of scale and constant of each score to targets (n, K) by least squares."""
+    middle = targets.mean(axis=0)
+
+    def fit(scores: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        mean = scores.mean(axis=0)
+        centred = scores - mean
+        squares = (centred**2).sum(axis=0)
+        scale = (centred * targets).sum(axis=0) / np.where(squares > 0.0, squares, 1.0)
+        residual = targets - middle - scale * centred
+        return float((residual**2).sum()), scale, middle - scale * mean
+
+    return fit
+
+
+def fit_logistic(codes: np.ndarray) -> Fit:
+    """Return the fit of scale and constant of each score to class numbers by logistic regression without penalty.
+
+    One score stands for the second of two classes.
+    """
+
+    def fit(scores: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        K = scores.shape[1]
+        spread = scores.std(axis=0)
+        spread[spread == 0.0] = 1.0
+        units = scores / spread
+
+        def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+            scale, constant = parameters.reshape(2, K)
+            logits = units * scale + constant
+            if K == 1:
+                error = expit(logits) - codes[:, None]
+                value = np.logaddexp(0.0, logits[:, 0]) - codes * logits[:, 0]
+            else:
+                error = softmax(logits, axis=1)
+                value = np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(codes)), codes]
+                error[np.arange(len(codes)), codes] -= 1.0
+            gradient = np.concatenate([(error * units).mean(axis=0), error.mean(axis=0)])
+            return float(value.mean()), gradient
+
+        # A bound where separable classes would send scales to infinity.
+        bounds = [(-100.0, 100.0)] * (2 * K)
+        found = minimize(loss, np.repeat([1.0, 0.0], K), jac=True, method="L-BFGS-B", bounds=bounds)
+        scale, constant = found.x.reshape(2, K)
+        return float(found.fun), scale / spread, constant
+
+    return fit

@@ -1,0 +1,192 @@
+"""Networks of the sizes that are printed for BTHOWeN, weightless neural networks of Bloom filters.
+
+Printed are accuracy and KiB of the models in the README of its authors, on one split of two thirds for training; ours
+are means over stratified splits of two thirds. Networks are `QuantizedNetworkClassifier` with standardised columns (the
+default) and with `encoding="auto"`, nothing else set, resampled to as many neurons as fit into the printed size, or 128
+an output where more fit. Sizes are those of networks as this package stores them, or of their quadratic forms where
+those are less; like the printed ones they are without the encoding of the columns.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from benchmarks.experiments._common import grouped, not_measured, paired_claim, percent, values
+from qsdp import QuantizedNetworkClassifier
+from qsdp._utils.parallel import blas_threads
+from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench.uci.data import LARGE, SETS, load
+from qsdp.networks import BilinearNetwork
+from qsdp.networks.weights import bits_of
+
+SOURCE = "Susskind et al., Weightless Neural Networks for Efficient Edge Inference, README"
+ENCODINGS = ("standard", "auto")
+JUDGED = "auto"
+#: Neurons for each output at most: the objective has stopped falling long before.
+MOST = 128
+KIB = 8 * 1024
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What is printed of a set: accuracy and KiB."""
+
+    accuracy: float
+    kib: float
+
+
+PRINTED = {
+    "iris": Printed(0.980, 0.28),
+    "wine": Printed(0.983, 0.42),
+    "vehicle": Printed(0.762, 2.25),
+    "ecoli": Printed(0.875, 0.88),
+    "satimage": Printed(0.880, 9.0),
+    "letter": Printed(0.900, 78.0),
+}
+SPLITS = {name: 3 if name in LARGE else 10 for name in PRINTED if name in SETS}
+ABSENT = "the set is not among those of the package"
+
+
+def as_accurate(name: str) -> tuple[str, str]:
+    """Return source and statement of the claim of a set."""
+    words = f"a network of this package is more accurate than BTHOWeN's {PRINTED[name].kib:g} KiB, in no more"
+    return SOURCE, f"{name}: {words}."
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    """Return a case for each set, split and encoding, large sets last."""
+    splits = {"iris": 1} if quick else SPLITS
+    return [
+        {"set": name, "seed": seed, "encoding": encoding}
+        for large in (False, True)
+        for seed in range(max(splits.values()))
+        for name in splits
+        if (name in LARGE) == large and seed < splits[name]
+        for encoding in ENCODINGS
+    ]
+
+
+def stored_bits(network: BilinearNetwork) -> int:
+    """Return the bits of a network or of its form, whichever are fewer."""
+    return min(network.n_bits, network.form_bits)
+
+
+def resample_to(model: QuantizedNetworkClassifier, bits: int, seed: int) -> None:
+    """Replace the network by one of as many neurons as take no more bits."""
+    network = model.network_
+    each = 2 * (bits_of(network.levels) * network.n_inputs + network.lifted)
+    neurons = min((bits - (network.n_bits - each * network.n_neurons)) // each, MOST * network.n_outputs)
+    model.resample(max(neurons, network.n_outputs), random_state=seed)
+    while stored_bits(model.network_) > bits and neurons > network.n_outputs:
+        # Weights that are not shared by the neurons of an output take more.
+        neurons = max(int(neurons * bits / model.network_.n_bits), network.n_outputs)
+        model.resample(neurons, random_state=seed)
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    """Fit, resample to the printed size, and measure, on one thread."""
+    data, seed = load(case["set"]), case["seed"]
+    classes, codes = np.unique(data.y, return_inverse=True)
+    X, X_test, y, y_test = train_test_split(data.X, codes, test_size=1 / 3, random_state=seed, stratify=codes)
+    with blas_threads(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = time.process_time()
+        model = QuantizedNetworkClassifier(encoding=case["encoding"], random_state=seed).fit(X, y)
+        resample_to(model, round(PRINTED[case["set"]].kib * KIB), seed)
+        seconds = time.process_time() - start
+        test = float(np.mean(model.predict(X_test) == y_test))
+    return {
+        "test": test,
+        "bits": stored_bits(model.network_),
+        "neurons": model.network_.n_neurons,
+        "inputs": model.network_.n_inputs,
+        "gap": model.certificate_.relative_gap,
+        "seconds": seconds,
+        "n_classes": len(classes),
+    }
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    """Return what is printed beside what was measured."""
+    found = grouped(records, "set", "encoding")
+    rows = []
+    for name, printed in PRINTED.items():
+        shown = [name, f"{100 * printed.accuracy:.1f}", f"{printed.kib:g}"]
+        for encoding in ENCODINGS:
+            group = found.get((name, encoding), [])
+            absent = "not measured" if name in SPLITS else "no data"
+            shown += [percent(values(group, "test")) if group else absent]
+            shown += [
+                f"{values(group, what).mean() / unit:.{digits}f}" if group else "" for what, unit, digits in SHOWN
+            ]
+        rows.append([*shown, str(len(found.get((name, JUDGED), [])))])
+    headings = ["set", "printed, %", "KiB"]
+    for encoding in ENCODINGS:
+        headings += [f"{encoding}, %", "KiB", "neurons", "inputs", "gap, %"]
+    note = f"Means, of accuracies with deviations, over splits. No data: {ABSENT}."
+    return [Table("BTHOWeN as printed, and networks of its sizes", [*headings, "splits"], rows, note)]
+
+
+#: Measurements in the table, their units and digits.
+SHOWN = (("bits", KIB, 2), ("neurons", 1, 0), ("inputs", 1, 0), ("gap", 0.01, 1))
+
+
+def claims(records: Sequence[Record]) -> list[Claim]:
+    """Compare measured accuracies of every set with the printed one."""
+    found, made = grouped(records, "set", "encoding"), []
+    for name, printed in PRINTED.items():
+        if name not in SPLITS:
+            made.append(not_measured(*as_accurate(name), ABSENT))
+            continue
+        ours = {record.case["seed"]: record.measured["test"] for record in found.get((name, JUDGED), [])}
+        theirs = dict.fromkeys(ours, printed.accuracy)
+        names = (f'encoding="{JUDGED}"', "printed")
+        made.append(paired_claim(*as_accurate(name), ours, theirs, names=names, needed=SPLITS[name]))
+    return made
+
+
+def plot(records: Sequence[Record], path: Path) -> None:
+    """Draw accuracy against KiB, printed and measured."""
+    import matplotlib.pyplot as plt
+
+    found = grouped(records, "set", "encoding")
+    figure, axis = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    for number, (name, printed) in enumerate(PRINTED.items()):
+        axis.plot(printed.kib, 100 * printed.accuracy, "x", color=f"C{number}", ms=8, mew=2)
+        axis.annotate(
+            name, (printed.kib, 100 * printed.accuracy), xytext=(6, -10), textcoords="offset points", fontsize=8
+        )
+        for encoding, marker in zip(ENCODINGS, "os", strict=True):
+            group = found.get((name, encoding), [])
+            if group:
+                tests = 100 * values(group, "test")
+                error = tests.std(ddof=1) if len(tests) > 1 else 0.0
+                place = values(group, "bits").mean() / KIB
+                axis.errorbar(place, tests.mean(), yerr=error, fmt=marker, color=f"C{number}", capsize=3)
+    for marker, label in zip("xos", ("BTHOWeN, as printed", *ENCODINGS), strict=True):
+        axis.plot([], [], marker, color="0.3", label=label)
+    axis.set(xscale="log", xlabel="KiB", ylabel="test accuracy, %")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8, loc="lower right")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+EXPERIMENT = Experiment(
+    name="bthowen",
+    title="Networks of the sizes printed for BTHOWeN",
+    source=SOURCE,
+    cases=cases,
+    run=run,
+    tables=tables,
+    claims=claims,
+    plot=plot,
+)

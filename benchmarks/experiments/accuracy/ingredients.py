@@ -1,0 +1,311 @@
+"""What each ingredient of the default classifier adds: one change at a time, the same splits.
+
+Twelve sets of the UCI suite of up to 1600 rows, five of its splits. Everything but the change is the default of
+`QuantizedNetworkClassifier`, beta "auto" included, which chooses anew for every variant. Differences are paired by set
+and split; a verdict is on the means of the sets, which are independent, as splits of one set are not.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.pipeline import make_pipeline
+
+from benchmarks.experiments._common import REPETITIONS, grouped, not_measured, paired_claim, spread
+from benchmarks.experiments.accuracy._bits import network_bits
+from qsdp import QuantizedNetworkClassifier
+from qsdp._utils.parallel import blas_threads
+from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench.uci.data import LARGE, SETS, prepare
+from qsdp.encoding import SupervisedScaler, TableEncoder, row_scale
+from qsdp.encoding.fitting import CUT
+
+TARGET = "Target of the package"
+CHOSEN = tuple(name for name in SETS if name not in LARGE | {"wine-quality-white"})
+SPLITS = 5
+DEFAULT = "default"
+
+
+class RowScaler(TransformerMixin, BaseEstimator):
+    """Multiply all columns by the power of two that the default encoding has, `row_scale`."""
+
+    def fit(self, X: np.ndarray, y: Any = None) -> RowScaler:
+        """Find the scale."""
+        self.scale_ = row_scale(X)
+        return self
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        """Return the scaled columns."""
+        return self.scale_ * X
+
+
+def standardised(cut: float | None = CUT) -> TableEncoder:
+    """Return the encoder of standardised columns, without a scale of the rows."""
+    return TableEncoder(encoding="standard", cut=cut)
+
+
+def supervised(rounds: int) -> Callable[[], Any]:
+    """Return a maker of the transformers before a network whose columns have scales of their own."""
+    return lambda: make_pipeline(standardised(), SupervisedScaler(n_rounds=rounds))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A change of the default.
+
+    Attributes
+    ----------
+    ingredient : str
+        The group in tables.
+    claim : str
+        That the default is the better one, or the variant, if it is `expected` to be.
+    options : callable
+        Returns options of the classifier.
+    before : callable or None
+        Returns transformers before the classifier, for those that are fitted to classes too.
+    expected : bool
+    """
+
+    ingredient: str
+    claim: str
+    options: Callable[[], dict[str, Any]] = field(default=dict)
+    before: Callable[[], Any] | None = None
+    expected: bool = False
+
+
+def changed(ingredient: str, claim: str, *, expected: bool = False, **options: Any) -> Variant:
+    """Return a variant with other options."""
+    return Variant(ingredient, claim, lambda: options, expected=expected)
+
+
+VARIANTS: dict[str, Variant] = {
+    "bilinear": changed(
+        "lift", "The polynomial lift is more accurate than the bilinear one with a constant column.", activation=None
+    ),
+    "no scale of rows": Variant(
+        "scales",
+        "Scaling the rows to one norm is more accurate than standardised columns as they are.",
+        lambda: {"encoding": standardised()},
+    ),
+    "no cut": Variant(
+        "scales",
+        "Cutting numbers three deviations off is more accurate than leaving them.",
+        lambda: {"encoding": make_pipeline(standardised(None), RowScaler())},
+    ),
+    **{
+        f"supervised scales, {rounds} round{'s' * (rounds > 1)}": Variant(
+            "scales",
+            f"Supervised scales of the columns ({rounds} round{'s' * (rounds > 1)}) raise the accuracy.",
+            lambda: {"encoding": "none"},
+            supervised(rounds),
+            expected=True,
+        )
+        for rounds in (1, 2)
+    },
+    "thresholds": changed(
+        "thresholds", "Thresholds in place of numbers raise the accuracy.", expected=True, encoding="thresholds"
+    ),
+    "both": changed("thresholds", "Thresholds beside numbers raise the accuracy.", expected=True, encoding="both"),
+    "auto": changed(
+        "thresholds",
+        "Thresholds where samples held out ask for them raise the accuracy.",
+        expected=True,
+        encoding="auto",
+    ),
+    "not refined": changed("refine", "Polish is more accurate than sampled neurons as they are.", refine="none"),
+    "refit": changed(
+        "refine", "Polish is more accurate than another second layer for sampled neurons.", refine="refit"
+    ),
+    **{
+        loss: changed("loss", f"The loss {loss!r} is more accurate than the squared one.", expected=True, loss=loss)
+        for loss in ("logistic", "cross_entropy", "hinge", "squared_hinge")
+    },
+    "beta 5%": changed("beta", "The choice of beta is more accurate than 5% of the largest one.", beta="5%"),
+}
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    """Return a case for each set, split and variant; all variants of a split together."""
+    sets, splits, names = (
+        (("heart",), 1, ("bilinear", "no cut", "refit")) if quick else (CHOSEN, SPLITS, tuple(VARIANTS))
+    )
+    return [
+        {"set": name, "seed": seed, "variant": variant}
+        for seed in range(splits)
+        for name in sets
+        for variant in (DEFAULT, *names)
+    ]
+
+
+def model_of(variant: str, seed: int) -> tuple[Any, QuantizedNetworkClassifier]:
+    """Return what is to be fitted, and the classifier in it."""
+    own = VARIANTS.get(variant, Variant("", ""))
+    network = QuantizedNetworkClassifier(random_state=seed, **own.options())
+    return (network if own.before is None else make_pipeline(own.before(), network)), network
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    """Fit one variant to a split, on one thread."""
+    split = prepare(case["set"], case["seed"])
+    with blas_threads(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model, network = model_of(case["variant"], case["seed"])
+        start = time.process_time()
+        model.fit(split.X, split.y)
+        seconds = time.process_time() - start
+        test = float(np.mean(model.predict(split.X_test) == split.y_test))
+    return {
+        "test": test,
+        "bits": network_bits(network.network_),
+        "inputs": network.network_.n_inputs,
+        "gap": network.certificate_.relative_gap,
+        "seconds": seconds,
+    }
+
+
+# -- tables and claims -----------------------------------------------------------------------------------
+
+#: By set and split, what was measured.
+Pairs = dict[tuple[str, int], dict[str, Any]]
+
+
+def by_variant(records: Sequence[Record]) -> dict[str, Pairs]:
+    """Return measurements by variant, set and split."""
+    return {
+        variant: {(record.case["set"], record.case["seed"]): record.measured for record in group}
+        for (variant,), group in grouped(records, "variant").items()
+    }
+
+
+def differences(
+    found: dict[str, Pairs], variant: str, what: str = "test"
+) -> dict[tuple[str, int], tuple[float, float]]:
+    """Return pairs of the variant's and the default's measurement, by set and split."""
+    default = found.get(DEFAULT, {})
+    return {key: (own[what], default[key][what]) for key, own in found.get(variant, {}).items() if key in default}
+
+
+def of_sets(pairs: dict[tuple[str, int], tuple[float, float]]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the means over splits of both parts of pairs, by set."""
+    names = dict.fromkeys(name for name, _ in pairs)
+    own, default = (
+        {name: float(np.mean([pair[part] for key, pair in pairs.items() if key[0] == name])) for name in names}
+        for part in (0, 1)
+    )
+    return own, default
+
+
+#: What verdicts on the variant are called in the table, from that on "the variant is more accurate".
+WORDS = {"reproduced": "better", "not": "worse", "partly": "within the noise", "not measured": "too few sets"}
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    """Return what every change does, over all sets and on each."""
+    found = by_variant(records)
+    rows, by_set = [], []
+    for variant, own in VARIANTS.items():
+        pairs = differences(found, variant)
+        if not pairs:
+            continue
+        changes = np.array([first - second for first, second in pairs.values()])
+        means, defaults = of_sets(pairs)
+        of_means = np.array([means[name] - defaults[name] for name in means])
+        error = f" ± {100 * of_means.std(ddof=1) / len(of_means) ** 0.5:.2f}" if len(of_means) > 1 else ""
+        bits, seconds = (
+            float(
+                np.exp(
+                    np.mean([np.log(first / second) for first, second in differences(found, variant, what).values()])
+                )
+            )
+            for what in ("bits", "seconds")
+        )
+        gaps = [first for first, _ in differences(found, variant, "gap").values()]
+        word = WORDS[paired_claim("", "", means, defaults, names=("", "")).verdict]
+        rows.append(
+            [
+                own.ingredient,
+                variant,
+                spread(100 * changes, 2),
+                f"{100 * of_means.mean():+.2f}{error}",
+                f"{np.sum(of_means > 0)} / {np.sum(of_means < 0)}",
+                word,
+                f"{bits:.2f}",
+                f"{seconds:.2g}",
+                f"{100 * np.median(gaps):.1f}",
+                str(len(pairs)),
+            ]
+        )
+        by_set.append(
+            [variant, *(f"{100 * (means[name] - defaults[name]):+.1f}" if name in means else "" for name in CHOSEN)]
+        )
+    tests, gaps = ([one[what] for one in found.get(DEFAULT, {}).values()] or [np.nan] for what in ("test", "gap"))
+    note = (
+        f"Test accuracy with the change minus that of the default ({spread(100 * np.array(tests), 2)} %), in points: "
+        "mean and deviation over sets and splits; mean over sets with its standard error; sets where it is better and "
+        "worse; whether that is beyond two standard errors. Bits, of the network without its encoding, and processor "
+        "seconds: geometric mean of the ratio to the default's. Gap: median; the default's is "
+        f"{100 * np.median(gaps):.1f} %."
+    )
+    headings = ["ingredient", "change", "difference", "over sets", "better / worse", "the change is", "bits, ratio"]
+    return [
+        Table("One change at a time", [*headings, "seconds, ratio", "gap, %", "pairs"], rows, note),
+        Table("The same on every set, points", ["change", *CHOSEN], by_set, "Means over splits."),
+    ]
+
+
+def claims(records: Sequence[Record]) -> list[Claim]:
+    """Return for every change whether it is better, or the default, as was expected."""
+    found, made = by_variant(records), []
+    for variant, own in VARIANTS.items():
+        means, defaults = of_sets(differences(found, variant))
+        if len(means) < REPETITIONS:
+            made.append(not_measured(TARGET, own.claim, f"{len(means)} of {REPETITIONS} sets at least"))
+            continue
+        pair = (means, defaults) if own.expected else (defaults, means)
+        names = (variant, DEFAULT) if own.expected else (DEFAULT, variant)
+        made.append(paired_claim(TARGET, own.claim, *pair, names=names))
+    return made
+
+
+def plot(records: Sequence[Record], path: Path) -> None:
+    """Draw the difference of every change: sets as points, the mean with two standard errors."""
+    import matplotlib.pyplot as plt
+
+    found = by_variant(records)
+    measured = {variant: of_sets(pairs) for variant in VARIANTS if (pairs := differences(found, variant))}
+    if not measured:
+        return
+    figure, axis = plt.subplots(figsize=(7.0, 0.34 * len(measured) + 1.2), layout="constrained")
+    for row, (means, defaults) in enumerate(measured.values()):
+        changes = 100 * np.array([means[name] - defaults[name] for name in means])
+        error = 2.0 * changes.std(ddof=1) / len(changes) ** 0.5 if len(changes) > 1 else 0.0
+        axis.plot(changes, np.full(len(changes), row), "o", ms=4, color="0.7")
+        axis.errorbar(changes.mean(), row, xerr=error, fmt="D", color="C0", capsize=3)
+    axis.axvline(0.0, color="k", linewidth=0.8)
+    axis.set_yticks(range(len(measured)), list(measured))
+    axis.invert_yaxis()
+    # One change loses half of a set: the others are told apart only without it.
+    axis.set_xlim(max(axis.get_xlim()[0], -12.0), min(axis.get_xlim()[1], 12.0))
+    axis.set_xlabel("points of test accuracy above the default\n(sets, and their mean with two standard errors)")
+    axis.grid(axis="x", alpha=0.3)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+EXPERIMENT = Experiment(
+    name="ingredients",
+    title="What each ingredient adds",
+    source="Targets of the package; the sets of the UCI suite",
+    cases=cases,
+    run=run,
+    tables=tables,
+    claims=claims,
+    plot=plot,
+)

@@ -1,0 +1,367 @@
+"""Accuracy against bits: networks of this package beside what a user would pick instead, rounded and cut to size.
+
+The sets, splits, validation folds and standardised columns of the UCI suite. Ours are
+`QuantizedNetworkClassifier()` and the same with `encoding="auto"`, nothing else set, and networks of other sizes drawn
+from their solutions; the rivals are in `_models.py`, and what counts as a bit in `_bits.py`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.experiments._common import (
+    REPETITIONS,
+    grouped,
+    label_decades,
+    not_measured,
+    paired_claim,
+    percent,
+    with_unmeasured,
+)
+from benchmarks.experiments.accuracy import _bits
+from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
+from benchmarks.experiments.accuracy._rounding import PRECISIONS
+from qsdp._utils.parallel import blas_threads
+from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench.uci.data import LARGE, SETS, prepare
+from qsdp.bench.uci.suite import N_SEEDS
+
+TARGET = "Target of the package"
+DEFAULT, AUTO = PREFIXES.values()
+#: What "within" is, in points; sets to be won; times fewer bits than boosting.
+WITHIN, WON, FEWER = 0.5, 7, 30
+
+
+def rounded(name: str) -> tuple[str, ...]:
+    """Return the names of a model rounded to few bits, from few to many."""
+    return tuple(f"{name}, {precision} bits" for precision in PRECISIONS)
+
+
+def sized(prefix: str) -> tuple[str, ...]:
+    """Return the names of the networks of all sizes, the default among them."""
+    return (prefix, *(f"{prefix} {size}" for size in SIZES))
+
+
+#: What the picture joins by lines, from few bits to many.
+CURVES: dict[str, tuple[str, ...]] = {
+    "binary neurons, default": sized(DEFAULT),
+    "binary neurons, auto": sized(AUTO),
+    "relaxed form, default": (*rounded(f"{DEFAULT} relaxed"), f"{DEFAULT} relaxed"),
+    "relaxed form, auto": (*rounded(f"{AUTO} relaxed"), f"{AUTO} relaxed"),
+    "logistic regression": (*rounded("logistic"), "logistic"),
+    "logistic regression on inputs of auto": (*rounded(f"{AUTO} logistic"), f"{AUTO} logistic"),
+    "decision tree": tuple(f"tree, {leaves} leaves" for leaves in LEAVES),
+    "boosting": (f"boosting, bits of {DEFAULT}", f"boosting, bits of {AUTO}", "boosting"),
+    "quadratic ridge regression": ("quadratic ridge",),
+}
+#: Models in the order of tables.
+NAMES = tuple(dict.fromkeys([DEFAULT, AUTO, *(name for names in CURVES.values() for name in names), "tree"]))
+
+
+def equal_bits(prefix: str) -> dict[str, tuple[str, ...]]:
+    """Return what is compared with networks at their bits: the first of its versions that is no larger."""
+    logistic = "logistic" if prefix == DEFAULT else f"{prefix} logistic"
+    return {
+        "rounded logistic regression on the same inputs": rounded(logistic)[::-1],
+        "the rounded form of their relaxation": rounded(f"{prefix} relaxed")[::-1],
+        "a decision tree": ("tree",),
+        "boosting": (f"boosting, bits of {prefix}",),
+    }
+
+
+LEVEL = (TARGET, "The default classifier is at least as accurate as logistic regression, in the mean over sets.")
+CLOSE = (TARGET, f'encoding="auto" is within {WITHIN} points of gradient boosting, in the mean over sets.')
+WINS = (TARGET, f'encoding="auto" is more accurate than gradient boosting on at least {WON} sets.')
+SMALL = (TARGET, f'encoding="auto" takes at most 1/{FEWER} of the bits of gradient boosting.')
+
+
+def on_front(prefix: str) -> tuple[str, str]:
+    """Return the claim that no other model is as accurate with as few bits."""
+    return TARGET, f"Binary neurons ({prefix}) are on the Pareto front of mean accuracy and bits, at all sizes."
+
+
+def better(prefix: str, rival: str) -> tuple[str, str]:
+    """Return the claim of networks beside a rival of no more bits."""
+    return TARGET, f"Networks ({prefix}) are more accurate than {rival} of no more bits."
+
+
+STATEMENTS = [
+    LEVEL,
+    CLOSE,
+    WINS,
+    SMALL,
+    *map(on_front, PREFIXES.values()),
+    *(better(prefix, rival) for prefix in PREFIXES.values() for rival in equal_bits(prefix)),
+]
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    """Return a case for each set, split and family, large sets last."""
+    splits = {"heart": 1} if quick else N_SEEDS
+    return [
+        {"set": name, "seed": seed, "family": family}
+        for large in (False, True)
+        for seed in range(max(splits.values()))
+        for name in splits
+        if (name in LARGE) == large and seed < splits[name]
+        for family in FAMILIES
+    ]
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    """Fit all models of a family to a split, on one thread."""
+    split = prepare(case["set"], case["seed"])
+    with blas_threads(1), warnings.catch_warnings():
+        # The measurements show what matters of the warnings about small classes, gaps and steps.
+        warnings.simplefilter("ignore")
+        models = dict(FAMILIES[case["family"]](Sample.of(split, case["seed"])))
+    return {"n": len(split.y), "d": split.X.shape[1], "n_classes": split.n_classes, "models": models}
+
+
+# -- measurements by set and model -----------------------------------------------------------------------
+
+#: By set and model, what was measured on every split.
+Grid = dict[str, dict[str, list[dict[str, Any]]]]
+
+
+def grid_of(records: Iterable[Record]) -> Grid:
+    """Return measurements of the splits of which all families are measured."""
+    grid: Grid = {}
+    for (name, _), group in grouped(records, "set", "seed").items():
+        if {record.case["family"] for record in group} == set(FAMILIES):
+            for record in group:
+                for model, measured in record.measured["models"].items():
+                    grid.setdefault(name, {}).setdefault(model, []).append(measured)
+    return {name: grid[name] for name in SETS if name in grid}
+
+
+def mean(grid: Grid, model: str, what: str = "test") -> dict[str, float]:
+    """Return the mean over splits of a measurement, by set."""
+    return {name: float(np.mean([one[what] for one in models[model]])) for name, models in grid.items()}
+
+
+def geometric(numbers: Iterable[float]) -> float:
+    """Return the geometric mean."""
+    return float(np.exp(np.mean(np.log(np.maximum(list(numbers), 1e-9)))))
+
+
+def points_of(grid: Grid, *, encoded: bool = True) -> dict[str, tuple[float, float]]:
+    """Return bits, in the geometric mean over sets and with the encoding or not, and mean accuracy of every model."""
+    found = {}
+    for model in NAMES:
+        bits, encoding = (np.array(list(mean(grid, model, what).values())) for what in ("bits", "encoding_bits"))
+        accuracy = float(np.mean(list(mean(grid, model).values())))
+        found[model] = geometric(bits if encoded else bits - encoding), accuracy
+    return found
+
+
+def front_of(points: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Return the models of which no other has as few bits and is as accurate, from few bits to many."""
+    front: list[str] = []
+    # Of equally small ones the most accurate first.
+    for name in sorted(points, key=lambda name: (points[name][0], -points[name][1])):
+        if not front or points[name][1] > points[front[-1]][1]:
+            front.append(name)
+    return front
+
+
+# -- tables ----------------------------------------------------------------------------------------------
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    """Return all models over all sets, the front of every set, and all models of every set."""
+    grid = grid_of(records)
+    if not grid:
+        return [Table("Accuracy and bits", ["model"], [], "No split is measured in whole yet.")]
+    sizes = {record.case["set"]: record.measured for record in records}
+    fronts = []
+    for name, models in grid.items():
+        points = points_of({name: models})
+        shown = [f"{model} ({points[model][0]:,.0f}: {100 * points[model][1]:.1f})" for model in front_of(points)]
+        size = f"{sizes[name]['n']} x {sizes[name]['d']}, {sizes[name]['n_classes']} classes"
+        fronts.append([name, size, str(len(models[DEFAULT])), "; ".join(shown)])
+    headings = ["set", "training part", "splits", "Pareto front (bits: test accuracy, %)"]
+    return [
+        _all_models(grid),
+        Table("Where which model is the best compressor", headings, fronts, "Mean accuracy and bits over splits."),
+        *(_of_set(name, models) for name, models in grid.items()),
+    ]
+
+
+def _all_models(grid: Grid) -> Table:
+    points, bare = points_of(grid), points_of(grid, encoded=False)
+    fronts = front_of(points), front_of(bare)
+    boosting = mean(grid, "boosting")
+    rows = []
+    for model in sorted(NAMES, key=lambda model: points[model][0]):
+        bits, accuracy = points[model]
+        own = mean(grid, model)
+        rows.append(
+            [
+                model,
+                f"{100 * accuracy:.1f}",
+                f"{bits:,.0f}" + "*" * (model in fronts[0]),
+                f"{bare[model][0]:,.0f}" + "*" * (model in fronts[1]),
+                str(sum(own[name] > boosting[name] for name in grid)),
+                f"{np.median(list(mean(grid, model, 'seconds').values())):.2g}",
+            ]
+        )
+    note = (
+        f"Over {len(grid)} sets: {', '.join(grid)}. Mean accuracy over sets of means over splits; bits: geometric "
+        "mean, with and without the encoding; a star is on the Pareto front. Seconds: median, of a processor, with "
+        "validation; of rounded models and networks of other sizes (neurons an output), without the fit they come from."
+    )
+    headings = ["model", "test, %", "bits", "without the encoding", "sets above boosting", "seconds"]
+    return Table("Accuracy and bits of all models", headings, rows, note)
+
+
+def _of_set(name: str, models: Mapping[str, list[dict[str, Any]]]) -> Table:
+    rows = []
+    for model in NAMES:
+        of = {what: [one[what] for one in models[model]] for what in models[model][0] if what != "chosen"}
+        rows.append(
+            [
+                model,
+                percent(of["test"]),
+                f"{np.mean(of['bits']):,.0f}",
+                f"{np.mean(of['encoding_bits']):,.0f}",
+                f"{100 * np.median(of['gap']):.1f}" if "gap" in of else "",
+                f"{np.mean(of['seconds']):.2g}",
+            ]
+        )
+    headings = ["model", "test, %", "bits", "of the encoding", "certified gap, %", "seconds"]
+    return Table(name, headings, rows)
+
+
+# -- claims ----------------------------------------------------------------------------------------------
+
+
+def claims(records: Sequence[Record]) -> list[Claim]:
+    """Compare means over sets, wins, bits, the front, and models of equal bits."""
+    grid = grid_of(records)
+    if len(grid) < REPETITIONS:
+        why = f"{len(grid)} of {REPETITIONS} sets at least"
+        return [not_measured(*statement, why) for statement in STATEMENTS]
+    found = [
+        _mean_claim(LEVEL, grid, DEFAULT, "logistic", 0.0),
+        _mean_claim(CLOSE, grid, AUTO, "boosting", WITHIN),
+        _wins_claim(grid),
+        _bits_claim(grid),
+        *(_front_claim(prefix, grid) for prefix in PREFIXES.values()),
+        *(_better_claim(prefix, rival, grid) for prefix in PREFIXES.values() for rival in equal_bits(prefix)),
+    ]
+    return with_unmeasured(found, STATEMENTS)
+
+
+def _mean_claim(statement: tuple[str, str], grid: Grid, ours: str, theirs: str, margin: float) -> Claim:
+    first, second = (100.0 * np.array(list(mean(grid, model).values())) for model in (ours, theirs))
+    difference = first - second
+    error = difference.std(ddof=1) / len(difference) ** 0.5
+    size = f"{difference.mean():+.2f} ± {error:.2f} points"
+    figures = f"{ours} {first.mean():.2f} %, {theirs} {second.mean():.2f} %: {size}, {len(grid)} sets"
+    holds = difference.mean() >= -margin
+    why = f"less by {difference.mean() / -error:.1f} standard errors"
+    return Claim(*statement, "reproduced" if holds else "not", figures, "" if holds else why)
+
+
+def _wins_claim(grid: Grid) -> Claim:
+    ours, theirs = mean(grid, AUTO), mean(grid, "boosting")
+    won = [name for name in grid if ours[name] > theirs[name]]
+    figures = f"{len(won)} of {len(grid)}: {', '.join(won) or 'none'}"
+    holds = len(won) >= WON
+    return Claim(*WINS, "reproduced" if holds else "not", figures, "" if holds else f"fewer than {WON}")
+
+
+def _bits_claim(grid: Grid) -> Claim:
+    ours, theirs = mean(grid, AUTO, "bits"), mean(grid, "boosting", "bits")
+    ratios = {name: theirs[name] / ours[name] for name in grid}
+    middle, fewer = geometric(ratios.values()), [name for name in grid if ratios[name] < FEWER]
+    figures = (
+        f"{middle:.0f} times fewer in the geometric mean, {min(ratios.values()):.1f} to {max(ratios.values()):.0f}"
+    )
+    verdict = "reproduced" if not fewer else "partly" if middle >= FEWER else "not"
+    return Claim(*SMALL, verdict, figures, f"less than {FEWER} times on {', '.join(fewer)}" if fewer else "")
+
+
+def _front_claim(prefix: str, grid: Grid) -> Claim:
+    points = points_of(grid)
+    front, ours = front_of(points), sized(prefix)
+    missing = []
+    for name in ours:
+        if name not in front:
+            bits, accuracy = points[name]
+            above = next(one for one in front if points[one][0] <= bits and points[one][1] >= accuracy)
+            missing.append(f"{name} (by {above})")
+    verdict = "reproduced" if not missing else "partly" if len(missing) < len(ours) else "not"
+    shown = "; ".join(f"{name} {points[name][0]:,.0f} bits {100 * points[name][1]:.1f} %" for name in front)
+    bare = [name for name in front_of(points_of(grid, encoded=False)) if name in ours]
+    where = [name for name in grid if set(ours) & set(front_of(points_of({name: grid[name]})))]
+    figures = (
+        f"the front: {shown}. On it without bits of the encoding: {', '.join(bare) or 'none'}. Some size is on the "
+        f"front of {len(where)} of {len(grid)} sets: {', '.join(where) or 'none'}."
+    )
+    return Claim(*on_front(prefix), verdict, figures, f"beaten: {', '.join(missing)}" if missing else "")
+
+
+def _better_claim(prefix: str, rival: str, grid: Grid) -> Claim:
+    """Compare over the sets where a version of the rival is no larger than the network."""
+    bits, ours, theirs = mean(grid, prefix, "bits"), {}, {}
+    for name in grid:
+        for version in equal_bits(prefix)[rival]:
+            if mean(grid, version, "bits")[name] <= bits[name]:
+                ours[name], theirs[name] = (mean(grid, model)[name] for model in (prefix, version))
+                break
+    return paired_claim(*better(prefix, rival), ours, theirs, names=(prefix, rival))
+
+
+# -- picture ---------------------------------------------------------------------------------------------
+
+
+def plot(records: Sequence[Record], path: Path) -> None:
+    """Draw mean accuracy against bits of all models, with and without the encoding, with the Pareto fronts."""
+    import matplotlib.pyplot as plt
+
+    grid = grid_of(records)
+    if not grid:
+        return
+    figure, axes = plt.subplots(1, 2, figsize=(11.5, 5.6), sharey=True, layout="constrained")
+    for axis, encoded in zip(axes, (True, False), strict=True):
+        _draw(axis, points_of(grid, encoded=encoded))
+        axis.set(xscale="log", xlabel=f"bits {'with' if encoded else 'without'} the encoding, geometric mean")
+        label_decades(axis)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel(f"test accuracy, %, mean over {len(grid)} sets")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _draw(axis: Any, points: Mapping[str, tuple[float, float]]) -> None:
+    front = np.array([points[name] for name in front_of(points)])
+    axis.step(front[:, 0], 100 * front[:, 1], where="post", color="0.85", linewidth=6, zorder=0, label="Pareto front")
+    styles = ("o-C0", "o-C1", "s--C0", "s--C1", "^-C2", "^-C3", "v-C4", "D:C5", "*C6")
+    for (label, names), style in zip(CURVES.items(), styles, strict=True):
+        line = np.array(sorted(points[name] for name in names))
+        axis.plot(line[:, 0], 100 * line[:, 1], style, ms=5, label=label)
+    # What a user has who sets nothing, and trees of the size that validation chooses.
+    for name, colour in ((DEFAULT, "C0"), (AUTO, "C1"), ("tree", "C4")):
+        bits, accuracy = points[name]
+        axis.plot(bits, 100 * accuracy, "o", color=colour, ms=11, mfc="none")
+
+
+EXPERIMENT = Experiment(
+    name="small_models",
+    title="Accuracy against bits",
+    source="Targets of the package; the sets of the UCI suite",
+    cases=cases,
+    run=run,
+    tables=tables,
+    claims=claims,
+    plot=plot,
+    extra={"Bits": " ".join((_bits.__doc__ or "").split())},
+)

@@ -1,0 +1,73 @@
+"""Networks of printed sizes: a small run, sizes, and records that turn the verdicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qsdp
+from qsdp.bench import Record, run_experiment
+
+study = pytest.importorskip("benchmarks.experiments.accuracy.bthowen", reason="not in the installed package")
+
+
+def test_quick_run_is_no_larger_than_printed(tmp_path: Path) -> None:
+    results, failures = run_experiment(study.EXPERIMENT, tmp_path / "found.json", quick=True, verbose=False)
+    assert not failures
+    assert [record.case["encoding"] for record in results.records] == list(study.ENCODINGS)
+    for record in results.records:
+        assert record.measured["bits"] <= 0.28 * 8192
+        assert 0.9 < record.measured["test"] <= 1.0
+        assert record.measured["neurons"] > 3
+    assert {claim.verdict for claim in study.claims(results.records)} == {"not measured"}
+
+
+@pytest.mark.parametrize(("n_classes", "bits"), [(2, 500), (2, 10_000), (3, 1000)])
+def test_networks_fill_the_size(n_classes: int, bits: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 5))
+    y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2], [0.0, 1.0][: n_classes - 1])
+    model = qsdp.QuantizedNetworkClassifier(beta="10%", random_state=0).fit(X, y)
+    study.resample_to(model, bits, 0)
+    network = model.network_
+    outputs = network.n_outputs
+    assert study.stored_bits(network) <= bits
+    # Another neuron is 12 bits.
+    assert network.n_neurons == study.MOST * outputs or bits - network.n_bits < 12
+
+
+def made(change: dict[str, float] | None = None) -> list[Record]:
+    """Return records of all cases: three points above the printed accuracy, but for changes of sets."""
+    records = []
+    for case in study.cases(False):
+        test = study.PRINTED[case["set"]].accuracy + (change or {}).get(case["set"], 0.03)
+        noise = 0.001 * (case["seed"] % 3 - 1)
+        measured = {"bits": 100, "neurons": 10, "inputs": 5, "gap": 0.1, "seconds": 1.0, "n_classes": 3}
+        records.append(Record(case, {**measured, "test": test + noise}, 1.0))
+    return records
+
+
+def verdicts(records: list[Record]) -> dict[str, str]:
+    return {claim.statement.split(":")[0]: claim.verdict for claim in study.claims(records)}
+
+
+HOLDS = {name: "reproduced" if name in study.SPLITS else "not measured" for name in study.PRINTED}
+
+
+def test_verdicts_turn_with_the_records() -> None:
+    assert verdicts(made()) == HOLDS
+    assert verdicts(made({"vehicle": -0.02, "letter": 0.0})) == HOLDS | {"vehicle": "not", "letter": "partly"}
+    assert verdicts(made()[:10])["iris"] == "not measured"
+
+
+def test_sets_that_are_not_here_are_named(tmp_path: Path) -> None:
+    (table,) = study.tables(made())
+    assert {row[0]: row[3] == "no data" for row in table.rows} == {
+        name: name in {"ecoli", "satimage"} for name in study.PRINTED
+    }
+    why = {claim.statement.split(":")[0]: claim.why for claim in study.claims(made())}
+    assert study.ABSENT in why["ecoli"]
+    study.plot(made(), tmp_path / "drawn.png")
+    assert (tmp_path / "drawn.png").stat().st_size > 1000

@@ -1,0 +1,118 @@
+"""What each ingredient adds: a small run, and records that turn the verdicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import qsdp
+from qsdp.bench import Record, run_experiment
+from qsdp.bench.uci.data import prepare
+
+study = pytest.importorskip("benchmarks.experiments.accuracy.ingredients", reason="not in the installed package")
+
+
+@pytest.fixture(scope="module")
+def quick(uci_available: None, tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    """Records of the quick cases: three variants and the default on one split of heart."""
+    path = tmp_path_factory.mktemp("ingredients") / "found.json"
+    results, failures = run_experiment(study.EXPERIMENT, path, quick=True, verbose=False)
+    assert not failures
+    return results.records
+
+
+def test_what_is_measured_is_what_users_call(quick: list[Record]) -> None:
+    measured = {record.case["variant"]: record.measured for record in quick}
+    assert set(measured) == {"default", "bilinear", "no cut", "refit"}
+    split = prepare("heart", 0)
+    for variant, options in (("default", {}), ("refit", {"refine": "refit"})):
+        model = qsdp.QuantizedNetworkClassifier(random_state=0, **options).fit(split.X, split.y)
+        assert measured[variant]["test"] == pytest.approx(model.score(split.X_test, split.y_test))
+        assert measured[variant]["gap"] == pytest.approx(model.certificate_.relative_gap)
+    # A constant column.
+    assert measured["bilinear"]["inputs"] == measured["default"]["inputs"] + 1 == 21
+    assert {claim.verdict for claim in study.claims(quick)} == {"not measured"}
+    assert [row[1] for row in study.tables(quick)[0].rows] == ["bilinear", "no cut", "refit"]
+
+
+@pytest.mark.filterwarnings("ignore:the certified gap")
+@pytest.mark.parametrize("variant", study.VARIANTS)
+def test_variants_are_fitted_and_differ_by_one_change(variant: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y = (X[:, 0] + X[:, 1] ** 2 > 1.0).astype(int)
+    model, network = study.model_of(variant, 0)
+    default = qsdp.QuantizedNetworkClassifier(random_state=0).get_params()
+    assert sum(value != default[name] for name, value in network.get_params(deep=False).items()) == 1
+    assert clone(model).fit(X, y).score(X, y) > 0.6
+
+
+def test_without_a_cut_inputs_are_those_of_the_default_but_for_far_ones() -> None:
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (80, 8))
+    y = np.tile([0, 1], 40)
+    default = qsdp.QuantizedNetworkClassifier(beta="20%", random_state=0).fit(X, y)
+    _, network = study.model_of("no cut", 0)
+    np.testing.assert_allclose(network.encoding.fit_transform(X), default.encoder_.transform(X))
+    _, network = study.model_of("no scale of rows", 0)
+    ratio = network.encoding.fit_transform(X) / default.encoder_.transform(X)
+    np.testing.assert_allclose(ratio, ratio[0, 0])
+    assert ratio[0, 0] == 2.0
+
+
+# -- verdicts --------------------------------------------------------------------------------------------
+
+
+def made(shift: float = 0.0, change: str = "") -> list[Record]:
+    """Return records of all cases: variants are worse, or better where expected so, but for one of them."""
+    records = []
+    for case in study.cases(False):
+        noise = 0.001 * (study.CHOSEN.index(case["set"]) % 3)
+        test = 0.8
+        if case["variant"] != study.DEFAULT:
+            expected = study.VARIANTS[case["variant"]].expected
+            test += shift + noise if case["variant"] == change else 0.02 + noise if expected else -0.02 - noise
+        measured = {"test": test + 0.003 * case["seed"], "bits": 100, "inputs": 5, "gap": 0.1, "seconds": 1.0}
+        records.append(Record(case, measured, 1.0))
+    return records
+
+
+def verdicts(records: list[Record]) -> dict[str, str]:
+    return {claim.statement: claim.verdict for claim in study.claims(records)}
+
+
+HOLDS = {variant.claim: "reproduced" for variant in study.VARIANTS.values()}
+
+
+def test_claims_are_distinct_and_hold_of_good_records() -> None:
+    assert len(HOLDS) == len(study.VARIANTS)
+    assert verdicts(made()) == HOLDS
+
+
+@pytest.mark.parametrize(
+    ("variant", "shift"), [("bilinear", 0.05), ("hinge", -0.05), ("supervised scales, 2 rounds", -0.05)]
+)
+def test_one_change_turns_its_claim_only(variant: str, shift: float) -> None:
+    claim = study.VARIANTS[variant].claim
+    assert verdicts(made(shift, variant)) == HOLDS | {claim: "not"}
+    # As often above as below: the noise is symmetric around it.
+    assert verdicts(made(-0.001, variant)) == HOLDS | {claim: "partly"}
+
+
+def test_the_table_says_what_does_not_help(tmp_path: Path) -> None:
+    table, by_set = study.tables(made(-0.05, "hinge"))
+    said = {row[1]: row[5] for row in table.rows}
+    assert said["hinge"] == said["bilinear"] == "worse"
+    assert said["both"] == "better"
+    assert {row[-1] for row in table.rows} == {str(len(study.CHOSEN) * study.SPLITS)}
+    assert list(by_set.headings[1:]) == list(study.CHOSEN)
+    assert next(row for row in by_set.rows if row[0] == "hinge")[1] == "-5.0"
+    study.plot(made(), tmp_path / "drawn.png")
+    assert (tmp_path / "drawn.png").stat().st_size > 1000
+
+
+def test_few_sets_say_nothing() -> None:
+    few = [record for record in made() if record.case["set"] in study.CHOSEN[:9]]
+    assert set(verdicts(few).values()) == {"not measured"}

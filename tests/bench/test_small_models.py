@@ -1,0 +1,287 @@
+"""Accuracy against bits: bits counted by hand, roundings beside scikit-learn, and records that turn the verdicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+import qsdp
+from qsdp.bench import Record, run_experiment
+from qsdp.bench.uci.data import SETS, prepare
+from qsdp.encoding import TableEncoder
+
+study = pytest.importorskip("benchmarks.experiments.accuracy.small_models", reason="not in the installed package")
+# Those of the same folder, which are there if it is.
+from benchmarks.experiments.accuracy import _bits as bits  # noqa: E402
+from benchmarks.experiments.accuracy import _models as models  # noqa: E402
+from benchmarks.experiments.accuracy import _rounding as rounding  # noqa: E402
+
+
+def signs(m: int, D: int, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {name: rng.choice([-1, 1], (m, D)) for name in ("U", "V")}
+
+
+# -- bits ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        # 2 * 3 * 5 signs and a scale.
+        (qsdp.BilinearNetwork(**signs(3, 5), alpha=np.full(3, 0.5)), 30 + 32),
+        # The last entry of a neuron belongs to the lift.
+        (qsdp.BilinearNetwork(**signs(3, 5), alpha=np.full(3, 0.5), activation="relu"), 30 + 32),
+        # Scales of their own cost more than the 3 entries of a matrix, which are real then.
+        (qsdp.BilinearNetwork(**signs(40, 2), alpha=np.arange(40.0)), 3 * 32),
+        # Two outputs: 4 neurons each of 2 * 9 signs, a scale and a count.
+        (qsdp.BilinearNetwork(**signs(8, 9), alpha=np.repeat(np.eye(2), 4, axis=0)), 2 * 8 * 9 + 2 * 64),
+    ],
+)
+def test_bits_of_networks(network: qsdp.BilinearNetwork, expected: int) -> None:
+    assert bits.network_bits(network) == expected
+
+
+def test_many_neurons_are_stored_as_their_form() -> None:
+    network = qsdp.BilinearNetwork(**signs(500, 3), alpha=np.full(500, 0.25))
+    entries = 2 * network.quadratic_form / 0.25
+    np.testing.assert_array_equal(entries, np.rint(entries))
+    width = (2 * int(np.abs(entries).max())).bit_length()
+    assert bits.network_bits(network) == 6 * width + 32 < 2 * 500 * 3 + 32
+
+
+def test_bits_of_encodings_and_linear_models() -> None:
+    X = np.column_stack([np.arange(20.0), np.arange(20.0) % 2])
+    encoding = TableEncoder(encoding="both", n_thresholds=3).fit(X).encoding_
+    assert [one.kind for one in encoding.expressions] == ["value", "above", "above", "above", "value"]
+    assert [bits.encoding_bits(encoding, places) for places in (bits.FLOAT, bits.LINEAR, bits.QUADRATIC)] == [
+        3 * 16, 5 * 16, 7 * 16,
+    ]  # fmt: skip
+    assert bits.linear_bits(30, 1) == 31 * 32
+    assert bits.linear_bits(30, 4, 2) == 4 * (30 * 2 + 2 * 32)
+    assert bits.form_bits(31, 1) == 31 * 32 // 2 * 32
+    assert bits.form_bits(31, 3, 4) == 3 * (496 * 4 + 64)
+
+
+def test_bits_of_trees() -> None:
+    X = np.random.default_rng(0).standard_normal((200, 5))
+    y = (X[:, 0] > 0).astype(int) + 2 * (X[:, 1] * X[:, 2] > 0)
+    # A split: a bit, one of 5 columns, a threshold; a leaf: a bit, one of 4 classes.
+    stump = DecisionTreeClassifier(max_leaf_nodes=2).fit(X, y)
+    assert bits.tree_bits(stump) == (1 + 3 + 16) + 2 * (1 + 2)
+    model = HistGradientBoostingClassifier(max_iter=7, max_leaf_nodes=5).fit(X, y)
+    nodes = [tree.nodes for stage in model._predictors for tree in stage]
+    leaves = sum(int(own["is_leaf"].sum()) for own in nodes)
+    splits = sum(len(own) for own in nodes) - leaves
+    assert len(nodes) == 28
+    assert bits.boosting_bits(model) == 4 * 32 + 20 * splits + 33 * leaves
+
+
+# -- rounding --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", [1, 2, 4, 8])
+def test_grids_have_so_many_values(precision: int) -> None:
+    weights = np.random.default_rng(0).standard_normal((3, 400))
+    for rounded in rounding.grids(weights, precision):
+        for row in rounded:
+            assert len(np.unique(row)) <= 2**precision
+        steps = np.unique(rounded - np.floor(rounded))
+        assert steps.tolist() in ([0.0], [0.5])
+
+
+def test_scales_and_constants_are_those_of_least_squares() -> None:
+    rng = np.random.default_rng(0)
+    scores, targets = rng.standard_normal((50, 2)) + 3.0, rng.standard_normal((50, 2))
+    loss, scale, constant = rounding.fit_squares(targets)(scores)
+    residuals = 0.0
+    for k in range(2):
+        A = np.column_stack([scores[:, k], np.ones(50)])
+        (slope, shift), (residual,), _, _ = np.linalg.lstsq(A, targets[:, k])
+        assert (scale[k], constant[k]) == pytest.approx((slope, shift))
+        residuals += residual
+    assert loss == pytest.approx(residuals)
+
+
+def test_scales_and_constants_are_those_of_logistic_regression() -> None:
+    rng = np.random.default_rng(0)
+    X = 5.0 * rng.standard_normal((300, 1)) + 2.0
+    y = (X[:, 0] + 5.0 * rng.logistic(size=300) > 1.0).astype(int)
+    _, scale, constant = rounding.fit_logistic(y)(X)
+    theirs = LogisticRegression(C=np.inf, tol=1e-8).fit(X, y)
+    assert scale == pytest.approx(theirs.coef_[0], rel=1e-3)
+    assert constant == pytest.approx(theirs.intercept_, rel=1e-3)
+    # Several outputs: no worse than the scores as they are, which the fit may leave so.
+    codes = rng.integers(3, size=300)
+    logits = rng.standard_normal((300, 3)) + 2.0 * np.eye(3)[codes]
+    shifted = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    assert rounding.fit_logistic(codes)(logits)[0] <= -shifted[np.arange(300), codes].mean()
+
+
+def test_more_bits_are_nearer_and_many_are_near() -> None:
+    rng = np.random.default_rng(0)
+    X, weights = rng.standard_normal((200, 6)), rng.standard_normal((2, 6))
+    targets = X @ weights.T + 1.0
+    errors = []
+    for precision in (2, 4, 8):
+        W, constant = rounding.best_rounded(weights, precision, lambda W: X @ W.T, rounding.fit_squares(targets))
+        assert all(len(np.unique(row)) <= 2**precision for row in W)
+        errors.append(float(np.abs(X @ W.T + constant - targets).max()))
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 0.05
+
+
+# -- measurements ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def quick(uci_available: None, tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    """Records of the quick cases: one split of heart."""
+    path = tmp_path_factory.mktemp("small_models") / "found.json"
+    results, failures = run_experiment(study.EXPERIMENT, path, quick=True, verbose=False)
+    assert not failures
+    return results.records
+
+
+def test_every_model_of_the_tables_is_measured(quick: list[Record]) -> None:
+    measured = {name: own for record in quick for name, own in record.measured["models"].items()}
+    assert set(measured) == set(study.NAMES)
+    for own in measured.values():
+        assert 0.5 < own["test"] <= 1.0
+        assert own["bits"] > own["encoding_bits"] >= 0
+    for prefix in models.PREFIXES.values():
+        assert measured[f"boosting, bits of {prefix}"]["bits"] <= measured[prefix]["bits"]
+        assert measured[f"{prefix} 8"]["neurons"] == 8
+        assert 0.0 <= measured[prefix]["gap"] < 0.5
+    assert measured["tree"]["bits"] < measured["boosting"]["bits"]
+    assert study.claims(quick)[0].verdict == "not measured"
+
+
+def test_networks_and_rounded_models_from_what_users_call(quick: list[Record]) -> None:
+    measured = {name: own for record in quick for name, own in record.measured["models"].items()}
+    split = prepare("heart", 0)
+    model = qsdp.QuantizedNetworkClassifier(random_state=0).fit(split.X, split.y)
+    assert measured["default"]["test"] == pytest.approx(model.score(split.X_test, split.y_test))
+    assert measured["default"]["stored_bits"] == model.network_.n_bits
+    # Thirteen attributes, of which three are categories: 20 columns of a mean and a deviation.
+    assert measured["default"]["encoding_bits"] == 20 * 32
+    relaxation = model.result_.relaxation
+    outputs = model.target_scaling_.decode(relaxation.predict(model.encoder_.transform(split.X_test)))
+    assert measured["default relaxed"]["test"] == pytest.approx(np.mean((outputs > 0) == split.y_test))
+    assert measured["default relaxed, 4 bits"]["bits"] == 4 * 21 * 22 // 2 + 64 + 20 * 32
+    logistic = LogisticRegression(C=measured["logistic"]["chosen"]["C"], max_iter=1000).fit(split.X, split.y)
+    assert measured["logistic"]["test"] == pytest.approx(logistic.score(split.X_test, split.y_test))
+    assert measured["logistic"]["bits"] == 21 * 32
+    assert measured["logistic, 2 bits"]["bits"] == 2 * 20 + 64 + 20 * 16
+
+
+def test_too_few_bits_for_a_tree_leave_the_smallest(uci_available: None) -> None:
+    sample = models.Sample.of(prepare("iris", 0), 0)
+    ((_, found),) = models.boosting_of_size(sample, 10, "boosting")
+    assert found["chosen"]["max_leaf_nodes"] == 2
+    assert found["chosen"]["max_iter"] == 1
+
+
+# -- verdicts --------------------------------------------------------------------------------------------
+
+
+def family_of(name: str) -> str:
+    return next((prefix for prefix in models.PREFIXES.values() if prefix in name), "rivals")
+
+
+def good() -> dict[str, tuple[float, int]]:
+    """Return accuracy and bits of all models for which all claims hold."""
+    found = dict.fromkeys(study.NAMES, (0.5, 50))
+    for place, prefix in enumerate(models.PREFIXES.values()):
+        names = [f"{prefix} 8", f"{prefix} 16", prefix, f"{prefix} 64", f"{prefix} 128"]
+        for step, name in enumerate(names):
+            found[name] = (0.80 + 0.05 * place + 0.01 * step, 100 + 500 * place + 100 * step)
+    return found | {"boosting": (0.87, 30_000)}
+
+
+def made(change: dict[str, tuple[float, int]] | None = None, sets: tuple[str, ...] = SETS) -> list[Record]:
+    """Return records of all cases, of models that are as `good` but for changes on some sets."""
+    records = []
+    for case in study.cases(False):
+        # What differs between sets, in pairs too.
+        place = SETS.index(case["set"])
+        own = {}
+        for name, (test, size) in (good() | (change or {} if case["set"] in sets else {})).items():
+            if family_of(name) == case["family"]:
+                noise = 0.001 * (place % 3) if name in models.PREFIXES.values() else 0.0
+                own[name] = {"test": test + noise, "bits": size, "encoding_bits": 10, "seconds": 1.0, "gap": 0.05}
+        records.append(Record(case, {"n": 100, "d": 10, "n_classes": 2, "models": own}, 1.0))
+    return records
+
+
+def verdicts(records: list[Record]) -> dict[str, str]:
+    return {claim.statement: claim.verdict for claim in study.claims(records)}
+
+
+HOLDS = dict.fromkeys((statement for _, statement in study.STATEMENTS), "reproduced")
+
+
+def test_all_claims_hold_of_good_records() -> None:
+    assert verdicts(made()) == HOLDS
+
+
+@pytest.mark.parametrize(
+    ("change", "turned"),
+    [
+        ({"logistic": (0.9, 50_000)}, {study.LEVEL: "not"}),
+        ({"boosting": (0.8705, 30_000)}, {}),
+        ({"boosting": (0.874, 30_000)}, {study.WINS: "not"}),
+        ({"boosting": (0.88, 30_000)}, {study.CLOSE: "not", study.WINS: "not"}),
+        ({"boosting": (0.87, 10_000)}, {study.SMALL: "not"}),
+        # Not a word on rivals that are larger.
+        ({"default relaxed, 4 bits": (0.99, 2000), "default relaxed, 8 bits": (0.99, 2000)}, {}),
+        (
+            {"boosting, bits of auto": (0.95, 790)},
+            {study.better("auto", "boosting"): "not", study.on_front("auto"): "partly"},
+        ),
+    ],
+)
+def test_verdicts_turn_with_the_records(
+    change: dict[str, tuple[float, int]], turned: dict[tuple[str, str], str]
+) -> None:
+    assert verdicts(made(change)) == HOLDS | {statement: verdict for (_, statement), verdict in turned.items()}
+
+
+def test_one_set_turns_the_claim_of_bits_in_part() -> None:
+    few = made({"boosting": (0.87, 1000)}, SETS[:1])
+    assert verdicts(few) == HOLDS | {study.SMALL[1]: "partly"}
+    assert SETS[0] in next(claim.why for claim in study.claims(few) if claim.verdict == "partly")
+
+
+def test_who_beats_what_is_named() -> None:
+    (claim,) = (claim for claim in study.claims(made({"tree": (0.99, 150)})) if "(default) are on" in claim.statement)
+    assert claim.verdict == "partly"
+    assert "default 16 (by tree)" in claim.why
+    assert "default 8" not in claim.why
+
+
+def test_splits_without_all_families_do_not_count() -> None:
+    records = [record for record in made() if record.case["set"] != "iris" or record.case["family"] != "auto"]
+    assert set(study.grid_of(records)) == set(SETS) - {"iris"}
+    few = [record for record in records if record.case["set"] in SETS[:5]]
+    assert set(verdicts(few).values()) == {"not measured"}
+
+
+def test_fronts() -> None:
+    points = {"a": (10.0, 0.5), "b": (20.0, 0.5), "c": (20.0, 0.7), "d": (30.0, 0.6), "e": (40.0, 0.8)}
+    assert study.front_of(points) == ["a", "c", "e"]
+
+
+def test_tables_and_picture(tmp_path: Path) -> None:
+    found = study.tables(made())
+    assert [table.title for table in found[2:]] == list(SETS)
+    assert sorted(row[0] for row in found[0].rows) == sorted(study.NAMES)
+    assert [row[0] for row in found[1].rows] == list(SETS)
+    assert study.tables([])[0].rows == []
+    study.plot(made(), tmp_path / "drawn.png")
+    assert (tmp_path / "drawn.png").stat().st_size > 1000
