@@ -50,8 +50,9 @@ def sample_network(
         that rounding decides.
     allocation : {"equal", "proportional"}, default="equal"
         How m is divided among outputs: equal shares, or in proportion to rho_k, which lowers the sampling
-        noise where outputs differ. Every output gets one neuron at least; those left after rounding down go one
-        each to the outputs with the largest remainders, earlier ones first.
+        noise where outputs differ. Every output whose relaxation is not zero gets one neuron at least, and the others
+        none unless all are zero; those left after rounding down go one each to the outputs with the largest
+        remainders, earlier ones first.
     n_jobs : int, optional
         Threads, as in joblib; None is one. Random numbers are drawn in the same order for any number of
         threads, so the neurons are the same. It pays for hundreds of inputs, where drawing takes a small part of the
@@ -74,7 +75,7 @@ def sample_network(
         raise InvalidInputError(f"n_neurons must be at least {len(covariances)}, the number of outputs; got {m}")
     jobs = count_jobs(n_jobs)
     rng = check_random_state(random_state)
-    sizes = allocate(m, [c.total_weight if allocation == "proportional" else 1.0 for c in covariances])
+    sizes = _sizes(m, [c.total_weight for c in covariances], allocation)
     d = covariances[0].dimension
     U, V = np.empty((m, d), dtype=np.int8), np.empty((m, d), dtype=np.int8)
 
@@ -85,13 +86,22 @@ def sample_network(
     in_threads(fill, _chunks(covariances, sizes, rng), jobs)
     alpha = np.zeros((m, len(covariances)))
     owners = np.repeat(np.arange(len(covariances)), sizes)
-    alpha[np.arange(m), owners] = np.array([c.total_weight / k for c, k in zip(covariances, sizes, strict=True)])[
-        owners
-    ]
+    shared = np.array([c.total_weight / max(k, 1) for c, k in zip(covariances, sizes, strict=True)])
+    alpha[np.arange(m), owners] = shared[owners]
     first = covariances[0]
     return BilinearNetwork(
         read_only(U), read_only(V), alpha[:, 0] if scalar else alpha, levels=first.levels, activation=first.activation
     )
+
+
+def _sizes(m: int, weights: list[float], allocation: str) -> list[int]:
+    """Return the numbers of neurons of outputs with so large relaxations."""
+    served = [k for k, weight in enumerate(weights) if weight > 0.0] or list(range(len(weights)))
+    sizes = [0] * len(weights)
+    shares = [weights[k] if allocation == "proportional" else 1.0 for k in served]
+    for k, size in zip(served, allocate(m, shares), strict=True):
+        sizes[k] = size
+    return sizes
 
 
 def allocate(m: int, shares: Sequence[float]) -> list[int]:

@@ -490,3 +490,28 @@ class TestAllot:
 def test_lists_of_other_things_are_refused(bad):
     with pytest.raises(InvalidTypeError, match="covariance must be a SignCovariance, or a list of one for each"):
         qsdp.sample_network(bad)
+
+
+@pytest.mark.parametrize("allocation", ["equal", "proportional"])
+@pytest.mark.parametrize("refine", ["none", "polish"])
+def test_outputs_of_zero_relaxation_have_no_neurons(allocation, refine):
+    """The second and the last target are too small for their beta: the other outputs keep a shared weight each."""
+    X, y = qsdp.datasets.make_planted(n=60, d=4, n_neurons=3, random_state=0)
+    targets = np.column_stack([y, 1e-3 * X[:, 0] * X[:, 1], X[:, 0] * X[:, 2], 1e-3 * y])
+    result = qsdp.solve_and_sample(X, targets, 41, 1.0, refine=refine, allocation=allocation, random_state=0)
+    np.testing.assert_array_equal(result.relaxation.rho_stack > 0.0, [True, False, True, False])
+    network = result.network
+    counts = (network.alpha != 0.0).sum(axis=0)
+    assert counts[[1, 3]].tolist() == [0, 0]
+    assert counts.sum() == network.n_neurons == 41
+    assert network.shared_alpha
+    assert network.n_bits == 2 * 41 * 4 + 64 * 8
+    assert not np.any(network.predict(X)[:, [1, 3]])
+
+
+def test_where_all_relaxations_are_zero_neurons_are_divided():
+    X, y = qsdp.datasets.make_planted(n=60, d=4, n_neurons=3, random_state=0)
+    result = qsdp.solve_and_sample(X, np.column_stack([y, -y]), 7, 1e6, refine="polish", random_state=0)
+    assert not np.any(result.network.alpha)
+    assert result.network.shared_alpha
+    assert result.certificate.relative_gap < 1e-12

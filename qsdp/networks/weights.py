@@ -20,6 +20,7 @@ __all__ = [
     "check_fields",
     "check_weights",
     "count_floats",
+    "owners_of",
     "pack_alpha",
     "shared_columns",
     "stored_activation",
@@ -102,15 +103,30 @@ def shared_columns(alpha: FloatArray) -> tuple[list[int], list[float]] | None:
     """Return sizes and values where neurons are grouped by output with one value each, else None."""
     if alpha.ndim == 1:
         return ([len(alpha)], [float(alpha[0])]) if bool(np.all(alpha == alpha[0])) else None
-    # An output whose weight is zero would be indistinguishable from one without neurons.
-    owners = np.argmax(alpha != 0.0, axis=1)
-    if np.any((alpha != 0.0).sum(axis=1) != 1) or np.any(np.diff(owners) < 0):
+    if np.any((alpha != 0.0).sum(axis=1) > 1):
+        return None
+    owners = owners_of(alpha)
+    if np.any(np.diff(owners) < 0):
         return None
     sizes = np.bincount(owners, minlength=alpha.shape[1])
     values = [float(alpha[owners == k, k][0]) if size else 0.0 for k, size in enumerate(sizes)]
     if any(np.any(alpha[owners == k, k] != value) for k, value in enumerate(values)):
         return None
     return [int(size) for size in sizes], values
+
+
+def owners_of(alpha: FloatArray) -> npt.NDArray[np.intp]:
+    """Return the output that each neuron serves, of weights of shape (m, C) with one nonzero in a row at most.
+
+    A neuron of weight zero serves an output that has no other weight: the one after that of the neuron before it, if
+    there is one, else the first of those.
+    """
+    owners: npt.NDArray[np.intp] = np.argmax(alpha != 0.0, axis=1)
+    idle, unused = np.flatnonzero(~alpha.any(axis=1)), np.flatnonzero(~alpha.any(axis=0))
+    for j in idle if len(unused) else ():
+        later = unused[unused >= (owners[j - 1] if j else 0)]
+        owners[j] = later[0] if len(later) else unused[0]
+    return owners
 
 
 def count_floats(alpha: FloatArray) -> int:

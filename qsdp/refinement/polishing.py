@@ -14,6 +14,7 @@ from qsdp._utils.validation import RandomState, check_flag, check_integer, check
 from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork
+from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import Descent
 from qsdp.refinement._models import check_descends
@@ -193,7 +194,7 @@ class Run:
         self.shared = network.shared_alpha if shared is None else shared
         self.rows: list[Any] = [slice(None)]
         if problem.separable and self.shared:
-            owners = np.argmax(network.alpha != 0.0, axis=1)
+            owners = owners_of(network.alpha)
             self.rows = [np.flatnonzero(owners == k) for k in range(problem.n_outputs)]
             self.parts = [
                 Descent(problem.output(k), part_of(network, rows, k), deadline, samples)

@@ -22,6 +22,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
+from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._second_layer import LEAST_PENALTY
 from qsdp.relaxation.instance import Instance
@@ -286,8 +287,7 @@ def _owners(alpha: FloatArray) -> npt.NDArray[np.intp]:
             "second_layer must be 'free' for a network whose neurons serve several outputs at once; "
             f"got 'shared' and {int(several.sum())} such neurons"
         )
-    owners: npt.NDArray[np.intp] = np.argmax(alpha != 0.0, axis=1)
-    return owners
+    return owners_of(alpha)
 
 
 def _scales(

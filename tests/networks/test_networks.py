@@ -256,6 +256,9 @@ GROUPED: dict[str, Any] = {
     "an output without neurons in the middle": [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]],
     "an output without neurons at the end": [[1.0, 0.0], [1.0, 0.0]],
     "negative zeros": [[1.0, -0.0], [-0.0, 1.0]],
+    "no weight at all": [[0.0, 0.0], [0.0, 0.0]],
+    "weight zero, of an output without others": [[2.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 3.0]],
+    "weight zero at both ends": [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]],
 }
 UNGROUPED: dict[str, Any] = {
     "two values for an output": [[0.1, 0.0], [0.2, 0.0], [0.0, 1.0]],
@@ -264,7 +267,7 @@ UNGROUPED: dict[str, Any] = {
     "interleaved": [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]],
     "a neuron of two outputs": [[1.0, 1.0], [0.0, 1.0]],
     "a neuron of no output": [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]],
-    "no weight at all": [[0.0, 0.0], [0.0, 0.0]],
+    "a neuron of no output, out of order": [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]],
     "opposite signs": [[1.0, 0.0], [-1.0, 0.0]],
 }
 
