@@ -17,7 +17,7 @@ study = pytest.importorskip("benchmarks.experiments.accuracy.ingredients", reaso
 
 @pytest.fixture(scope="module")
 def quick(uci_available: None, tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
-    """Records of the quick cases: three variants and the default on one split of heart."""
+    """Records of the quick cases: three variants and what they change on one split of heart."""
     path = tmp_path_factory.mktemp("ingredients") / "found.json"
     results, failures = run_experiment(study.EXPERIMENT, path, quick=True, verbose=False)
     assert not failures
@@ -26,14 +26,14 @@ def quick(uci_available: None, tmp_path_factory: pytest.TempPathFactory) -> list
 
 def test_what_is_measured_is_what_users_call(quick: list[Record]) -> None:
     measured = {record.case["variant"]: record.measured for record in quick}
-    assert set(measured) == {"default", "bilinear", "no cut", "refit"}
+    assert set(measured) == {"standard", "bilinear", "no cut", "refit"}
     split = prepare("heart", 0)
-    for variant, options in (("default", {}), ("refit", {"refine": "refit"})):
-        model = qsdp.QuantizedNetworkClassifier(random_state=0, **options).fit(split.X, split.y)
+    for variant, options in (("standard", {}), ("refit", {"refine": "refit"})):
+        model = qsdp.QuantizedNetworkClassifier(encoding="standard", random_state=0, **options).fit(split.X, split.y)
         assert measured[variant]["test"] == pytest.approx(model.score(split.X_test, split.y_test))
         assert measured[variant]["gap"] == pytest.approx(model.certificate_.relative_gap)
     # A constant column.
-    assert measured["bilinear"]["inputs"] == measured["default"]["inputs"] + 1 == 21
+    assert measured["bilinear"]["inputs"] == measured["standard"]["inputs"] + 1 == 21
     assert {claim.verdict for claim in study.claims(quick)} == {"not measured"}
     assert [row[1] for row in study.tables(quick)[0].rows] == ["bilinear", "no cut", "refit"]
 
@@ -45,19 +45,19 @@ def test_variants_are_fitted_and_differ_by_one_change(variant: str) -> None:
     X = rng.standard_normal((60, 3))
     y = (X[:, 0] + X[:, 1] ** 2 > 1.0).astype(int)
     model, network = study.model_of(variant, 0)
-    default = qsdp.QuantizedNetworkClassifier(random_state=0).get_params()
-    assert sum(value != default[name] for name, value in network.get_params(deep=False).items()) == 1
+    base = qsdp.QuantizedNetworkClassifier(encoding="standard", random_state=0).get_params()
+    assert sum(value != base[name] for name, value in network.get_params(deep=False).items()) == 1
     assert clone(model).fit(X, y).score(X, y) > 0.6
 
 
-def test_without_a_cut_inputs_are_those_of_the_default_but_for_far_ones() -> None:
+def test_without_a_cut_inputs_are_the_same_but_for_far_ones() -> None:
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (80, 8))
     y = np.tile([0, 1], 40)
-    default = qsdp.QuantizedNetworkClassifier(beta="20%", random_state=0).fit(X, y)
+    base = qsdp.QuantizedNetworkClassifier(beta="20%", encoding="standard", random_state=0).fit(X, y)
     _, network = study.model_of("no cut", 0)
-    np.testing.assert_allclose(network.encoding.fit_transform(X), default.encoder_.transform(X))
+    np.testing.assert_allclose(network.encoding.fit_transform(X), base.encoder_.transform(X))
     _, network = study.model_of("no scale of rows", 0)
-    ratio = network.encoding.fit_transform(X) / default.encoder_.transform(X)
+    ratio = network.encoding.fit_transform(X) / base.encoder_.transform(X)
     np.testing.assert_allclose(ratio, ratio[0, 0])
     assert ratio[0, 0] == 2.0
 
@@ -71,7 +71,7 @@ def made(shift: float = 0.0, change: str = "") -> list[Record]:
     for case in study.cases(False):
         noise = 0.001 * (study.CHOSEN.index(case["set"]) % 3)
         test = 0.8
-        if case["variant"] != study.DEFAULT:
+        if case["variant"] != study.BASE:
             expected = study.VARIANTS[case["variant"]].expected
             test += shift + noise if case["variant"] == change else 0.02 + noise if expected else -0.02 - noise
         measured = {"test": test + 0.003 * case["seed"], "bits": 100, "inputs": 5, "gap": 0.1, "seconds": 1.0}

@@ -165,15 +165,15 @@ def test_every_model_of_the_tables_is_measured(quick: list[Record]) -> None:
 def test_networks_and_rounded_models_from_what_users_call(quick: list[Record]) -> None:
     measured = {name: own for record in quick for name, own in record.measured["models"].items()}
     split = prepare("heart", 0)
-    model = qsdp.QuantizedNetworkClassifier(random_state=0).fit(split.X, split.y)
-    assert measured["default"]["test"] == pytest.approx(model.score(split.X_test, split.y_test))
-    assert measured["default"]["stored_bits"] == model.network_.n_bits
+    model = qsdp.QuantizedNetworkClassifier(encoding="standard", random_state=0).fit(split.X, split.y)
+    assert measured["standard"]["test"] == pytest.approx(model.score(split.X_test, split.y_test))
+    assert measured["standard"]["stored_bits"] == model.network_.n_bits
     # Thirteen attributes, of which three are categories: 20 columns of a mean and a deviation.
-    assert measured["default"]["encoding_bits"] == 20 * 32
+    assert measured["standard"]["encoding_bits"] == 20 * 32
     relaxation = model.result_.relaxation
     outputs = model.target_scaling_.decode(relaxation.predict(model.encoder_.transform(split.X_test)))
-    assert measured["default relaxed"]["test"] == pytest.approx(np.mean((outputs > 0) == split.y_test))
-    assert measured["default relaxed, 4 bits"]["bits"] == 4 * 21 * 22 // 2 + 64 + 20 * 32
+    assert measured["standard relaxed"]["test"] == pytest.approx(np.mean((outputs > 0) == split.y_test))
+    assert measured["standard relaxed, 4 bits"]["bits"] == 4 * 21 * 22 // 2 + 64 + 20 * 32
     logistic = LogisticRegression(C=measured["logistic"]["chosen"]["C"], max_iter=1000).fit(split.X, split.y)
     assert measured["logistic"]["test"] == pytest.approx(logistic.score(split.X_test, split.y_test))
     assert measured["logistic"]["bits"] == 21 * 32
@@ -239,10 +239,10 @@ def test_all_claims_hold_of_good_records() -> None:
         ({"boosting": (0.88, 30_000)}, {study.CLOSE: "not", study.WINS: "not"}),
         ({"boosting": (0.87, 10_000)}, {study.SMALL: "not"}),
         # Not a word on rivals that are larger.
-        ({"default relaxed, 4 bits": (0.99, 2000), "default relaxed, 8 bits": (0.99, 2000)}, {}),
+        ({"standard relaxed, 4 bits": (0.99, 2000), "standard relaxed, 8 bits": (0.99, 2000)}, {}),
         (
-            {"boosting, bits of auto": (0.95, 790)},
-            {study.better("auto", "boosting"): "not", study.on_front("auto"): "partly"},
+            {"boosting, bits of default": (0.95, 790)},
+            {study.better("default", "boosting"): "not", study.on_front("default"): "partly"},
         ),
     ],
 )
@@ -259,14 +259,14 @@ def test_one_set_turns_the_claim_of_bits_in_part() -> None:
 
 
 def test_who_beats_what_is_named() -> None:
-    (claim,) = (claim for claim in study.claims(made({"tree": (0.99, 150)})) if "(default) are on" in claim.statement)
+    (claim,) = (claim for claim in study.claims(made({"tree": (0.99, 150)})) if "(standard) are on" in claim.statement)
     assert claim.verdict == "partly"
-    assert "default 16 (by tree)" in claim.why
-    assert "default 8" not in claim.why
+    assert "standard 16 (by tree)" in claim.why
+    assert "standard 8" not in claim.why
 
 
 def test_splits_without_all_families_do_not_count() -> None:
-    records = [record for record in made() if record.case["set"] != "iris" or record.case["family"] != "auto"]
+    records = [record for record in made() if record.case["set"] != "iris" or record.case["family"] != "default"]
     assert set(study.grid_of(records)) == set(SETS) - {"iris"}
     few = [record for record in records if record.case["set"] in SETS[:5]]
     assert set(verdicts(few).values()) == {"not measured"}

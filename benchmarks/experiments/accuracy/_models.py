@@ -262,7 +262,8 @@ def rivals(sample: Sample) -> Measured:
         yield from family(sample)
 
 
-PREFIXES = {"standard": "default", "auto": "auto"}
+#: Names of networks, by the encoding: the default one is "auto".
+PREFIXES = {"standard": "standard", "auto": "default"}
 FAMILIES: dict[str, Callable[[Sample], Measured]] = {
     **{prefix: of_encoding(encoding) for encoding, prefix in PREFIXES.items()},
     "rivals": rivals,

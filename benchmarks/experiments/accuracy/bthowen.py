@@ -1,10 +1,10 @@
 """Networks of the sizes that are printed for BTHOWeN, weightless neural networks of Bloom filters.
 
 Printed are accuracy and KiB of the models in the README of its authors, on one split of two thirds for training; ours
-are means over stratified splits of two thirds. Networks are `QuantizedNetworkClassifier` with standardised columns (the
-default) and with `encoding="auto"`, nothing else set, resampled to as many neurons as fit into the printed size, or 128
-an output where more fit. Sizes are those of networks as this package stores them, or of their quadratic forms where
-those are less; like the printed ones they are without the encoding of the columns.
+are means over stratified splits of two thirds. Networks are `QuantizedNetworkClassifier()`, whose encoding is "auto",
+and with `encoding="standard"`, nothing else set, resampled to as many neurons as fit into the printed size, or 128 an
+output where more fit. Sizes are those of networks as this package stores them, or of their quadratic forms where those
+are less; like the printed ones they are without the encoding of the columns.
 """
 
 from __future__ import annotations
