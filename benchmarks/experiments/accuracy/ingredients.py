@@ -247,10 +247,10 @@ def tables(records: Sequence[Record]) -> list[Table]:
         )
     tests, gaps = ([one[what] for one in found.get(BASE, {}).values()] or [np.nan] for what in ("test", "gap"))
     note = (
-        f"Test accuracy with the change minus that without ({spread(100 * np.array(tests), 2)} %), in points: mean and deviation over sets and splits; mean over sets with its standard error; sets where it is better and "
-        "worse; whether that is beyond two standard errors. Bits, of the network without its encoding, and processor "
-        "seconds: geometric mean of the ratio to the others. Gap: median; without a change it is "
-        f"{100 * np.median(gaps):.1f} %."
+        f"Test accuracy with the change minus that without ({spread(100 * np.array(tests), 2)} %), in points: mean and "
+        "deviation over sets and splits; mean over sets with its standard error; sets where it is better and worse; "
+        "whether that is beyond two standard errors. Bits, of the network without its encoding, and processor seconds: "
+        f"geometric mean of the ratio. Gap: median; {100 * np.median(gaps):.1f} % without a change."
     )
     headings = ["ingredient", "change", "difference", "over sets", "better / worse", "the change is", "bits, ratio"]
     return [
