@@ -2,7 +2,8 @@
 
 Twelve sets of the UCI suite of up to 1600 rows, five of its splits. Compared with
 `QuantizedNetworkClassifier(encoding="standard")`; everything but the change is the default, beta "auto" included, which
-chooses anew for every variant. The variant "auto" is the default encoding. Differences are paired by set and split; a verdict is on the means of the sets, which are independent, as splits of one set are not.
+chooses anew for every variant. The variant "auto" is the default encoding. Differences are paired by set and split; a
+verdict is on the means of the sets, which are independent, as splits of one set are not.
 """
 
 from __future__ import annotations
