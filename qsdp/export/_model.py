@@ -79,6 +79,11 @@ class ModelDescription:
         """Number of columns that the model takes."""
         return self.network.n_inputs if self.encoding is None else len(self.encoding.columns)
 
+    @property
+    def vector(self) -> bool:
+        """Whether the model's own predictions of numbers have the shape (n, C)."""
+        return self.network.alpha.ndim == 2
+
     def columns(self, X: Any) -> list[npt.NDArray[Any]]:
         """Return the columns of an array or a data frame as `Encoding.encode` reads them.
 

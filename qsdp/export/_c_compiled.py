@@ -1,0 +1,113 @@
+"""Exported C, compiled and called from Python."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray
+from qsdp.exceptions import ExportError, MissingPackageError
+from qsdp.export._c_source import input_type, output_type
+from qsdp.export._integer_model import IntegerModel
+
+__all__ = ["FLAGS", "CompiledModel", "compile_model", "find_compiler"]
+
+#: With these the code compiles without a warning.
+FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror")
+
+_COMPILERS = ("cc", "gcc", "clang")
+
+#: All rows of a table, beside the source.
+_ROWS = Template("""\
+#include <stddef.h>
+#include "${name}.c"
+
+void ${name}_rows(const ${x} *column, size_t n, ${total} *output)
+{
+    for (; n; n--, column += ${columns}, output += ${C}) {
+        ${name}_outputs(column, output);
+    }
+}
+""")
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledModel:
+    """An exported model whose compiled code evaluates whole tables.
+
+    Attributes
+    ----------
+    model : IntegerModel
+    """
+
+    model: IntegerModel
+    _rows: Any
+
+    def outputs(self, X: Any) -> npt.NDArray[np.int64]:
+        """Return the integer outputs of shape (n, C) for data as the model itself takes them."""
+        kind = np.dtype(input_type(self.model).removesuffix("_t"))
+        columns = np.ascontiguousarray(self.model.columns(X), dtype=kind)
+        outputs = np.empty((len(columns), self.model.network.n_outputs), output_type(self.model).removesuffix("_t"))
+        self._rows(
+            ctypes.c_void_p(columns.ctypes.data), ctypes.c_size_t(len(columns)), ctypes.c_void_p(outputs.ctypes.data)
+        )
+        return outputs.astype(np.int64)
+
+    def scores(self, X: Any) -> FloatArray:
+        """Return the outputs in the units of the model's scores, shape (n, C)."""
+        return self.model.scores(self.outputs(X))
+
+    def classes(self, X: Any) -> npt.NDArray[np.intp]:
+        """Return numbers of classes, shape (n,), or zeros and ones of labels, (n, C)."""
+        return self.model.description.decide(self.outputs(X))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return what the model's own `predict` returns: labels of a classifier, else numbers."""
+        description = self.model.description
+        if description.classes:
+            return description.predictions(self.classes(X))
+        scores = self.scores(X)
+        return scores if description.vector else scores[:, 0]
+
+
+def find_compiler(compiler: str | None = None) -> str:
+    """Return the path of a C compiler, or raise MissingPackageError."""
+    names = _COMPILERS if compiler is None else (compiler,)
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        raise MissingPackageError(f"no C compiler was found; install one of {', '.join(names)}")
+    return found
+
+
+def compile_model(name: str, files: Mapping[str, bytes], model: IntegerModel, compiler: str | None) -> CompiledModel:
+    """Return the compiled model of a header and a source."""
+    path = find_compiler(compiler)
+    rows = _ROWS.substitute(
+        name=name,
+        x=input_type(model),
+        total=output_type(model),
+        columns=model.description.n_columns,
+        C=model.network.n_outputs,
+    )
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        for own, contents in {**files, "rows.c": rows.encode("ascii")}.items():
+            (Path(folder) / own).write_bytes(contents)
+        library = Path(folder) / f"{name}.so"
+        command = [path, *FLAGS, "-O2", "-shared", "-fPIC", "-o", str(library), str(Path(folder) / "rows.c")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ExportError(f"{path} refused the code: {done.stderr.strip():.400}")
+        # The file may go once the code is loaded.
+        function = getattr(ctypes.CDLL(str(library)), f"{name}_rows")
+    function.restype = None
+    return CompiledModel(model, function)

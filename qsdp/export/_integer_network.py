@@ -1,0 +1,281 @@
+"""Networks in integers: first-layer weights as they are, second-layer weights as multiples of a unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray
+from qsdp.networks import BilinearNetwork, PolynomialNetwork
+from qsdp.networks.weights import shared_columns
+
+__all__ = ["IntegerNetwork", "integer_network"]
+
+IntArray = npt.NDArray[np.int64]
+
+#: Relative error below which a number counts as a multiple of a unit.
+_EXACT = 1e-12
+
+#: Bits of the rest below the unit of second-layer weights, where it is no multiple of that up to `_MISFIT`: integer
+#: scores are often equal, and then the rest decides.
+_REST_BITS, _MISFIT = 8, 1e-9
+
+#: What rounding in double precision may take from a bound.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerNetwork:
+    r"""A quadratic function of integers: scores are `unit` times its outputs, up to `error`.
+
+    With inputs x, :math:`z = (\text{gain} \cdot x, \kappa)`, without :math:`\kappa` where the network is not lifted,
+
+    .. math:: f_k = \sum_j A_{jk} (w_j^T z)(w_j'^T z) + B_k = z^T S_k z + B_k
+
+    Attributes
+    ----------
+    left, right : ndarray of shape (m, D)
+        :math:`w_j` and :math:`w_j'`; equal for a network of squares.
+    gain, kappa : int
+        kappa is 0 where there is no such coordinate.
+    alpha : ndarray of shape (m, C)
+        A.
+    sizes : ndarray of shape (C,) or None
+        Numbers of the neurons of each output, which come one after another and have one A, if they are so.
+    bias : tuple of int
+        B.
+    is_product : bool
+        Whether there are neurons; else, for an activation without a square, there is only the form.
+    unit : ndarray of shape (C,)
+        Positive.
+    error : ndarray of shape (C,)
+        Bound on the distance of the scores, in their own units, from those of the exact inputs.
+    rounding_error : ndarray of shape (C,)
+        The same for columns that are rounded to fixed-point numbers first.
+    """
+
+    left: IntArray
+    right: IntArray
+    gain: int
+    kappa: int
+    alpha: IntArray
+    sizes: IntArray | None
+    bias: tuple[int, ...]
+    is_product: bool
+    unit: FloatArray
+    error: FloatArray
+    rounding_error: FloatArray
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs d."""
+        return int(self.left.shape[1]) - (self.kappa != 0)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs C."""
+        return len(self.bias)
+
+    @property
+    def is_square(self) -> bool:
+        """Whether both projections of every neuron are the same."""
+        return bool(np.array_equal(self.left, self.right))
+
+    @cached_property
+    def form(self) -> IntArray:
+        """S, symmetric integers of shape (C, D, D)."""
+        form = symmetric_form(self.left, self.right, self.alpha.astype(np.float64))
+        return np.rint(form).astype(np.int64)
+
+    def coordinates(self, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return z of shape (n, D) for integer inputs of shape (n, d)."""
+        z: npt.NDArray[Any] = inputs * self.gain
+        return np.hstack([z, np.full((len(inputs), 1), self.kappa, z.dtype)]) if self.kappa else z
+
+    def outputs(self, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the outputs of shape (n, C) in exact integers, int64 or Python's as the inputs are."""
+        kind = object if inputs.dtype == object else np.int64
+        z = self.coordinates(inputs)
+        bias = np.array(self.bias, dtype=kind)
+        if not self.is_product:
+            values = np.stack([((z @ S.astype(kind)) * z).sum(axis=1) for S in self.form], axis=1)
+        else:
+            values = (z @ self.left.T.astype(kind)) * (z @ self.right.T.astype(kind)) @ self.alpha.astype(kind)
+        outputs: npt.NDArray[Any] = values + bias
+        return outputs
+
+
+def symmetric_form(left: IntArray, right: IntArray, alpha: FloatArray) -> FloatArray:
+    """Return the symmetric matrices of ``sum_j alpha_jk (w_j . z)(w'_j . z)``, shape (C, D, D)."""
+    first, second = left.astype(np.float64), right.astype(np.float64)
+    forms = np.stack([(first.T * column) @ second for column in alpha.T])
+    symmetric: FloatArray = 0.5 * (forms + forms.transpose(0, 2, 1))
+    return symmetric
+
+
+def integer_network(
+    network: BilinearNetwork | PolynomialNetwork,
+    offset: FloatArray,
+    factor: FloatArray,
+    *,
+    order: npt.NDArray[Any],
+    unit: Fraction,
+    largest: IntArray,
+    error: FloatArray,
+    rounding: FloatArray,
+    digits: int,
+    common_unit: bool,
+) -> IntegerNetwork:
+    """Return the network in integers.
+
+    Parameters
+    ----------
+    network : BilinearNetwork or PolynomialNetwork
+    offset, factor : ndarray of shape (C,)
+        Scores are offset + factor * output.
+    order : ndarray of shape (d,)
+        Which input of the network each integer input is.
+    unit : Fraction
+        Of integer inputs.
+    largest : ndarray of shape (d,)
+        Bounds on their magnitudes.
+    error, rounding : ndarray of shape (d,)
+        Bounds on their distance from the exact ones, and on what rounding of columns adds, in units.
+    digits : int
+        Bits of second-layer weights that are no multiples of the smallest, and of kappa where it is no multiple of
+        the unit.
+    common_unit : bool
+        Whether outputs are compared with each other.
+    """
+    exact = _exact(network, order, offset, factor)
+    gain, kappa, kappa_error = _scaled_kappa(exact.kappa, unit, digits)
+    left, weights, sizes = _grouped(exact, exact.alpha * float(unit / gain) ** 2)
+    right = exact.right
+    # Of every group one weight, the only one that is not zero.
+    rows = weights if sizes is None else np.take_along_axis(weights, np.abs(weights).argmax(axis=0)[None], axis=0)
+    units, alpha = _quantized(rows, exact.rest, digits, common_unit)
+    if sizes is not None:
+        alpha = np.repeat(np.diag(alpha[0]), sizes, axis=0)
+    bias = tuple(round(Fraction(rest) / Fraction(own)) for rest, own in zip(exact.rest, units, strict=True))
+    coordinates, distances = gain * largest.astype(np.float64), [gain * part for part in (error, error + rounding)]
+    if kappa:
+        coordinates = np.append(coordinates, abs(kappa))
+        distances = [np.append(part, kappa_error) for part in distances]
+    # Of the coordinates z + e of exact inputs: 2 e'Sz + e'Se, and what second-layer weights and rest lose.
+    form = np.abs(symmetric_form(left, right, weights))
+    lost = np.abs(symmetric_form(left, right, weights - alpha * units)) @ coordinates @ coordinates
+    pairs = zip(exact.rest, bias, units, strict=True)
+    lost += [abs(float(Fraction(rest) - own * Fraction(one))) for rest, own, one in pairs]
+    bounds = [(2.0 * (form @ coordinates) @ e + (form @ e) @ e + lost) * (1.0 + _ROUNDING) for e in distances]
+    return IntegerNetwork(left, right, gain, kappa, alpha, sizes, bias, exact.is_product, units, *bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class _Exact:
+    """The scores in real numbers: ``sum_j alpha_jk (w_j . z)(w'_j . z) + rest_k`` for ``z = (x, kappa)``."""
+
+    left: IntArray
+    right: IntArray
+    kappa: float
+    alpha: FloatArray
+    rest: FloatArray
+    is_product: bool
+
+
+def _exact(
+    network: BilinearNetwork | PolynomialNetwork, order: npt.NDArray[Any], offset: FloatArray, factor: FloatArray
+) -> _Exact:
+    r"""Return the network with the square of its activation completed.
+
+    .. math:: a p q + \tfrac b2 (t p + s q) + c s t = a (p + \kappa s)(q + \kappa t) + (c - a \kappa^2) s t,
+        \qquad \kappa = b / 2a
+    """
+    a, b, c = network.activation.coefficients if network.activation else (1.0, 0.0, 0.0)
+    alpha = network.alpha.reshape(network.n_neurons, -1)
+    if isinstance(network, BilinearNetwork):
+        left, right, bias = network.U.astype(np.int64), network.V.astype(np.int64), np.zeros(alpha.shape[1])
+        ones = np.ones((network.n_neurons, 1), dtype=np.int64)
+        s, t = (left[:, -1:], right[:, -1:]) if network.lifted else (ones, ones)
+        left, right = left[:, order], right[:, order]
+    else:
+        left = right = network.Q.astype(np.int64)[:, order]
+        s = t = np.ones((network.n_neurons, 1), dtype=np.int64)
+        bias = np.atleast_1d(network.bias)
+    kappa = b / (2.0 * a) if a else 1.0
+    rest = offset + factor * ((c - a * kappa**2) * (s * t * alpha).sum(axis=0) + bias)
+    if a == 0.0:
+        # The linear part alone, b/2 (t p + s q): twice its half, that the symmetric form has integers.
+        zeros = np.zeros_like(s)
+        left, right = np.hstack([t * left + s * right, zeros]), np.hstack([0 * right, zeros + 1])
+        return _Exact(left, right, kappa, factor * (0.5 * b) * alpha, rest, is_product=False)
+    if kappa:
+        left, right = np.hstack([left, s]), np.hstack([right, t])
+    return _Exact(left, right, kappa, factor * a * alpha, rest, is_product=True)
+
+
+def _scaled_kappa(kappa: float, unit: Fraction, digits: int) -> tuple[int, int, float]:
+    """Return gain, integer kappa in units over gain, and its error in these: the smallest gain of enough digits."""
+    if kappa == 0.0:
+        return 1, 0, 0.0
+    gain = 1
+    while True:
+        exact = Fraction(kappa) / unit * gain
+        rounded = round(exact) or (1 if kappa > 0.0 else -1)
+        error = abs(rounded - exact)
+        if error <= _EXACT * abs(exact) or abs(rounded) >= 2 ** (digits - 1) or gain >= 2**digits:
+            return gain, rounded, float(error)
+        gain *= 2
+
+
+def _grouped(exact: _Exact, weights: FloatArray) -> tuple[IntArray, FloatArray, IntArray | None]:
+    """Return left weights, second-layer weights, and the sizes of groups of neurons that share one, if there are.
+
+    The sign of a neuron's only weight goes to its left side if that makes groups.
+    """
+    if not exact.is_product:
+        return exact.left, weights, None
+    sizes = _sizes(weights)
+    if sizes is not None or np.array_equal(exact.left, exact.right) or np.any((weights != 0.0).sum(axis=1) > 1):
+        return exact.left, weights, sizes
+    sizes = _sizes(np.abs(weights))
+    if sizes is None:
+        return exact.left, weights, None
+    signs = np.where(weights.sum(axis=1) < 0.0, -1, 1)
+    return exact.left * signs[:, None], np.abs(weights), sizes
+
+
+def _sizes(weights: FloatArray) -> IntArray | None:
+    shared = shared_columns(weights[:, 0] if weights.shape[1] == 1 else weights)
+    return None if shared is None else np.array(shared[0], dtype=np.int64)
+
+
+def _quantized(weights: FloatArray, rest: FloatArray, digits: int, common: bool) -> tuple[FloatArray, IntArray]:
+    """Return units of shape (C,) and integers of shape (k, C) whose products are the weights, exactly if possible.
+
+    Units are small enough for the rest, of shape (C,), to be a multiple to a few bits.
+    """
+    blocks = [slice(None)] if common else [slice(k, k + 1) for k in range(weights.shape[1])]
+    units, alpha = np.ones(weights.shape[1]), np.zeros(weights.shape, dtype=np.int64)
+    for block in blocks:
+        units[block] = _unit(weights[:, block], rest[block], digits)
+        alpha[:, block] = np.rint(weights[:, block] / units[block])
+    return units, alpha
+
+
+def _unit(weights: FloatArray, rest: FloatArray, digits: int) -> float:
+    sizes = np.abs(weights[weights != 0.0])
+    if not sizes.size:
+        return float(np.abs(rest).max()) / 2**digits or 1.0
+    smallest, largest = float(sizes.min()), float(sizes.max())
+    ratios = sizes / smallest
+    if largest > 2**digits * smallest or np.any(np.abs(ratios - np.rint(ratios)) > _EXACT * ratios):
+        return float(largest / (2**digits - 1))
+    misfit = rest / smallest
+    if np.any(np.abs(misfit - np.rint(misfit)) > _MISFIT) and np.all(np.abs(misfit) < 2.0**digits):
+        return float(smallest / 2**_REST_BITS)
+    return smallest
