@@ -120,7 +120,7 @@ def to_c(
         than its thresholds.
     width : {16, 32, 64}
         Bits of the widest accumulator allowed. Numbers that are not exact in integers are rounded to as many bits, 15
-        at most and 8 at least, as every sum provably fits into.
+        at most and 6 at least, as every sum provably fits into.
     layout : {"auto", "neurons", "form"}
         Weights of neurons, of one bit each if binary; or the integer quadratic form that computes the same. "auto" is
         the smaller one.
@@ -188,7 +188,7 @@ def _facts(model: IntegerModel, name: str) -> list[str]:
         else f"weights up to {network.largest_weight}"
     )
     facts = [
-        f"{name}: a quantized network of {network.n_neurons} neurons, {levels} levels, made by qsdp.",
+        f"{name}: a quantized network of {network.n_neurons} neurons, {levels} levels of weights, made by qsdp.",
         "",
         f"Stored as {'its neurons' if layout.name == 'neurons' else 'its quadratic form'}: {layout.table.size} bytes, "
         f"{layout.n_bits} bits a number.",

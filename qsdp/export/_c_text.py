@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Tables", "comment", "counter_type", "identifiers", "literal", "signed", "table_type"]
+__all__ = ["Tables", "comment", "counter_type", "identifiers", "literal", "signed", "table_type", "unsigned_literal"]
 
 _WIDTH = 100
 
@@ -18,6 +18,11 @@ def literal(value: int) -> str:
         return "(-2147483647 - 1)"
     text = str(value) if abs(value) < 2**31 else f"INT64_C({abs(value)})" if value > 0 else f"-INT64_C({abs(value)})"
     return f"({text})" if value < 0 else text
+
+
+def unsigned_literal(value: int) -> str:
+    """Return an integer >= 0 as an expression without sign."""
+    return f"{value}u" if value < 2**16 else f"{value}ul" if value < 2**32 else f"UINT64_C({value})"
 
 
 def signed(width: int) -> str:
@@ -34,7 +39,8 @@ def table_type(values: Sequence[int]) -> str:
     """Return the narrowest type of some integers."""
     low, high = min(values), max(values)
     for width in (8, 16, 32, 64):
-        if low >= 0 and high < 2**width:
+        # Where arithmetic is of 32 bits and more, only narrower types without sign become ones with it.
+        if width < 32 and low >= 0 and high < 2**width:
             return f"uint{width}_t"
         if -(2 ** (width - 1)) <= low and high < 2 ** (width - 1):
             return signed(width)

@@ -40,7 +40,7 @@ __all__ = ["INPUT_RANGE", "IntegerModel", "integer_model"]
 INPUT_RANGE = (-(2**15), 2**15 - 1)
 
 #: Bits of what is rounded, tried in this order until all sums fit.
-_DIGITS = range(15, 7, -1)
+_DIGITS = range(15, 5, -1)
 
 #: Multiples of a common unit that bits and the constant column may be, to be exact.
 _MOST_UNITS = 2**12
