@@ -2,7 +2,19 @@
 
 from qsdp.export._c import CSource, to_c
 from qsdp.export._c_compiled import CompiledModel
+from qsdp.export._formats import FORMATS, ExportedFiles, ExportFormat
 from qsdp.export._integer_model import IntegerModel
 from qsdp.export._model import ModelDescription, describe, load_exportable
 
-__all__ = ["CSource", "CompiledModel", "IntegerModel", "ModelDescription", "describe", "load_exportable", "to_c"]
+__all__ = [
+    "FORMATS",
+    "CSource",
+    "CompiledModel",
+    "ExportFormat",
+    "ExportedFiles",
+    "IntegerModel",
+    "ModelDescription",
+    "describe",
+    "load_exportable",
+    "to_c",
+]

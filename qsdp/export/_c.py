@@ -157,7 +157,9 @@ def to_c(
     (array([[6.]]), 0.0)
     """
     if not isinstance(name, str) or not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
-        raise InvalidInputError(f"name must be a C identifier that begins with a letter; got {name!r:.60}")
+        raise InvalidInputError(
+            f"name, also of the files, must be a C identifier that begins with a letter; got {name!r:.60}"
+        )
     found = integer_model(model, input_range=input_range, scales=scales, width=width, layout=layout)
     source = source_text(found, name, comment([f"Made by qsdp; see {name}.h."]) + "\n")
     return CSource(name, _header(found, name), source, found)
@@ -182,13 +184,9 @@ def _header(model: IntegerModel, name: str) -> str:
 def _facts(model: IntegerModel, name: str) -> list[str]:
     """Return the lines that say what the code computes and how well."""
     network, integers, layout = model.description.network, model.network, model.layout
-    levels = (
-        f"{network.levels} levels"
-        if isinstance(network, BilinearNetwork)
-        else f"weights up to {network.largest_weight}"
-    )
+    levels = network.levels if isinstance(network, BilinearNetwork) else network.n_values
     facts = [
-        f"{name}: a quantized network of {network.n_neurons} neurons, {levels} levels of weights, made by qsdp.",
+        f"{name}: a quantized network of {network.n_neurons} neurons, {levels} levels, made by qsdp.",
         "",
         f"Stored as {'its neurons' if layout.name == 'neurons' else 'its quadratic form'}: {layout.table.size} bytes, "
         f"{layout.n_bits} bits a number.",

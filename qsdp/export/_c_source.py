@@ -116,22 +116,18 @@ def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables) -> l
                 bias=tables.entry("bias", network.bias, "k"),
             ),
         ]
-    # Rows of neurons of output k are equal, and zero but for that output.
-    factors = network.alpha.sum(axis=0) // network.sizes.clip(1)
     if network.n_outputs == 1:
-        total = "sum" if factors[0] == 1 else f"sum * {literal(int(factors[0]))}"
-        shown = f"{total} + {literal(network.bias[0])}" if network.bias[0] else total
-        return [project, templates.SHARED.substitute(types, product=product, result=shown)]
-    return [
-        project,
-        templates.GROUPED.substitute(
-            types,
-            product=product,
-            size=tables.entry("size", network.sizes.tolist(), "k"),
-            factor=tables.entry("factor", factors.tolist(), "k"),
-            bias=tables.entry("bias", network.bias, "k"),
-        ),
-    ]
+        return [project, templates.SHARED.substitute(types, product=product, result=_scaled_sum(model, tables))]
+    size, result = tables.entry("size", network.sizes.tolist(), "k"), _scaled_sum(model, tables)
+    return [project, templates.GROUPED.substitute(types, product=product, size=size, result=result)]
+
+
+def _scaled_sum(model: IntegerModel, tables: Tables) -> str:
+    """Return output k in terms of the sum of what its neurons have a common factor of."""
+    factor = tables.entry("factor", model.network.factors.tolist(), "k")
+    bias = tables.entry("bias", model.network.bias, "k")
+    total = "sum" if factor == "1" else f"sum * {factor}"
+    return total if bias == "0" else f"{total} + {bias}"
 
 
 def _form(model: IntegerModel, types: dict[str, object], tables: Tables) -> list[str]:
@@ -146,7 +142,7 @@ def _form(model: IntegerModel, types: dict[str, object], tables: Tables) -> list
             scaled=scaled,
             last=f"    z[{network.n_inputs}] = {literal(network.kappa)};\n" if network.kappa else "",
             entry=f"({types['total']}){source} + {literal(layout.low)}",
-            bias=tables.entry("bias", network.bias, "k"),
+            result=_scaled_sum(model, tables),
         )
     ]
 

@@ -83,7 +83,7 @@ static void evaluate(const ${x} *x, ${total} *output)
 
             sum += ${product};
         }
-        output[k] = sum * ${factor} + ${bias};
+        output[k] = ${result};
     }
 }
 """)
@@ -124,7 +124,7 @@ static void evaluate(const ${x} *x, ${total} *output)
     }
 ${last}\
     for (k = 0; k < ${C}; k++) {
-        ${total} sum = ${bias};
+        ${total} sum = 0;
 
         for (i = 0; i < ${size}; i++) {
             const ${total} diagonal = (${entry}) * z[i];
@@ -136,7 +136,7 @@ ${last}\
             }
             sum += (2 * row + diagonal) * z[i];
         }
-        output[k] = sum;
+        output[k] = ${result};
     }
 }
 """)
