@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from qsdp._utils.files import write_together
+from qsdp._utils.summary import Summarized, Summary
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
 from qsdp.export._c_compiled import CompiledModel, compile_model
@@ -23,9 +24,14 @@ __all__ = ["CSource", "to_c"]
 
 _NAME = "qsdp_model"
 
+_C_LINKAGE = '#ifdef __cplusplus\nextern "C" {\n#endif\n'
+_END_OF_C_LINKAGE = "#ifdef __cplusplus\n}\n#endif\n"
 
-@dataclass(frozen=True, eq=False)
-class CSource:
+_STORED = {"neurons": "neurons", "form": "quadratic form"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CSource(Summarized):
     """A model as C99, made by `to_c`.
 
     Attributes
@@ -92,6 +98,27 @@ class CSource:
         """
         return compile_model(self.name, self.files(), self.model, compiler)
 
+    def _summary(self) -> Summary:
+        return Summary(f"CSource {self.name!r}", [("columns", str(self.model.description.n_columns)), *self.facts()])
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return labels and texts on weights, sums and bounds, for people."""
+        layout, worst = self.model.layout, int(self.error.argmax())
+        stored = f"{layout.table.size} bytes, of the {_STORED[layout.name]}"
+        facts = [
+            ("weights", stored),
+            ("sums", f"{layout.sum_width} bits"),
+            ("error", f"{self.error[worst]:.3g} in a score"),
+        ]
+        if self.model.inputs is not None:
+            facts.append(
+                ("rounding", f"{self.rounding_error[worst]:.3g} in a score, error included, of rounded columns")
+            )
+        return facts
+
+    def __repr__(self) -> str:
+        return f"CSource(name={self.name!r}, layout={self.model.layout.name!r}, width={self.model.layout.sum_width})"
+
 
 def to_c(
     model: Any,
@@ -148,7 +175,9 @@ def to_c(
     >>> from qsdp.export import to_c
     >>> network = qsdp.BilinearNetwork(U=[[1, 1], [1, -1]], V=[[1, -1], [1, -1]], alpha=[0.5, 0.5])
     >>> code = to_c(network, input_range=(-100, 100))
-    >>> code.header.splitlines()[-4]
+    >>> code
+    CSource(name='qsdp_model', layout='form', width=32)
+    >>> code.header[code.header.index("void") :].splitlines()[0]
     'void qsdp_model_outputs(const int8_t column[2], int32_t output[1]);'
     >>> code.model.outputs(code.model.columns([[3, 1]])) * code.unit, float(code.error[0])
     (array([[6.]]), 0.0)
@@ -174,7 +203,7 @@ def _header(model: IntegerModel, name: str) -> str:
     return (
         f"{comment(_facts(model, name))}\n#ifndef {upper}_H\n#define {upper}_H\n\n#include <stdint.h>\n\n"
         + "\n".join(macros)
-        + f"\n\n{_column_macros(model, upper)}{declarations}\n#endif\n"
+        + f"\n\n{_column_macros(model, upper)}{_C_LINKAGE}{declarations}{_END_OF_C_LINKAGE}\n#endif\n"
     )
 
 
@@ -185,8 +214,7 @@ def _facts(model: IntegerModel, name: str) -> list[str]:
     facts = [
         f"{name}: a quantized network of {network.n_neurons} neurons, {levels} levels, made by qsdp.",
         "",
-        f"Stored as {'its neurons' if layout.name == 'neurons' else 'its quadratic form'}: {layout.table.size} bytes, "
-        f"{layout.n_bits} bits a number.",
+        f"Stored as its {_STORED[layout.name]}: {layout.table.size} bytes, {layout.n_bits} bits a number.",
         f"Accumulators: projections reach at most {layout.projection_bound} in magnitude ({layout.projection_width} "
         f"bits), sums {layout.sum_bound} ({layout.sum_width} bits).",
         "",

@@ -41,7 +41,7 @@ void ${name}_rows(const ${x} *column, size_t n, ${total} *output)
 """)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CompiledModel:
     """An exported model whose compiled code evaluates whole tables.
 

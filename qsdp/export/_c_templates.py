@@ -7,8 +7,8 @@ ${head}
 #include "${name}.h"
 
 /* Where tables live: some machines have a keyword for it. */
-#ifndef TABLE
-#define TABLE static const
+#ifndef QSDP_TABLE
+#define QSDP_TABLE static const
 #endif
 
 ${tables}

@@ -31,7 +31,7 @@ Network = BilinearNetwork | PolynomialNetwork
 _TABULAR, _NETWORKS = "tabular-model", ("bilinear-network", "polynomial-network")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModelDescription:
     r"""A trained model as data: what a format needs, and nothing of how it was trained.
 
@@ -91,8 +91,12 @@ class ModelDescription:
         """
         if self.encoding is None:
             return list(check_matrix("X", X, n_columns=self.n_columns).T)
+        names = [one.name for one in self.encoding.columns]
         if is_frame(X):
-            raw = [X.iloc[:, j] if hasattr(X, "iloc") else X[:, j] for j in range(X.shape[1])]
+            own = list(X.columns)
+            # By name where the frame has them all, else by place.
+            places = [own.index(name) for name in names] if set(names) <= set(own) else range(len(own))
+            raw = [X.iloc[:, j] if hasattr(X, "iloc") else X[:, j] for j in places]
         else:
             raw = list(np.asarray(X).T)
         if len(raw) != self.n_columns:
