@@ -12,7 +12,7 @@ from typing import Any
 
 from qsdp._utils.files import write_together
 from qsdp._utils.summary import Summarized, Summary
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, check_flag
 from qsdp.exceptions import InvalidInputError
 from qsdp.export._c_compiled import CompiledModel, compile_model
 from qsdp.export._c_source import entry_points, source_text
@@ -27,8 +27,6 @@ _NAME = "qsdp_model"
 _C_LINKAGE = '#ifdef __cplusplus\nextern "C" {\n#endif\n'
 _END_OF_C_LINKAGE = "#ifdef __cplusplus\n}\n#endif\n"
 
-_STORED = {"neurons": "neurons", "form": "quadratic form"}
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CSource(Summarized):
@@ -42,12 +40,15 @@ class CSource(Summarized):
         Contents of ``NAME.h`` and ``NAME.c``.
     model : IntegerModel
         What the code computes, exactly: `IntegerModel.columns` and `IntegerModel.outputs`.
+    packed : bool
+        Whether weights are packed into bits.
     """
 
     name: str
     header: str
     source: str
     model: IntegerModel
+    packed: bool = True
 
     @property
     def unit(self) -> FloatArray:
@@ -96,7 +97,8 @@ class CSource(Summarized):
         MissingPackageError
             There is no compiler.
         """
-        return compile_model(self.name, self.files(), self.model, compiler)
+        # Bits are read one by one, whatever is tried; tables of integers go into vectors.
+        return compile_model(self.name, self.files(), self.model, compiler, "-O2" if self.packed else "-O3")
 
     def _summary(self) -> Summary:
         return Summary(f"CSource {self.name!r}", [("columns", str(self.model.description.n_columns)), *self.facts()])
@@ -104,9 +106,8 @@ class CSource(Summarized):
     def facts(self) -> list[tuple[str, str]]:
         """Return labels and texts on weights, sums and bounds, for people."""
         layout, worst = self.model.layout, int(self.error.argmax())
-        stored = f"{layout.table.size} bytes, of the {_STORED[layout.name]}"
         facts = [
-            ("weights", stored),
+            ("weights", _stored(self.model, self.packed)),
             ("sums", f"{layout.sum_width} bits"),
             ("error", f"{self.error[worst]:.3g} in a score"),
         ]
@@ -128,6 +129,7 @@ def to_c(
     scales: Mapping[str, float] | None = None,
     width: int = 64,
     layout: str = "auto",
+    packed: bool = True,
 ) -> CSource:
     """Return a model as C99 without floats, allocation and library calls.
 
@@ -151,6 +153,9 @@ def to_c(
     layout : {"auto", "neurons", "form"}
         Weights of neurons, of one bit each if binary; or the integer quadratic form that computes the same. "auto" is
         the smaller one.
+    packed : bool, default=True
+        Whether weights are packed into bits. Else they take the narrowest integers, of 8 bits at least: larger, and
+        several times as fast where there is a cache.
 
     Returns
     -------
@@ -186,12 +191,13 @@ def to_c(
         raise InvalidInputError(
             f"name, also of the files, must be a C identifier that begins with a letter; got {name!r:.60}"
         )
+    packed = check_flag("packed", packed)
     found = integer_model(model, input_range=input_range, scales=scales, width=width, layout=layout)
-    source = source_text(found, name, comment([f"Made by qsdp; see {name}.h."]) + "\n")
-    return CSource(name, _header(found, name), source, found)
+    source = source_text(found, name, comment([f"Made by qsdp; see {name}.h."]) + "\n", packed=packed)
+    return CSource(name, _header(found, name, packed), source, found, packed)
 
 
-def _header(model: IntegerModel, name: str) -> str:
+def _header(model: IntegerModel, name: str, packed: bool) -> str:
     upper = name.upper()
     macros = [
         f"#define {upper}_COLUMNS {model.description.n_columns}",
@@ -201,20 +207,20 @@ def _header(model: IntegerModel, name: str) -> str:
         macros.append(f"#define {upper}_MISSING INT32_MIN")
     declarations = "".join(f"{one};\n" for one in entry_points(model, name))
     return (
-        f"{comment(_facts(model, name))}\n#ifndef {upper}_H\n#define {upper}_H\n\n#include <stdint.h>\n\n"
+        f"{comment(_facts(model, name, packed))}\n#ifndef {upper}_H\n#define {upper}_H\n\n#include <stdint.h>\n\n"
         + "\n".join(macros)
         + f"\n\n{_column_macros(model, upper)}{_C_LINKAGE}{declarations}{_END_OF_C_LINKAGE}\n#endif\n"
     )
 
 
-def _facts(model: IntegerModel, name: str) -> list[str]:
+def _facts(model: IntegerModel, name: str, packed: bool) -> list[str]:
     """Return the lines that say what the code computes and how well."""
     network, integers, layout = model.description.network, model.network, model.layout
     levels = network.levels if isinstance(network, BilinearNetwork) else network.n_values
     facts = [
         f"{name}: a quantized network of {network.n_neurons} neurons, {levels} levels, made by qsdp.",
         "",
-        f"Stored as its {_STORED[layout.name]}: {layout.table.size} bytes, {layout.n_bits} bits a number.",
+        f"Stored as {_stored(model, packed)}.",
         f"Accumulators: projections reach at most {layout.projection_bound} in magnitude ({layout.projection_width} "
         f"bits), sums {layout.sum_bound} ({layout.sum_width} bits).",
         "",
@@ -234,6 +240,12 @@ def _facts(model: IntegerModel, name: str) -> list[str]:
     }[model.description.decision]
     classes = [f"class {code}: {label}" for code, label in enumerate(model.description.classes)]
     return [*facts, *(["", *decision] if decision else []), *classes]
+
+
+def _stored(model: IntegerModel, packed: bool) -> str:
+    layout = model.layout
+    what = {"neurons": "neurons", "form": "the quadratic form"}[layout.name]
+    return f"{what}, {layout.table.size} bytes of bits" if packed else f"{what}, {layout.numbers.size} integers"
 
 
 def _input_facts(model: IntegerModel, name: str) -> list[str]:
