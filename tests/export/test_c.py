@@ -182,6 +182,10 @@ def test_classifiers_decide_alike(cancer, encoding, tmp_path):
         np.testing.assert_array_equal(compiled.predict(data)[sure], model.predict(data)[sure])
         np.testing.assert_array_equal(compiled.outputs(data), code.model.outputs(code.model.columns(data)))
         assert data is extremes or sure.mean() > 0.98
+    # Whatever integers columns hold, as a device may read them.
+    columns = rng.integers(-(2**31), 2**31, size=(1000, 30))
+    columns[500:] = rng.choice([-(2**31), 2**31 - 1, -1, 0, 1], size=(500, 30))
+    np.testing.assert_array_equal(compiled.evaluate(columns), code.model.outputs(columns))
     # Packed bits, and a kibibyte for everything else.
     if encoding == "standard" and shutil.which("gcc") and shutil.which("size"):
         code.write(tmp_path)
@@ -283,6 +287,15 @@ def test_bad_input():
     model = to_c(network, input_range=(0, 9)).model
     with pytest.raises(InvalidInputError, match="integers from 0 to 9; found 10"):
         model.columns([[1, 10]])
+    if COMPILERS:
+        compiled = to_c(network, input_range=(0, 9)).compile()
+        for columns, message in (
+            ([[1.0, 2.0]], "integers of shape"),
+            ([[1]], "integers of shape"),
+            ([[1, -1]], "found -1"),
+        ):
+            with pytest.raises(InvalidInputError, match=message):
+                compiled.evaluate(columns)
     with pytest.raises(MissingPackageError, match="no C compiler was found; install one of nowhere"):
         to_c(network).compile(compiler="nowhere")
 
