@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "DatasetError",
+    "ExportError",
     "InvalidInputError",
     "InvalidTypeError",
     "MissingPackageError",
@@ -25,6 +26,10 @@ class InvalidInputError(QSDPError, ValueError):
 
 class InvalidTypeError(InvalidInputError, TypeError):
     """An argument is of a kind that is not allowed (text for a number, a sparse matrix for an array)."""
+
+
+class ExportError(InvalidInputError):
+    """A model cannot be written in a format: a part of it has no place there, or its numbers do not fit."""
 
 
 class MissingPackageError(QSDPError, ImportError):

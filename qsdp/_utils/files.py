@@ -1,24 +1,33 @@
-"""Atomic writing of files."""
+"""Writing of files, whole or not at all."""
 
 from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["write_whole"]
+__all__ = ["write_together", "write_whole"]
 
 
 def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
     """Write a file atomically; an older one of that name is replaced."""
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {os.fspath(path)!r}: its folder {str(target.parent)!r} does not exist")
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    write_together({Path(path): contents})
+
+
+def write_together(files: Mapping[Path, bytes]) -> None:
+    """Write files that belong together; none gets its name before the contents of all are written."""
+    for target in files:
+        if not target.parent.is_dir():
+            raise FileNotFoundError(f"cannot write {str(target)!r}: its folder {str(target.parent)!r} does not exist")
+    temporary = {target: target.with_name(f".{secrets.token_hex(8)}.tmp") for target in files}
     try:
-        with open(temporary, "xb") as stream:
-            stream.write(contents)
-        os.replace(temporary, target)
+        for target, contents in files.items():
+            with open(temporary[target], "xb") as stream:
+                stream.write(contents)
+        for target, path in temporary.items():
+            os.replace(path, target)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        for path in temporary.values():
+            path.unlink(missing_ok=True)
         raise

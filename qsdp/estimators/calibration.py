@@ -52,12 +52,13 @@ class Calibration:
 
     def log_odds(self, outputs: FloatArray) -> FloatArray:
         """Return log odds for outputs of shape (n,) or (n, C), one against the rest in every column."""
-        slopes, intercepts = self._lines
+        slopes, intercepts = self.lines
         odds: FloatArray = slopes * outputs + intercepts
         return odds
 
     @cached_property
-    def _lines(self) -> tuple[FloatArray, FloatArray]:
+    def lines(self) -> tuple[FloatArray, FloatArray]:
+        """Slopes and intercepts of the log odds, one for all outputs or one each; found when asked for first."""
         parts = list(held_out_predictions(self.problem, Deadline.after(_TIME_LIMIT)))
         outputs = np.concatenate([self.scaling.decode(predicted) for _, predicted in parts])
         truth = np.concatenate([self.scaling.decode(held_out.y) for held_out, _ in parts])

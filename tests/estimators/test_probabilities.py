@@ -107,15 +107,15 @@ def test_calibrations_travel(asked: bool) -> None:
 
 def test_probabilities_are_found_once_and_not_by_fit() -> None:
     model = classifier().fit(X, CODES)
-    assert "_lines" not in vars(model.calibration_)
+    assert "lines" not in vars(model.calibration_)
     model.predict_proba(X)
     started = time.perf_counter()
     model.predict_proba(X)
     assert time.perf_counter() - started < 0.1
-    lines = model.calibration_._lines
+    lines = model.calibration_.lines
     model.resample(50, 1)
     assert model.predict_proba(X).shape == (90, 2)
-    assert model.calibration_._lines is lines
+    assert model.calibration_.lines is lines
 
 
 @pytest.mark.parametrize("n", [4, 7])

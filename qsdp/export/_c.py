@@ -1,0 +1,293 @@
+"""Models as C99: one header and one source of integers, without library calls."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from qsdp._utils.files import write_together
+from qsdp._utils.summary import Summarized, Summary
+from qsdp._utils.validation import FloatArray, check_flag
+from qsdp.exceptions import InvalidInputError
+from qsdp.export._c_compiled import CompiledModel, compile_model
+from qsdp.export._c_source import entry_points, source_text
+from qsdp.export._c_text import comment, identifiers
+from qsdp.export._integer_model import Inputs, IntegerModel, integer_model
+from qsdp.networks import BilinearNetwork
+
+__all__ = ["CSource", "to_c"]
+
+_NAME = "qsdp_model"
+
+_C_LINKAGE = '#ifdef __cplusplus\nextern "C" {\n#endif\n'
+_END_OF_C_LINKAGE = "#ifdef __cplusplus\n}\n#endif\n"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CSource(Summarized):
+    """A model as C99, made by `to_c`.
+
+    Attributes
+    ----------
+    name : str
+        Of the files, and what the names of functions and macros begin with.
+    header, source : str
+        Contents of ``NAME.h`` and ``NAME.c``.
+    model : IntegerModel
+        What the code computes, exactly: `IntegerModel.columns` and `IntegerModel.outputs`.
+    packed : bool
+        Whether weights are packed into bits.
+    """
+
+    name: str
+    header: str
+    source: str
+    model: IntegerModel
+    packed: bool = True
+
+    @property
+    def unit(self) -> FloatArray:
+        """Scores of the model are these, of shape (C,), times the integer outputs."""
+        return self.model.network.unit
+
+    @property
+    def error(self) -> FloatArray:
+        """Bounds of shape (C,) on the distance of these scores from the model's, for the same fixed-point columns."""
+        return self.model.network.error
+
+    @property
+    def rounding_error(self) -> FloatArray:
+        """The same bounds where columns are rounded to fixed-point numbers, on the same side of all thresholds."""
+        return self.model.network.rounding_error
+
+    def files(self) -> dict[str, bytes]:
+        """Return names and contents of the files."""
+        return {f"{self.name}.h": self.header.encode("ascii"), f"{self.name}.c": self.source.encode("ascii")}
+
+    def write(self, directory: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
+        """Write both files, or none, to a directory that exists, and return their paths.
+
+        Raises
+        ------
+        InvalidInputError
+            One of them exists, unless `force` allows to overwrite it.
+        """
+        files = {Path(directory) / name: contents for name, contents in self.files().items()}
+        for path in files:
+            if path.exists() and not force:
+                raise InvalidInputError(f"{str(path)!r} exists; overwrite it with force=True")
+        write_together(files)
+        return list(files)
+
+    def compile(self, *, compiler: str | None = None) -> CompiledModel:
+        """Return the model as functions of Python over the compiled code.
+
+        Parameters
+        ----------
+        compiler : str, optional
+            Path of a C compiler; by default ``cc``, ``gcc`` or ``clang``, whichever is found first.
+
+        Raises
+        ------
+        MissingPackageError
+            There is no compiler.
+        """
+        # Bits are read one by one, whatever is tried; tables of integers go into vectors.
+        return compile_model(self.name, self.files(), self.model, compiler, "-O2" if self.packed else "-O3")
+
+    def _summary(self) -> Summary:
+        return Summary(f"CSource {self.name!r}", [("columns", str(self.model.description.n_columns)), *self.facts()])
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return labels and texts on weights, sums and bounds, for people."""
+        layout, worst = self.model.layout, int(self.error.argmax())
+        facts = [
+            ("weights", _stored(self.model, self.packed)),
+            ("sums", f"{layout.sum_width} bits"),
+            ("error", f"{self.error[worst]:.3g} in a score"),
+        ]
+        if self.model.inputs is not None:
+            facts.append(
+                ("rounding", f"{self.rounding_error[worst]:.3g} in a score, error included, of rounded columns")
+            )
+        return facts
+
+    def __repr__(self) -> str:
+        return f"CSource(name={self.name!r}, layout={self.model.layout.name!r}, width={self.model.layout.sum_width})"
+
+
+def to_c(
+    model: Any,
+    *,
+    name: str = _NAME,
+    input_range: Sequence[int] | None = None,
+    scales: Mapping[str, float] | None = None,
+    width: int = 64,
+    layout: str = "auto",
+    packed: bool = True,
+) -> CSource:
+    """Return a model as C99 without floats, allocation and library calls.
+
+    Parameters
+    ----------
+    model : network, estimator, pipeline or model of `qsdp fit`
+        A `BilinearNetwork` or `PolynomialNetwork`, whose inputs are integers; a fitted `QuantizedNetworkClassifier` or
+        `QuantizedNetworkRegressor`, also at the end of a pipeline, whose columns are fixed-point numbers and codes
+        of categories.
+    name : str, default="qsdp_model"
+        Of the files, and what names of functions and macros begin with; a C identifier.
+    input_range : (int, int), optional
+        Smallest and largest input of a network alone; by default those of 16 bits. Larger inputs may overflow.
+    scales : mapping of str to float, optional
+        Scales of columns by name: the fixed-point number of an entry is the nearest integer to scale times it. By
+        default the power of ten that divides the range of a number into 6554 steps at least, and has one decimal more
+        than its thresholds.
+    width : {16, 32, 64}
+        Bits of the widest accumulator allowed. Numbers that are not exact in integers are rounded to as many bits, 15
+        at most and 6 at least, as every sum provably fits into.
+    layout : {"auto", "neurons", "form"}
+        Weights of neurons, of one bit each if binary; or the integer quadratic form that computes the same. "auto" is
+        the smaller one.
+    packed : bool, default=True
+        Whether weights are packed into bits. Else they take the narrowest integers, of 8 bits at least, which suits
+        processors with vector instructions.
+
+    Returns
+    -------
+    CSource
+
+    Raises
+    ------
+    ExportError
+        Sums do not fit into `width`, a column does not fit into 32 bits, or a transformer mixes columns.
+
+    Notes
+    -----
+    Functions: ``NAME_outputs(column, output)`` gives integer outputs, scores in multiples of a unit that the header
+    names, and ``NAME_class(column)`` the number of the class; of several labels ``NAME_labels(column, label)``. The
+    class is that of the model wherever scores are farther apart than the bounds that the header names. Second-layer
+    weights that are multiples of the smallest are exact, as those of one magnitude are; then the outputs for
+    integer inputs and a bilinear or quadratic activation are exact too.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> from qsdp.export import to_c
+    >>> network = qsdp.BilinearNetwork(U=[[1, 1], [1, -1]], V=[[1, -1], [1, -1]], alpha=[0.5, 0.5])
+    >>> code = to_c(network, input_range=(-100, 100))
+    >>> code
+    CSource(name='qsdp_model', layout='form', width=32)
+    >>> code.header[code.header.index("void") :].splitlines()[0]
+    'void qsdp_model_outputs(const int8_t column[2], int32_t output[1]);'
+    >>> code.model.outputs(code.model.columns([[3, 1]])) * code.unit, float(code.error[0])
+    (array([[6.]]), 0.0)
+    """
+    if not isinstance(name, str) or not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
+        raise InvalidInputError(
+            f"name, also of the files, must be a C identifier that begins with a letter; got {name!r:.60}"
+        )
+    packed = check_flag("packed", packed)
+    found = integer_model(model, input_range=input_range, scales=scales, width=width, layout=layout)
+    source = source_text(found, name, comment([f"Made by qsdp; see {name}.h."]) + "\n", packed=packed)
+    return CSource(name, _header(found, name, packed), source, found, packed)
+
+
+def _header(model: IntegerModel, name: str, packed: bool) -> str:
+    upper = name.upper()
+    macros = [
+        f"#define {upper}_COLUMNS {model.description.n_columns}",
+        f"#define {upper}_OUTPUTS {model.network.n_outputs}",
+    ]
+    if model.inputs is not None:
+        macros.append(f"#define {upper}_MISSING INT32_MIN")
+    declarations = "".join(f"{one};\n" for one in entry_points(model, name))
+    return (
+        f"{comment(_facts(model, name, packed))}\n#ifndef {upper}_H\n#define {upper}_H\n\n#include <stdint.h>\n\n"
+        + "\n".join(macros)
+        + f"\n\n{_column_macros(model, upper)}{_C_LINKAGE}{declarations}{_END_OF_C_LINKAGE}\n#endif\n"
+    )
+
+
+def _facts(model: IntegerModel, name: str, packed: bool) -> list[str]:
+    """Return the lines that say what the code computes and how well."""
+    network, integers, layout = model.description.network, model.network, model.layout
+    levels = network.levels if isinstance(network, BilinearNetwork) else network.n_values
+    facts = [
+        f"{name}: a quantized network of {network.n_neurons} neurons, {levels} levels, made by qsdp.",
+        "",
+        f"Stored as {_stored(model, packed)}.",
+        f"Accumulators: projections reach at most {layout.projection_bound} in magnitude ({layout.projection_width} "
+        f"bits), sums {layout.sum_bound} ({layout.sum_width} bits).",
+        "",
+        *_input_facts(model, name),
+        "",
+        "Scores of the model are unit times output. Each is within error of the model's, evaluated exactly at what the",
+        "columns stand for" + ("." if model.inputs is None else ", or within rounding where columns were rounded:"),
+    ]
+    for k in range(integers.n_outputs):
+        more = "" if model.inputs is None else f", rounding {integers.rounding_error[k]:.3g}"
+        facts.append(f"output {k}: unit {float(integers.unit[k])!r}, error {integers.error[k]:.3g}{more}")
+    decision = {
+        "none": [],
+        "sign": [f"{name}_class is 1 where the output is > 0, else 0."],
+        "argmax": [f"{name}_class is the number of the largest output, the first of equal ones."],
+        "labels": [f"{name}_labels has a one for each output > 0, else zeros."],
+    }[model.description.decision]
+    classes = [f"class {code}: {label}" for code, label in enumerate(model.description.classes)]
+    return [*facts, *(["", *decision] if decision else []), *classes]
+
+
+def _stored(model: IntegerModel, packed: bool) -> str:
+    layout = model.layout
+    what = {"neurons": "neurons", "form": "the quadratic form"}[layout.name]
+    return f"{what}, {layout.table.size} bytes of bits" if packed else f"{what}, {layout.numbers.size} integers"
+
+
+def _input_facts(model: IntegerModel, name: str) -> list[str]:
+    if model.inputs is None:
+        low, high = model.input_range
+        return [f"Inputs are integers from {low} to {high}; others may overflow."]
+    facts = ["A column of numbers is the nearest integer to scale times the entry, see the macros."]
+    if model.inputs.fills is not None or any(one.kind == "missing" for one in model.inputs.bits):
+        facts.append(f"A missing entry is {name.upper()}_MISSING.")
+    return facts
+
+
+def _column_macros(model: IntegerModel, upper: str) -> str:
+    """Return a macro for each column of numbers, and the codes of categories."""
+    if model.inputs is None or model.description.encoding is None:
+        return ""
+    lines = []
+    columns = model.description.encoding.columns
+    for position, (column, own) in enumerate(zip(columns, identifiers(one.name for one in columns), strict=True)):
+        scale = model.inputs.scales[position]
+        about = f"Column {position}, {column.name}: "
+        if column.categories is not None:
+            codes = ", ".join(f"{code} {symbol}" for code, symbol in enumerate(column.categories) if symbol is not None)
+            lines.append(comment([f"{about}the code of a category: {codes}; -1 for others."]))
+        elif scale is None:
+            lines.append(comment([f"{about}not used."]))
+        else:
+            lines.append(comment([f"{about}scale {float(scale):.9g}{_ends(model.inputs, position)}."]))
+            lines.append(f"#define {upper}_FIXED_{own}(entry) {upper}_ROUND({_times('(entry)', scale)})")
+    rounding = f"#define {upper}_ROUND(value) ((int32_t)((value) < 0 ? (value) - 0.5 : (value) + 0.5))\n"
+    return "\n".join(lines) + "\n" + (rounding if any(model.inputs.scales) else "") + "\n"
+
+
+def _ends(inputs: Inputs, position: int) -> str:
+    """Return where a column is cut, if it is a number among the inputs."""
+    numbers = inputs.numbers
+    own = numbers.column == position
+    low, high = numbers.low[own], (numbers.low + numbers.width)[own]
+    return f", cut at {low[0]} and {high[0]}" if own.any() else ""
+
+
+def _times(entry: str, scale: Fraction) -> str:
+    if scale.denominator == 1:
+        return f"{entry} * {scale.numerator}.0"
+    return f"{entry} / {scale.denominator}.0" if scale.numerator == 1 else f"{entry} * {float(scale)!r}"

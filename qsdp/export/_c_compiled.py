@@ -1,0 +1,127 @@
+"""Exported C, compiled and called from Python."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray
+from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
+from qsdp.export._c_source import input_type, output_type
+from qsdp.export._integer_model import IntegerModel
+
+__all__ = ["FLAGS", "CompiledModel", "compile_model", "find_compiler"]
+
+#: With these the code compiles without a warning.
+FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror")
+
+_COMPILERS = ("cc", "gcc", "clang")
+
+#: All rows of a table, beside the source.
+_ROWS = Template("""\
+#include <stddef.h>
+#include "${name}.c"
+
+void ${name}_rows(const ${x} *column, size_t n, ${total} *output)
+{
+    for (; n; n--, column += ${columns}, output += ${C}) {
+        ${name}_outputs(column, output);
+    }
+}
+""")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CompiledModel:
+    """An exported model whose compiled code evaluates whole tables.
+
+    Attributes
+    ----------
+    model : IntegerModel
+    """
+
+    model: IntegerModel
+    _rows: Any
+
+    def outputs(self, X: Any) -> npt.NDArray[np.int64]:
+        """Return the integer outputs of shape (n, C) for data as the model itself takes them."""
+        return self.evaluate(self.model.columns(X))
+
+    def evaluate(self, columns: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Return the integer outputs of shape (n, C) for columns as the device has them, integers in their range."""
+        low, high = self.model.input_range
+        given = np.asarray(columns)
+        d = self.model.description.n_columns
+        if given.dtype.kind not in "iu" or given.ndim != 2 or given.shape[1] != d:
+            raise InvalidInputError(f"columns must be integers of shape (n, {d}); got {given.dtype} {given.shape}")
+        if given.size and not low <= given.min() <= given.max() <= high:
+            raise InvalidInputError(
+                f"columns must be integers from {low} to {high}; found {given.min()}, {given.max()}"
+            )
+        read, written = (kind(self.model).removesuffix("_t") for kind in (input_type, output_type))
+        rows = np.ascontiguousarray(given, dtype=read)
+        outputs = np.empty((len(rows), self.model.network.n_outputs), dtype=written)
+        first, last = (ctypes.c_void_p(array.ctypes.data) for array in (rows, outputs))
+        self._rows(first, ctypes.c_size_t(len(rows)), last)
+        return outputs.astype(np.int64)
+
+    def scores(self, X: Any) -> FloatArray:
+        """Return the outputs in the units of the model's scores, shape (n, C)."""
+        return self.model.scores(self.outputs(X))
+
+    def classes(self, X: Any) -> npt.NDArray[np.intp]:
+        """Return numbers of classes, shape (n,), or zeros and ones of labels, (n, C)."""
+        return self.model.description.decide(self.outputs(X))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return what the model's own `predict` returns: labels of a classifier, else numbers."""
+        description = self.model.description
+        if description.classes:
+            return description.predictions(self.classes(X))
+        scores = self.scores(X)
+        return scores if description.vector else scores[:, 0]
+
+
+def find_compiler(compiler: str | None = None) -> str:
+    """Return the path of a C compiler, or raise MissingPackageError."""
+    names = _COMPILERS if compiler is None else (compiler,)
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        raise MissingPackageError(f"no C compiler was found; install one of {', '.join(names)}")
+    return found
+
+
+def compile_model(
+    name: str, files: Mapping[str, bytes], model: IntegerModel, compiler: str | None, level: str
+) -> CompiledModel:
+    """Return the compiled model of a header and a source, with a level of optimisation."""
+    path = find_compiler(compiler)
+    rows = _ROWS.substitute(
+        name=name,
+        x=input_type(model),
+        total=output_type(model),
+        columns=model.description.n_columns,
+        C=model.network.n_outputs,
+    )
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        for own, contents in {**files, "rows.c": rows.encode("ascii")}.items():
+            (Path(folder) / own).write_bytes(contents)
+        library = Path(folder) / f"{name}.so"
+        command = [path, *FLAGS, level, "-shared", "-fPIC", "-o", str(library), str(Path(folder) / "rows.c")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ExportError(f"{path} refused the code: {done.stderr.strip():.400}")
+        # The file may go once the code is loaded.
+        function = getattr(ctypes.CDLL(str(library)), f"{name}_rows")
+    function.restype = None
+    return CompiledModel(model, function)

@@ -1,0 +1,218 @@
+"""The C source of a model in integers: encoding of columns, evaluation, class."""
+
+from __future__ import annotations
+
+from qsdp.export import _c_templates as templates
+from qsdp.export._c_text import Tables, counter_type, literal, signed, table_type, unsigned_literal
+from qsdp.export._fixed_point import Bits, Numbers
+from qsdp.export._integer_model import Inputs, IntegerModel
+from qsdp.export._layout import type_width
+
+__all__ = ["entry_points", "input_type", "output_type", "source_text"]
+
+
+def input_type(model: IntegerModel) -> str:
+    """Return the type of the columns."""
+    low, high = model.input_range
+    return signed(type_width(max(-low - 1, high, 1)))
+
+
+def output_type(model: IntegerModel) -> str:
+    """Return the type of the outputs."""
+    return signed(model.layout.sum_width)
+
+
+def entry_points(model: IntegerModel, name: str) -> list[str]:
+    """Return the declarations of the functions, without semicolons."""
+    columns = f"const {input_type(model)} column[{model.description.n_columns}]"
+    C = model.network.n_outputs
+    found = [f"void {name}_outputs({columns}, {output_type(model)} output[{C}])"]
+    if model.description.decision == "labels":
+        found.append(f"void {name}_labels({columns}, uint8_t label[{C}])")
+    elif model.description.decision != "none":
+        found.append(f"{counter_type(C)} {name}_class({columns})")
+    return found
+
+
+def source_text(model: IntegerModel, name: str, head: str, *, packed: bool) -> str:
+    """Return the source file below a comment, with weights packed into bits or in the narrowest type."""
+    tables, types, missing = Tables(), _types(model), f"{name.upper()}_MISSING"
+    outputs, *decisions = entry_points(model, name)
+    functions = []
+    if packed:
+        functions += _readers(model, types, tables)
+    else:
+        tables.add("weights", model.layout.numbers.ravel().tolist())
+    evaluation = _form if model.layout.name == "form" else _neurons
+    functions += evaluation(model, types, tables, packed)
+    if model.inputs is None:
+        functions.append(f"{outputs}\n{{\n    evaluate(column, output);\n}}\n")
+    else:
+        functions += _encoding(model, model.inputs, types, tables, missing)
+        functions.append(templates.OUTPUTS.substitute(types, declared=outputs))
+    decision = model.description.decision
+    functions += [
+        templates.DECISIONS[decision].substitute(types, name=name, declared=declared) for declared in decisions
+    ]
+    return templates.FILE.substitute(
+        head=head, name=name, tables="\n".join(tables.declared), functions="\n".join(functions)
+    )
+
+
+def _types(model: IntegerModel) -> dict[str, object]:
+    """Return the types and sizes that the templates share."""
+    network, layout, n = model.network, model.layout, model.description.n_columns
+    x = input_type(model) if model.inputs is None else signed(type_width(max(int(model.inputs.largest.max()), 1)))
+    return {
+        "x": x,
+        "projection": signed(layout.projection_width),
+        "total": signed(layout.sum_width),
+        "position": counter_type(layout.size),
+        "counter": counter_type(max(n, len(network.left), network.left.shape[1])),
+        "output_counter": counter_type(network.n_outputs),
+        "n_inputs": network.n_inputs,
+        "m": len(network.left),
+        "C": network.n_outputs,
+    }
+
+
+def _readers(model: IntegerModel, types: dict[str, object], tables: Tables) -> list[str]:
+    """Return the functions that read packed bits and numbers, and declare these."""
+    layout = model.layout
+    # A number of n bits may begin with the last bit of a byte.
+    n_bytes = (layout.n_bits + 14) // 8
+    tables.add("packed", [*layout.table.tolist(), *([0] * (n_bytes - 1) if layout.n_bits > 1 else [])])
+    readers = [templates.BIT.substitute(types)] if layout.n_bits == 1 or layout.signs else []
+    if layout.n_bits > 1:
+        width = next(width for width in (16, 32, 64) if 8 * n_bytes <= width)
+        mask, spare = unsigned_literal(2**layout.n_bits - 1), 8 * n_bytes - layout.n_bits
+        readers.append(
+            templates.NUMBER.substitute(types, number=f"uint{width}_t", n_bytes=n_bytes, spare=spare, mask=mask)
+        )
+    return readers
+
+
+def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables, packed: bool) -> list[str]:
+    """Return the functions that evaluate neurons one after another."""
+    network, layout = model.network, model.layout
+    project = (_packed_projection if packed else _plain_projection)(model, types)
+    side = (layout.n_bits if packed else 1) * network.n_inputs + layout.signs
+    start = "" if packed else "weights + "
+    product = "left * left" if network.is_square else f"left * project(x, {start}at + {side})"
+    types = {**types, "stride": side if network.is_square else 2 * side, "start": start}
+    if network.sizes is None:
+        return [
+            project,
+            templates.FREE.substitute(
+                types,
+                product=product,
+                alpha=tables.entry("alpha", network.alpha.ravel().tolist(), "weight"),
+                weight_counter=counter_type(network.alpha.size),
+                bias=tables.entry("bias", network.bias, "k"),
+            ),
+        ]
+    if network.n_outputs == 1:
+        return [project, templates.SHARED.substitute(types, product=product, result=_scaled_sum(model, tables))]
+    size, result = tables.entry("size", network.sizes.tolist(), "k"), _scaled_sum(model, tables)
+    return [project, templates.GROUPED.substitute(types, product=product, size=size, result=result)]
+
+
+def _packed_projection(model: IntegerModel, types: dict[str, object]) -> str:
+    """Return the function of a projection by weights in bits."""
+    layout, kappa = model.layout, model.network.kappa
+    number = f"{layout.step} * number(at)" if layout.step > 1 else "number(at)"
+    add = f"sum += (({types['projection']})({number}) + {literal(layout.low)}) * value;"
+    return templates.PROJECT.substitute(
+        types,
+        place=f"{types['position']} at",
+        step=f", at += {layout.n_bits}",
+        add="sum += bit(at) ? value : -value;" if layout.n_bits == 1 else add,
+        result=_projection(model, f"(bit(at) ? {literal(kappa)} : {literal(-kappa)})"),
+    )
+
+
+def _plain_projection(model: IntegerModel, types: dict[str, object]) -> str:
+    """Return the function of a projection by weights in a table of integers."""
+    numbers, kappa = model.layout.numbers, model.network.kappa
+    last = f"({types['projection']}){literal(kappa)} * weight[{model.network.n_inputs}]"
+    return templates.PROJECT.substitute(
+        types,
+        place=f"const {table_type([int(numbers.min()), int(numbers.max())])} *weight",
+        step="",
+        add="sum += weight[i] * value;",
+        result=_projection(model, last),
+    )
+
+
+def _projection(model: IntegerModel, signed_kappa: str) -> str:
+    network = model.network
+    result = f"sum * {network.gain}" if network.gain > 1 else "sum"
+    return f"{result} + {signed_kappa if model.layout.signs else literal(network.kappa)}" if network.kappa else result
+
+
+def _scaled_sum(model: IntegerModel, tables: Tables) -> str:
+    """Return output k in terms of the sum of what its neurons have a common factor of."""
+    factor = tables.entry("factor", model.network.factors.tolist(), "k")
+    bias = tables.entry("bias", model.network.bias, "k")
+    total = "sum" if factor == "1" else f"sum * {factor}"
+    return total if bias == "0" else f"{total} + {bias}"
+
+
+def _form(model: IntegerModel, types: dict[str, object], tables: Tables, packed: bool) -> list[str]:
+    """Return the function that evaluates quadratic forms."""
+    network, layout = model.network, model.layout
+    number = "bit(at)" if layout.n_bits == 1 else "number(at)"
+    entry = f"({types['total']}){number} + {literal(layout.low)}" if packed else f"({types['total']})weights[at]"
+    scaled = f"({types['projection']})x[i] * {network.gain}" if network.gain > 1 else "x[i]"
+    return [
+        templates.FORM.substitute(
+            types,
+            size=network.left.shape[1],
+            scaled=scaled,
+            last=f"    z[{network.n_inputs}] = {literal(network.kappa)};\n" if network.kappa else "",
+            entry=entry,
+            step=layout.n_bits if packed else 1,
+            result=_scaled_sum(model, tables),
+        )
+    ]
+
+
+def _encoding(model: IntegerModel, inputs: Inputs, types: dict[str, object], tables: Tables, missing: str) -> list[str]:
+    """Return the functions from columns to inputs."""
+    functions, body, filled = [], "", inputs.fills is not None
+    if inputs.fills is not None:
+        fill = tables.entry("fill", inputs.fills.tolist(), "i")
+        functions.append(templates.FILLED.substitute(types, missing=missing, fill=fill))
+    if len(inputs.numbers.column):
+        body += _numbers(inputs.numbers, types, tables, filled)
+    for one in inputs.bits:
+        body += _bits(one, tables, filled, missing)
+    if inputs.constant is not None:
+        body += f"    *x = {literal(inputs.constant)};\n"
+    counted = "for (" in body
+    encode = templates.ENCODE.substitute(types, body=body)
+    functions.append(encode if counted else encode.replace(f"    {types['counter']} i;\n\n", ""))
+    return functions
+
+
+def _read(column: str, filled: bool) -> str:
+    return f"filled(column, {column})" if filled else f"column[{column}]"
+
+
+def _numbers(numbers: Numbers, types: dict[str, object], tables: Tables, filled: bool) -> str:
+    names = ("low", "width", "slope", "shift", "start")
+    entries = {name: tables.entry(name, getattr(numbers, name).tolist(), "i") for name in names}
+    column = tables.entry("number_column", numbers.column.tolist(), "i")
+    return templates.NUMBERS.substitute(types, n=len(numbers.column), read=_read(column, filled), **entries)
+
+
+def _bits(bits: Bits, tables: Tables, filled: bool, missing: str) -> str:
+    column = tables.entry(f"{bits.kind}_column", bits.column.tolist(), "i")
+    on, off = (tables.entry(f"{bits.kind}_{end}", getattr(bits, end).tolist(), "i") for end in ("on", "off"))
+    if bits.kind == "missing":
+        test = f"column[{column}] == {missing}"
+    elif bits.kind == "equals":
+        test = f"column[{column}] == {tables.entry('equals_value', bits.value.tolist(), 'i')}"
+    else:
+        test = f"{_read(column, filled)} > {tables.entry('above_value', bits.value.tolist(), 'i')}"
+    return templates.BITS.substitute(n=len(bits.column), test=test, on=on, off=off)

@@ -1,0 +1,340 @@
+"""Columns as integers: fixed-point numbers and codes of categories, and integer inputs made of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import check_real
+from qsdp.encoding import Expression, InputColumn
+from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
+from qsdp.export._model import ModelDescription
+
+__all__ = [
+    "MISSING",
+    "Bits",
+    "Limits",
+    "Numbers",
+    "Scales",
+    "bits_of_kind",
+    "column_scales",
+    "fixed_columns",
+    "fixed_fills",
+    "limits_of",
+    "numbers",
+]
+
+IntArray = npt.NDArray[np.int64]
+#: Of every expression of a number, in the units of its column: None for one of a bit.
+Limits = list[tuple[Fraction, Fraction] | None]
+#: Of every column: None for categories and for columns that are not used.
+Scales = list[Fraction | None]
+
+#: What stands for a missing entry: the smallest number of 32 bits.
+MISSING = -(2**31)
+LARGEST = 2**31 - 1
+
+#: Steps of a number between its limits: at most by default and where thresholds want more, at most by a user's scale,
+#: and at least.
+_STEPS, _FINE_STEPS, _MOST_STEPS, _FEWEST_STEPS = 2**16 - 1, 2**20, 2**24, 2**6
+
+#: Widths of the range of training that columns without limits are cut at, on either side.
+_MARGIN = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    r"""Inputs that are numbers: :math:`\lfloor (e \cdot \text{slope} + h) / 2^\text{shift} \rfloor + \text{start}`.
+
+    Here e is the column less `low`, from 0 to `width`, and h half of :math:`2^\text{shift}`. All of shape (k,).
+
+    Attributes
+    ----------
+    column, low, width, slope, shift, start : ndarray of int
+    error : ndarray of float
+        Largest distance of an input from that of the column's exact value, in units of inputs.
+    rounding : ndarray of float
+        What rounding of the column to its nearest fixed-point number adds.
+    """
+
+    column: IntArray
+    low: IntArray
+    width: IntArray
+    slope: IntArray
+    shift: IntArray
+    start: IntArray
+    error: npt.NDArray[np.float64]
+    rounding: npt.NDArray[np.float64]
+
+    def encode(self, columns: IntArray) -> IntArray:
+        """Return the inputs of shape (n, k) for columns without missing entries, shape (n, number of columns)."""
+        above = np.clip(columns[:, self.column] - self.low, 0, self.width)
+        inputs: IntArray = ((above * self.slope + (1 << self.shift >> 1)) >> self.shift) + self.start
+        return inputs
+
+    @property
+    def largest(self) -> IntArray:
+        """Largest magnitudes of the inputs."""
+        top = ((self.width * self.slope + (1 << self.shift >> 1)) >> self.shift) + self.start
+        largest: IntArray = np.maximum(np.abs(self.start), np.abs(top))
+        return largest
+
+
+@dataclass(frozen=True, eq=False)
+class Bits:
+    """Inputs that are bits of a kind: `on` where the column is above or equal to `value`, or missing, else `off`."""
+
+    kind: str
+    column: IntArray
+    value: IntArray
+    off: IntArray
+    on: IntArray
+    error: npt.NDArray[np.float64]
+
+    def encode(self, columns: IntArray, filled: IntArray) -> IntArray:
+        """Return the inputs of shape (n, k) for columns with and without missing entries."""
+        if self.kind == "above":
+            bits = filled[:, self.column] > self.value
+        elif self.kind == "equals":
+            bits = columns[:, self.column] == self.value
+        else:
+            bits = columns[:, self.column] == MISSING
+        return np.where(bits, self.on, self.off)
+
+    @property
+    def largest(self) -> IntArray:
+        """Largest magnitudes of the inputs."""
+        return np.maximum(np.abs(self.off), np.abs(self.on))
+
+
+def limits_of(description: ModelDescription) -> Limits:
+    """Return the limits of the numbers among the expressions of an encoding.
+
+    Those without a limit are cut where they are beyond the range of training by more than its width.
+    """
+    assert description.encoding is not None
+    limits: Limits = []
+    for place, one in enumerate(description.encoding.expressions):
+        if one.is_bit:
+            limits.append(None)
+        elif one.low is not None and one.high is not None:
+            limits.append((Fraction(one.low), Fraction(one.high)))
+        elif description.ranges is None:
+            raise ExportError(f"column {one.column!r} needs limits: its range in training is not known")
+        else:
+            low, high = (Fraction(float(ends[place])) for ends in description.ranges)
+            center, scale, more = Fraction(one.center), Fraction(one.scale), _MARGIN * (high - low)
+            limits.append((center + scale * (low - more), center + scale * (high + more)))
+    return limits
+
+
+def column_scales(description: ModelDescription, limits: Limits, given: Mapping[str, float] | None) -> Scales:
+    """Return the scale of every column: the fixed-point number is the nearest integer to scale times the entry.
+
+    Powers of ten, if not `given` by name: of the finest that leaves 16 bits between the limits of a number, and one
+    decimal more than thresholds have.
+    """
+    encoding = description.encoding
+    assert encoding is not None
+    names = [column.name for column in encoding.columns]
+    if not isinstance(given, (Mapping, type(None))):
+        raise InvalidTypeError(f"scales must map names of columns to numbers; got {given!r:.60}")
+    given = given or {}
+    if unknown := [name for name in given if name not in names]:
+        raise InvalidInputError(f"scales must be those of columns, {names!r:.60}; got {unknown[0]!r:.60}")
+    scales: Scales = []
+    for position, column in enumerate(encoding.columns):
+        own = [place for place, one in enumerate(encoding.expressions) if one.position == position]
+        if not own or column.categories is not None:
+            scales.append(None)
+            continue
+        spans = [span for place in own if (span := limits[place]) is not None]
+        thresholds = [Fraction(threshold_of(one)) for one in encoding.expressions if _divides(one, position)]
+        if column.name in given:
+            scale = Fraction(check_real(f"scales[{column.name!r}]", given[column.name], strict=True))
+        else:
+            scale = _power_of_ten(column, spans, thresholds)
+        steps = [int((high - low) * scale) for low, high in spans if high > low]
+        if (steps and not _FEWEST_STEPS <= min(steps) <= max(steps) <= _MOST_STEPS) or any(
+            abs(value) * scale > LARGEST for value in [*thresholds, *(end for span in spans for end in span)]
+        ):
+            raise ExportError(
+                f"column {column.name!r}: fixed-point numbers of 32 bits with scale {float(scale):g} cannot hold it; "
+                f"between its limits there must be from {_FEWEST_STEPS} to {_MOST_STEPS} steps"
+            )
+        scales.append(scale)
+    return scales
+
+
+def _power_of_ten(column: InputColumn, spans: list[tuple[Fraction, Fraction]], thresholds: list[Fraction]) -> Fraction:
+    width = max((high - low for low, high in spans), default=Fraction(0))
+    fill = Fraction(column.fill or 0.0)
+    ends = [end for span in spans for end in span]
+    # Zero fits with any scale.
+    largest = max(map(abs, [fill, *thresholds, *ends])) or Fraction(1)
+    exponents = [_most_digits(_STEPS, width)] if width else []
+    if thresholds:
+        finest = max(-int(Decimal(repr(float(t))).normalize().as_tuple().exponent) for t in thresholds)
+        exponents.append(max(finest + 1, 0))
+    exponent = max(exponents, default=0)
+    if width:
+        exponent = min(exponent, _most_digits(_FINE_STEPS, width))
+    return Fraction(10) ** min(exponent, _most_digits(LARGEST, largest))
+
+
+def _most_digits(most: int, size: Fraction) -> int:
+    """Return the largest k with ``size * 10**k <= most``."""
+    k = math.floor(math.log10(most) - math.log10(size))
+    while size * Fraction(10) ** k > most:
+        k -= 1
+    return k
+
+
+def numbers(
+    expressions: Sequence[tuple[int, Expression]],
+    columns: Sequence[InputColumn],
+    limits: Limits,
+    scales: Scales,
+    unit: Fraction,
+    fills: IntArray,
+) -> Numbers:
+    """Return the integer inputs of numbers, with places among all, for inputs in a unit."""
+    rows: list[tuple[int, ...]] = []
+    errors: list[tuple[float, float]] = []
+    for place, one in expressions:
+        span, scale = limits[place], scales[one.position]
+        assert span is not None
+        assert scale is not None
+        low, high = (round(end * scale) for end in span)
+        width, step = high - low, 1 / (scale * Fraction(one.scale) * unit)
+        slope, shift = _slope(step, width)
+
+        def exact(entry: Fraction, one: Expression = one) -> Fraction:
+            return (entry - Fraction(one.center)) / (Fraction(one.scale) * unit)
+
+        first, last = exact(low / scale), exact(high / scale)
+        start = round(first)
+        rows.append((one.position, low, width, slope, shift, start))
+        drift = max(abs(start - first), abs(start + Fraction(width * slope, 1 << shift) - last))
+        cut = max(abs(low / scale - span[0]), abs(high / scale - span[1])) if one.low is not None else Fraction(0)
+        error = drift + (Fraction(1, 2) if shift else 0) + cut * scale * step
+        fill = columns[one.position].fill
+        if fill is not None:
+            exact_fill, fixed_fill = min(max(Fraction(fill), span[0]), span[1]), int(fills[one.position])
+            error += abs(exact_fill * scale - min(max(fixed_fill, low), high)) * step
+        errors.append((float(error), float(step / 2)))
+    table = np.array(rows, dtype=np.int64).reshape(-1, 6).T
+    bounds = np.array(errors, dtype=np.float64).reshape(-1, 2).T
+    return Numbers(*table, *bounds)
+
+
+def _slope(step: Fraction, width: int) -> tuple[int, int]:
+    """Return slope and shift: 16 bits or fewer, so that products fit into 32 without sign."""
+    if width == 0:
+        return 0, 0
+    for shift in range(31, 0, -1):
+        slope = round(step * (1 << shift))
+        if slope < 2**16 and width * slope + (1 << shift >> 1) < 2**32:
+            return slope, shift
+    return round(step), 0
+
+
+def bits_of_kind(
+    kind: str, expressions: Sequence[Expression], columns: Sequence[InputColumn], scales: Scales, unit: Fraction
+) -> Bits:
+    """Return the integer inputs of the bits of a kind for inputs in a unit."""
+    values = [_compared(one, columns[one.position], scales[one.position]) for one in expressions]
+    pairs = np.array([_bit_pair(one, unit) for one in expressions]).reshape(-1, 3)
+    positions = np.array([one.position for one in expressions], dtype=np.int64)
+    off, on = pairs[:, :2].astype(np.int64).T
+    return Bits(kind, positions, np.array(values, dtype=np.int64), off, on, pairs[:, 2].astype(np.float64))
+
+
+def _bit_pair(one: Expression, unit: Fraction) -> tuple[int, int, float]:
+    exact = [(Fraction(bit) - Fraction(one.center)) / Fraction(one.scale) / unit for bit in (0, 1)]
+    off, on = map(round, exact)
+    return off, on, float(max(abs(off - exact[0]), abs(on - exact[1])))
+
+
+def _compared(one: Expression, column: InputColumn, scale: Fraction | None) -> int:
+    """Return the integer that a fixed-point number or a code of a category is compared with."""
+    if one.kind == "above":
+        assert scale is not None
+        return below_threshold(threshold_of(one), scale)
+    if one.kind == "equals":
+        assert column.categories is not None
+        return column.categories.index(one.value)
+    return MISSING
+
+
+def threshold_of(one: Expression) -> float:
+    """Return the threshold of a bit of kind "above"."""
+    assert isinstance(one.value, (int, float))
+    return float(one.value)
+
+
+def _divides(one: Expression, position: int) -> bool:
+    return one.kind == "above" and one.position == position
+
+
+def below_threshold(threshold: float, scale: Fraction) -> int:
+    """Return the largest fixed-point number that is not above a threshold.
+
+    A fixed-point number n stands for the double nearest to ``n / scale``, so that decimals are compared as they are
+    written.
+    """
+    n = math.floor(Fraction(threshold) * scale)
+    while float(Fraction(n + 1) / scale) <= threshold:
+        n += 1
+    while float(Fraction(n) / scale) > threshold:
+        n -= 1
+    return min(max(n, MISSING + 1), LARGEST)
+
+
+def fixed_fills(
+    columns: Sequence[InputColumn], expressions: Sequence[Expression], scales: Scales
+) -> npt.NDArray[np.int64]:
+    """Return the fixed-point numbers that missing entries stand for, on the same side of every threshold."""
+    fills = np.zeros(len(columns), dtype=np.int64)
+    for position, (column, scale) in enumerate(zip(columns, scales, strict=True)):
+        if scale is None or column.fill is None:
+            continue
+        fill = min(max(round(Fraction(column.fill) * scale), MISSING + 1), LARGEST)
+        for one in expressions:
+            if _divides(one, position):
+                threshold = threshold_of(one)
+                last = below_threshold(threshold, scale)
+                fill = max(fill, last + 1) if column.fill > threshold else min(fill, last)
+        fills[position] = fill
+    return fills
+
+
+def fixed_columns(
+    description: ModelDescription, columns: Sequence[npt.NDArray[Any]], scales: Scales
+) -> npt.NDArray[np.int64]:
+    """Return the columns of a table as fixed-point numbers and codes of categories, shape (n, number of columns)."""
+    assert description.encoding is not None
+    fixed = np.zeros((len(columns[0]), len(columns)), dtype=np.int64)
+    table = description.encoding.columns
+    for position, column in enumerate(table):
+        if column.categories is not None:
+            codes: dict[Any, int] = {symbol: code for code, symbol in enumerate(column.categories)}
+            codes[None] = MISSING
+            fixed[:, position] = [codes.get(symbol, -1) for symbol in columns[position].tolist()]
+    numeric = [position for position, scale in enumerate(scales) if scale is not None]
+    if numeric:
+        entries = np.column_stack([columns[position] for position in numeric])
+        holes = np.isnan(entries)
+        for place in np.flatnonzero(holes.any(axis=0)).tolist():
+            if table[numeric[place]].fill is None:
+                raise InvalidInputError(f"column {table[numeric[place]].name!r} of X must have no missing entries")
+        scaled = np.rint(np.where(holes, 0.0, entries) * [float(scale) for scale in scales if scale is not None])
+        fixed[:, numeric] = np.where(holes, MISSING, np.clip(scaled, MISSING + 1, LARGEST))
+    return fixed

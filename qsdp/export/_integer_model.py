@@ -1,0 +1,303 @@
+"""A model in integers: from fixed-point columns to outputs and classes, evaluated exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from math import gcd
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_matrix
+from qsdp.encoding.expressions import KINDS
+from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
+from qsdp.export._fixed_point import (
+    LARGEST,
+    MISSING,
+    Bits,
+    IntArray,
+    Limits,
+    Numbers,
+    Scales,
+    bits_of_kind,
+    column_scales,
+    fixed_columns,
+    fixed_fills,
+    limits_of,
+    numbers,
+)
+from qsdp.export._integer_network import IntegerNetwork, integer_network
+from qsdp.export._layout import LAYOUTS, Layout, layouts
+from qsdp.export._model import ModelDescription, describe
+
+__all__ = ["INPUT_RANGE", "IntegerModel", "integer_model"]
+
+#: Of the inputs of a network alone.
+INPUT_RANGE = (-(2**15), 2**15 - 1)
+
+#: Bits of what is rounded, tried in this order until all sums fit.
+_DIGITS = range(15, 5, -1)
+
+#: Multiples of a common unit that bits and the constant column may be, to be exact.
+_MOST_UNITS = 2**12
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """From fixed-point columns to integer inputs, those of numbers first, then bits, then the constant.
+
+    Attributes
+    ----------
+    scales : list of Fraction or None
+        Of columns; None for categories and those not in use.
+    fills : ndarray of shape (number of columns,), or None
+        What missing entries of numbers stand for; None where no entry may be missing.
+    numbers : Numbers
+    bits : tuple of Bits
+        Of kinds "above", "equals" and "missing", where there are some.
+    constant : int or None
+    order : ndarray of int
+        Which input of the network each one is.
+    unit : Fraction
+        Inputs of the network are `unit` times these.
+    error, rounding : ndarray of float
+        See `Numbers`.
+    """
+
+    scales: Scales
+    fills: IntArray | None
+    numbers: Numbers
+    bits: tuple[Bits, ...]
+    constant: int | None
+    order: IntArray
+    unit: Fraction
+    error: FloatArray
+    rounding: FloatArray
+
+    @property
+    def largest(self) -> IntArray:
+        """Bounds on the magnitudes of the inputs."""
+        parts = [self.numbers.largest, *(one.largest for one in self.bits)]
+        return np.concatenate([*parts, [] if self.constant is None else [abs(self.constant)]]).astype(np.int64)
+
+    def encode(self, columns: IntArray) -> IntArray:
+        """Return the integer inputs of shape (n, d) for fixed-point columns."""
+        filled = columns if self.fills is None else np.where(columns == MISSING, self.fills, columns)
+        parts = [self.numbers.encode(filled), *(one.encode(columns, filled) for one in self.bits)]
+        if self.constant is not None:
+            parts.append(np.full((len(columns), 1), self.constant, dtype=np.int64))
+        return np.hstack(parts)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IntegerModel:
+    """A model in integers.
+
+    Attributes
+    ----------
+    description : ModelDescription
+    inputs : Inputs or None
+        None for a network alone, which takes integers.
+    input_range : tuple of int
+        Smallest and largest entry that the model takes.
+    network : IntegerNetwork
+    layout : Layout
+    """
+
+    description: ModelDescription
+    inputs: Inputs | None
+    input_range: tuple[int, int]
+    network: IntegerNetwork
+    layout: Layout
+
+    def columns(self, X: Any) -> IntArray:
+        """Return what `outputs` takes for an array or a data frame: fixed-point numbers and codes of categories."""
+        if self.inputs is not None:
+            return fixed_columns(self.description, self.description.columns(X), self.inputs.scales)
+        given = check_matrix("X", X, n_columns=self.description.n_columns)
+        low, high = self.input_range
+        wrong = (given != np.rint(given)) | (given < low) | (given > high)
+        if np.any(wrong):
+            raise InvalidInputError(f"X must hold integers from {low} to {high}; found {given[wrong][0]:g}")
+        return given.astype(np.int64)
+
+    def outputs(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the integer outputs of shape (n, C) for what `columns` returns, or the same as Python's integers."""
+        return self.network.outputs(columns if self.inputs is None else self.inputs.encode(columns))
+
+    def scores(self, outputs: npt.NDArray[Any]) -> FloatArray:
+        """Return outputs in the units of the model's own scores."""
+        scores: FloatArray = outputs.astype(np.float64) * self.network.unit
+        return scores
+
+
+def integer_model(
+    model: Any,
+    *,
+    input_range: Sequence[int] | None = None,
+    scales: Mapping[str, float] | None = None,
+    width: int = 64,
+    layout: str = "auto",
+) -> IntegerModel:
+    """Return a model in integers, of the most digits whose sums provably fit.
+
+    Parameters
+    ----------
+    model : network, estimator, pipeline, model of `qsdp fit` or ModelDescription
+    input_range : (int, int), optional
+        Smallest and largest input of a network alone; 16 bits by default.
+    scales : mapping of str to float, optional
+        Of columns: the fixed-point number is the nearest integer to scale times the entry.
+    width : {16, 32, 64}
+        Bits of every accumulator at most.
+    layout : {"auto", "neurons", "form"}
+        What is stored; "auto" is the smaller of both.
+
+    Raises
+    ------
+    ExportError
+        Sums do not fit, or a part of the model has no place in integers.
+    """
+    description = describe(model)
+    check_choice("layout", layout, ["auto", *LAYOUTS])
+    if width not in {16, 32, 64}:
+        raise InvalidInputError(f"width must be 16, 32 or 64; got {width!r:.60}")
+    if description.encoding is None:
+        if scales is not None:
+            raise InvalidInputError("scales are for columns; a network alone takes integers, see input_range")
+        limits, fixed = None, None
+        given = _checked_range(INPUT_RANGE if input_range is None else input_range)
+    else:
+        if input_range is not None:
+            raise InvalidInputError("input_range is for a network alone; the columns of this model have scales")
+        limits = limits_of(description)
+        fixed, given = column_scales(description, limits, scales), (MISSING, LARGEST)
+    found = _fitting(description, limits, fixed, given, width, layout)
+    if found is not None:
+        return found
+    raise ExportError(
+        f"the sums do not fit into the {width} bits of width with {_DIGITS[-1]} digits: take a larger width, a smaller "
+        "input_range or fewer neurons"
+    )
+
+
+def _fitting(
+    description: ModelDescription,
+    limits: Limits | None,
+    scales: Scales | None,
+    given: tuple[int, int],
+    width: int,
+    layout: str,
+) -> IntegerModel | None:
+    """Return the model of the smaller layout that has enough digits, with the most that fit; None if none has."""
+    candidates: dict[str, IntegerModel] = {}
+    for digits in _DIGITS:
+        inputs = None if limits is None or scales is None else _inputs(description, limits, scales, digits)
+        network = _network(description, inputs, given, digits)
+        every = [one for one in layouts(network) if layout in {"auto", one.name}]
+        if not every:
+            raise ExportError(f"layout must be 'form' for an activation without a square; got {layout!r}")
+        for one in every:
+            if one.sum_width <= width:
+                candidates.setdefault(one.name, IntegerModel(description, inputs, given, network, one))
+        if every[0].name in candidates:
+            break
+    return min(candidates.values(), key=lambda one: one.layout.size, default=None)
+
+
+def _checked_range(given: Sequence[int]) -> tuple[int, int]:
+    if not hasattr(given, "__len__") or len(given) != 2:
+        raise InvalidTypeError(f"input_range must be two integers; got {given!r:.60}")
+    low, high = (check_integer("input_range", end, minimum=-(2**31), maximum=2**31 - 1) for end in given)
+    if low >= high:
+        raise InvalidInputError(f"input_range must be two integers, the smaller one first; got {given!r:.60}")
+    return low, high
+
+
+def _network(
+    description: ModelDescription, inputs: Inputs | None, given: tuple[int, int], digits: int
+) -> IntegerNetwork:
+    """Return the integer network of integer inputs."""
+    d = description.network.n_inputs
+    if inputs is None:
+        order, largest = np.arange(d), np.full(d, max(map(abs, given)), dtype=np.int64)
+        unit, error, rounding = Fraction(1), np.zeros(d), np.zeros(d)
+    else:
+        order, largest = inputs.order, inputs.largest
+        unit, error, rounding = inputs.unit, inputs.error, inputs.rounding
+    return integer_network(
+        description.network,
+        description.offset,
+        description.factor,
+        order=order,
+        unit=unit,
+        largest=largest,
+        error=error,
+        rounding=rounding,
+        digits=digits,
+        common_unit=description.decision == "argmax",
+    )
+
+
+def _inputs(description: ModelDescription, limits: Limits, scales: Scales, digits: int) -> Inputs:
+    encoding, constant = description.encoding, description.constant
+    assert encoding is not None
+    placed = list(enumerate(encoding.expressions))
+    kinds = {kind: [pair for pair in placed if pair[1].kind == kind] for kind in KINDS}
+    pairs = [Fraction(value) for one in encoding.expressions for value in one.bit_values or ()]
+    values = [*pairs, *([] if constant is None else [Fraction(constant)])]
+    extremes = [
+        abs(end - Fraction(one.center)) / Fraction(one.scale)
+        for one, span in zip(encoding.expressions, limits, strict=True)
+        for end in span or ()
+    ]
+    unit = _unit(values, extremes, digits)
+    fills = fixed_fills(encoding.columns, encoding.expressions, scales)
+    own_numbers = numbers(kinds["value"], encoding.columns, limits, scales, unit, fills)
+    own_bits = tuple(
+        bits_of_kind(kind, [one for _, one in own], encoding.columns, scales, unit)
+        for kind, own in kinds.items()
+        if own and kind != "value"
+    )
+    filled = [one for kind in ("value", "above") for _, one in kinds[kind]]
+    order = [place for own in kinds.values() for place, _ in own]
+    n_bits = len(order) - len(kinds["value"])
+    error, rounding = [own_numbers.error, *(one.error for one in own_bits)], [own_numbers.rounding, np.zeros(n_bits)]
+    whole = None
+    if constant is not None:
+        order.append(len(order))
+        whole = round(Fraction(constant) / unit)
+        error.append(np.array([float(abs(whole - Fraction(constant) / unit))]))
+        rounding.append(np.zeros(1))
+    return Inputs(
+        scales,
+        fills if any(encoding.columns[one.position].fill is not None for one in filled) else None,
+        own_numbers,
+        own_bits,
+        whole,
+        np.array(order, dtype=np.int64),
+        unit,
+        np.concatenate(error),
+        np.concatenate(rounding),
+    )
+
+
+def _unit(values: list[Fraction], extremes: list[Fraction], digits: int) -> Fraction:
+    """Return the unit of the inputs: exact for bits alone, else the power of two that leaves them so many digits."""
+    present = [abs(value) for value in values if value]
+    if present and not extremes:
+        denominator = max(value.denominator for value in present)
+        common = Fraction(reduce(gcd, (int(value * denominator) for value in present)), denominator)
+        if max(present) <= _MOST_UNITS * common:
+            return common
+    largest = max([*present, *extremes], default=Fraction(0)) or Fraction(1)
+    exponent = 0
+    while largest * Fraction(2) ** exponent > 2**digits - 1:
+        exponent -= 1
+    while largest * Fraction(2) ** (exponent + 1) <= 2**digits - 1:
+        exponent += 1
+    return Fraction(2) ** -exponent

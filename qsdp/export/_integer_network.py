@@ -1,0 +1,323 @@
+"""Networks in integers: first-layer weights as they are, second-layer weights as multiples of a unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray
+from qsdp.networks import BilinearNetwork, PolynomialNetwork
+from qsdp.networks.weights import shared_columns
+
+__all__ = ["IntegerNetwork", "integer_network"]
+
+IntArray = npt.NDArray[np.int64]
+
+#: Relative error below which a number counts as a multiple of a unit.
+_EXACT = 1e-12
+
+#: Bits of the largest projections beyond those of kappa.
+_MORE_DIGITS = 6
+
+#: Bits of the rest below the unit of second-layer weights, where it is no multiple of that up to `_MISFIT`: integer
+#: scores are often equal, and then the rest decides.
+_REST_BITS, _MISFIT = 8, 1e-9
+
+#: What rounding in double precision may take from a bound.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class ExactNetwork:
+    """The scores in real numbers: ``sum_j alpha_jk (w_j . z)(w'_j . z) + rest_k`` for ``z = (x, kappa)``."""
+
+    left: IntArray
+    right: IntArray
+    kappa: float
+    alpha: FloatArray
+    rest: FloatArray
+    is_product: bool
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerNetwork:
+    r"""A quadratic function of integers: scores are `unit` times its outputs, up to `error`.
+
+    With inputs x, :math:`z = (\text{gain} \cdot x, \kappa)`, without :math:`\kappa` where the network is not lifted,
+
+    .. math:: f_k = \sum_j A_{jk} (w_j^T z)(w_j'^T z) + B_k = z^T S_k z + B_k
+
+    Attributes
+    ----------
+    left, right : ndarray of shape (m, D)
+        :math:`w_j` and :math:`w_j'`; equal for a network of squares.
+    gain, kappa : int
+        kappa is 0 where there is no such coordinate.
+    alpha : ndarray of shape (m, C)
+        A.
+    sizes : ndarray of shape (C,) or None
+        Numbers of the neurons of each output, which come one after another and have one A, if they are so.
+    bias : tuple of int
+        B.
+    is_product : bool
+        Whether there are neurons; else, for an activation without a square, there is only the form.
+    unit : ndarray of shape (C,)
+        Positive.
+    exact : ExactNetwork
+        What is approximated.
+    exact_alpha : ndarray of shape (m, C)
+        Second-layer weights of the exact scores as functions of z.
+    coordinates : ndarray of shape (D,)
+        Bounds on the magnitudes of z.
+    distance, rounding : ndarray of shape (D,)
+        Bounds on the distance of z from the exact one, and on what rounding of columns adds.
+    """
+
+    left: IntArray
+    right: IntArray
+    gain: int
+    kappa: int
+    alpha: IntArray
+    sizes: IntArray | None
+    bias: tuple[int, ...]
+    is_product: bool
+    unit: FloatArray
+    exact: ExactNetwork
+    exact_alpha: FloatArray
+    coordinates: FloatArray
+    distance: FloatArray
+    rounding: FloatArray
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs d."""
+        return int(self.left.shape[1]) - (self.kappa != 0)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs C."""
+        return len(self.bias)
+
+    @property
+    def is_square(self) -> bool:
+        """Whether both projections of every neuron are the same."""
+        return bool(np.array_equal(self.left, self.right))
+
+    @property
+    def factors(self) -> IntArray:
+        """What the weights of all neurons of an output are multiples of, shape (C,): ones unless there are groups."""
+        if self.sizes is None:
+            return np.ones(self.n_outputs, dtype=np.int64)
+        factors: IntArray = self.alpha.sum(axis=0) // np.maximum(self.sizes, 1)
+        return factors
+
+    @cached_property
+    def form(self) -> IntArray:
+        """Symmetric integers of shape (C, D, D), of which S are the multiples by `factors`."""
+        weights = self.alpha / np.where(self.factors == 0, 1, self.factors)
+        return np.rint(symmetric_form(self.left, self.right, weights)).astype(np.int64)
+
+    @cached_property
+    def error(self) -> FloatArray:
+        """Bounds of shape (C,) on the distance of the scores, in their own units, from those of the exact inputs."""
+        return self._bounds(self.distance)
+
+    @cached_property
+    def rounding_error(self) -> FloatArray:
+        """The same for columns that are rounded to fixed-point numbers first."""
+        return self._bounds(self.distance + self.rounding)
+
+    def _bounds(self, distance: FloatArray) -> FloatArray:
+        """Return bounds for exact coordinates z + e: 2 e'Sz + e'Se, and what second-layer weights and rest lose."""
+        form, lost = self._exact_forms
+        pairs = zip(self.exact.rest, self.bias, self.unit, strict=True)
+        rest = np.array([abs(float(Fraction(rest) - own * Fraction(unit))) for rest, own, unit in pairs])
+        z = self.coordinates
+        bounds: FloatArray = 2.0 * (form @ z) @ distance + (form @ distance) @ distance + (lost @ z) @ z + rest
+        return bounds * (1.0 + _ROUNDING)
+
+    @cached_property
+    def _exact_forms(self) -> tuple[FloatArray, FloatArray]:
+        """Return magnitudes of the exact S, and of its difference from the integer one in units."""
+        lost = self.exact_alpha - self.alpha * self.unit
+        first, second = (np.abs(symmetric_form(self.left, self.right, own)) for own in (self.exact_alpha, lost))
+        return first, second
+
+    def outputs(self, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the outputs of shape (n, C) in exact integers, int64 or Python's as the inputs are."""
+        kind = object if inputs.dtype == object else np.int64
+        z: npt.NDArray[Any] = inputs * self.gain
+        if self.kappa:
+            z = np.hstack([z, np.full((len(z), 1), self.kappa, z.dtype)])
+        bias = np.array(self.bias, dtype=kind)
+        if not self.is_product:
+            values = np.stack([((z @ form.astype(kind)) * z).sum(axis=1) for form in self.form], axis=1)
+        else:
+            values = (z @ self.left.T.astype(kind)) * (z @ self.right.T.astype(kind)) @ self.alpha.astype(kind)
+        outputs: npt.NDArray[Any] = values + bias
+        return outputs
+
+
+def symmetric_form(left: IntArray, right: IntArray, alpha: FloatArray) -> FloatArray:
+    """Return the symmetric matrices of ``sum_j alpha_jk (w_j . z)(w'_j . z)``, shape (C, D, D)."""
+    first, second = left.astype(np.float64), right.astype(np.float64)
+    served = [np.flatnonzero(column) for column in alpha.T]
+    forms = np.stack([(first[own].T * column[own]) @ second[own] for own, column in zip(served, alpha.T, strict=True)])
+    symmetric: FloatArray = 0.5 * (forms + forms.transpose(0, 2, 1))
+    return symmetric
+
+
+def integer_network(
+    network: BilinearNetwork | PolynomialNetwork,
+    offset: FloatArray,
+    factor: FloatArray,
+    *,
+    order: npt.NDArray[Any],
+    unit: Fraction,
+    largest: IntArray,
+    error: FloatArray,
+    rounding: FloatArray,
+    digits: int,
+    common_unit: bool,
+) -> IntegerNetwork:
+    """Return the network in integers.
+
+    Parameters
+    ----------
+    network : BilinearNetwork or PolynomialNetwork
+    offset, factor : ndarray of shape (C,)
+        Scores are offset + factor * output.
+    order : ndarray of shape (d,)
+        Which input of the network each integer input is.
+    unit : Fraction
+        Of integer inputs.
+    largest : ndarray of shape (d,)
+        Bounds on their magnitudes.
+    error, rounding : ndarray of shape (d,)
+        Bounds on their distance from the exact ones, and on what rounding of columns adds, in units.
+    digits : int
+        Bits of second-layer weights that are no multiples of the smallest, and of kappa where it is no multiple of
+        the unit.
+    common_unit : bool
+        Whether outputs are compared with each other.
+    """
+    exact = _exact(network, order, offset, factor)
+    reach = float((np.abs(exact.left[:, : network.n_inputs]) @ largest.astype(np.float64)).max())
+    gain, kappa, kappa_error = _scaled_kappa(exact.kappa, unit, digits, reach)
+    left, weights, sizes = _grouped(exact, exact.alpha * float(unit / gain) ** 2)
+    # Of every group one weight, the only one that is not zero.
+    rows = weights if sizes is None else np.take_along_axis(weights, np.abs(weights).argmax(axis=0)[None], axis=0)
+    units, alpha = _quantized(rows, exact.rest, digits, common_unit)
+    if sizes is not None:
+        alpha = np.repeat(np.diag(alpha[0]), sizes, axis=0)
+    bias = tuple(round(Fraction(rest) / Fraction(own)) for rest, own in zip(exact.rest, units, strict=True))
+    bounds = [gain * one.astype(np.float64) for one in (largest, error, rounding)]
+    if kappa:
+        last = (float(abs(kappa)), kappa_error, 0.0)
+        bounds = [np.append(one, np.array([end])) for one, end in zip(bounds, last, strict=True)]
+    return IntegerNetwork(
+        left, exact.right, gain, kappa, alpha, sizes, bias, exact.is_product, units, exact, weights, *bounds
+    )
+
+
+def _exact(
+    network: BilinearNetwork | PolynomialNetwork, order: npt.NDArray[Any], offset: FloatArray, factor: FloatArray
+) -> ExactNetwork:
+    r"""Return the network with the square of its activation completed.
+
+    .. math:: a p q + \tfrac b2 (t p + s q) + c s t = a (p + \kappa s)(q + \kappa t) + (c - a \kappa^2) s t,
+        \qquad \kappa = b / 2a
+    """
+    a, b, c = network.activation.coefficients if network.activation else (1.0, 0.0, 0.0)
+    alpha = network.alpha.reshape(network.n_neurons, -1)
+    if isinstance(network, BilinearNetwork):
+        left, right, bias = network.U.astype(np.int64), network.V.astype(np.int64), np.zeros(alpha.shape[1])
+        ones = np.ones((network.n_neurons, 1), dtype=np.int64)
+        s, t = (left[:, -1:], right[:, -1:]) if network.lifted else (ones, ones)
+        left, right = left[:, order], right[:, order]
+    else:
+        left = right = network.Q.astype(np.int64)[:, order]
+        s = t = np.ones((network.n_neurons, 1), dtype=np.int64)
+        bias = np.atleast_1d(network.bias)
+    kappa = b / (2.0 * a) if a else 1.0
+    rest = offset + factor * ((c - a * kappa**2) * (s * t * alpha).sum(axis=0) + bias)
+    if a == 0.0:
+        # The linear part alone, b/2 (t p + s q): twice its half, that the symmetric form has integers.
+        zeros = np.zeros_like(s)
+        left, right = np.hstack([t * left + s * right, zeros]), np.hstack([0 * right, zeros + 1])
+        return ExactNetwork(left, right, kappa, factor * (0.5 * b) * alpha, rest, is_product=False)
+    if kappa:
+        left, right = np.hstack([left, s]), np.hstack([right, t])
+    return ExactNetwork(left, right, kappa, factor * a * alpha, rest, is_product=True)
+
+
+def _scaled_kappa(kappa: float, unit: Fraction, digits: int, reach: float) -> tuple[int, int, float]:
+    """Return gain, integer kappa in units over gain, and its error in these: the smallest gain of enough digits.
+
+    Those of kappa, or of projections, which `reach` bounds: beside large ones kappa counts little.
+    """
+    if kappa == 0.0:
+        return 1, 0, 0.0
+    gain = 1
+    while True:
+        exact = Fraction(kappa) / unit * gain
+        rounded = round(exact) or (1 if kappa > 0.0 else -1)
+        error = abs(rounded - exact)
+        enough = abs(rounded) >= 2 ** (digits - 1) or gain >= 2**digits or gain * reach >= 2 ** (digits + _MORE_DIGITS)
+        if error <= _EXACT * abs(exact) or enough:
+            return gain, rounded, float(error)
+        gain *= 2
+
+
+def _grouped(exact: ExactNetwork, weights: FloatArray) -> tuple[IntArray, FloatArray, IntArray | None]:
+    """Return left weights, second-layer weights, and the sizes of groups of neurons that share one, if there are.
+
+    The sign of a neuron's only weight goes to its left side if that makes groups.
+    """
+    if not exact.is_product:
+        return exact.left, weights, None
+    sizes = _sizes(weights)
+    if sizes is not None or np.array_equal(exact.left, exact.right) or np.any((weights != 0.0).sum(axis=1) > 1):
+        return exact.left, weights, sizes
+    sizes = _sizes(np.abs(weights))
+    if sizes is None:
+        return exact.left, weights, None
+    signs = np.where(weights.sum(axis=1) < 0.0, -1, 1)
+    return exact.left * signs[:, None], np.abs(weights), sizes
+
+
+def _sizes(weights: FloatArray) -> IntArray | None:
+    shared = shared_columns(weights[:, 0] if weights.shape[1] == 1 else weights)
+    return None if shared is None else np.array(shared[0], dtype=np.int64)
+
+
+def _quantized(weights: FloatArray, rest: FloatArray, digits: int, common: bool) -> tuple[FloatArray, IntArray]:
+    """Return units of shape (C,) and integers of shape (k, C) whose products are the weights, exactly if possible.
+
+    Units are small enough for the rest, of shape (C,), to be a multiple to a few bits.
+    """
+    blocks = [slice(None)] if common else [slice(k, k + 1) for k in range(weights.shape[1])]
+    units, alpha = np.ones(weights.shape[1]), np.zeros(weights.shape, dtype=np.int64)
+    for block in blocks:
+        units[block] = _unit(weights[:, block], rest[block], digits)
+        alpha[:, block] = np.rint(weights[:, block] / units[block])
+    return units, alpha
+
+
+def _unit(weights: FloatArray, rest: FloatArray, digits: int) -> float:
+    sizes = np.abs(weights[weights != 0.0])
+    if not sizes.size:
+        return float(np.abs(rest).max()) / 2**digits or 1.0
+    smallest, largest = float(sizes.min()), float(sizes.max())
+    ratios = sizes / smallest
+    if largest > 2**digits * smallest or np.any(np.abs(ratios - np.rint(ratios)) > _EXACT * ratios):
+        return float(largest / (2**digits - 1))
+    misfit = rest / smallest
+    if np.any(np.abs(misfit - np.rint(misfit)) > _MISFIT) and np.all(np.abs(misfit) < 2.0**digits):
+        return float(smallest / 2**_REST_BITS)
+    return smallest

@@ -1,0 +1,271 @@
+"""What every format exports of a model: columns, their encoding, the network, and what its outputs decide."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray, check_matrix
+from qsdp.encoding import Encoding
+from qsdp.encoding.columns import as_numbers, as_symbols, is_frame
+from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
+from qsdp.export._steps import identity, through_steps
+from qsdp.lifting import append_constant
+from qsdp.losses import CrossEntropy, Logistic, Loss, get_loss
+from qsdp.networks import BilinearNetwork, PolynomialNetwork, load_network
+from qsdp.networks.storage import read_archive
+
+if TYPE_CHECKING:
+    from qsdp.estimators.calibration import Calibration
+
+__all__ = ["ModelDescription", "describe", "load_exportable"]
+
+Network = BilinearNetwork | PolynomialNetwork
+
+#: Kinds of the files that can be exported.
+_TABULAR, _NETWORKS = "tabular-model", ("bilinear-network", "polynomial-network")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelDescription:
+    r"""A trained model as data: what a format needs, and nothing of how it was trained.
+
+    Columns become inputs x by `encoding`, with `constant` as the last one where there is one; the network gives
+    outputs :math:`f(x)`, and :math:`s = \text{offset} + \text{factor} \cdot f(x)` are predictions or scores.
+
+    Attributes
+    ----------
+    network : BilinearNetwork or PolynomialNetwork
+    offset, factor : ndarray of shape (C,)
+        Of the scores; factors are positive.
+    decision : {"none", "sign", "argmax", "labels"}
+        "none": scores are the predictions. "sign": class 1 where the only score is > 0, else class 0. "argmax": the
+        class of the largest score, the first of equal ones. "labels": every label whose score is > 0. A network alone
+        has "sign" or "argmax", for it may be a classifier's.
+    encoding : Encoding or None
+        None for a network alone, whose inputs are given.
+    constant : float or None
+        Entry of the constant column behind the encoded inputs.
+    classes : tuple
+        Labels by number of the class, Python values; empty for a network alone and for numbers.
+    link : {"none", "logistic", "normalised", "softmax"}
+        From scores, or log odds where there is a calibration, to probabilities. "logistic": the logistic function of
+        the score, of class 1 or of every label. "normalised": those of all classes, divided by their sum. "softmax":
+        of all scores. "none": there are no probabilities.
+    calibration : Calibration or None
+        Its `lines`, found when asked for first, are slopes and intercepts from scores to log odds.
+    ranges : tuple of two ndarray of shape (d,), or None
+        Smallest and largest inputs in training, without the constant, where they are known.
+    """
+
+    network: Network
+    offset: FloatArray
+    factor: FloatArray
+    decision: str
+    encoding: Encoding | None = None
+    constant: float | None = None
+    classes: tuple[Any, ...] = ()
+    link: str = "none"
+    calibration: Calibration | None = None
+    ranges: tuple[FloatArray, FloatArray] | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that the model takes."""
+        return self.network.n_inputs if self.encoding is None else len(self.encoding.columns)
+
+    @property
+    def vector(self) -> bool:
+        """Whether the model's own predictions of numbers have the shape (n, C)."""
+        return self.network.alpha.ndim == 2
+
+    def columns(self, X: Any) -> list[npt.NDArray[Any]]:
+        """Return the columns of an array or a data frame as `Encoding.encode` reads them.
+
+        Numbers are floats with nan where missing, symbols objects with None where missing.
+        """
+        if self.encoding is None:
+            return list(check_matrix("X", X, n_columns=self.n_columns).T)
+        table = self.encoding.columns
+        if is_frame(X):
+            names, own = [one.name for one in table], list(X.columns)
+            # By name where the frame has them all, else by place.
+            places = [own.index(name) for name in names] if set(names) <= set(own) else range(len(own))
+            raw = [X.iloc[:, j] if hasattr(X, "iloc") else X[:, j] for j in places]
+        else:
+            raw = list(np.asarray(X).T)
+        if len(raw) != self.n_columns:
+            raise InvalidInputError(f"X must have {self.n_columns} columns; got {len(raw)}")
+        if isinstance(X, np.ndarray) and X.dtype == np.float64 and not np.isinf(X).any() and not self._has_symbols:
+            return raw
+        used = set(self.encoding.used)
+        return [
+            as_symbols(entries, one.name)
+            if one.categories is not None
+            else as_numbers(entries, one.name)
+            if position in used
+            else np.zeros(len(entries))
+            for position, (one, entries) in enumerate(zip(table, raw, strict=True))
+        ]
+
+    @property
+    def _has_symbols(self) -> bool:
+        return self.encoding is not None and any(one.categories is not None for one in self.encoding.columns)
+
+    def inputs(self, columns: Sequence[npt.NDArray[Any]]) -> FloatArray:
+        """Return the inputs of the network, shape (n, n_inputs), for columns of shape (n,)."""
+        if self.encoding is None:
+            return np.column_stack(columns)
+        encoded = self.encoding.encode(columns)
+        return encoded if self.constant is None else append_constant(encoded, self.constant)
+
+    def scores(self, columns: Sequence[npt.NDArray[Any]]) -> FloatArray:
+        """Return the scores of shape (n, C) in floating point, by which every export is judged."""
+        outputs = self.network.predict(self.inputs(columns)).reshape(-1, len(self.offset))
+        scores: FloatArray = self.offset + self.factor * outputs
+        return scores
+
+    def decide(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+        """Return numbers of classes, shape (n,), or zeros and ones of labels, (n, C), for scores of any positive unit.
+
+        Raises
+        ------
+        InvalidInputError
+            The scores are the predictions.
+        """
+        if self.decision == "none":
+            raise InvalidInputError("the model predicts numbers, there is nothing to decide")
+        if self.decision == "argmax":
+            largest: npt.NDArray[np.intp] = np.argmax(scores, axis=1)
+            return largest
+        positive: npt.NDArray[np.intp] = (scores > 0).astype(np.intp)
+        return positive if self.decision == "labels" else positive[:, 0]
+
+    def predictions(self, chosen: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+        """Return the labels of classes, as the model itself predicts them; labels and unnamed classes stay as given."""
+        if self.decision == "labels" or not self.classes:
+            return chosen
+        labels: npt.NDArray[Any] = np.array(self.classes)[chosen]
+        return labels
+
+
+def describe(model: Any) -> ModelDescription:
+    """Return the description of a network, a fitted estimator, a pipeline that ends in one, or a model of a table.
+
+    Raises
+    ------
+    ExportError
+        A transformer of the pipeline mixes columns.
+    InvalidTypeError
+        The model is of another kind.
+    """
+    if isinstance(model, ModelDescription):
+        return model
+    if isinstance(model, (BilinearNetwork, PolynomialNetwork)):
+        C = model.n_outputs
+        return ModelDescription(model, np.zeros(C), np.ones(C), "argmax" if C > 1 else "sign")
+    # They bring scikit-learn, which networks do without.
+    from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
+    from qsdp.tabular import TabularModel
+
+    if isinstance(model, TabularModel):
+        return _of_tabular(model)
+    steps: list[Any] = []
+    names = None
+    while not isinstance(model, (QuantizedNetworkClassifier, QuantizedNetworkRegressor)):
+        names = getattr(model, "feature_names_in_", names)
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif hasattr(model, "steps"):
+            steps += [step for _, step in model.steps[:-1]]
+            model = model.steps[-1][1]
+        else:
+            raise InvalidTypeError(
+                "model must be a network, a fitted QuantizedNetworkClassifier or QuantizedNetworkRegressor, a pipeline "
+                f"that ends in one, or a model of `qsdp fit`; got {model!r:.60}"
+            )
+    return _of_estimator(model, steps, names)
+
+
+def load_exportable(path: str | os.PathLike[str]) -> Any:
+    """Return the model in a file of `qsdp fit` or of a network.
+
+    Raises
+    ------
+    StorageError
+        The file is damaged, of another version or of another kind.
+    """
+    kind, _, _ = read_archive(path, _TABULAR, *_NETWORKS)
+    if kind in _NETWORKS:
+        return load_network(path)
+    from qsdp.tabular import load_model
+
+    return load_model(path)
+
+
+def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
+    from sklearn.base import is_classifier
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model)
+    first = next((step for step in steps if hasattr(step, "n_features_in_")), model)
+    if names is None:
+        names = getattr(first, "feature_names_in_", [f"x{j}" for j in range(first.n_features_in_)])
+    network, own = model.network_, [] if model.encoder_ is None else [model.encoder_]
+    encoding = through_steps(identity([str(name) for name in names]), [*steps, *own])
+    extra = network.n_inputs - encoding.width
+    if extra not in {0, 1}:
+        raise ExportError(f"the network has {network.n_inputs} inputs, the encoding makes {encoding.width}")
+    C, scaling = network.n_outputs, model.target_scaling_
+    X = model.result_.problem.X[:, : encoding.width]
+    decision, classes, link, calibration = "none", (), "none", None
+    if is_classifier(model):
+        decision = "labels" if model._several else "argmax" if network.vector else "sign"
+        classes = tuple(model.classes_.tolist())
+        loss = get_loss(model.loss)
+        calibration = None if isinstance(loss, (Logistic, CrossEntropy)) else model.calibration_
+        link = "logistic" if model._several else _link(loss, C)
+    return ModelDescription(
+        network,
+        offset=np.broadcast_to(scaling.offset, (C,)).copy(),
+        factor=np.broadcast_to(scaling.scale, (C,)).copy(),
+        decision=decision,
+        encoding=encoding,
+        constant=model.constant_ if extra else None,
+        classes=classes,
+        link=link,
+        calibration=calibration,
+        ranges=(X.min(axis=0), X.max(axis=0)),
+    )
+
+
+def _of_tabular(model: Any) -> ModelDescription:
+    network, target = model.network, model.target
+    C, loss = network.n_outputs, get_loss(model.loss)
+    lifted = network.activation is not None and network.activation.lifted
+    decision, link = "none", "none"
+    if target.classes is not None:
+        decision = "argmax" if network.vector else "sign"
+        link = _link(loss, C) if isinstance(loss, (Logistic, CrossEntropy)) else "none"
+    return ModelDescription(
+        network,
+        offset=np.broadcast_to(np.array(target.offset or 0.0), (C,)).copy(),
+        factor=np.full(C, target.scale),
+        decision=decision,
+        encoding=model.encoder.encoding,
+        constant=None if lifted else 1.0,
+        classes=target.classes or (),
+        link=link,
+    )
+
+
+def _link(loss: Loss, n_outputs: int) -> str:
+    """Return how class probabilities are made of scores or calibrated log odds."""
+    if isinstance(loss, CrossEntropy):
+        return "softmax"
+    return "logistic" if n_outputs == 1 else "normalised"

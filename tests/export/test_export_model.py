@@ -1,0 +1,166 @@
+"""What is exported of networks, estimators, pipelines and files equals the models themselves."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, softmax
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import VarianceThreshold
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+
+import qsdp
+from qsdp import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
+from qsdp.encoding import SupervisedScaler, TableEncoder, ThresholdEncoder
+from qsdp.exceptions import ExportError, InvalidTypeError, StorageError
+from qsdp.export import describe, load_exportable
+from qsdp.tabular import prepare, read_table
+
+pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
+
+#: The logistic loss needs no calibration.
+FAST = {"n_neurons": 12, "beta": "20%", "loss": "logistic", "refine": "none", "tol": 0.1, "random_state": 0}
+NUMBERS = {**FAST, "loss": "squared"}
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return tuple(qsdp.datasets.load_bundled("iris"))
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """A frame of numbers, categories and holes, and a label."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(50.0, 10.0, 90).round(1),
+            "town": rng.choice(["Oslo", "Rome", "Paris"], 90),
+            "constant": np.ones(90),
+            "old": rng.random(90) < 0.4,
+            "rate": rng.normal(size=90),
+        }
+    )
+    frame.loc[::7, "size"] = np.nan
+    frame.loc[::11, "town"] = None
+    return frame, np.where(frame["size"].fillna(50.0) + 8 * frame["rate"] > 50.0, "yes", "no")
+
+
+def probabilities(description, scores):
+    if description.calibration is not None:
+        slopes, intercepts = description.calibration.lines
+        scores = slopes * scores + intercepts
+    if description.link == "softmax":
+        return softmax(scores, axis=1)
+    each = expit(scores)
+    if description.decision == "labels":
+        return each
+    return np.hstack([1.0 - each, each]) if description.link == "logistic" else each / each.sum(axis=1, keepdims=True)
+
+
+def check(model, X, *, rel=1e-9):
+    """Compare a description with the model it was made of; return it."""
+    description = describe(model)
+    scores = description.scores(description.columns(X))
+    own = model.decision_function(X) if hasattr(model, "decision_function") else model.predict(X)
+    compared = scores[:, 1] - scores[:, 0] if own.ndim == 1 and scores.shape[1] == 2 else scores.reshape(own.shape)
+    np.testing.assert_allclose(compared, own, rtol=rel, atol=rel * np.abs(own).max())
+    if description.decision != "none":
+        np.testing.assert_array_equal(description.predictions(description.decide(scores)), model.predict(X))
+        np.testing.assert_allclose(probabilities(description, scores), model.predict_proba(X), rtol=1e-7, atol=1e-9)
+    return description
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "cross_entropy"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("activation", ["relu", None])
+def test_classifiers(iris, loss, n_classes, activation):
+    X, y = (part[iris[1] < n_classes] for part in iris)
+    model = QuantizedNetworkClassifier(activation=activation, **{**FAST, "loss": loss}).fit(X, y)
+    description = check(model, X)
+    assert description.classes == tuple(range(n_classes))
+    assert (description.constant is None) == (activation == "relu")
+    assert (description.calibration is None) == (loss != "squared")
+
+
+@pytest.mark.parametrize("encoding", ["standard", "thresholds", "both", "none", MinMaxScaler()])
+def test_encodings_and_several_labels(iris, encoding):
+    X, y = iris
+    labels = np.column_stack([y == 0, y > 1]).astype(int)
+    description = check(QuantizedNetworkClassifier(encoding=encoding, **FAST).fit(X, labels), X)
+    assert description.decision == "labels"
+
+
+def test_regressors_of_several_outputs(iris):
+    X, _ = iris
+    description = check(QuantizedNetworkRegressor(**NUMBERS).fit(X[:, :2], X[:, 2:] * [1.0, 50.0]), X[:, :2])
+    assert description.decision == "none"
+    check(QuantizedNetworkRegressor(**NUMBERS).fit(X[:, :2], X[:, 3]), X[:, :2])
+
+
+def test_frames_with_categories_and_holes(mixed):
+    frame, label = mixed
+    description = check(QuantizedNetworkClassifier(encoding="both", **FAST).fit(frame, label), frame)
+    assert [column.name for column in description.encoding.columns] == list(frame)
+    assert description.classes == ("no", "yes")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [StandardScaler()],
+        [MinMaxScaler(clip=True), RobustScaler()],
+        [SimpleImputer(strategy="median"), MaxAbsScaler()],
+        [StandardScaler(), ThresholdEncoder(2), SupervisedScaler()],
+        ["passthrough", VarianceThreshold(0.3), TableEncoder("both")],
+        [make_pipeline(StandardScaler(with_mean=False), None)],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("encoding", ["none", "standard"])
+def test_pipelines(iris, steps, encoding):
+    X, y = iris
+    if encoding == "standard" and any(isinstance(s, (ThresholdEncoder, TableEncoder, MinMaxScaler)) for s in steps):
+        encoding = "none"
+    model = make_pipeline(*steps, QuantizedNetworkClassifier(encoding=encoding, **FAST)).fit(X, y)
+    assert check(model, X + 0.01).n_columns == 4
+
+
+def test_search_and_cross_validation(iris):
+    X, y = iris
+    search = GridSearchCV(QuantizedNetworkClassifier(**FAST), {"levels": [2, 3]}, cv=2).fit(X, y)
+    assert describe(search).network is search.best_estimator_.network_
+    check(QuantizedNetworkClassifierCV(betas=2, cv=2, loss="logistic", refine="none", random_state=0).fit(X, y), X)
+
+
+def test_files(iris, tmp_path):
+    X, y = iris
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=np.array(["x", "y", "z"])[y])
+    frame.to_csv(tmp_path / "iris.csv", index=False)
+    table = read_table(tmp_path / "iris.csv")
+    training = prepare(table, "kind", loss="cross_entropy")
+    result = qsdp.solve_and_sample(training.X, training.y, 30, 1.0, loss="cross_entropy", random_state=0)
+    model = training.model(result)
+    model.save(tmp_path / "model.qsdp")
+    description = describe(load_exportable(tmp_path / "model.qsdp"))
+    scores = description.scores(description.columns(frame[list("abcd")]))
+    np.testing.assert_array_equal(description.predictions(description.decide(scores)), model.predict(table))
+    np.testing.assert_allclose(probabilities(description, scores), model.probabilities(model.outputs(table)))
+    result.network.save(tmp_path / "network.qsdp")
+    alone = describe(load_exportable(tmp_path / "network.qsdp"))
+    assert (alone.encoding, alone.decision, alone.n_columns) == (None, "argmax", 5)
+    (tmp_path / "other.qsdp").write_text("x")
+    with pytest.raises(StorageError, match="not a qsdp file"):
+        load_exportable(tmp_path / "other.qsdp")
+
+
+def test_what_cannot_be_exported(iris):
+    X, y = iris
+    with pytest.raises(ExportError, match="PCA cannot be exported"):
+        describe(make_pipeline(PCA(2), QuantizedNetworkClassifier(**FAST)).fit(X, y))
+    with pytest.raises(InvalidTypeError, match="model must be a network"):
+        describe(StandardScaler().fit(X))
+    with pytest.raises(InvalidTypeError, match="model must be a network"):
+        describe("model.qsdp")
