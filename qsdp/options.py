@@ -47,6 +47,10 @@ _CHOICE_SHARE, _CHOICE_TIME = 0.25, 60.0
 #: less said nothing about accuracies.
 _GAIN = 0.01
 
+#: Largest share of `beta_max` to be tried for it, as a multiple of the best one before: on 55 splits of twelve data sets
+#: the best one was larger than 5 times that 4 times.
+_NEXT_SHARE = 5.0
+
 #: Seconds of a refinement by "polish" or "exact" where no time limit is given: nobody waits longer unasked.
 REFINEMENT_TIME = 60.0
 
@@ -241,15 +245,15 @@ class TrainingOptions(Options):
         """
         deadline = self.deadline()
         limit = self.choice_deadline(deadline)
-        best, choice, size, rows = 0, BetaChoice(1.0, np.inf), 0, None
+        best, choice, size, rows, share = 0, BetaChoice(1.0, 1.0, np.inf), 0, None, 1.0
         for place, problem in enumerate(problems):
             if place and problem.n_features == size:
                 continue
             rows, size = problem.X if rows is None else rows, problem.n_features
-            found = choose_beta(problem, rows=rows, deadline=limit.share(1.0 / (most - place)))
+            found = choose_beta(problem, rows=rows, most=share, deadline=limit.share(1.0 / (most - place)))
             if place and not found.loss < (1.0 - _GAIN) * choice.loss:
                 break
-            best, choice = place, found
+            best, choice, share = place, found, _NEXT_SHARE * found.share
         left = self.time_limit if self.time_limit in {None, np.inf} else deadline.time_limit
         return best, replace(self, beta=choice.beta if self.beta == AUTO else self.beta, time_limit=left)
 

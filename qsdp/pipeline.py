@@ -51,8 +51,8 @@ class QSDPResult(Summarized):
     covariance : SignCovariance, or a list of one for each output
     problem : TrainingProblem
     timings : dict of str to float
-        Seconds of the stages "beta" (if it is chosen), "compile", "solve", "shape", "sample", "refine" (if any) and
-        "certify".
+        Seconds of the stages "encoding" (if it is chosen, beta included), "beta" (if that is chosen), "compile",
+        "solve", "shape", "sample", "refine" (if any) and "certify".
     refine : {"none", "refit", "polish", "exact"}
         What was done to the sampled network.
     exact : ColumnGenerationResult or None
@@ -146,6 +146,10 @@ class QSDPResult(Summarized):
         if self.refine != "none":
             rows.append(("refinement", self.refine))
         return Summary("QSDPResult", [*rows, self._timings_row()])
+
+    def timed(self, stage: str, seconds: float) -> QSDPResult:
+        """Return the result with the seconds of a stage before the others."""
+        return replace(self, timings={stage: seconds, **self.timings})
 
     def _timings_row(self) -> tuple[str, str]:
         return "time", ", ".join(f"{stage} {format_seconds(seconds)}" for stage, seconds in self.timings.items())
@@ -248,7 +252,7 @@ def run_pipeline(
             verbose=options.verbose,
         )
         result = sample_from(relaxation, options, rng, deadline)
-    return replace(result, timings={**timings, **result.timings})
+    return result.timed("beta", timings["beta"]) if timings else result
 
 
 def _leads(start: Relaxation, problem: TrainingProblem) -> bool:

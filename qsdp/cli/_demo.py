@@ -55,7 +55,7 @@ from qsdp.options import TrainingOptions
 
 
 def demo(
-    dataset: Annotated[str, typer.Option(help="A set of `qsdp datasets`.")] = "breast-cancer-wisconsin",
+    dataset: Annotated[str, typer.Option(help="A set of `qsdp datasets`.")] = "iris",
     neurons: Neurons = EstimatorOptions.n_neurons,
     beta: Beta = BETA,
     loss: LossName = LOSS,

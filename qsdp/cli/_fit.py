@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -129,11 +130,14 @@ def fit(
             seed=seed,
         )
         check_neurons(neurons, training.target.n_outputs(get_loss(loss)))
+    began = time.perf_counter()
     if encoding == AUTO:
         with stage("Choosing thresholds"):
             training, options = choose_encoding(training, options)
+    seconds = time.perf_counter() - began
     with stage(f"Training with {training.X.shape[1]} inputs"):
         result = run_pipeline(training.X, training.y, replace(options, verbose=True), training.weights)
+        result = result.timed("encoding", seconds) if encoding == AUTO else result
         warn_of_gap(result)
     with stage("Scoring and saving"):
         model = training.model(result, allocation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -126,7 +127,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         counting = samples.counting
         self.target_scaling_ = self._scaling(target, weights)
         coded = self.target_scaling_.encode(target)
-        if isinstance(options.encoding, str) and options.encoding == AUTO:
+        began, chosen = time.perf_counter(), isinstance(options.encoding, str) and options.encoding == AUTO
+        if chosen:
             self.encoder_, options = self._chosen_encoder(counting, coded, weights, options)
         else:
             self.encoder_ = fit_encoder(options.encoding, counting.X, counting.weights)
@@ -135,7 +137,9 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         encoded = self._encoded(counting.X)
         self.constant_ = _constant(encoded, counting.weights)
         inputs = append_constant(encoded, self.constant_) if self._appends_constant else encoded
-        self.result_ = self._train(samples, inputs, coded, weights, options, **routed)
+        seconds = time.perf_counter() - began
+        result = self._train(samples, inputs, coded, weights, options, **routed)
+        self.result_ = result.timed("encoding", seconds) if chosen else result
         warn_of_gap(self.result_)
         self._expose()
 

@@ -40,14 +40,23 @@ _RISE = 0.1
 
 
 class BetaChoice(NamedTuple):
-    """A beta and the loss of its relaxation on the samples held out, infinite if none was solved in time."""
+    """A beta, its share of `beta_max` and the loss of its relaxation on samples held out, infinite if none was solved.
+
+    Where zero is optimal for every beta, any will do, and the loss is that of zero.
+    """
 
     beta: float
+    share: float
     loss: float
 
 
 def choose_beta(
-    problem: TrainingProblem, *, rows: Any = None, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR
+    problem: TrainingProblem,
+    *,
+    rows: Any = None,
+    most: float = SHARES[0],
+    deadline: Deadline = NEVER,
+    bar: ProgressBar = NO_BAR,
 ) -> BetaChoice:
     r"""Return the beta, a share of `beta_max`, whose relaxation has the smallest loss on held-out samples.
 
@@ -63,6 +72,8 @@ def choose_beta(
     rows : array-like of shape (n, k), optional
         What tells samples apart and deals them to folds, in place of X: losses for other inputs of the same samples
         are comparable then.
+    most : float
+        The largest share to try.
     deadline : Deadline
         When it has passed, the best share so far is returned.
     bar : ProgressBar
@@ -70,12 +81,12 @@ def choose_beta(
     """
     largest = useful_beta_max(problem, deadline.share(0.3).time_limit)
     if largest == 0.0:
-        # Zero is optimal for every beta, any will do.
-        return BetaChoice(1.0, problem.data_fit.value_at_zero)
+        return BetaChoice(1.0, most, problem.data_fit.value_at_zero)
     folds = _folds(problem, problem.X if rows is None else rows)
     losses: list[float] = []
-    for share in SHARES if folds else ():
-        bar.count(len(losses), len(SHARES), f"share {share:g} of beta_max")
+    shares = [share for share in SHARES if share <= most]
+    for share in shares if folds else ():
+        bar.count(len(losses), len(shares), f"share {share:g} of beta_max")
         loss = 0.0
         for fold in folds:
             loss += fold.loss(share * largest, deadline)
@@ -85,12 +96,12 @@ def choose_beta(
         if loss > (1.0 + _RISE) * min(losses):
             break
     if not losses:
-        return BetaChoice(FALLBACK * largest, np.inf)
-    share = SHARES[int(np.argmin(losses))]
+        return BetaChoice(FALLBACK * largest, FALLBACK, np.inf)
+    share = shares[int(np.argmin(losses))]
     if deadline.over and losses[-1] == min(losses):
         # Time ended the search while the loss was falling.
         share = min(share, FALLBACK)
-    return BetaChoice(share * largest, min(losses))
+    return BetaChoice(share * largest, share, min(losses))
 
 
 def held_out_predictions(
