@@ -1,8 +1,19 @@
-"""Trained models outside of Python: as C99 of integers."""
+"""Trained models outside of Python: as C99 of integers, and as ONNX."""
 
 from qsdp.export._c import CSource, to_c
 from qsdp.export._c_compiled import CompiledModel
 from qsdp.export._integer_model import IntegerModel
 from qsdp.export._model import ModelDescription, describe, load_exportable
+from qsdp.export._onnx import onnx_inputs, to_onnx
 
-__all__ = ["CSource", "CompiledModel", "IntegerModel", "ModelDescription", "describe", "load_exportable", "to_c"]
+__all__ = [
+    "CSource",
+    "CompiledModel",
+    "IntegerModel",
+    "ModelDescription",
+    "describe",
+    "load_exportable",
+    "onnx_inputs",
+    "to_c",
+    "to_onnx",
+]
