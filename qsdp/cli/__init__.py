@@ -1,4 +1,4 @@
-"""The command `qsdp`: demo, fit, predict, resample, certify, datasets."""
+"""The command `qsdp`: demo, fit, predict, resample, certify, export, datasets, bench."""
 
 from qsdp.cli._app import app
 

@@ -11,6 +11,7 @@ from qsdp.cli._bench import bench
 from qsdp.cli._certify import certify
 from qsdp.cli._datasets import datasets
 from qsdp.cli._demo import demo
+from qsdp.cli._export import export
 from qsdp.cli._fit import fit
 from qsdp.cli._predict import predict
 from qsdp.cli._resample import resample
@@ -52,5 +53,5 @@ app = typer.Typer(
 )
 
 app.callback()(_main)
-for command in (demo, fit, predict, resample, certify, datasets, bench):
+for command in (demo, fit, predict, resample, certify, export, datasets, bench):
     app.command()(command)

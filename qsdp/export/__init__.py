@@ -1,14 +1,19 @@
-"""Trained models outside of Python: as C99 of integers, and as ONNX."""
+"""Trained models outside of Python: as C99 of integers, as ONNX and QONNX."""
 
 from qsdp.export._c import CSource, to_c
 from qsdp.export._c_compiled import CompiledModel
+from qsdp.export._formats import FORMATS, ExportedFiles, ExportFormat
 from qsdp.export._integer_model import IntegerModel
 from qsdp.export._model import ModelDescription, describe, load_exportable
 from qsdp.export._onnx import onnx_inputs, to_onnx
+from qsdp.export._qonnx import to_qonnx
 
 __all__ = [
+    "FORMATS",
     "CSource",
     "CompiledModel",
+    "ExportFormat",
+    "ExportedFiles",
     "IntegerModel",
     "ModelDescription",
     "describe",
@@ -16,4 +21,5 @@ __all__ = [
     "onnx_inputs",
     "to_c",
     "to_onnx",
+    "to_qonnx",
 ]

@@ -120,7 +120,7 @@ def to_c(
         than its thresholds.
     width : {16, 32, 64}
         Bits of the widest accumulator allowed. Numbers that are not exact in integers are rounded to as many bits, 15
-        at most and 8 at least, as every sum provably fits into.
+        at most and 6 at least, as every sum provably fits into.
     layout : {"auto", "neurons", "form"}
         Weights of neurons, of one bit each if binary; or the integer quadratic form that computes the same. "auto" is
         the smaller one.
@@ -157,7 +157,9 @@ def to_c(
     (array([[6.]]), 0.0)
     """
     if not isinstance(name, str) or not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
-        raise InvalidInputError(f"name must be a C identifier that begins with a letter; got {name!r:.60}")
+        raise InvalidInputError(
+            f"name, also of the files, must be a C identifier that begins with a letter; got {name!r:.60}"
+        )
     found = integer_model(model, input_range=input_range, scales=scales, width=width, layout=layout)
     source = source_text(found, name, comment([f"Made by qsdp; see {name}.h."]) + "\n")
     return CSource(name, _header(found, name), source, found)
@@ -182,11 +184,7 @@ def _header(model: IntegerModel, name: str) -> str:
 def _facts(model: IntegerModel, name: str) -> list[str]:
     """Return the lines that say what the code computes and how well."""
     network, integers, layout = model.description.network, model.network, model.layout
-    levels = (
-        f"{network.levels} levels"
-        if isinstance(network, BilinearNetwork)
-        else f"weights up to {network.largest_weight}"
-    )
+    levels = network.levels if isinstance(network, BilinearNetwork) else network.n_values
     facts = [
         f"{name}: a quantized network of {network.n_neurons} neurons, {levels} levels, made by qsdp.",
         "",

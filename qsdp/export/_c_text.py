@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Tables", "comment", "counter_type", "identifiers", "literal", "signed", "table_type"]
+__all__ = ["Tables", "comment", "counter_type", "identifiers", "literal", "signed", "table_type", "unsigned_literal"]
 
 _WIDTH = 100
 
@@ -18,6 +18,11 @@ def literal(value: int) -> str:
         return "(-2147483647 - 1)"
     text = str(value) if abs(value) < 2**31 else f"INT64_C({abs(value)})" if value > 0 else f"-INT64_C({abs(value)})"
     return f"({text})" if value < 0 else text
+
+
+def unsigned_literal(value: int) -> str:
+    """Return an integer >= 0 as an expression without sign."""
+    return f"{value}u" if value < 2**16 else f"{value}ul" if value < 2**32 else f"UINT64_C({value})"
 
 
 def signed(width: int) -> str:
@@ -34,10 +39,11 @@ def table_type(values: Sequence[int]) -> str:
     """Return the narrowest type of some integers."""
     low, high = min(values), max(values)
     for width in (8, 16, 32, 64):
-        if low >= 0 and high < 2**width:
-            return f"uint{width}_t"
         if -(2 ** (width - 1)) <= low and high < 2 ** (width - 1):
             return signed(width)
+        # Of 32 bits they would make arithmetic one without sign.
+        if width < 32 and low >= 0 and high < 2**width:
+            return f"uint{width}_t"
     raise OverflowError(f"integers from {low} to {high} fit into no type")
 
 
@@ -50,12 +56,18 @@ def identifiers(names: Iterable[str]) -> list[str]:
     return found
 
 
-def comment(lines: Iterable[str]) -> str:
+def comment(lines: Sequence[str]) -> str:
     """Return a comment of some lines, whatever they hold."""
-    safe = [
-        re.sub(r"[^ -~]|\\", "?", line).replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?") for line in lines
-    ]
-    return "/* " + "\n".join(f" * {line}".rstrip() for line in safe)[3:] + "\n */"
+    # No ends of comments, no trigraphs, no continued lines.
+    safe = [re.sub(r"[^ -~]|[\\?]", "_", line).replace("*/", "*_").replace("/*", "/_") for line in lines]
+    if len(safe) == 1:
+        return f"/* {safe[0]} */"
+    return "/*" + "\n".join(f" * {line}".rstrip() for line in safe)[2:] + "\n */"
+
+
+def _bare(value: int) -> str:
+    """Return an integer as an entry of a table."""
+    return str(value) if -(2**31) < value < 2**31 else literal(value)
 
 
 @dataclass
@@ -67,17 +79,17 @@ class Tables:
     def entry(self, name: str, values: Sequence[Any], index: str) -> str:
         """Return an expression for the entry at an index: of a table, or what all entries are."""
         numbers = [int(value) for value in values]
-        if numbers == list(range(len(numbers))):
-            return index
         if len(set(numbers)) == 1:
             return literal(numbers[0])
+        if numbers == list(range(len(numbers))):
+            return index
         self.add(name, numbers)
         return f"{name}[{index}]"
 
     def add(self, name: str, numbers: Sequence[int]) -> None:
         """Declare a table."""
         lines, line = [], ""
-        for number in map(literal, numbers):
+        for number in map(_bare, numbers):
             if len(line) + len(number) > _WIDTH:
                 lines.append(line.rstrip())
                 line = ""

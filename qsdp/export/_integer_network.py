@@ -86,11 +86,19 @@ class IntegerNetwork:
         """Whether both projections of every neuron are the same."""
         return bool(np.array_equal(self.left, self.right))
 
+    @property
+    def factors(self) -> IntArray:
+        """What the weights of all neurons of an output are multiples of, shape (C,): ones unless there are groups."""
+        if self.sizes is None:
+            return np.ones(self.n_outputs, dtype=np.int64)
+        factors: IntArray = self.alpha.sum(axis=0) // np.maximum(self.sizes, 1)
+        return factors
+
     @cached_property
     def form(self) -> IntArray:
-        """S, symmetric integers of shape (C, D, D)."""
-        form = symmetric_form(self.left, self.right, self.alpha.astype(np.float64))
-        return np.rint(form).astype(np.int64)
+        """Symmetric integers of shape (C, D, D), of which S are the multiples by `factors`."""
+        weights = self.alpha / np.where(self.factors == 0, 1, self.factors)
+        return np.rint(symmetric_form(self.left, self.right, weights)).astype(np.int64)
 
     def coordinates(self, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return z of shape (n, D) for integer inputs of shape (n, d)."""
@@ -103,7 +111,7 @@ class IntegerNetwork:
         z = self.coordinates(inputs)
         bias = np.array(self.bias, dtype=kind)
         if not self.is_product:
-            values = np.stack([((z @ S.astype(kind)) * z).sum(axis=1) for S in self.form], axis=1)
+            values = np.stack([((z @ form.astype(kind)) * z).sum(axis=1) for form in self.form], axis=1)
         else:
             values = (z @ self.left.T.astype(kind)) * (z @ self.right.T.astype(kind)) @ self.alpha.astype(kind)
         outputs: npt.NDArray[Any] = values + bias

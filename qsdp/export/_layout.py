@@ -122,6 +122,7 @@ def _form(network: IntegerNetwork, coordinates: npt.NDArray[Any]) -> Layout:
     table = np.packbits(pack_bits(entries - low, n_bits).ravel())
     inner = np.abs(np.triu(form, 1)).astype(object) * 2 @ coordinates
     inner += np.abs(np.diagonal(form, axis1=1, axis2=2)).astype(object) * coordinates
-    totals = inner @ coordinates + np.abs(np.array(network.bias, dtype=object))
-    bounds = int(coordinates.max()), int(max(inner.max(), *totals, abs(low), int(entries.max())))
+    sums = inner @ coordinates
+    totals = sums * np.abs(network.factors).astype(object) + np.abs(np.array(network.bias, dtype=object))
+    bounds = int(coordinates.max()), int(max(inner.max(), *sums, *totals, abs(low), int(entries.max())))
     return Layout("form", low, 1, n_bits, 0, table, *bounds, 8 * table.size)

@@ -153,4 +153,4 @@ def tensor_of(name: str, array: npt.NDArray[Any]) -> Any:
     if array.dtype.kind in "OUT":
         texts = [str(one).encode() for one in array.ravel().tolist()]
         return onnx.helper.make_tensor(name, onnx.TensorProto.STRING, array.shape, texts)
-    return onnx.numpy_helper.from_array(np.ascontiguousarray(array), name)
+    return onnx.numpy_helper.from_array(array, name)

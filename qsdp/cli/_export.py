@@ -1,0 +1,45 @@
+"""`qsdp export`: a saved model in another format."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from qsdp._utils.files import write_together
+from qsdp._utils.validation import check_choice
+from qsdp.cli._options import Force
+from qsdp.cli._reports import print_facts
+from qsdp.cli._streams import destination, stage
+from qsdp.exceptions import InvalidInputError
+from qsdp.export import FORMATS, load_exportable
+
+
+def export(
+    model_file: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A model that `qsdp fit` saved, or a file of a network.")
+    ],
+    to: Annotated[str, typer.Option("--to", help=f"Format: {' | '.join(FORMATS)}.")],
+    output: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Output file; MODEL with the format's ending by default.")
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Write a model in a format that needs no Python.
+
+    c: C99 of integers without library calls, PATH.c and PATH.h; what the numbers mean is said in PATH.h. Encoding of
+    columns and the decision between classes are part of it; a network alone takes integers of 16 bits.
+    """
+    suffixes = FORMATS[check_choice("--to", to, FORMATS)].suffixes
+    path = output or Path(re.sub(r"\W", "_", model_file.stem) + suffixes[0])
+    if path.suffix != suffixes[0]:
+        raise InvalidInputError(f"--output must end in {suffixes[0]} for --to {to}; got {str(path)!r}")
+    paths = {one: destination(path.with_suffix(one), force=force, inputs=[model_file]) for one in suffixes}
+    with stage("Exporting"):
+        exported = FORMATS[to].export(load_exportable(model_file), path.stem)
+        write_together({paths[suffix]: contents for suffix, contents in exported.contents.items()})
+    print_facts(
+        [("model", str(model_file)), ("saved", ", ".join(str(paths[suffix]) for suffix in suffixes)), *exported.facts]
+    )

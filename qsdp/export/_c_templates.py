@@ -1,0 +1,226 @@
+"""The functions of exported C as templates."""
+
+from string import Template
+
+FILE = Template("""\
+${head}
+#include "${name}.h"
+
+/* Where tables live: some machines have a keyword for it. */
+#ifndef TABLE
+#define TABLE static const
+#endif
+
+${tables}
+${functions}""")
+
+BIT = Template("""\
+static uint8_t bit(${position} at)
+{
+    return packed[at >> 3] >> (7 - (at & 7)) & 1;
+}
+""")
+
+#: The number of some bits at a place, by one window of bytes.
+NUMBER = Template("""\
+static ${number} number(${position} at)
+{
+    ${number} window = 0;
+    uint8_t i;
+
+    for (i = 0; i < ${n_bytes}; i++) {
+        window = (${number})(window << 8 | packed[(at >> 3) + i]);
+    }
+    return (${number})(window >> (${spare} - (at & 7))) & ${mask};
+}
+""")
+
+PROJECT = Template("""\
+static ${projection} project(const ${x} *x, ${position} at)
+{
+    ${projection} sum = 0;
+    ${counter} i;
+
+    for (i = 0; i < ${n_inputs}; i++, at += ${n_bits}) {
+        const ${projection} value = x[i];
+
+        ${add}
+    }
+    return ${result};
+}
+""")
+
+#: Of neurons that share a second-layer weight, for one output.
+SHARED = Template("""\
+static void evaluate(const ${x} *x, ${total} *output)
+{
+    ${position} at = 0;
+    ${counter} j;
+    ${total} sum = 0;
+
+    for (j = 0; j < ${m}; j++, at += ${stride}) {
+        const ${total} left = project(x, at);
+
+        sum += ${product};
+    }
+    output[0] = ${result};
+}
+""")
+
+#: Of neurons that share second-layer weights, output by output.
+GROUPED = Template("""\
+static void evaluate(const ${x} *x, ${total} *output)
+{
+    ${position} at = 0;
+    ${counter} j;
+    ${output_counter} k;
+
+    for (k = 0; k < ${C}; k++) {
+        ${total} sum = 0;
+
+        for (j = 0; j < ${size}; j++, at += ${stride}) {
+            const ${total} left = project(x, at);
+
+            sum += ${product};
+        }
+        output[k] = ${result};
+    }
+}
+""")
+
+#: Of neurons with second-layer weights of their own.
+FREE = Template("""\
+static void evaluate(const ${x} *x, ${total} *output)
+{
+    ${position} at = 0;
+    ${counter} j;
+    ${output_counter} k;
+    ${weight_counter} weight = 0;
+
+    for (k = 0; k < ${C}; k++) {
+        output[k] = ${bias};
+    }
+    for (j = 0; j < ${m}; j++, at += ${stride}) {
+        const ${total} left = project(x, at);
+        const ${total} product = ${product};
+
+        for (k = 0; k < ${C}; k++, weight++) {
+            output[k] += product * ${alpha};
+        }
+    }
+}
+""")
+
+FORM = Template("""\
+static void evaluate(const ${x} *x, ${total} *output)
+{
+    ${projection} z[${size}];
+    ${position} at = 0;
+    ${counter} i, l;
+    ${output_counter} k;
+
+    for (i = 0; i < ${n_inputs}; i++) {
+        z[i] = ${scaled};
+    }
+${last}\
+    for (k = 0; k < ${C}; k++) {
+        ${total} sum = 0;
+
+        for (i = 0; i < ${size}; i++) {
+            const ${total} diagonal = (${entry}) * z[i];
+            ${total} row = 0;
+
+            at += ${n_bits};
+            for (l = i + 1; l < ${size}; l++, at += ${n_bits}) {
+                row += (${entry}) * z[l];
+            }
+            sum += (2 * row + diagonal) * z[i];
+        }
+        output[k] = ${result};
+    }
+}
+""")
+
+FILLED = Template("""\
+static int32_t filled(const int32_t *column, ${counter} i)
+{
+    return column[i] == ${missing} ? ${fill} : column[i];
+}
+""")
+
+ENCODE = Template("""\
+static void encode(const int32_t *column, ${x} *x)
+{
+    ${counter} i;
+
+${body}}
+""")
+
+NUMBERS = Template("""\
+    for (i = 0; i < ${n}; i++) {
+        const int32_t value = ${read}, least = ${low};
+        const uint32_t most = ${width};
+        uint32_t above = value < least ? 0 : (uint32_t)value - (uint32_t)least;
+
+        if (above > most) {
+            above = most;
+        }
+        above = (above * ${slope} + ((uint32_t)1 << ${shift} >> 1)) >> ${shift};
+        *x++ = (${x})((int32_t)above + ${start});
+    }
+""")
+
+BITS = Template("""\
+    for (i = 0; i < ${n}; i++) {
+        *x++ = ${test} ? ${on} : ${off};
+    }
+""")
+
+OUTPUTS = Template("""\
+${declared}
+{
+    ${x} x[${n_inputs}];
+
+    encode(column, x);
+    evaluate(x, output);
+}
+""")
+
+DECISIONS = {
+    "sign": Template("""\
+${declared}
+{
+    ${total} output[1];
+
+    ${name}_outputs(column, output);
+    return output[0] > 0;
+}
+"""),
+    "argmax": Template("""\
+${declared}
+{
+    ${total} output[${C}];
+    ${output_counter} k, best = 0;
+
+    ${name}_outputs(column, output);
+    for (k = 1; k < ${C}; k++) {
+        if (output[k] > output[best]) {
+            best = k;
+        }
+    }
+    return best;
+}
+"""),
+    "labels": Template("""\
+${declared}
+{
+    ${total} output[${C}];
+    ${output_counter} k;
+
+    ${name}_outputs(column, output);
+    for (k = 0; k < ${C}; k++) {
+        label[k] = output[k] > 0;
+    }
+}
+"""),
+}

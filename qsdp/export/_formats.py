@@ -1,0 +1,80 @@
+"""Formats of the command line, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qsdp._utils.summary import first_few
+from qsdp.export._c import to_c
+from qsdp.export._onnx import to_onnx
+from qsdp.export._qonnx import to_qonnx
+
+__all__ = ["FORMATS", "ExportFormat", "ExportedFiles"]
+
+
+@dataclass(frozen=True)
+class ExportedFiles:
+    """A model in a format.
+
+    Attributes
+    ----------
+    contents : mapping of str to bytes
+        Of the files, by their suffixes.
+    facts : sequence of (str, str)
+        Labels and texts for people.
+    """
+
+    contents: Mapping[str, bytes]
+    facts: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class ExportFormat:
+    """A format of `qsdp export`.
+
+    Attributes
+    ----------
+    suffixes : tuple of str
+        Of the files; the first is that of the name that is asked for.
+    export : callable
+        From a model, as `describe` takes it, and the name of its files without suffix to an `ExportedFiles`.
+    """
+
+    suffixes: tuple[str, ...]
+    export: Callable[[Any, str], ExportedFiles]
+
+
+def _as_c(model: Any, name: str) -> ExportedFiles:
+    code = to_c(model, name=name)
+    layout, worst = code.model.layout, int(code.error.argmax())
+    what = "neurons" if layout.name == "neurons" else "quadratic form"
+    facts = [
+        ("weights", f"{layout.table.size} bytes, of the {what}; sums of {layout.sum_width} bits"),
+        ("error", f"{code.error[worst]:.3g} at most in a score, {code.rounding_error[worst]:.3g} with rounded columns"),
+    ]
+    files = code.files()
+    return ExportedFiles({suffix: files[f"{name}{suffix}"] for suffix in (".c", ".h")}, facts)
+
+
+def _as_graph(convert: Callable[[Any], Any]) -> Callable[[Any, str], ExportedFiles]:
+    def export(model: Any, name: str) -> ExportedFiles:
+        graph = convert(model)
+        contents: bytes = graph.SerializeToString()
+        facts = [
+            ("inputs", first_few([one.name for one in graph.graph.input])),
+            ("outputs", ", ".join(one.name for one in graph.graph.output)),
+            *((entry.key.replace("_", " "), entry.value) for entry in graph.metadata_props),
+            ("size", f"{len(contents)} bytes"),
+        ]
+        return ExportedFiles({".onnx": contents}, facts)
+
+    return export
+
+
+FORMATS: dict[str, ExportFormat] = {
+    "c": ExportFormat((".c", ".h"), _as_c),
+    "onnx": ExportFormat((".onnx",), _as_graph(to_onnx)),
+    "qonnx": ExportFormat((".onnx",), _as_graph(to_qonnx)),
+}

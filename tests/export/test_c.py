@@ -1,0 +1,302 @@
+"""Exported C: equal to exact integer evaluation, within its bounds, clean, small, and refused where it cannot be."""
+
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from networks.random_networks import random_network
+
+import qsdp
+from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp.encoding import ThresholdEncoder
+from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError, MissingPackageError
+from qsdp.export import describe, to_c
+from qsdp.export._c_compiled import FLAGS
+
+COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
+needs_compiler = pytest.mark.skipif(not COMPILERS, reason="no C compiler is installed")
+pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
+
+ACTIVATIONS = {
+    "bilinear": None,
+    "quadratic": (1.0, 0.0, 0.0),
+    "relu": (0.0937, 0.5, 0.4688),
+    "linear_quadratic": (0.1, 1.0, 0.0),
+    "constant": (-0.5, 0.0, 0.3),
+    "linear": (0.0, -1.0, 0.5),
+}
+
+
+def inputs(rng, d, low, high, n=10_000):
+    """Return random inputs, and all at their extremes."""
+    return np.vstack(
+        [
+            rng.integers(low, high, size=(n, d), endpoint=True),
+            np.full((1, d), low),
+            np.full((1, d), high),
+            rng.choice([low, high], size=(200, d)),
+        ]
+    )
+
+
+def exact_outputs(code, network, X):
+    """Return the integer outputs by Python's integers from the weights of the network itself."""
+    integers, description = code.model.network, code.model.description
+    x, (m, C) = X.astype(object), integers.alpha.shape
+    z = np.hstack([x * integers.gain, np.full((len(x), 1), integers.kappa, object)]) if integers.kappa else x
+    left, right = (side.astype(object) for side in (integers.left, integers.right))
+    assert (m, C) == (network.n_neurons, description.network.n_outputs)
+    sums = [[sum(int(a) * p * q for a, p, q in zip(row, ps, qs, strict=True)) for row in integers.alpha.T]
+            for ps, qs in zip(z @ left.T, z @ right.T, strict=True)]  # fmt: skip
+    return np.array(sums, dtype=object) + np.array(integers.bias, dtype=object)
+
+
+def within(code, X):
+    """Check the integer outputs against the model's scores and the bounds, and return the scores."""
+    model = code.model
+    columns = model.description.columns(X)
+    expected = model.description.scores(columns)
+    found = model.scores(model.outputs(model.columns(X)))
+    bound = code.rounding_error + 1e-9 * np.abs(expected).max(axis=0)
+    assert np.all(np.abs(found - expected) <= bound)
+    return expected
+
+
+@pytest.mark.parametrize("levels", [2, 3, 6])
+@pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=list(ACTIVATIONS))
+def test_integers_are_exact_and_within_the_bound(activation, levels):
+    rng = np.random.default_rng(levels)
+    for C in (None, 3):
+        for shared in (True, False):
+            network = random_network(rng, 7, 5, activation, levels=levels, C=C, shared=shared)
+            for one in (network, qsdp.to_polynomial(network)):
+                code = to_c(one, input_range=(-300, 200))
+                X = inputs(rng, 5, -300, 200, n=100)
+                np.testing.assert_array_equal(code.model.outputs(X), exact_outputs(code, one, X))
+                within(code, X)
+                if shared and C is None and activation in {None, (1.0, 0.0, 0.0)}:
+                    assert code.error == 0.0
+
+
+@needs_compiler
+@pytest.mark.parametrize("levels", [2, 3, 6])
+@pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=list(ACTIVATIONS))
+def test_compiled_networks_equal_exact_integers(activation, levels):
+    rng = np.random.default_rng(levels)
+    kinds = [(None, True, False), (3, True, False), (3, False, True)]
+    for index, (C, shared, square) in enumerate(kinds):
+        network = random_network(rng, 7, 5, activation, levels=levels, C=C, shared=shared)
+        # Every kind is evaluated in both ways, with one or the other number of levels.
+        by_form = (index + levels) % 2 or activation == ACTIVATIONS["linear"]
+        code = to_c(
+            qsdp.to_polynomial(network) if square else network,
+            input_range=(-128, 127),
+            layout="form" if by_form else "neurons",
+        )
+        X = inputs(rng, 5, -128, 127)
+        compiled, outputs = code.compile(), code.model.outputs(X)
+        np.testing.assert_array_equal(compiled.outputs(X), outputs)
+        assert np.abs(outputs).max() <= code.model.layout.sum_bound < 2**63
+        np.testing.assert_array_equal(compiled.classes(X), code.model.description.decide(outputs))
+        np.testing.assert_allclose(compiled.predict(X).reshape(outputs.shape), outputs * code.unit)
+
+
+@needs_compiler
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    m=st.integers(1, 20),
+    d=st.integers(1, 9),
+    C=st.sampled_from([None, 1, 2, 4]),
+    levels=st.integers(2, 12),
+    activation=st.sampled_from([None, (0.0937, 0.5, 0.4688), (1.0, -3.0, 0.0), (1e-4, 1.0, 2.0)]),
+    bits=st.integers(1, 16),
+    layout=st.sampled_from(["neurons", "form"]),
+)
+def test_any_small_network(seed, m, d, C, levels, activation, bits, layout):
+    rng = np.random.default_rng(seed)
+    network = random_network(rng, m, d, activation, levels=levels, C=C, shared=bool(seed % 2))
+    code = to_c(network, input_range=(-(2**bits), 2**bits - 1), layout=layout)
+    X = inputs(rng, d, -(2**bits), 2**bits - 1, n=50)
+    np.testing.assert_array_equal(code.compile().outputs(X), code.model.outputs(X.astype(object)).astype(np.int64))
+    within(code, X)
+
+
+@needs_compiler
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_code_is_clean_and_calls_nothing(compiler, tmp_path):
+    rng = np.random.default_rng(0)
+    for index, C in enumerate((None, 3)):
+        network = random_network(rng, 20, 9, ACTIVATIONS["relu"], levels=2 + index, C=C)
+        for path in to_c(network, name=f"net{index}").write(tmp_path):
+            if path.suffix == ".c":
+                subprocess.run([compiler, *FLAGS, "-O2", "-c", path, "-o", tmp_path / "net.o"], check=True)
+                names = subprocess.run(["nm", "-u", tmp_path / "net.o"], capture_output=True, text=True, check=True)
+                assert names.stdout == ""
+            text = path.read_text()
+            assert re.findall("#include (.*)", text) in (["<stdint.h>"], [f'"net{index}.h"'])
+            assert not re.search(r"\b(float|double|malloc)\b", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
+
+
+def test_packed_tables_hold_the_weights():
+    """Without a compiler: the bits of the source are the weights."""
+    rng = np.random.default_rng(1)
+    network = random_network(rng, 11, 6, ACTIVATIONS["relu"], shared=True)
+    code = to_c(network, layout="neurons")
+    packed = [int(number) for number in re.search(r"packed\[\d+\] = \{(.*?)\}", code.source, re.DOTALL)[1].split(",")]
+    bits = np.unpackbits(np.array(packed, dtype=np.uint8), count=2 * 11 * 7).reshape(11, 2, 7)
+    weights = 2 * bits.astype(int) - 1
+    np.testing.assert_array_equal(weights, np.stack([network.U, network.V], axis=1))
+    assert len(packed) == -(-2 * 11 * 7 // 8)
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
+    return X, np.where(y == 1, "malignant", "benign")
+
+
+OPTIONS = {"beta": "5%", "refine": "none", "tol": 0.1, "random_state": 0}
+
+
+@needs_compiler
+@pytest.mark.parametrize("encoding", ["standard", "thresholds", "both"])
+def test_classifiers_decide_alike(cancer, encoding, tmp_path):
+    X, y = cancer
+    holes = X.copy()
+    holes[::3, 1::4] = np.nan
+    model = QuantizedNetworkClassifier(64, encoding=encoding, **OPTIONS).fit(holes[:400], y[:400])
+    code = to_c(model, name="cancer")
+    compiled = code.compile()
+    rng = np.random.default_rng(0)
+    extremes = np.where(rng.random((500, 30)) < 0.5, -1e6, 1e6) * rng.random((500, 1))
+    for data in (X, holes, extremes):
+        scores = within(code, data)
+        sure = np.abs(scores[:, 0]) > code.rounding_error
+        np.testing.assert_array_equal(compiled.predict(data)[sure], model.predict(data)[sure])
+        np.testing.assert_array_equal(compiled.outputs(data), code.model.outputs(code.model.columns(data)))
+        assert data is extremes or sure.mean() > 0.98
+    # Packed bits, and a kibibyte for everything else.
+    if encoding == "standard" and shutil.which("gcc") and shutil.which("size"):
+        code.write(tmp_path)
+        subprocess.run(["gcc", "-std=c99", "-Os", "-c", "cancer.c"], cwd=tmp_path, check=True)
+        lines = subprocess.run(["size", "-A", "cancer.o"], cwd=tmp_path, capture_output=True, text=True, check=True)
+        sizes = re.findall(r"^\.(?:text|rodata)\S*\s+(\d+)", lines.stdout, re.MULTILINE)
+        assert sum(map(int, sizes)) <= min(model.network_.n_bits, model.network_.form_bits) / 8 + 1024
+
+
+def test_thresholds_are_exact(cancer):
+    """Every value of the data and every threshold itself is on its own side."""
+    X, y = cancer
+    model = QuantizedNetworkClassifier(8, encoding=ThresholdEncoder(5), activation=None, **OPTIONS).fit(
+        X[:400], y[:400]
+    )
+    code = to_c(model)
+    encoding = describe(model).encoding
+    ends = np.full((len(encoding.expressions), 30), 0.5)
+    for row, one in enumerate(encoding.expressions):
+        ends[row, one.position] = one.value
+    for data in (X, ends, np.nextafter(ends, np.inf).round(9)):
+        expected = encoding.encode(list(data.T))
+        inputs = code.model.inputs.encode(code.model.columns(data))
+        back = np.empty(inputs.shape)
+        back[:, code.model.inputs.order] = inputs
+        np.testing.assert_array_equal(back[:, :-1], expected * back[:, :-1].max())
+    assert np.all(code.error < 1e-6)
+
+
+@needs_compiler
+def test_several_outputs(cancer):
+    X, y = qsdp.datasets.load_bundled("iris")
+    labels = np.column_stack([y == 0, y > 1]).astype(int)
+    for target in (y, labels):
+        model = QuantizedNetworkClassifier(30, levels=3, loss="logistic", **OPTIONS).fit(X, target)
+        np.testing.assert_array_equal(to_c(model).compile().predict(X), model.predict(X))
+    regressor = QuantizedNetworkRegressor(30, **OPTIONS).fit(X[:, :2], X[:, 2:] * [1.0, 1e4])
+    code = to_c(regressor)
+    compiled = code.compile().predict(X[:, :2])
+    assert np.all(np.abs(compiled - regressor.predict(X[:, :2])) <= code.rounding_error)
+    assert np.all(code.rounding_error < 0.02 * np.abs(compiled).max(axis=0))
+    scalar = QuantizedNetworkRegressor(30, **OPTIONS).fit(X[:, :2], y)
+    assert to_c(scalar).compile().predict(X[:, :2]).shape == (150,)
+
+
+@needs_compiler
+def test_categories_and_scales_of_columns():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    volts, on = rng.normal(1.6, 0.4, 80), rng.random(80) < 0.5
+    frame = pd.DataFrame({"volts": volts, "room": rng.choice(["a*/", "b", "c"], 80), "on": on})
+    frame.loc[::9, "room"] = None
+    frame.loc[::10, "volts"] = np.nan
+    y = (volts > 1.5) & on
+    model = QuantizedNetworkClassifier(30, encoding="both", **OPTIONS).fit(frame, y)
+    code = to_c(model, scales={"volts": 1023 / 3.3})
+    np.testing.assert_array_equal(code.compile().predict(frame), model.predict(frame))
+    assert "0 a*_, 1 b, 2 c" in code.header
+    assert "(entry) * 310.0" in to_c(model, scales={"volts": 310}).header
+    counts = code.model.columns(frame)
+    assert counts[1, 0] == round(frame["volts"][1] * 1023 / 3.3)
+    assert counts[0, 0] == counts[0, 1] == -(2**31)
+
+
+def test_files_are_not_overwritten(tmp_path):
+    network = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
+    paths = to_c(network, name="tiny").write(tmp_path)
+    assert sorted(path.name for path in paths) == ["tiny.c", "tiny.h"]
+    (tmp_path / "tiny.c").unlink()
+    with pytest.raises(InvalidInputError, match=r"tiny\.h' exists; overwrite it with force=True"):
+        to_c(network, name="tiny").write(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.h"]
+    to_c(network, name="tiny").write(tmp_path, force=True)
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        to_c(network).write(tmp_path / "none")
+
+
+def test_bad_input():
+    network = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
+    for options, message in (
+        ({"name": "2x"}, "C identifier"),
+        ({"input_range": (3, 1)}, "smaller one first"),
+        ({"input_range": (0.5, 1)}, "must be an integer"),
+        ({"input_range": (0, 2**40)}, "from -2147483648 to 2147483647"),
+        ({"width": 24}, "width must be 16, 32 or 64"),
+        ({"layout": "rows"}, "layout must be one of"),
+        ({"scales": {"x0": 2.0}}, "a network alone takes integers"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            to_c(network, **options)
+    with pytest.raises(ExportError, match="do not fit into the 16 bits"):
+        to_c(network, width=16)
+    with pytest.raises(ExportError, match="do not fit into the 64 bits"):
+        to_c(qsdp.BilinearNetwork([[127] * 9], [[127] * 9], [0.5], levels=128), input_range=(-(2**31), 0))
+    with pytest.raises(ExportError, match="layout must be 'form'"):
+        to_c(qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5], activation=(0, 1, 0)), layout="neurons")
+    with pytest.raises(InvalidTypeError, match="model must be"):
+        to_c([1, 2])
+    model = to_c(network, input_range=(0, 9)).model
+    with pytest.raises(InvalidInputError, match="integers from 0 to 9; found 10"):
+        model.columns([[1, 10]])
+    with pytest.raises(MissingPackageError, match="no C compiler was found; install one of nowhere"):
+        to_c(network).compile(compiler="nowhere")
+
+
+def test_bad_columns(cancer):
+    X, y = cancer
+    model = QuantizedNetworkClassifier(8, **OPTIONS).fit(X[:, :2], y)
+    for options, error, message in (
+        ({"scales": {"z": 1.0}}, InvalidInputError, "scales must be those of columns"),
+        ({"scales": {"x0": 0.0}}, InvalidInputError, r"scales\['x0'\] must be a finite number > 0"),
+        ({"scales": {"x0": 1e9}}, ExportError, "column 'x0': fixed-point numbers of 32 bits"),
+        ({"scales": {"x0": 1e-3}}, ExportError, "column 'x0': fixed-point numbers of 32 bits"),
+        ({"input_range": (0, 1)}, InvalidInputError, "input_range is for a network alone"),
+    ):
+        with pytest.raises(error, match=message):
+            to_c(model, **options)
+    far = QuantizedNetworkClassifier(8, **OPTIONS).fit(X[:, :2] + 1e12, y)
+    with pytest.raises(ExportError, match="column 'x0'"):
+        to_c(far)
