@@ -7,6 +7,7 @@ from qsdp.export._integer_model import IntegerModel
 from qsdp.export._model import ModelDescription, describe, load_exportable
 from qsdp.export._onnx import onnx_inputs, to_onnx
 from qsdp.export._qonnx import to_qonnx
+from qsdp.export._skl2onnx import register_skl2onnx
 
 __all__ = [
     "FORMATS",
@@ -19,6 +20,7 @@ __all__ = [
     "describe",
     "load_exportable",
     "onnx_inputs",
+    "register_skl2onnx",
     "to_c",
     "to_onnx",
     "to_qonnx",

@@ -14,7 +14,7 @@ from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._integer_model import integer_model
 from qsdp.export._layout import LAYOUTS
 from qsdp.export._model import ModelDescription, describe
-from qsdp.export._onnx_graph import Graph, Tensor, require_onnx, tensor_type
+from qsdp.export._onnx_graph import Graph, Tensor, require_onnx
 from qsdp.export._onnx_network import add_integers, cheaper_layout, input_type
 from qsdp.export._onnx_table import Columns, add_label, add_probabilities, add_table, holds_text, labels_of
 
@@ -101,7 +101,7 @@ def onnx_inputs(model: Any, X: Any, *, input_range: Sequence[int] | None = None)
         return {_X: integers.columns(X).astype(input_type(integers.input_range))}
     tensors, positions = _inputs(description)
     columns = [description.columns(X)[position] for position in positions]
-    if len(tensors) == 1 and tensors[0].name == _X:
+    if not any(tensor.dtype is object for tensor in tensors):
         return {_X: np.column_stack([one.astype(np.float64) for one in columns])}
     return {
         tensor.name: np.array([["" if entry is None else entry] for entry in entries], dtype=object)
@@ -115,8 +115,9 @@ def _of_network(description: ModelDescription, input_range: Sequence[int] | None
     model = integer_model(description, input_range=input_range, layout=layout)
     graph, network = Graph(), model.network
     outputs, sums = add_integers(graph, _X, model)
-    graph.add("Cast", outputs, output="outputs", to=tensor_type(np.int64))
-    graph.add("Mul", graph.cast(outputs, sums, np.float64), network.unit, output="scores")
+    scores = graph.add("Mul", graph.cast(outputs, sums, np.float64), network.unit)
+    graph.name(scores, "scores")
+    graph.name(graph.cast(outputs, sums, np.int64), "outputs")
     C = network.n_outputs
     return graph.to_model(
         [Tensor(_X, input_type(model.input_range), (None, network.n_inputs))],
@@ -133,31 +134,28 @@ def _of_network(description: ModelDescription, input_range: Sequence[int] | None
 def _of_columns(description: ModelDescription, layout: str) -> Any:
     graph, C = Graph(), len(description.offset)
     tensors, positions = _inputs(description)
-    columns = _columns(graph, tensors, positions)
-    scores = add_table(graph, description, columns, layout)
+    scores = add_table(graph, description, _columns(graph, tensors, positions), layout)
+    outputs = []
+
+    def publish(tensor: str, name: str, dtype: npt.DTypeLike, *shape: int) -> None:
+        if any(name == column.name for column in tensors):
+            raise ExportError(f"column {name!r} has the name of an output")
+        graph.name(tensor, name)
+        outputs.append(Tensor(name, dtype, (None, *shape)))
+
     if description.decision == "none":
-        outputs = {"predictions": (scores, Tensor("predictions", np.float64, (None, C)))}
+        publish(scores, "predictions", np.float64, C)
     else:
         labels = labels_of(description)
-        several = description.decision == "labels"
-        label = Tensor("label", np.int64, (None, C)) if several else Tensor("label", labels.dtype, (None,))
-        outputs = {
-            "label": (add_label(graph, scores, description, labels), label),
-            "scores": (scores, Tensor("scores", np.float64, (None, C))),
-        }
+        label = add_label(graph, scores, description, labels)
+        if description.decision == "labels":
+            publish(label, "label", np.int64, C)
+        else:
+            publish(label, "label", labels.dtype)
+        publish(scores, "scores", np.float64, C)
         if description.link != "none":
-            probabilities = Tensor("probabilities", np.float64, (None, C if several else len(labels)))
-            outputs["probabilities"] = add_probabilities(graph, scores, description), probabilities
-    taken = {tensor.name for tensor in tensors} & set(outputs)
-    if taken:
-        raise ExportError(f"column {taken.pop()!r} has the name of an output: {', '.join(outputs)}")
-    for name, (tensor, _) in outputs.items():
-        graph.add("Identity", tensor, output=name)
-    return graph.to_model(
-        tensors,
-        [one for _, one in outputs.values()],
-        description="A quantized network with the encoding of its columns.",
-    )
+            publish(add_probabilities(graph, scores, description), "probabilities", np.float64, len(labels))
+    return graph.to_model(tensors, outputs, description="A quantized network with the encoding of its columns.")
 
 
 def _inputs(description: ModelDescription) -> tuple[list[Tensor], list[int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -62,14 +62,19 @@ class Graph:
     nodes: list[Node] = field(default_factory=list)
     arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
-    def add(
-        self, op: str, *inputs: str | npt.NDArray[Any], output: str = "", domain: str = "", **attributes: Any
-    ) -> str:
+    def add(self, op: str, *inputs: str | npt.NDArray[Any], domain: str = "", **attributes: Any) -> str:
         """Add a node whose inputs are tensors, by name, or arrays; return the name of its output."""
         names = tuple(one if isinstance(one, str) else self.keep(one) for one in inputs)
-        output = output or f"/{op}_{len(self.nodes)}"
+        output = f"/{op}_{len(self.nodes)}"
         self.nodes.append(Node(op, names, output, domain, attributes))
         return output
+
+    def name(self, tensor: str, name: str) -> None:
+        """Give a tensor a name, in place of its own if the last node makes it."""
+        if self.nodes[-1].output == tensor:
+            self.nodes[-1] = replace(self.nodes[-1], output=name)
+        else:
+            self.nodes.append(Node("Identity", (tensor,), name, "", {}))
 
     def keep(self, array: npt.NDArray[Any]) -> str:
         """Add an array; return its name."""

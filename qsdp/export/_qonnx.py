@@ -71,7 +71,7 @@ def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:
     given = checked_range(_RANGE if input_range is None else input_range)
     network = _fitting(description.network, max(map(abs, given)))
     graph = Graph()
-    graph.add("Identity", _add_network(graph, network, given), output="outputs")
+    graph.name(_add_network(graph, network, given), "outputs")
     d, C = network.linear.shape
     return graph.to_model(
         [Tensor("X", np.float32, (1, d))],
