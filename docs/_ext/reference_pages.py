@@ -23,6 +23,7 @@ MODULES = (
     "qsdp.relaxation.instance",
     "qsdp.inner_problem",
     "qsdp.pricing",
+    "qsdp.export",
     "qsdp.datasets",
     "qsdp.plotting",
     "qsdp.baselines",

@@ -16,7 +16,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.export._c_compiled import CompiledModel, compile_model
 from qsdp.export._c_source import entry_points, source_text
 from qsdp.export._c_text import comment, identifiers
-from qsdp.export._integer_model import IntegerModel, integer_model
+from qsdp.export._integer_model import Inputs, IntegerModel, integer_model
 from qsdp.networks import BilinearNetwork
 
 __all__ = ["CSource", "to_c"]
@@ -148,11 +148,8 @@ def to_c(
     >>> from qsdp.export import to_c
     >>> network = qsdp.BilinearNetwork(U=[[1, 1], [1, -1]], V=[[1, -1], [1, -1]], alpha=[0.5, 0.5])
     >>> code = to_c(network, input_range=(-100, 100))
-    >>> print(code.header[code.header.index("void") :])
-    void qsdp_model_outputs(const int8_t column[2], int16_t output[1]);
-    uint16_t qsdp_model_class(const int8_t column[2]);
-    <BLANKLINE>
-    #endif
+    >>> code.header.splitlines()[-4]
+    'void qsdp_model_outputs(const int8_t column[2], int32_t output[1]);'
     >>> code.model.outputs(code.model.columns([[3, 1]])) * code.unit, float(code.error[0])
     (array([[6.]]), 0.0)
     """
@@ -236,10 +233,18 @@ def _column_macros(model: IntegerModel, upper: str) -> str:
         elif scale is None:
             lines.append(comment([f"{about}not used."]))
         else:
-            lines.append(comment([f"{about}scale {float(scale):g}."]))
+            lines.append(comment([f"{about}scale {float(scale):.9g}{_ends(model.inputs, position)}."]))
             lines.append(f"#define {upper}_FIXED_{own}(entry) {upper}_ROUND({_times('(entry)', scale)})")
     rounding = f"#define {upper}_ROUND(value) ((int32_t)((value) < 0 ? (value) - 0.5 : (value) + 0.5))\n"
     return "\n".join(lines) + "\n" + (rounding if any(model.inputs.scales) else "") + "\n"
+
+
+def _ends(inputs: Inputs, position: int) -> str:
+    """Return where a column is cut, if it is a number among the inputs."""
+    numbers = inputs.numbers
+    own = numbers.column == position
+    low, high = numbers.low[own], (numbers.low + numbers.width)[own]
+    return f", cut at {low[0]} and {high[0]}" if own.any() else ""
 
 
 def _times(entry: str, scale: Fraction) -> str:

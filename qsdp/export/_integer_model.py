@@ -197,8 +197,8 @@ def _fitting(
     candidates: dict[str, IntegerModel] = {}
     for digits in _DIGITS:
         inputs = None if limits is None or scales is None else _inputs(description, limits, scales, digits)
-        network, largest = _network(description, inputs, given, digits)
-        every = [one for one in layouts(network, largest) if layout in {"auto", one.name}]
+        network = _network(description, inputs, given, digits)
+        every = [one for one in layouts(network) if layout in {"auto", one.name}]
         if not every:
             raise ExportError(f"layout must be 'form' for an activation without a square; got {layout!r}")
         for one in every:
@@ -221,29 +221,26 @@ def checked_range(given: Sequence[int]) -> tuple[int, int]:
 
 def _network(
     description: ModelDescription, inputs: Inputs | None, given: tuple[int, int], digits: int
-) -> tuple[IntegerNetwork, IntArray]:
-    """Return the integer network, its inputs in the order of `inputs`, and bounds on these."""
-    network, d = description.network, description.network.n_inputs
+) -> IntegerNetwork:
+    """Return the integer network of integer inputs."""
+    d = description.network.n_inputs
     if inputs is None:
         order, largest = np.arange(d), np.full(d, max(map(abs, given)), dtype=np.int64)
         unit, error, rounding = Fraction(1), np.zeros(d), np.zeros(d)
     else:
         order, largest = inputs.order, inputs.largest
         unit, error, rounding = inputs.unit, inputs.error, inputs.rounding
-    return (
-        integer_network(
-            network,
-            description.offset,
-            description.factor,
-            order=order,
-            unit=unit,
-            largest=largest,
-            error=error,
-            rounding=rounding,
-            digits=digits,
-            common_unit=description.decision == "argmax",
-        ),
-        largest,
+    return integer_network(
+        description.network,
+        description.offset,
+        description.factor,
+        order=order,
+        unit=unit,
+        largest=largest,
+        error=error,
+        rounding=rounding,
+        digits=digits,
+        common_unit=description.decision == "argmax",
     )
 
 

@@ -21,12 +21,27 @@ IntArray = npt.NDArray[np.int64]
 #: Relative error below which a number counts as a multiple of a unit.
 _EXACT = 1e-12
 
+#: Bits of the largest projections beyond those of kappa.
+_MORE_DIGITS = 6
+
 #: Bits of the rest below the unit of second-layer weights, where it is no multiple of that up to `_MISFIT`: integer
 #: scores are often equal, and then the rest decides.
 _REST_BITS, _MISFIT = 8, 1e-9
 
 #: What rounding in double precision may take from a bound.
 _ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class ExactNetwork:
+    """The scores in real numbers: ``sum_j alpha_jk (w_j . z)(w'_j . z) + rest_k`` for ``z = (x, kappa)``."""
+
+    left: IntArray
+    right: IntArray
+    kappa: float
+    alpha: FloatArray
+    rest: FloatArray
+    is_product: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +68,14 @@ class IntegerNetwork:
         Whether there are neurons; else, for an activation without a square, there is only the form.
     unit : ndarray of shape (C,)
         Positive.
-    error : ndarray of shape (C,)
-        Bound on the distance of the scores, in their own units, from those of the exact inputs.
-    rounding_error : ndarray of shape (C,)
-        The same for columns that are rounded to fixed-point numbers first.
+    exact : ExactNetwork
+        What is approximated.
+    exact_alpha : ndarray of shape (m, C)
+        Second-layer weights of the exact scores as functions of z.
+    coordinates : ndarray of shape (D,)
+        Bounds on the magnitudes of z.
+    distance, rounding : ndarray of shape (D,)
+        Bounds on the distance of z from the exact one, and on what rounding of columns adds.
     """
 
     left: IntArray
@@ -68,8 +87,11 @@ class IntegerNetwork:
     bias: tuple[int, ...]
     is_product: bool
     unit: FloatArray
-    error: FloatArray
-    rounding_error: FloatArray
+    exact: ExactNetwork
+    exact_alpha: FloatArray
+    coordinates: FloatArray
+    distance: FloatArray
+    rounding: FloatArray
 
     @property
     def n_inputs(self) -> int:
@@ -100,15 +122,38 @@ class IntegerNetwork:
         weights = self.alpha / np.where(self.factors == 0, 1, self.factors)
         return np.rint(symmetric_form(self.left, self.right, weights)).astype(np.int64)
 
-    def coordinates(self, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return z of shape (n, D) for integer inputs of shape (n, d)."""
-        z: npt.NDArray[Any] = inputs * self.gain
-        return np.hstack([z, np.full((len(inputs), 1), self.kappa, z.dtype)]) if self.kappa else z
+    @cached_property
+    def error(self) -> FloatArray:
+        """Bounds of shape (C,) on the distance of the scores, in their own units, from those of the exact inputs."""
+        return self._bounds(self.distance)
+
+    @cached_property
+    def rounding_error(self) -> FloatArray:
+        """The same for columns that are rounded to fixed-point numbers first."""
+        return self._bounds(self.distance + self.rounding)
+
+    def _bounds(self, distance: FloatArray) -> FloatArray:
+        """Return bounds for exact coordinates z + e: 2 e'Sz + e'Se, and what second-layer weights and rest lose."""
+        form, lost = self._exact_forms
+        pairs = zip(self.exact.rest, self.bias, self.unit, strict=True)
+        rest = np.array([abs(float(Fraction(rest) - own * Fraction(unit))) for rest, own, unit in pairs])
+        z = self.coordinates
+        bounds: FloatArray = 2.0 * (form @ z) @ distance + (form @ distance) @ distance + (lost @ z) @ z + rest
+        return bounds * (1.0 + _ROUNDING)
+
+    @cached_property
+    def _exact_forms(self) -> tuple[FloatArray, FloatArray]:
+        """Return magnitudes of the exact S, and of its difference from the integer one in units."""
+        lost = self.exact_alpha - self.alpha * self.unit
+        first, second = (np.abs(symmetric_form(self.left, self.right, own)) for own in (self.exact_alpha, lost))
+        return first, second
 
     def outputs(self, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the outputs of shape (n, C) in exact integers, int64 or Python's as the inputs are."""
         kind = object if inputs.dtype == object else np.int64
-        z = self.coordinates(inputs)
+        z: npt.NDArray[Any] = inputs * self.gain
+        if self.kappa:
+            z = np.hstack([z, np.full((len(z), 1), self.kappa, z.dtype)])
         bias = np.array(self.bias, dtype=kind)
         if not self.is_product:
             values = np.stack([((z @ form.astype(kind)) * z).sum(axis=1) for form in self.form], axis=1)
@@ -121,7 +166,8 @@ class IntegerNetwork:
 def symmetric_form(left: IntArray, right: IntArray, alpha: FloatArray) -> FloatArray:
     """Return the symmetric matrices of ``sum_j alpha_jk (w_j . z)(w'_j . z)``, shape (C, D, D)."""
     first, second = left.astype(np.float64), right.astype(np.float64)
-    forms = np.stack([(first.T * column) @ second for column in alpha.T])
+    served = [np.flatnonzero(column) for column in alpha.T]
+    forms = np.stack([(first[own].T * column[own]) @ second[own] for own, column in zip(served, alpha.T, strict=True)])
     symmetric: FloatArray = 0.5 * (forms + forms.transpose(0, 2, 1))
     return symmetric
 
@@ -161,43 +207,27 @@ def integer_network(
         Whether outputs are compared with each other.
     """
     exact = _exact(network, order, offset, factor)
-    gain, kappa, kappa_error = _scaled_kappa(exact.kappa, unit, digits)
+    reach = float((np.abs(exact.left[:, : network.n_inputs]) @ largest.astype(np.float64)).max())
+    gain, kappa, kappa_error = _scaled_kappa(exact.kappa, unit, digits, reach)
     left, weights, sizes = _grouped(exact, exact.alpha * float(unit / gain) ** 2)
-    right = exact.right
     # Of every group one weight, the only one that is not zero.
     rows = weights if sizes is None else np.take_along_axis(weights, np.abs(weights).argmax(axis=0)[None], axis=0)
     units, alpha = _quantized(rows, exact.rest, digits, common_unit)
     if sizes is not None:
         alpha = np.repeat(np.diag(alpha[0]), sizes, axis=0)
     bias = tuple(round(Fraction(rest) / Fraction(own)) for rest, own in zip(exact.rest, units, strict=True))
-    coordinates, distances = gain * largest.astype(np.float64), [gain * part for part in (error, error + rounding)]
+    bounds = [gain * one.astype(np.float64) for one in (largest, error, rounding)]
     if kappa:
-        coordinates = np.append(coordinates, abs(kappa))
-        distances = [np.append(part, kappa_error) for part in distances]
-    # Of the coordinates z + e of exact inputs: 2 e'Sz + e'Se, and what second-layer weights and rest lose.
-    form = np.abs(symmetric_form(left, right, weights))
-    lost = np.abs(symmetric_form(left, right, weights - alpha * units)) @ coordinates @ coordinates
-    pairs = zip(exact.rest, bias, units, strict=True)
-    lost += [abs(float(Fraction(rest) - own * Fraction(one))) for rest, own, one in pairs]
-    bounds = [(2.0 * (form @ coordinates) @ e + (form @ e) @ e + lost) * (1.0 + _ROUNDING) for e in distances]
-    return IntegerNetwork(left, right, gain, kappa, alpha, sizes, bias, exact.is_product, units, *bounds)
-
-
-@dataclass(frozen=True, eq=False)
-class _Exact:
-    """The scores in real numbers: ``sum_j alpha_jk (w_j . z)(w'_j . z) + rest_k`` for ``z = (x, kappa)``."""
-
-    left: IntArray
-    right: IntArray
-    kappa: float
-    alpha: FloatArray
-    rest: FloatArray
-    is_product: bool
+        last = (float(abs(kappa)), kappa_error, 0.0)
+        bounds = [np.append(one, np.array([end])) for one, end in zip(bounds, last, strict=True)]
+    return IntegerNetwork(
+        left, exact.right, gain, kappa, alpha, sizes, bias, exact.is_product, units, exact, weights, *bounds
+    )
 
 
 def _exact(
     network: BilinearNetwork | PolynomialNetwork, order: npt.NDArray[Any], offset: FloatArray, factor: FloatArray
-) -> _Exact:
+) -> ExactNetwork:
     r"""Return the network with the square of its activation completed.
 
     .. math:: a p q + \tfrac b2 (t p + s q) + c s t = a (p + \kappa s)(q + \kappa t) + (c - a \kappa^2) s t,
@@ -220,14 +250,17 @@ def _exact(
         # The linear part alone, b/2 (t p + s q): twice its half, that the symmetric form has integers.
         zeros = np.zeros_like(s)
         left, right = np.hstack([t * left + s * right, zeros]), np.hstack([0 * right, zeros + 1])
-        return _Exact(left, right, kappa, factor * (0.5 * b) * alpha, rest, is_product=False)
+        return ExactNetwork(left, right, kappa, factor * (0.5 * b) * alpha, rest, is_product=False)
     if kappa:
         left, right = np.hstack([left, s]), np.hstack([right, t])
-    return _Exact(left, right, kappa, factor * a * alpha, rest, is_product=True)
+    return ExactNetwork(left, right, kappa, factor * a * alpha, rest, is_product=True)
 
 
-def _scaled_kappa(kappa: float, unit: Fraction, digits: int) -> tuple[int, int, float]:
-    """Return gain, integer kappa in units over gain, and its error in these: the smallest gain of enough digits."""
+def _scaled_kappa(kappa: float, unit: Fraction, digits: int, reach: float) -> tuple[int, int, float]:
+    """Return gain, integer kappa in units over gain, and its error in these: the smallest gain of enough digits.
+
+    Those of kappa, or of projections, which `reach` bounds: beside large ones kappa counts little.
+    """
     if kappa == 0.0:
         return 1, 0, 0.0
     gain = 1
@@ -235,12 +268,13 @@ def _scaled_kappa(kappa: float, unit: Fraction, digits: int) -> tuple[int, int, 
         exact = Fraction(kappa) / unit * gain
         rounded = round(exact) or (1 if kappa > 0.0 else -1)
         error = abs(rounded - exact)
-        if error <= _EXACT * abs(exact) or abs(rounded) >= 2 ** (digits - 1) or gain >= 2**digits:
+        enough = abs(rounded) >= 2 ** (digits - 1) or gain >= 2**digits or gain * reach >= 2 ** (digits + _MORE_DIGITS)
+        if error <= _EXACT * abs(exact) or enough:
             return gain, rounded, float(error)
         gain *= 2
 
 
-def _grouped(exact: _Exact, weights: FloatArray) -> tuple[IntArray, FloatArray, IntArray | None]:
+def _grouped(exact: ExactNetwork, weights: FloatArray) -> tuple[IntArray, FloatArray, IntArray | None]:
     """Return left weights, second-layer weights, and the sizes of groups of neurons that share one, if there are.
 
     The sign of a neuron's only weight goes to its left side if that makes groups.

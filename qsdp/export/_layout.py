@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.validation import FloatArray
 from qsdp.export._integer_network import IntegerNetwork
 
-__all__ = ["LAYOUTS", "WIDTHS", "Layout", "layouts", "pack_bits", "type_width"]
+__all__ = ["LAYOUTS", "Layout", "layouts", "type_width"]
 
 IntArray = npt.NDArray[np.int64]
+ByteArray = npt.NDArray[np.uint8]
 
 LAYOUTS = ("neurons", "form")
 
-#: Of the integers of C.
-WIDTHS = (8, 16, 32, 64)
+#: Of the integers of C; narrower arithmetic is no gain on any machine of interest.
+_WIDTHS, _LEAST_WIDTH = (8, 16, 32, 64), 16
 
-#: Narrower arithmetic is no gain on any machine of interest.
-_LEAST_WIDTH = 16
+#: Integers up to here are exact in double precision; beyond, this relative margin is more than sums of them lose.
+_EXACT, _MARGIN = 2.0**52, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A way to store a network, with its numbers packed into bits.
+    """A way to store and evaluate a network.
 
     Attributes
     ----------
@@ -33,12 +36,13 @@ class Layout:
     low, step, n_bits : int
         A number of `n_bits` bits stands for low + step * number.
     signs : int
-        Whether a bit for the sign of kappa follows the weights of a neuron's side.
-    table : ndarray of uint8
-        Bits, the most significant of a number first: left and right sides of the neurons by turns; or rows of the
-        upper triangles of the forms, one output after another.
+        Whether a bit for the sign of kappa follows the weights of a side of a neuron.
+    size : int
+        Bits of all weights, those of the second layer included.
     projection_bound, sum_bound : int
         Proven bounds on every intermediate value: on coordinates and projections of neurons, and on sums.
+    pack : callable
+        Gives `table`.
     """
 
     name: str
@@ -46,10 +50,18 @@ class Layout:
     step: int
     n_bits: int
     signs: int
-    table: npt.NDArray[np.uint8]
+    size: int
     projection_bound: int
     sum_bound: int
-    size: int
+    pack: Callable[[], ByteArray]
+
+    @cached_property
+    def table(self) -> ByteArray:
+        """Packed bits, the most significant of a number first.
+
+        Of left and right sides of the neurons by turns, or of rows of upper triangles, one output after another.
+        """
+        return self.pack()
 
     @property
     def projection_width(self) -> int:
@@ -62,67 +74,68 @@ class Layout:
         return max(type_width(self.sum_bound), self.projection_width)
 
 
-def layouts(network: IntegerNetwork, largest: IntArray) -> list[Layout]:
-    """Return the layouts of a network for inputs of bounded magnitude, shape (d,); the smaller one first."""
-    coordinates = network.gain * largest.astype(object)
-    if network.kappa:
-        coordinates = np.append(coordinates, abs(network.kappa))
-    found = [_form(network, coordinates)]
+def layouts(network: IntegerNetwork) -> list[Layout]:
+    """Return the layouts of a network, the smaller one first."""
+    found = [_form(network)]
     if network.is_product:
-        found.append(_neurons(network, coordinates))
+        found.append(_neurons(network))
     return sorted(found, key=lambda one: (one.size, one.name))
 
 
 def type_width(bound: int) -> int:
     """Return the bits of the narrowest signed type that holds integers up to a bound in magnitude; 128 for none."""
-    return next((width for width in WIDTHS if bound < 2 ** (width - 1)), 128)
+    return next((width for width in _WIDTHS if bound < 2 ** (width - 1)), 128)
 
 
-def pack_bits(numbers: IntArray, n_bits: int) -> npt.NDArray[np.uint8]:
-    """Return bits of shape (..., n_bits) of numbers >= 0, the most significant first."""
-    shifts = np.arange(n_bits - 1, -1, -1)
-    bits: npt.NDArray[np.uint8] = ((numbers[..., None] >> shifts) & 1).astype(np.uint8)
-    return bits
-
-
-def _neurons(network: IntegerNetwork, coordinates: npt.NDArray[Any]) -> Layout:
-    sides = [network.left] if network.is_square else [network.left, network.right]
-    both = np.stack(sides, axis=1)
-    d = network.n_inputs
-    main, last = both[..., :d], both[..., d:]
+def _neurons(network: IntegerNetwork) -> Layout:
+    both = np.stack([network.left] if network.is_square else [network.left, network.right], axis=1)
+    main, last = both[..., : network.n_inputs], both[..., network.n_inputs :]
     # In a network of squares kappa is always added.
     signs = int(bool(network.kappa) and not np.all(last == 1))
     top = max(int(np.abs(main).max()), 1)
     step = 1 if np.any((main + top) % 2) else 2
     n_bits = (2 * top // step).bit_length()
-    bits = pack_bits((main + top) // step, n_bits).reshape(*both.shape[:2], -1)
-    if signs:
-        bits = np.concatenate([bits, (last > 0).astype(np.uint8)], axis=2)
-    table = np.packbits(bits)
-    projections = np.abs(both).astype(object) @ coordinates
+    projections = np.abs(both).astype(np.float64) @ network.coordinates
     products = projections[:, 0] * projections[:, -1]
-    weights = np.abs(network.alpha).astype(object)
-    totals = products @ weights + np.abs(np.array(network.bias, dtype=object))
-    groups = products.sum() if network.sizes is not None else max(products)
-    size = 8 * table.size + _weight_bits(network)
-    bounds = int(projections.max()), int(max(groups, *totals))
-    return Layout("neurons", -top, step, n_bits, signs, table, *bounds, size)
+    weights = np.abs(network.alpha).astype(np.float64)
+    shared = network.sizes is not None
+    size = main.size * n_bits + signs * last.size + (0 if shared else weights.size * type_width(int(weights.max())))
+    sums = [products.sum() if shared else products.max(), (products @ weights + _magnitudes(network.bias)).max()]
+    pack = partial(_packed_neurons, (main + top) // step, last if signs else last[..., :0], n_bits)
+    return Layout("neurons", -top, step, n_bits, signs, size, _upper(projections.max()), _upper(max(sums)), pack)
 
 
-def _weight_bits(network: IntegerNetwork) -> int:
-    return 0 if network.sizes is not None else network.alpha.size * type_width(int(np.abs(network.alpha).max()))
-
-
-def _form(network: IntegerNetwork, coordinates: npt.NDArray[Any]) -> Layout:
+def _form(network: IntegerNetwork) -> Layout:
     form = network.form
-    rows, columns = np.triu_indices(form.shape[1])
-    entries = form[:, rows, columns]
-    low = int(entries.min())
-    n_bits = max((int(entries.max()) - low).bit_length(), 1)
-    table = np.packbits(pack_bits(entries - low, n_bits).ravel())
-    inner = np.abs(np.triu(form, 1)).astype(object) * 2 @ coordinates
-    inner += np.abs(np.diagonal(form, axis1=1, axis2=2)).astype(object) * coordinates
-    sums = inner @ coordinates
-    totals = sums * np.abs(network.factors).astype(object) + np.abs(np.array(network.bias, dtype=object))
-    bounds = int(coordinates.max()), int(max(inner.max(), *sums, *totals, abs(low), int(entries.max())))
-    return Layout("form", low, 1, n_bits, 0, table, *bounds, 8 * table.size)
+    entries = form[(slice(None), *np.triu_indices(form.shape[1]))]
+    low, high = int(entries.min()), int(entries.max())
+    n_bits = max((high - low).bit_length(), 1)
+    # Rows of upper triangles: twice what is beside the diagonal.
+    upper = np.abs(np.triu(form) + np.triu(form, 1)).astype(np.float64) @ network.coordinates
+    sums = upper @ network.coordinates
+    totals = sums * np.abs(network.factors) + _magnitudes(network.bias)
+    bounds = _upper(network.coordinates.max()), _upper(max(upper.max(), sums.max(), totals.max(), abs(low), high))
+    return Layout("form", low, 1, n_bits, 0, entries.size * n_bits, *bounds, partial(_packed, entries - low, n_bits))
+
+
+def _magnitudes(values: tuple[int, ...]) -> FloatArray:
+    return np.array([float(abs(value)) for value in values])
+
+
+def _upper(value: float) -> int:
+    """Return an integer that is not below a sum of products of integers >= 0 in double precision."""
+    return int(value) if value < _EXACT else int(value * (1.0 + _MARGIN))
+
+
+def _bits(numbers: IntArray, n_bits: int) -> ByteArray:
+    """Return bits of shape (..., n_bits) of numbers >= 0, the most significant first."""
+    return np.stack([((numbers >> place) & 1).astype(np.uint8) for place in range(n_bits - 1, -1, -1)], axis=-1)
+
+
+def _packed(numbers: IntArray, n_bits: int) -> ByteArray:
+    return np.packbits(_bits(numbers, n_bits))
+
+
+def _packed_neurons(numbers: IntArray, signs: IntArray, n_bits: int) -> ByteArray:
+    bits = _bits(numbers, n_bits).reshape(*numbers.shape[:2], -1)
+    return np.packbits(np.concatenate([bits, (signs > 0).astype(np.uint8)], axis=2))

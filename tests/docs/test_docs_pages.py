@@ -3,6 +3,7 @@
 import doctest
 import math
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -49,6 +50,8 @@ def test_pages_are_found():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
 def test_examples_of_a_page(page, howto, tmp_path, monkeypatch):
+    if page.name == "microcontroller.md" and shutil.which("cc") is None:
+        pytest.skip("no C compiler is installed")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("QSDP_DATA", raising=False)
     report = []

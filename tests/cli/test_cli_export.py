@@ -1,0 +1,79 @@
+"""`qsdp export`: what it prints, refuses and leaves behind."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_program import figure, refused, run
+
+import qsdp
+from qsdp.export import describe, load_exportable, to_c
+from qsdp.tabular import load_model, read_table
+
+NETWORK = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
+
+
+@pytest.mark.parametrize("target", ["label", "price", "kind"])
+def test_export_as_c(trained: Path, here: Path, target: str) -> None:
+    result = run("export", trained / f"{target}.qsdp", "--to", "c")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert figure(result.stdout, "saved") == f"{target}.c, {target}.h"
+    assert sorted(path.name for path in here.iterdir()) == [f"{target}.c", f"{target}.h"]
+    code = to_c(load_exportable(trained / f"{target}.qsdp"), name=target)
+    assert ((here / f"{target}.c").read_text(), (here / f"{target}.h").read_text()) == (code.source, code.header)
+    assert figure(result.stdout, "weights").startswith(f"{code.model.layout.table.size} bytes")
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler is installed")
+@pytest.mark.parametrize(("target", "file"), [("label", "messy.csv"), ("kind", "iris.csv")])
+def test_compiled_code_predicts_as_the_model_of_the_file(trained: Path, target: str, file: str) -> None:
+    model, table = load_model(trained / f"{target}.qsdp"), read_table(trained / file)
+    columns = [
+        table.column(one.name) if one.categories else table.all_numbers(one.name) for one in model.encoder.columns
+    ]
+    X = np.array(columns, dtype=object).T
+    code = to_c(model)
+    scores = describe(model).scores(code.model.description.columns(X))
+    margin = np.abs(scores[:, 0]) if scores.shape[1] == 1 else -np.diff(np.sort(scores)[:, -2:])[:, 0]
+    sure = np.abs(margin) > 2.0 * code.rounding_error.max()
+    assert sure.mean() > 0.9
+    assert code.compile().predict(X)[sure].tolist() == np.array(model.predict(table))[sure].tolist()
+
+
+def test_export_of_a_network(here: Path) -> None:
+    NETWORK.save("my net.qsdp")
+    assert run("export", "my net.qsdp", "--to", "c").exit_code == 0
+    assert (here / "my_net.c").read_text() == to_c(NETWORK, name="my_net").source
+
+
+def test_what_exists_stays_unless_forced(trained: Path, here: Path) -> None:
+    model = trained / "label.qsdp"
+    (here / "label.h").write_text("mine")
+    assert "'label.h' exists; overwrite it with --force" in refused("export", model, "--to", "c")
+    assert [path.name for path in here.iterdir()] == ["label.h"]
+    assert run("export", model, "--to", "c", "--force").exit_code == 0
+    assert (here / "label.h").read_text() != "mine"
+    assert run("export", model, "--to", "c", "--output", "other.c").exit_code == 0
+
+
+def test_refusals_leave_nothing(trained: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = trained / "label.qsdp"
+    assert "--to must be one of" in refused("export", model, "--to", "cobol")
+    assert "--output must end in .c for --to c" in refused("export", model, "--to", "c", "--output", "x.h")
+    assert "C identifier" in refused("export", model, "--to", "c", "--output", "x-y.c")
+    assert "does not exist" in refused("export", model, "--to", "c", "--output", "none/x.c")
+    assert "is not a qsdp file" in refused("export", trained / "iris.csv", "--to", "c")
+    assert "none.qsdp" in refused("export", "none.qsdp", "--to", "c")
+    large = qsdp.BilinearNetwork(np.full((9, 9), 127), np.full((9, 9), 127), np.linspace(0.1, 1.0, 9), levels=128)
+    monkeypatch.setattr("qsdp.export._integer_model.INPUT_RANGE", (-(2**31), 2**31 - 1))
+    large.save("large.net")
+    monkeypatch.setattr("qsdp.networks.storage._VERSION", "2")
+    NETWORK.save("new.net")
+    assert "has format version '1'; expected '2'" in refused("export", "large.net", "--to", "c")
+    monkeypatch.setattr("qsdp.networks.storage._VERSION", "1")
+    assert "has format version '2'; expected '1'" in refused("export", "new.net", "--to", "c")
+    assert "the sums do not fit into the 64 bits" in refused("export", "large.net", "--to", "c")
+    assert sorted(path.name for path in here.iterdir()) == ["large.net", "new.net"]
