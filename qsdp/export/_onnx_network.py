@@ -60,7 +60,7 @@ def add_integers(graph: Graph, x: str, model: IntegerModel) -> tuple[str, npt.DT
     )
     d, gain, kappa, bias = network.n_inputs, network.gain, network.kappa, np.array(network.bias)
     if layout.name == "form":
-        S = network.form
+        S = network.factors[:, None, None] * network.form
         quadratic, linear = gain**2 * S[:, :d, :d], 2 * gain * kappa * S[:, :d, d:].sum(axis=2)
         rest = kappa**2 * S[:, d:, d:].sum(axis=(1, 2)) + bias
         return _add_form(graph, x, quadratic, linear, rest, types), types.sums
