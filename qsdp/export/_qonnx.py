@@ -169,7 +169,10 @@ def _add_network(graph: Graph, network: _Network, given: tuple[int, int]) -> str
     sums = []
     if network.sides:
         factors = [graph.add("MatMul", x, _weights(graph, side.T)) for side in network.sides]
-        products = graph.add("Mul", factors[0], factors[-1])
+        if len(factors) == 1:
+            # By another name: renaming tensors, qonnx forgets the second of two equal inputs.
+            factors.append(graph.add("Identity", factors[0]))
+        products = graph.add("Mul", *factors)
         sums.append(graph.add("MatMul", products, _weights(graph, network.alpha)))
     if np.any(network.linear) or not sums:
         sums.append(graph.add("MatMul", x, _weights(graph, network.linear)))
