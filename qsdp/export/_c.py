@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from qsdp._utils.files import write_together
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.summary import Summarized, Summary
+from qsdp._utils.validation import FloatArray, check_flag
 from qsdp.exceptions import InvalidInputError
 from qsdp.export._c_compiled import CompiledModel, compile_model
 from qsdp.export._c_source import entry_points, source_text
@@ -23,9 +24,12 @@ __all__ = ["CSource", "to_c"]
 
 _NAME = "qsdp_model"
 
+_C_LINKAGE = '#ifdef __cplusplus\nextern "C" {\n#endif\n'
+_END_OF_C_LINKAGE = "#ifdef __cplusplus\n}\n#endif\n"
 
-@dataclass(frozen=True, eq=False)
-class CSource:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CSource(Summarized):
     """A model as C99, made by `to_c`.
 
     Attributes
@@ -36,12 +40,15 @@ class CSource:
         Contents of ``NAME.h`` and ``NAME.c``.
     model : IntegerModel
         What the code computes, exactly: `IntegerModel.columns` and `IntegerModel.outputs`.
+    packed : bool
+        Whether weights are packed into bits.
     """
 
     name: str
     header: str
     source: str
     model: IntegerModel
+    packed: bool = True
 
     @property
     def unit(self) -> FloatArray:
@@ -90,7 +97,28 @@ class CSource:
         MissingPackageError
             There is no compiler.
         """
-        return compile_model(self.name, self.files(), self.model, compiler)
+        # Bits are read one by one, whatever is tried; tables of integers go into vectors.
+        return compile_model(self.name, self.files(), self.model, compiler, "-O2" if self.packed else "-O3")
+
+    def _summary(self) -> Summary:
+        return Summary(f"CSource {self.name!r}", [("columns", str(self.model.description.n_columns)), *self.facts()])
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return labels and texts on weights, sums and bounds, for people."""
+        layout, worst = self.model.layout, int(self.error.argmax())
+        facts = [
+            ("weights", _stored(self.model, self.packed)),
+            ("sums", f"{layout.sum_width} bits"),
+            ("error", f"{self.error[worst]:.3g} in a score"),
+        ]
+        if self.model.inputs is not None:
+            facts.append(
+                ("rounding", f"{self.rounding_error[worst]:.3g} in a score, error included, of rounded columns")
+            )
+        return facts
+
+    def __repr__(self) -> str:
+        return f"CSource(name={self.name!r}, layout={self.model.layout.name!r}, width={self.model.layout.sum_width})"
 
 
 def to_c(
@@ -101,6 +129,7 @@ def to_c(
     scales: Mapping[str, float] | None = None,
     width: int = 64,
     layout: str = "auto",
+    packed: bool = True,
 ) -> CSource:
     """Return a model as C99 without floats, allocation and library calls.
 
@@ -124,6 +153,9 @@ def to_c(
     layout : {"auto", "neurons", "form"}
         Weights of neurons, of one bit each if binary; or the integer quadratic form that computes the same. "auto" is
         the smaller one.
+    packed : bool, default=True
+        Whether weights are packed into bits. Else they take the narrowest integers, of 8 bits at least: larger, and
+        several times as fast where there is a cache.
 
     Returns
     -------
@@ -148,7 +180,9 @@ def to_c(
     >>> from qsdp.export import to_c
     >>> network = qsdp.BilinearNetwork(U=[[1, 1], [1, -1]], V=[[1, -1], [1, -1]], alpha=[0.5, 0.5])
     >>> code = to_c(network, input_range=(-100, 100))
-    >>> code.header.splitlines()[-4]
+    >>> code
+    CSource(name='qsdp_model', layout='form', width=32)
+    >>> code.header[code.header.index("void") :].splitlines()[0]
     'void qsdp_model_outputs(const int8_t column[2], int32_t output[1]);'
     >>> code.model.outputs(code.model.columns([[3, 1]])) * code.unit, float(code.error[0])
     (array([[6.]]), 0.0)
@@ -157,12 +191,13 @@ def to_c(
         raise InvalidInputError(
             f"name, also of the files, must be a C identifier that begins with a letter; got {name!r:.60}"
         )
+    packed = check_flag("packed", packed)
     found = integer_model(model, input_range=input_range, scales=scales, width=width, layout=layout)
-    source = source_text(found, name, comment([f"Made by qsdp; see {name}.h."]) + "\n")
-    return CSource(name, _header(found, name), source, found)
+    source = source_text(found, name, comment([f"Made by qsdp; see {name}.h."]) + "\n", packed=packed)
+    return CSource(name, _header(found, name, packed), source, found, packed)
 
 
-def _header(model: IntegerModel, name: str) -> str:
+def _header(model: IntegerModel, name: str, packed: bool) -> str:
     upper = name.upper()
     macros = [
         f"#define {upper}_COLUMNS {model.description.n_columns}",
@@ -172,21 +207,20 @@ def _header(model: IntegerModel, name: str) -> str:
         macros.append(f"#define {upper}_MISSING INT32_MIN")
     declarations = "".join(f"{one};\n" for one in entry_points(model, name))
     return (
-        f"{comment(_facts(model, name))}\n#ifndef {upper}_H\n#define {upper}_H\n\n#include <stdint.h>\n\n"
+        f"{comment(_facts(model, name, packed))}\n#ifndef {upper}_H\n#define {upper}_H\n\n#include <stdint.h>\n\n"
         + "\n".join(macros)
-        + f"\n\n{_column_macros(model, upper)}{declarations}\n#endif\n"
+        + f"\n\n{_column_macros(model, upper)}{_C_LINKAGE}{declarations}{_END_OF_C_LINKAGE}\n#endif\n"
     )
 
 
-def _facts(model: IntegerModel, name: str) -> list[str]:
+def _facts(model: IntegerModel, name: str, packed: bool) -> list[str]:
     """Return the lines that say what the code computes and how well."""
     network, integers, layout = model.description.network, model.network, model.layout
     levels = network.levels if isinstance(network, BilinearNetwork) else network.n_values
     facts = [
         f"{name}: a quantized network of {network.n_neurons} neurons, {levels} levels, made by qsdp.",
         "",
-        f"Stored as {'its neurons' if layout.name == 'neurons' else 'its quadratic form'}: {layout.table.size} bytes, "
-        f"{layout.n_bits} bits a number.",
+        f"Stored as {_stored(model, packed)}.",
         f"Accumulators: projections reach at most {layout.projection_bound} in magnitude ({layout.projection_width} "
         f"bits), sums {layout.sum_bound} ({layout.sum_width} bits).",
         "",
@@ -206,6 +240,12 @@ def _facts(model: IntegerModel, name: str) -> list[str]:
     }[model.description.decision]
     classes = [f"class {code}: {label}" for code, label in enumerate(model.description.classes)]
     return [*facts, *(["", *decision] if decision else []), *classes]
+
+
+def _stored(model: IntegerModel, packed: bool) -> str:
+    layout = model.layout
+    what = {"neurons": "neurons", "form": "the quadratic form"}[layout.name]
+    return f"{what}, {layout.table.size} bytes of bits" if packed else f"{what}, {layout.numbers.size} integers"
 
 
 def _input_facts(model: IntegerModel, name: str) -> list[str]:

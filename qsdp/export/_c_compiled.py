@@ -41,7 +41,7 @@ void ${name}_rows(const ${x} *column, size_t n, ${total} *output)
 """)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CompiledModel:
     """An exported model whose compiled code evaluates whole tables.
 
@@ -89,8 +89,10 @@ def find_compiler(compiler: str | None = None) -> str:
     return found
 
 
-def compile_model(name: str, files: Mapping[str, bytes], model: IntegerModel, compiler: str | None) -> CompiledModel:
-    """Return the compiled model of a header and a source."""
+def compile_model(
+    name: str, files: Mapping[str, bytes], model: IntegerModel, compiler: str | None, level: str
+) -> CompiledModel:
+    """Return the compiled model of a header and a source, with a level of optimisation."""
     path = find_compiler(compiler)
     rows = _ROWS.substitute(
         name=name,
@@ -103,7 +105,7 @@ def compile_model(name: str, files: Mapping[str, bytes], model: IntegerModel, co
         for own, contents in {**files, "rows.c": rows.encode("ascii")}.items():
             (Path(folder) / own).write_bytes(contents)
         library = Path(folder) / f"{name}.so"
-        command = [path, *FLAGS, "-O2", "-shared", "-fPIC", "-o", str(library), str(Path(folder) / "rows.c")]
+        command = [path, *FLAGS, level, "-shared", "-fPIC", "-o", str(library), str(Path(folder) / "rows.c")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ExportError(f"{path} refused the code: {done.stderr.strip():.400}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qsdp.export import _c_templates as templates
-from qsdp.export._c_text import Tables, counter_type, literal, signed, unsigned_literal
+from qsdp.export._c_text import Tables, counter_type, literal, signed, table_type, unsigned_literal
 from qsdp.export._fixed_point import Bits, Numbers
 from qsdp.export._integer_model import Inputs, IntegerModel
 from qsdp.export._layout import type_width
@@ -34,12 +34,17 @@ def entry_points(model: IntegerModel, name: str) -> list[str]:
     return found
 
 
-def source_text(model: IntegerModel, name: str, head: str) -> str:
-    """Return the source file below a comment."""
+def source_text(model: IntegerModel, name: str, head: str, *, packed: bool) -> str:
+    """Return the source file below a comment, with weights packed into bits or in the narrowest type."""
     tables, types, missing = Tables(), _types(model), f"{name.upper()}_MISSING"
     outputs, *decisions = entry_points(model, name)
-    functions = _readers(model, types, tables)
-    functions += _form(model, types, tables) if model.layout.name == "form" else _neurons(model, types, tables)
+    functions = []
+    if packed:
+        functions += _readers(model, types, tables)
+    else:
+        tables.add("weights", model.layout.numbers.ravel().tolist())
+    evaluation = _form if model.layout.name == "form" else _neurons
+    functions += evaluation(model, types, tables, packed)
     if model.inputs is None:
         functions.append(f"{outputs}\n{{\n    evaluate(column, output);\n}}\n")
     else:
@@ -62,11 +67,10 @@ def _types(model: IntegerModel) -> dict[str, object]:
         "x": x,
         "projection": signed(layout.projection_width),
         "total": signed(layout.sum_width),
-        "position": counter_type(8 * layout.table.size),
+        "position": counter_type(layout.size),
         "counter": counter_type(max(n, len(network.left), network.left.shape[1])),
         "output_counter": counter_type(network.n_outputs),
         "n_inputs": network.n_inputs,
-        "n_bits": layout.n_bits,
         "m": len(network.left),
         "C": network.n_outputs,
     }
@@ -88,23 +92,14 @@ def _readers(model: IntegerModel, types: dict[str, object], tables: Tables) -> l
     return readers
 
 
-def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables) -> list[str]:
+def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables, packed: bool) -> list[str]:
     """Return the functions that evaluate neurons one after another."""
     network, layout = model.network, model.layout
-    if layout.n_bits == 1:
-        add = "sum += bit(at) ? value : -value;"
-    else:
-        weight = f"{layout.step} * number(at)" if layout.step > 1 else "number(at)"
-        add = f"sum += (({types['projection']})({weight}) + {literal(layout.low)}) * value;"
-    result = f"sum * {network.gain}" if network.gain > 1 else "sum"
-    if layout.signs:
-        result += f" + (bit(at) ? {literal(network.kappa)} : {literal(-network.kappa)})"
-    elif network.kappa:
-        result += f" + {literal(network.kappa)}"
-    project = templates.PROJECT.substitute(types, add=add, result=result)
-    side = layout.n_bits * network.n_inputs + layout.signs
-    product = "left * left" if network.is_square else f"left * project(x, at + {side})"
-    types = {**types, "stride": side if network.is_square else 2 * side}
+    project = (_packed_projection if packed else _plain_projection)(model, types)
+    side = (layout.n_bits if packed else 1) * network.n_inputs + layout.signs
+    start = "" if packed else "weights + "
+    product = "left * left" if network.is_square else f"left * project(x, {start}at + {side})"
+    types = {**types, "stride": side if network.is_square else 2 * side, "start": start}
     if network.sizes is None:
         return [
             project,
@@ -122,6 +117,39 @@ def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables) -> l
     return [project, templates.GROUPED.substitute(types, product=product, size=size, result=result)]
 
 
+def _packed_projection(model: IntegerModel, types: dict[str, object]) -> str:
+    """Return the function of a projection by weights in bits."""
+    layout, kappa = model.layout, model.network.kappa
+    number = f"{layout.step} * number(at)" if layout.step > 1 else "number(at)"
+    add = f"sum += (({types['projection']})({number}) + {literal(layout.low)}) * value;"
+    return templates.PROJECT.substitute(
+        types,
+        place=f"{types['position']} at",
+        step=f", at += {layout.n_bits}",
+        add="sum += bit(at) ? value : -value;" if layout.n_bits == 1 else add,
+        result=_projection(model, f"(bit(at) ? {literal(kappa)} : {literal(-kappa)})"),
+    )
+
+
+def _plain_projection(model: IntegerModel, types: dict[str, object]) -> str:
+    """Return the function of a projection by weights in a table of integers."""
+    numbers, kappa = model.layout.numbers, model.network.kappa
+    last = f"({types['projection']}){literal(kappa)} * weight[{model.network.n_inputs}]"
+    return templates.PROJECT.substitute(
+        types,
+        place=f"const {table_type([int(numbers.min()), int(numbers.max())])} *weight",
+        step="",
+        add="sum += weight[i] * value;",
+        result=_projection(model, last),
+    )
+
+
+def _projection(model: IntegerModel, signed_kappa: str) -> str:
+    network = model.network
+    result = f"sum * {network.gain}" if network.gain > 1 else "sum"
+    return f"{result} + {signed_kappa if model.layout.signs else literal(network.kappa)}" if network.kappa else result
+
+
 def _scaled_sum(model: IntegerModel, tables: Tables) -> str:
     """Return output k in terms of the sum of what its neurons have a common factor of."""
     factor = tables.entry("factor", model.network.factors.tolist(), "k")
@@ -130,10 +158,11 @@ def _scaled_sum(model: IntegerModel, tables: Tables) -> str:
     return total if bias == "0" else f"{total} + {bias}"
 
 
-def _form(model: IntegerModel, types: dict[str, object], tables: Tables) -> list[str]:
+def _form(model: IntegerModel, types: dict[str, object], tables: Tables, packed: bool) -> list[str]:
     """Return the function that evaluates quadratic forms."""
     network, layout = model.network, model.layout
-    source = "bit(at)" if layout.n_bits == 1 else "number(at)"
+    number = "bit(at)" if layout.n_bits == 1 else "number(at)"
+    entry = f"({types['total']}){number} + {literal(layout.low)}" if packed else f"({types['total']})weights[at]"
     scaled = f"({types['projection']})x[i] * {network.gain}" if network.gain > 1 else "x[i]"
     return [
         templates.FORM.substitute(
@@ -141,7 +170,8 @@ def _form(model: IntegerModel, types: dict[str, object], tables: Tables) -> list
             size=network.left.shape[1],
             scaled=scaled,
             last=f"    z[{network.n_inputs}] = {literal(network.kappa)};\n" if network.kappa else "",
-            entry=f"({types['total']}){source} + {literal(layout.low)}",
+            entry=entry,
+            step=layout.n_bits if packed else 1,
             result=_scaled_sum(model, tables),
         )
     ]

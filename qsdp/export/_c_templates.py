@@ -7,8 +7,8 @@ ${head}
 #include "${name}.h"
 
 /* Where tables live: some machines have a keyword for it. */
-#ifndef TABLE
-#define TABLE static const
+#ifndef QSDP_TABLE
+#define QSDP_TABLE static const
 #endif
 
 ${tables}
@@ -36,12 +36,12 @@ static ${number} number(${position} at)
 """)
 
 PROJECT = Template("""\
-static ${projection} project(const ${x} *x, ${position} at)
+static ${projection} project(const ${x} *x, ${place})
 {
     ${projection} sum = 0;
     ${counter} i;
 
-    for (i = 0; i < ${n_inputs}; i++, at += ${n_bits}) {
+    for (i = 0; i < ${n_inputs}; i++${step}) {
         const ${projection} value = x[i];
 
         ${add}
@@ -59,7 +59,7 @@ static void evaluate(const ${x} *x, ${total} *output)
     ${total} sum = 0;
 
     for (j = 0; j < ${m}; j++, at += ${stride}) {
-        const ${total} left = project(x, at);
+        const ${total} left = project(x, ${start}at);
 
         sum += ${product};
     }
@@ -79,7 +79,7 @@ static void evaluate(const ${x} *x, ${total} *output)
         ${total} sum = 0;
 
         for (j = 0; j < ${size}; j++, at += ${stride}) {
-            const ${total} left = project(x, at);
+            const ${total} left = project(x, ${start}at);
 
             sum += ${product};
         }
@@ -101,7 +101,7 @@ static void evaluate(const ${x} *x, ${total} *output)
         output[k] = ${bias};
     }
     for (j = 0; j < ${m}; j++, at += ${stride}) {
-        const ${total} left = project(x, at);
+        const ${total} left = project(x, ${start}at);
         const ${total} product = ${product};
 
         for (k = 0; k < ${C}; k++, weight++) {
@@ -130,8 +130,8 @@ ${last}\
             const ${total} diagonal = (${entry}) * z[i];
             ${total} row = 0;
 
-            at += ${n_bits};
-            for (l = i + 1; l < ${size}; l++, at += ${n_bits}) {
+            at += ${step};
+            for (l = i + 1; l < ${size}; l++, at += ${step}) {
                 row += (${entry}) * z[l];
             }
             sum += (2 * row + diagonal) * z[i];

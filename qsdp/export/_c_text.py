@@ -96,4 +96,4 @@ class Tables:
             line += f"{number}, "
         lines.append(line.rstrip(", "))
         body = "\n".join(f"    {one}" for one in lines)
-        self.declared.append(f"TABLE {table_type(numbers)} {name}[{len(numbers)}] = {{\n{body}\n}};\n")
+        self.declared.append(f"QSDP_TABLE {table_type(numbers)} {name}[{len(numbers)}] = {{\n{body}\n}};\n")

@@ -320,16 +320,19 @@ def fixed_columns(
     """Return the columns of a table as fixed-point numbers and codes of categories, shape (n, number of columns)."""
     assert description.encoding is not None
     fixed = np.zeros((len(columns[0]), len(columns)), dtype=np.int64)
-    for position, (column, entries) in enumerate(zip(description.encoding.columns, columns, strict=True)):
-        scale = scales[position]
+    table = description.encoding.columns
+    for position, column in enumerate(table):
         if column.categories is not None:
             codes: dict[Any, int] = {symbol: code for code, symbol in enumerate(column.categories)}
             codes[None] = MISSING
-            fixed[:, position] = [codes.get(symbol, -1) for symbol in entries.tolist()]
-        elif scale is not None:
-            holes = np.isnan(entries)
-            if column.fill is None and np.any(holes):
-                raise InvalidInputError(f"column {column.name!r} of X must have no missing entries")
-            scaled = np.clip(np.rint(np.where(holes, 0.0, entries) * float(scale)), MISSING + 1, LARGEST)
-            fixed[:, position] = np.where(holes, MISSING, scaled)
+            fixed[:, position] = [codes.get(symbol, -1) for symbol in columns[position].tolist()]
+    numeric = [position for position, scale in enumerate(scales) if scale is not None]
+    if numeric:
+        entries = np.column_stack([columns[position] for position in numeric])
+        holes = np.isnan(entries)
+        for place in np.flatnonzero(holes.any(axis=0)).tolist():
+            if table[numeric[place]].fill is None:
+                raise InvalidInputError(f"column {table[numeric[place]].name!r} of X must have no missing entries")
+        scaled = np.rint(np.where(holes, 0.0, entries) * [float(scale) for scale in scales if scale is not None])
+        fixed[:, numeric] = np.where(holes, MISSING, np.clip(scaled, MISSING + 1, LARGEST))
     return fixed

@@ -48,14 +48,8 @@ class ExportFormat:
 
 def _as_c(model: Any, name: str) -> ExportedFiles:
     code = to_c(model, name=name)
-    layout, worst = code.model.layout, int(code.error.argmax())
-    what = "neurons" if layout.name == "neurons" else "quadratic form"
-    facts = [
-        ("weights", f"{layout.table.size} bytes, of the {what}; sums of {layout.sum_width} bits"),
-        ("error", f"{code.error[worst]:.3g} at most in a score, {code.rounding_error[worst]:.3g} with rounded columns"),
-    ]
     files = code.files()
-    return ExportedFiles({suffix: files[f"{name}{suffix}"] for suffix in (".c", ".h")}, facts)
+    return ExportedFiles({suffix: files[f"{name}{suffix}"] for suffix in (".c", ".h")}, code.facts())
 
 
 def _as_graph(convert: Callable[[Any], Any]) -> Callable[[Any, str], ExportedFiles]:

@@ -93,7 +93,7 @@ class Inputs:
         return np.hstack(parts)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class IntegerModel:
     """A model in integers.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +40,9 @@ class Layout:
         Bits of all weights, those of the second layer included.
     projection_bound, sum_bound : int
         Proven bounds on every intermediate value: on coordinates and projections of neurons, and on sums.
-    pack : callable
-        Gives `table`.
+    numbers : ndarray of int
+        Neurons: weights of shape (m, sides, D), that of kappa included if there are signs. Form: entries of the upper
+        triangles, row by row, of shape (C, D (D + 1) / 2).
     """
 
     name: str
@@ -53,7 +53,7 @@ class Layout:
     size: int
     projection_bound: int
     sum_bound: int
-    pack: Callable[[], ByteArray]
+    numbers: IntArray
 
     @cached_property
     def table(self) -> ByteArray:
@@ -61,7 +61,12 @@ class Layout:
 
         Of left and right sides of the neurons by turns, or of rows of upper triangles, one output after another.
         """
-        return self.pack()
+        main = self.numbers[..., : self.numbers.shape[-1] - self.signs]
+        places = range(self.n_bits - 1, -1, -1)
+        bits = np.stack([((main - self.low) // self.step >> place & 1).astype(np.uint8) for place in places], axis=-1)
+        bits = bits.reshape(*main.shape[:-1], -1)
+        signs = self.numbers[..., main.shape[-1] :] > 0
+        return np.packbits(np.concatenate([bits, signs.astype(np.uint8)], axis=-1))
 
     @property
     def projection_width(self) -> int:
@@ -101,8 +106,8 @@ def _neurons(network: IntegerNetwork) -> Layout:
     shared = network.sizes is not None
     size = main.size * n_bits + signs * last.size + (0 if shared else weights.size * type_width(int(weights.max())))
     sums = [products.sum() if shared else products.max(), (products @ weights + _magnitudes(network.bias)).max()]
-    pack = partial(_packed_neurons, (main + top) // step, last if signs else last[..., :0], n_bits)
-    return Layout("neurons", -top, step, n_bits, signs, size, _upper(projections.max()), _upper(max(sums)), pack)
+    bounds = _upper(projections.max()), _upper(max(sums))
+    return Layout("neurons", -top, step, n_bits, signs, size, *bounds, both if signs else main)
 
 
 def _form(network: IntegerNetwork) -> Layout:
@@ -115,7 +120,7 @@ def _form(network: IntegerNetwork) -> Layout:
     sums = upper @ network.coordinates
     totals = sums * np.abs(network.factors) + _magnitudes(network.bias)
     bounds = _upper(network.coordinates.max()), _upper(max(upper.max(), sums.max(), totals.max(), abs(low), high))
-    return Layout("form", low, 1, n_bits, 0, entries.size * n_bits, *bounds, partial(_packed, entries - low, n_bits))
+    return Layout("form", low, 1, n_bits, 0, entries.size * n_bits, *bounds, entries)
 
 
 def _magnitudes(values: tuple[int, ...]) -> FloatArray:
@@ -125,17 +130,3 @@ def _magnitudes(values: tuple[int, ...]) -> FloatArray:
 def _upper(value: float) -> int:
     """Return an integer that is not below a sum of products of integers >= 0 in double precision."""
     return int(value) if value < _EXACT else int(value * (1.0 + _MARGIN))
-
-
-def _bits(numbers: IntArray, n_bits: int) -> ByteArray:
-    """Return bits of shape (..., n_bits) of numbers >= 0, the most significant first."""
-    return np.stack([((numbers >> place) & 1).astype(np.uint8) for place in range(n_bits - 1, -1, -1)], axis=-1)
-
-
-def _packed(numbers: IntArray, n_bits: int) -> ByteArray:
-    return np.packbits(_bits(numbers, n_bits))
-
-
-def _packed_neurons(numbers: IntArray, signs: IntArray, n_bits: int) -> ByteArray:
-    bits = _bits(numbers, n_bits).reshape(*numbers.shape[:2], -1)
-    return np.packbits(np.concatenate([bits, (signs > 0).astype(np.uint8)], axis=2))

@@ -31,7 +31,7 @@ Network = BilinearNetwork | PolynomialNetwork
 _TABULAR, _NETWORKS = "tabular-model", ("bilinear-network", "polynomial-network")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModelDescription:
     r"""A trained model as data: what a format needs, and nothing of how it was trained.
 
@@ -91,12 +91,18 @@ class ModelDescription:
         """
         if self.encoding is None:
             return list(check_matrix("X", X, n_columns=self.n_columns).T)
+        table = self.encoding.columns
         if is_frame(X):
-            raw = [X.iloc[:, j] if hasattr(X, "iloc") else X[:, j] for j in range(X.shape[1])]
+            names, own = [one.name for one in table], list(X.columns)
+            # By name where the frame has them all, else by place.
+            places = [own.index(name) for name in names] if set(names) <= set(own) else range(len(own))
+            raw = [X.iloc[:, j] if hasattr(X, "iloc") else X[:, j] for j in places]
         else:
             raw = list(np.asarray(X).T)
         if len(raw) != self.n_columns:
             raise InvalidInputError(f"X must have {self.n_columns} columns; got {len(raw)}")
+        if isinstance(X, np.ndarray) and X.dtype == np.float64 and not np.isinf(X).any() and not self._has_symbols:
+            return raw
         used = set(self.encoding.used)
         return [
             as_symbols(entries, one.name)
@@ -104,8 +110,12 @@ class ModelDescription:
             else as_numbers(entries, one.name)
             if position in used
             else np.zeros(len(entries))
-            for position, (one, entries) in enumerate(zip(self.encoding.columns, raw, strict=True))
+            for position, (one, entries) in enumerate(zip(table, raw, strict=True))
         ]
+
+    @property
+    def _has_symbols(self) -> bool:
+        return self.encoding is not None and any(one.categories is not None for one in self.encoding.columns)
 
     def inputs(self, columns: Sequence[npt.NDArray[Any]]) -> FloatArray:
         """Return the inputs of the network, shape (n, n_inputs), for columns of shape (n,)."""

@@ -96,6 +96,7 @@ def test_compiled_networks_equal_exact_integers(activation, levels):
             qsdp.to_polynomial(network) if square else network,
             input_range=(-128, 127),
             layout="form" if by_form else "neurons",
+            packed=bool((index + levels // 2) % 2),
         )
         X = inputs(rng, 5, -128, 127)
         compiled, outputs = code.compile(), code.model.outputs(X)
@@ -116,11 +117,12 @@ def test_compiled_networks_equal_exact_integers(activation, levels):
     activation=st.sampled_from([None, (0.0937, 0.5, 0.4688), (1.0, -3.0, 0.0), (1e-4, 1.0, 2.0)]),
     bits=st.integers(1, 16),
     layout=st.sampled_from(["neurons", "form"]),
+    packed=st.booleans(),
 )
-def test_any_small_network(seed, m, d, C, levels, activation, bits, layout):
+def test_any_small_network(seed, m, d, C, levels, activation, bits, layout, packed):
     rng = np.random.default_rng(seed)
     network = random_network(rng, m, d, activation, levels=levels, C=C, shared=bool(seed % 2))
-    code = to_c(network, input_range=(-(2**bits), 2**bits - 1), layout=layout)
+    code = to_c(network, input_range=(-(2**bits), 2**bits - 1), layout=layout, packed=packed)
     X = inputs(rng, d, -(2**bits), 2**bits - 1, n=50)
     np.testing.assert_array_equal(code.compile().outputs(X), code.model.outputs(X.astype(object)).astype(np.int64))
     within(code, X)
