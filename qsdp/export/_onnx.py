@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import check_choice
 from qsdp.exceptions import ExportError, InvalidInputError
-from qsdp.export._integer_model import integer_model
+from qsdp.export._integer_model import IntegerModel, integer_model
 from qsdp.export._layout import LAYOUTS
 from qsdp.export._model import ModelDescription, describe
 from qsdp.export._onnx_graph import Graph, Tensor, require_onnx
-from qsdp.export._onnx_network import add_integers, cheaper_layout, input_type
+from qsdp.export._onnx_network import add_integers, faster_layout, has_neurons, input_type
 from qsdp.export._onnx_table import Columns, add_label, add_probabilities, add_table, holds_text, labels_of
 
 __all__ = ["onnx_inputs", "to_onnx"]
@@ -39,7 +39,8 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
         Smallest and largest input of a network alone; by default those of 16 bits. The input has the narrowest type
         that holds them: uint8, int8, int16 or int32. Other inputs may overflow.
     layout : {"auto", "neurons", "form"}, default="auto"
-        Whether neurons are evaluated or the quadratic form that they add up to; "auto" takes fewer multiplications.
+        Whether neurons are evaluated or the quadratic form that they add up to. "auto" takes what is smaller for a
+        network alone, else what takes fewer multiplications.
 
     Returns
     -------
@@ -77,13 +78,13 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
     require_onnx()
     description = describe(model)
     check_choice("layout", layout, ["auto", *LAYOUTS])
-    if layout == "auto":
-        layout = cheaper_layout(description.network)
+    if layout == "neurons" and not has_neurons(description.network):
+        raise ExportError("layout must be 'form' for an activation without a square; got 'neurons'")
     if description.encoding is None:
         return _of_network(description, input_range, layout)
     if input_range is not None:
         raise InvalidInputError("input_range is for a network alone; this model takes columns as they are")
-    return _of_columns(description, layout)
+    return _of_columns(description, faster_layout(description.network) if layout == "auto" else layout)
 
 
 def onnx_inputs(model: Any, X: Any, *, input_range: Sequence[int] | None = None) -> dict[str, npt.NDArray[Any]]:
@@ -112,13 +113,23 @@ def onnx_inputs(model: Any, X: Any, *, input_range: Sequence[int] | None = None)
 
 
 def _of_network(description: ModelDescription, input_range: Sequence[int] | None, layout: str) -> Any:
-    model = integer_model(description, input_range=input_range, layout=layout)
-    graph, network = Graph(), model.network
-    outputs, sums = add_integers(graph, _X, model)
-    scores = graph.add("Mul", graph.cast(outputs, sums, np.float64), network.unit)
-    graph.name(scores, "scores")
-    graph.name(graph.cast(outputs, sums, np.int64), "outputs")
-    C = network.n_outputs
+    kinds = [layout] if layout != "auto" else [*LAYOUTS] if has_neurons(description.network) else ["form"]
+    found: list[tuple[IntegerModel, Graph]] = []
+    for kind in kinds:
+        try:
+            model = integer_model(description, input_range=input_range, layout=kind)
+        except ExportError:
+            # Sums of neurons may be too wide where those of the form, the last kind, are not.
+            if kind == kinds[-1] and not found:
+                raise
+            continue
+        graph = Graph()
+        outputs, sums = add_integers(graph, _X, model)
+        graph.name(graph.add("Mul", graph.cast(outputs, sums, np.float64), model.network.unit), "scores")
+        graph.name(graph.cast(outputs, sums, np.int64), "outputs")
+        found.append((model, graph))
+    model, graph = min(found, key=lambda one: one[1].size)
+    network, C = model.network, model.network.n_outputs
     return graph.to_model(
         [Tensor(_X, input_type(model.input_range), (None, network.n_inputs))],
         [Tensor("outputs", np.int64, (None, C)), Tensor("scores", np.float64, (None, C))],

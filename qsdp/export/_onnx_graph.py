@@ -62,6 +62,11 @@ class Graph:
     nodes: list[Node] = field(default_factory=list)
     arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
+    @property
+    def size(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.arrays.values())
+
     def add(self, op: str, *inputs: str | npt.NDArray[Any], domain: str = "", **attributes: Any) -> str:
         """Add a node whose inputs are tensors, by name, or arrays; return the name of its output."""
         names = tuple(one if isinstance(one, str) else self.keep(one) for one in inputs)

@@ -14,7 +14,7 @@ from qsdp.export._model import ModelDescription
 from qsdp.export._onnx_graph import Graph
 from qsdp.networks import BilinearNetwork, QuadraticForm
 
-__all__ = ["Types", "add_integers", "add_scores", "cheaper_layout", "input_type"]
+__all__ = ["Types", "add_integers", "add_scores", "faster_layout", "has_neurons", "input_type"]
 
 #: Of the network alone, narrowest first.
 _INPUT_TYPES = (np.uint8, np.int8, np.int16, np.int32)
@@ -41,13 +41,16 @@ def input_type(input_range: tuple[int, int]) -> np.dtype[Any]:
     return next(np.dtype(one) for one in _INPUT_TYPES if np.iinfo(one).min <= low and high <= np.iinfo(one).max)
 
 
-def cheaper_layout(network: Any) -> str:
+def has_neurons(network: Any) -> bool:
+    """Return whether neurons can be evaluated: the activation has a square."""
+    return network.activation is None or bool(network.activation.coefficients[0])
+
+
+def faster_layout(network: Any) -> str:
     """Return "neurons" or "form", whichever takes fewer multiplications for a sample."""
-    if network.activation is not None and not network.activation.coefficients[0]:
-        return "form"
     sides, weights = (2, network.U) if isinstance(network, BilinearNetwork) else (1, network.Q)
-    m, D = weights.shape
-    return "neurons" if m * (sides * D + network.n_outputs) < network.n_outputs * D**2 else "form"
+    (m, D), C = weights.shape, network.n_outputs
+    return "neurons" if has_neurons(network) and m * (sides * D + C) < C * D**2 else "form"
 
 
 def add_integers(graph: Graph, x: str, model: IntegerModel) -> tuple[str, npt.DTypeLike]:

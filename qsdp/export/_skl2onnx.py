@@ -9,7 +9,7 @@ import numpy as np
 from qsdp.exceptions import ExportError, MissingPackageError
 from qsdp.export._model import ModelDescription, describe
 from qsdp.export._onnx_graph import ML_OPSET, OPSET, Graph, tensor_of, tensor_type
-from qsdp.export._onnx_network import cheaper_layout
+from qsdp.export._onnx_network import faster_layout
 from qsdp.export._onnx_table import (
     Columns,
     add_inputs,
@@ -107,7 +107,8 @@ def _convert_encoder(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _encoding(encoder: Any) -> Any:
-    return through_steps(identity([f"x{j}" for j in range(encoder.n_features_in_)]), [encoder])
+    names = getattr(encoder, "feature_names_in_", [f"x{j}" for j in range(encoder.n_features_in_)])
+    return through_steps(identity([str(name) for name in names]), [encoder])
 
 
 def _labels(operator: Any) -> Any:
@@ -117,8 +118,7 @@ def _labels(operator: Any) -> Any:
     labels = np.asarray(get_label_classes(operator.scope_inst, operator.raw_operator))
     if labels.dtype.kind in "OUT":
         return labels.astype(object)
-    if np.any(labels != labels.astype(np.int64)):
-        raise ExportError(f"skl2onnx has classes of text and integers only; got {labels.tolist()!r:.60}")
+    # Numbers that are classes are integers.
     return labels.astype(np.int64)
 
 
@@ -165,7 +165,7 @@ class _Part:
     def add_scores(self, description: ModelDescription) -> str:
         """Add the scores of a model, in double precision."""
         columns = self.columns(description.encoding)
-        return add_table(self.graph, description, columns, cheaper_layout(description.network))
+        return add_table(self.graph, description, columns, faster_layout(description.network))
 
     def as_numbers(self, tensor: str) -> str:
         """Add the conversion of double precision to what the operator makes."""
