@@ -154,8 +154,8 @@ def to_c(
         Weights of neurons, of one bit each if binary; or the integer quadratic form that computes the same. "auto" is
         the smaller one.
     packed : bool, default=True
-        Whether weights are packed into bits. Else they take the narrowest integers, of 8 bits at least: larger, and
-        several times as fast where there is a cache.
+        Whether weights are packed into bits. Else they take the narrowest integers, of 8 bits at least, which suits
+        processors with vector instructions.
 
     Returns
     -------

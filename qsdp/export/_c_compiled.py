@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.exceptions import ExportError, MissingPackageError
+from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export._c_source import input_type, output_type
 from qsdp.export._integer_model import IntegerModel
 
@@ -55,12 +55,24 @@ class CompiledModel:
 
     def outputs(self, X: Any) -> npt.NDArray[np.int64]:
         """Return the integer outputs of shape (n, C) for data as the model itself takes them."""
-        kind = np.dtype(input_type(self.model).removesuffix("_t"))
-        columns = np.ascontiguousarray(self.model.columns(X), dtype=kind)
-        outputs = np.empty((len(columns), self.model.network.n_outputs), output_type(self.model).removesuffix("_t"))
-        self._rows(
-            ctypes.c_void_p(columns.ctypes.data), ctypes.c_size_t(len(columns)), ctypes.c_void_p(outputs.ctypes.data)
-        )
+        return self.evaluate(self.model.columns(X))
+
+    def evaluate(self, columns: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Return the integer outputs of shape (n, C) for columns as the device has them, integers in their range."""
+        low, high = self.model.input_range
+        given = np.asarray(columns)
+        d = self.model.description.n_columns
+        if given.dtype.kind not in "iu" or given.ndim != 2 or given.shape[1] != d:
+            raise InvalidInputError(f"columns must be integers of shape (n, {d}); got {given.dtype} {given.shape}")
+        if given.size and not low <= given.min() <= given.max() <= high:
+            raise InvalidInputError(
+                f"columns must be integers from {low} to {high}; found {given.min()}, {given.max()}"
+            )
+        read, written = (kind(self.model).removesuffix("_t") for kind in (input_type, output_type))
+        rows = np.ascontiguousarray(given, dtype=read)
+        outputs = np.empty((len(rows), self.model.network.n_outputs), dtype=written)
+        first, last = (ctypes.c_void_p(array.ctypes.data) for array in (rows, outputs))
+        self._rows(first, ctypes.c_size_t(len(rows)), last)
         return outputs.astype(np.int64)
 
     def scores(self, X: Any) -> FloatArray:

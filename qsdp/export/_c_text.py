@@ -51,8 +51,10 @@ def identifiers(names: Iterable[str]) -> list[str]:
     """Return names as distinct parts of identifiers."""
     found: list[str] = []
     for position, name in enumerate(names):
-        plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or f"column_{position}"
-        found.append(plain if plain not in found else f"{plain}_{position}")
+        plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "column"
+        while plain in found:
+            plain += f"_{position}"
+        found.append(plain)
     return found
 
 

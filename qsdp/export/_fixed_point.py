@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import check_real
 from qsdp.encoding import Expression, InputColumn
-from qsdp.exceptions import ExportError, InvalidInputError
+from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export._model import ModelDescription
 
 __all__ = [
@@ -144,7 +144,9 @@ def column_scales(description: ModelDescription, limits: Limits, given: Mapping[
     encoding = description.encoding
     assert encoding is not None
     names = [column.name for column in encoding.columns]
-    given = dict(given or {})
+    if not isinstance(given, (Mapping, type(None))):
+        raise InvalidTypeError(f"scales must map names of columns to numbers; got {given!r:.60}")
+    given = given or {}
     if unknown := [name for name in given if name not in names]:
         raise InvalidInputError(f"scales must be those of columns, {names!r:.60}; got {unknown[0]!r:.60}")
     scales: Scales = []
@@ -174,9 +176,9 @@ def column_scales(description: ModelDescription, limits: Limits, given: Mapping[
 def _power_of_ten(column: InputColumn, spans: list[tuple[Fraction, Fraction]], thresholds: list[Fraction]) -> Fraction:
     width = max((high - low for low, high in spans), default=Fraction(0))
     fill = Fraction(column.fill or 0.0)
-    largest = max(
-        [abs(fill), *map(abs, thresholds), *(abs(end) for span in spans for end in span), Fraction(1, 10**30)]
-    )
+    ends = [end for span in spans for end in span]
+    # Zero fits with any scale.
+    largest = max(map(abs, [fill, *thresholds, *ends])) or Fraction(1)
     exponents = [_most_digits(_STEPS, width)] if width else []
     if thresholds:
         finest = max(-int(Decimal(repr(float(t))).normalize().as_tuple().exponent) for t in thresholds)
@@ -225,10 +227,8 @@ def numbers(
         error = drift + (Fraction(1, 2) if shift else 0) + cut * scale * step
         fill = columns[one.position].fill
         if fill is not None:
-            moved = abs(
-                min(max(Fraction(fill), span[0]), span[1]) * scale - min(max(int(fills[one.position]), low), high)
-            )
-            error += moved * step
+            exact_fill, fixed_fill = min(max(Fraction(fill), span[0]), span[1]), int(fills[one.position])
+            error += abs(exact_fill * scale - min(max(fixed_fill, low), high)) * step
         errors.append((float(error), float(step / 2)))
     table = np.array(rows, dtype=np.int64).reshape(-1, 6).T
     bounds = np.array(errors, dtype=np.float64).reshape(-1, 2).T
@@ -237,6 +237,8 @@ def numbers(
 
 def _slope(step: Fraction, width: int) -> tuple[int, int]:
     """Return slope and shift: 16 bits or fewer, so that products fit into 32 without sign."""
+    if width == 0:
+        return 0, 0
     for shift in range(31, 0, -1):
         slope = round(step * (1 << shift))
         if slope < 2**16 and width * slope + (1 << shift >> 1) < 2**32:

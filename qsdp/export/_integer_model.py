@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_matrix
 from qsdp.encoding.expressions import KINDS
-from qsdp.exceptions import ExportError, InvalidInputError
+from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export._fixed_point import (
     LARGEST,
     MISSING,
@@ -211,8 +211,8 @@ def _fitting(
 
 def checked_range(given: Sequence[int]) -> tuple[int, int]:
     """Return the smallest and the largest input, integers of 32 bits."""
-    if len(given) != 2:
-        raise InvalidInputError(f"input_range must be two integers; got {given!r:.60}")
+    if not hasattr(given, "__len__") or len(given) != 2:
+        raise InvalidTypeError(f"input_range must be two integers; got {given!r:.60}")
     low, high = (check_integer("input_range", end, minimum=-(2**31), maximum=2**31 - 1) for end in given)
     if low >= high:
         raise InvalidInputError(f"input_range must be two integers, the smaller one first; got {given!r:.60}")
@@ -264,6 +264,7 @@ def _inputs(description: ModelDescription, limits: Limits, scales: Scales, digit
         for kind, own in kinds.items()
         if own and kind != "value"
     )
+    filled = [one for kind in ("value", "above") for _, one in kinds[kind]]
     order = [place for own in kinds.values() for place, _ in own]
     n_bits = len(order) - len(kinds["value"])
     error, rounding = [own_numbers.error, *(one.error for one in own_bits)], [own_numbers.rounding, np.zeros(n_bits)]
@@ -275,7 +276,7 @@ def _inputs(description: ModelDescription, limits: Limits, scales: Scales, digit
         rounding.append(np.zeros(1))
     return Inputs(
         scales,
-        fills if any(encoding.columns[position].fill is not None for position in encoding.used) else None,
+        fills if any(encoding.columns[one.position].fill is not None for one in filled) else None,
         own_numbers,
         own_bits,
         whole,

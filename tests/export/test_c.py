@@ -182,6 +182,10 @@ def test_classifiers_decide_alike(cancer, encoding, tmp_path):
         np.testing.assert_array_equal(compiled.predict(data)[sure], model.predict(data)[sure])
         np.testing.assert_array_equal(compiled.outputs(data), code.model.outputs(code.model.columns(data)))
         assert data is extremes or sure.mean() > 0.98
+    # Whatever integers columns hold, as a device may read them.
+    columns = rng.integers(-(2**31), 2**31, size=(1000, 30))
+    columns[500:] = rng.choice([-(2**31), 2**31 - 1, -1, 0, 1], size=(500, 30))
+    np.testing.assert_array_equal(compiled.evaluate(columns), code.model.outputs(columns))
     # Packed bits, and a kibibyte for everything else.
     if encoding == "standard" and shutil.which("gcc") and shutil.which("size"):
         code.write(tmp_path)
@@ -246,6 +250,19 @@ def test_categories_and_scales_of_columns():
     assert counts[0, 0] == counts[0, 1] == -(2**31)
 
 
+@needs_compiler
+def test_columns_of_which_only_holes_or_nothing_count(tmp_path):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a b": np.where(rng.random(60) < 0.5, np.nan, 1.0), "a_b": 3.0, "on": rng.random(60) < 0.5})
+    y = frame["a b"].isna() ^ frame["on"]
+    model = QuantizedNetworkClassifier(8, encoding="thresholds", **OPTIONS).fit(frame, y)
+    code = to_c(model)
+    np.testing.assert_array_equal(code.compile().predict(frame), model.predict(frame))
+    assert "Column 1, a_b: not used" in code.header
+    assert code.compile().predict(frame[["on", "a_b", "a b"]])[0] == model.predict(frame)[0]
+
+
 def test_files_are_not_overwritten(tmp_path):
     network = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
     paths = to_c(network, name="tiny").write(tmp_path)
@@ -263,6 +280,8 @@ def test_bad_input():
     network = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
     for options, message in (
         ({"name": "2x"}, "C identifier"),
+        ({"input_range": 3}, "must be two integers"),
+        ({"packed": 1}, "packed must be True or False"),
         ({"input_range": (3, 1)}, "smaller one first"),
         ({"input_range": (0.5, 1)}, "must be an integer"),
         ({"input_range": (0, 2**40)}, "from -2147483648 to 2147483647"),
@@ -283,6 +302,15 @@ def test_bad_input():
     model = to_c(network, input_range=(0, 9)).model
     with pytest.raises(InvalidInputError, match="integers from 0 to 9; found 10"):
         model.columns([[1, 10]])
+    if COMPILERS:
+        compiled = to_c(network, input_range=(0, 9)).compile()
+        for columns, message in (
+            ([[1.0, 2.0]], "integers of shape"),
+            ([[1]], "integers of shape"),
+            ([[1, -1]], "found -1"),
+        ):
+            with pytest.raises(InvalidInputError, match=message):
+                compiled.evaluate(columns)
     with pytest.raises(MissingPackageError, match="no C compiler was found; install one of nowhere"):
         to_c(network).compile(compiler="nowhere")
 
@@ -292,6 +320,7 @@ def test_bad_columns(cancer):
     model = QuantizedNetworkClassifier(8, **OPTIONS).fit(X[:, :2], y)
     for options, error, message in (
         ({"scales": {"z": 1.0}}, InvalidInputError, "scales must be those of columns"),
+        ({"scales": [1.0]}, InvalidTypeError, "scales must map names of columns"),
         ({"scales": {"x0": 0.0}}, InvalidInputError, r"scales\['x0'\] must be a finite number > 0"),
         ({"scales": {"x0": 1e9}}, ExportError, "column 'x0': fixed-point numbers of 32 bits"),
         ({"scales": {"x0": 1e-3}}, ExportError, "column 'x0': fixed-point numbers of 32 bits"),
