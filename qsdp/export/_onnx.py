@@ -64,6 +64,8 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
 
     Notes
     -----
+    Graphs do not check: what the model itself refuses, such as infinite numbers, gives outputs without meaning.
+
     Models have the versions 7 of ONNX's format and 13 of its operators: onnxruntime 1.7 and later read them.
 
     Examples
