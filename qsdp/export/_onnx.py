@@ -70,11 +70,11 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
 
     Examples
     --------
-    >>> import qsdp
+    >>> import onnxruntime, qsdp
+    >>> from qsdp.export import onnx_inputs, to_onnx
     >>> network = qsdp.BilinearNetwork([[1, 1], [1, -1]], [[1, -1], [1, -1]], alpha=[0.5, 0.5])
-    >>> model = qsdp.export.to_onnx(network, input_range=(-128, 127))  # doctest: +SKIP
-    >>> session = onnxruntime.InferenceSession(model.SerializeToString())  # doctest: +SKIP
-    >>> session.run(["outputs", "scores"], {"X": np.array([[3, 1]], dtype=np.int8)})  # doctest: +SKIP
+    >>> session = onnxruntime.InferenceSession(to_onnx(network).SerializeToString())
+    >>> session.run(["outputs", "scores"], onnx_inputs(network, [[3, 1]]))
     [array([[12]]), array([[6.]])]
     """
     require_onnx()
@@ -103,7 +103,8 @@ def onnx_inputs(model: Any, X: Any, *, input_range: Sequence[int] | None = None)
         integers = integer_model(description, input_range=input_range)
         return {_X: integers.columns(X).astype(input_type(integers.input_range))}
     tensors, positions = _inputs(description)
-    columns = [description.columns(X)[position] for position in positions]
+    given = description.columns(X)
+    columns = [given[position] for position in positions]
     if not any(tensor.dtype is object for tensor in tensors):
         return {_X: np.column_stack([one.astype(np.float64) for one in columns])}
     return {

@@ -63,6 +63,13 @@ def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:
         An intermediate value may reach 2^24, or the model is no network alone.
     MissingPackageError
         onnx is not installed.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> network = qsdp.BilinearNetwork([[1, 1], [1, -1]], [[1, -1], [1, -1]], alpha=[0.5, 0.5])
+    >>> [node.op_type for node in qsdp.export.to_qonnx(network).graph.node]
+    ['Quant', 'BipolarQuant', 'MatMul', 'BipolarQuant', 'MatMul', 'Mul', 'BipolarQuant', 'MatMul']
     """
     require_onnx()
     description = describe(model)

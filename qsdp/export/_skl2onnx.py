@@ -37,9 +37,12 @@ def register_skl2onnx() -> None:
 
     Examples
     --------
-    >>> import qsdp, skl2onnx  # doctest: +SKIP
-    >>> qsdp.export.register_skl2onnx()  # doctest: +SKIP
-    >>> model = skl2onnx.to_onnx(pipeline, X[:1], options={"zipmap": False})  # doctest: +SKIP
+    >>> import qsdp, skl2onnx
+    >>> qsdp.export.register_skl2onnx()
+    >>> X, y = qsdp.datasets.load_bundled("iris")
+    >>> encoder = qsdp.encoding.ThresholdEncoder(2).fit(X)
+    >>> [one.name for one in skl2onnx.to_onnx(encoder, X[:1]).graph.output]
+    ['variable']
     """
     try:
         from skl2onnx import update_registered_converter
@@ -144,7 +147,9 @@ class _Part:
         positions: list[int] = []
         texts, position = {}, 0
         for variable in self.operator.inputs:
-            name, width = variable.full_name, variable.type.shape[1]
+            name, (_, *widths) = variable.full_name, variable.type.shape
+            # An only input may have been told without its width.
+            width = widths[0] or len(encoding.columns) if widths else 1
             own = range(position, position + width)
             position += width
             if isinstance(variable.type, StringTensorType):
