@@ -74,8 +74,9 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
     >>> from qsdp.export import onnx_inputs, to_onnx
     >>> network = qsdp.BilinearNetwork([[1, 1], [1, -1]], [[1, -1], [1, -1]], alpha=[0.5, 0.5])
     >>> session = onnxruntime.InferenceSession(to_onnx(network).SerializeToString())
-    >>> session.run(["outputs", "scores"], onnx_inputs(network, [[3, 1]]))
-    [array([[12]]), array([[6.]])]
+    >>> outputs, scores = session.run(["outputs", "scores"], onnx_inputs(network, [[3, 1]]))
+    >>> outputs.tolist(), scores.tolist()
+    ([[12]], [[6.0]])
     """
     require_onnx()
     description = describe(model)
