@@ -66,7 +66,7 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
     -----
     Graphs do not check: what the model itself refuses, such as infinite numbers, gives outputs without meaning.
 
-    Models have the versions 7 of ONNX's format and 13 of its operators: onnxruntime 1.7 and later read them.
+    Models have the versions 7 of ONNX's format and 13 of its operators. onnxruntime 1.15 is the oldest that was tested.
 
     Examples
     --------

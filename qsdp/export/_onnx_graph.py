@@ -14,7 +14,7 @@ from qsdp.exceptions import MissingPackageError
 
 __all__ = ["IR_VERSION", "ML_OPSET", "OPSET", "Graph", "Node", "Tensor", "require_onnx"]
 
-#: Of the models written: onnx 1.8 and onnxruntime 1.7 read them, and all later ones. onnx itself writes its newest.
+#: Of the models written, those of onnx 1.8: onnx itself writes its newest, which runtimes may not read yet.
 IR_VERSION, OPSET, ML_OPSET = 7, 13, 2
 
 _ML = "ai.onnx.ml"

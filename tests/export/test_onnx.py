@@ -138,7 +138,7 @@ def test_the_smaller_of_neurons_and_form():
 
 
 def test_versions_are_those_of_old_runtimes():
-    """IR 7 and opset 13 are read from onnxruntime 1.7 on; every operator is as old."""
+    """IR 7 and opset 13 are those of onnx 1.8; every operator is as old."""
     frame, y = mixed()
     classifier = QuantizedNetworkClassifier(encoding="both", **FAST).fit(frame, y)
     network = random_network(np.random.default_rng(0), 7, 5, (1.0, 1.0, 1.0), C=2)
