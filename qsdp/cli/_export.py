@@ -31,6 +31,10 @@ def export(
 
     c: C99 of integers without library calls, PATH.c and PATH.h; what the numbers mean is said in PATH.h. Encoding of
     columns and the decision between classes are part of it; a network alone takes integers of 16 bits.
+
+    onnx: from columns to labels and probabilities in double precision; a network alone as a graph of integers.
+
+    qonnx: a network alone, of integers of 8 bits, for hls4ml and FINN.
     """
     suffixes = FORMATS[check_choice("--to", to, FORMATS)].suffixes
     path = output or Path(re.sub(r"\W", "_", model_file.stem) + suffixes[0])

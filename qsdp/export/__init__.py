@@ -1,10 +1,13 @@
-"""Trained models outside of Python: as C99 of integers."""
+"""Trained models outside of Python: as C99 of integers, as ONNX and QONNX."""
 
 from qsdp.export._c import CSource, to_c
 from qsdp.export._c_compiled import CompiledModel
 from qsdp.export._formats import FORMATS, ExportedFiles, ExportFormat
 from qsdp.export._integer_model import IntegerModel
 from qsdp.export._model import ModelDescription, describe, load_exportable
+from qsdp.export._onnx import onnx_inputs, to_onnx
+from qsdp.export._qonnx import to_qonnx
+from qsdp.export._skl2onnx import register_skl2onnx
 
 __all__ = [
     "FORMATS",
@@ -16,5 +19,9 @@ __all__ = [
     "ModelDescription",
     "describe",
     "load_exportable",
+    "onnx_inputs",
+    "register_skl2onnx",
     "to_c",
+    "to_onnx",
+    "to_qonnx",
 ]

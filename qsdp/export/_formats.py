@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from qsdp._utils.summary import first_few
 from qsdp.export._c import to_c
+from qsdp.export._onnx import to_onnx
+from qsdp.export._qonnx import to_qonnx
 
 __all__ = ["FORMATS", "ExportFormat", "ExportedFiles"]
 
@@ -49,6 +52,23 @@ def _as_c(model: Any, name: str) -> ExportedFiles:
     return ExportedFiles({suffix: files[f"{name}{suffix}"] for suffix in (".c", ".h")}, code.facts())
 
 
+def _as_graph(convert: Callable[[Any], Any]) -> Callable[[Any, str], ExportedFiles]:
+    def export(model: Any, name: str) -> ExportedFiles:
+        graph = convert(model)
+        contents: bytes = graph.SerializeToString()
+        facts = [
+            ("inputs", first_few([one.name for one in graph.graph.input])),
+            ("outputs", ", ".join(one.name for one in graph.graph.output)),
+            *((entry.key.replace("_", " "), entry.value) for entry in graph.metadata_props),
+            ("size", f"{len(contents)} bytes"),
+        ]
+        return ExportedFiles({".onnx": contents}, facts)
+
+    return export
+
+
 FORMATS: dict[str, ExportFormat] = {
     "c": ExportFormat((".c", ".h"), _as_c),
+    "onnx": ExportFormat((".onnx",), _as_graph(to_onnx)),
+    "qonnx": ExportFormat((".onnx",), _as_graph(to_qonnx)),
 }

@@ -34,7 +34,7 @@ from qsdp.export._integer_network import IntegerNetwork, integer_network
 from qsdp.export._layout import LAYOUTS, Layout, layouts
 from qsdp.export._model import ModelDescription, describe
 
-__all__ = ["INPUT_RANGE", "IntegerModel", "integer_model"]
+__all__ = ["INPUT_RANGE", "IntegerModel", "checked_range", "integer_model"]
 
 #: Of the inputs of a network alone.
 INPUT_RANGE = (-(2**15), 2**15 - 1)
@@ -170,7 +170,7 @@ def integer_model(
         if scales is not None:
             raise InvalidInputError("scales are for columns; a network alone takes integers, see input_range")
         limits, fixed = None, None
-        given = _checked_range(INPUT_RANGE if input_range is None else input_range)
+        given = checked_range(INPUT_RANGE if input_range is None else input_range)
     else:
         if input_range is not None:
             raise InvalidInputError("input_range is for a network alone; the columns of this model have scales")
@@ -209,7 +209,8 @@ def _fitting(
     return min(candidates.values(), key=lambda one: one.layout.size, default=None)
 
 
-def _checked_range(given: Sequence[int]) -> tuple[int, int]:
+def checked_range(given: Sequence[int]) -> tuple[int, int]:
+    """Return the smallest and the largest input, integers of 32 bits."""
     if not hasattr(given, "__len__") or len(given) != 2:
         raise InvalidTypeError(f"input_range must be two integers; got {given!r:.60}")
     low, high = (check_integer("input_range", end, minimum=-(2**31), maximum=2**31 - 1) for end in given)

@@ -10,7 +10,7 @@ import pytest
 from cli_program import figure, refused, run
 
 import qsdp
-from qsdp.export import describe, load_exportable, to_c
+from qsdp.export import describe, load_exportable, to_c, to_onnx
 from qsdp.tabular import load_model, read_table
 
 NETWORK = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
@@ -47,6 +47,19 @@ def test_export_of_a_network(here: Path) -> None:
     NETWORK.save("my net.qsdp")
     assert run("export", "my net.qsdp", "--to", "c").exit_code == 0
     assert (here / "my_net.c").read_text() == to_c(NETWORK, name="my_net").source
+
+
+@pytest.mark.parametrize("target", ["label", "price", "kind"])
+def test_export_as_onnx(trained: Path, here: Path, target: str) -> None:
+    pytest.importorskip("onnx")
+    result = run("export", trained / f"{target}.qsdp", "--to", "onnx")
+    assert (result.exit_code, result.stderr) == (0, "")
+    exported = to_onnx(load_exportable(trained / f"{target}.qsdp"))
+    assert (here / f"{target}.onnx").read_bytes() == exported.SerializeToString()
+    assert figure(result.stdout, "outputs") == ", ".join(one.name for one in exported.graph.output)
+    assert "to_qonnx takes a network alone" in refused("export", trained / f"{target}.qsdp", "--to", "qonnx", "--force")
+    NETWORK.save("net.qsdp")
+    assert figure(run("export", "net.qsdp", "--to", "qonnx").stdout, "input range") == "[-128, 127]"
 
 
 def test_what_exists_stays_unless_forced(trained: Path, here: Path) -> None:

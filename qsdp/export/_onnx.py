@@ -1,0 +1,200 @@
+"""Models as ONNX: networks in integers, estimators and files in double precision."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import check_choice
+from qsdp.exceptions import ExportError, InvalidInputError
+from qsdp.export._integer_model import IntegerModel, integer_model
+from qsdp.export._layout import LAYOUTS
+from qsdp.export._model import ModelDescription, describe
+from qsdp.export._onnx_graph import Graph, Tensor, require_onnx
+from qsdp.export._onnx_network import add_integers, faster_layout, has_neurons, input_type
+from qsdp.export._onnx_table import Columns, add_label, add_probabilities, add_table, holds_text, labels_of
+
+__all__ = ["onnx_inputs", "to_onnx"]
+
+_X = "X"
+
+
+def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str = "auto") -> Any:
+    """Return a model as ONNX.
+
+    A network alone is a graph of integers, whose widths are proven: every runtime computes the same. Estimators,
+    pipelines and models of `qsdp fit` are graphs in double precision, from columns as they are to labels and
+    probabilities.
+
+    Parameters
+    ----------
+    model : network, estimator, pipeline or model of `qsdp fit`
+        A `BilinearNetwork` or `PolynomialNetwork`; a fitted `QuantizedNetworkClassifier` or
+        `QuantizedNetworkRegressor`, also at the end of a pipeline.
+    input_range : (int, int), optional
+        Smallest and largest input of a network alone; by default those of 16 bits. The input has the narrowest type
+        that holds them: uint8, int8, int16 or int32. Other inputs may overflow.
+    layout : {"auto", "neurons", "form"}, default="auto"
+        Whether neurons are evaluated or the quadratic form that they add up to. "auto" takes what is smaller for a
+        network alone, else what takes fewer multiplications.
+
+    Returns
+    -------
+    onnx.ModelProto
+        Of a network alone, the input "X" of shape (n, d), and the outputs "outputs" of shape (n, C), int64, and
+        "scores", which are these times the metadata "unit" in double precision; "error" bounds the distance of the
+        scores from the network's. Second-layer weights with a common unit have the error 0.
+
+        Of others, the input "X" of shape (n, d) in double precision, nan where missing; or, if some column holds text,
+        an input of shape (n, 1) for each column in use, by its name, with empty text where missing. See `onnx_inputs`.
+        The outputs are "predictions" of shape (n, C) for numbers; for classes "label" of shape (n,), or (n, k) for
+        labels of which a sample may have any number, "scores" and, where there are any, "probabilities" of shape
+        (n, C).
+
+    Raises
+    ------
+    ExportError
+        Sums exceed 64 bits, or a part of the model has no place in ONNX.
+    MissingPackageError
+        onnx is not installed.
+
+    Notes
+    -----
+    Graphs do not check: what the model itself refuses, such as infinite numbers, gives outputs without meaning.
+
+    Models have the versions 7 of ONNX's format and 13 of its operators. onnxruntime 1.15 is the oldest that was tested.
+
+    Examples
+    --------
+    >>> import onnxruntime, qsdp
+    >>> from qsdp.export import onnx_inputs, to_onnx
+    >>> network = qsdp.BilinearNetwork([[1, 1], [1, -1]], [[1, -1], [1, -1]], alpha=[0.5, 0.5])
+    >>> session = onnxruntime.InferenceSession(to_onnx(network).SerializeToString())
+    >>> outputs, scores = session.run(["outputs", "scores"], onnx_inputs(network, [[3, 1]]))
+    >>> outputs.tolist(), scores.tolist()
+    ([[12]], [[6.0]])
+    """
+    require_onnx()
+    description = describe(model)
+    check_choice("layout", layout, ["auto", *LAYOUTS])
+    if layout == "neurons" and not has_neurons(description.network):
+        raise ExportError("layout must be 'form' for an activation without a square; got 'neurons'")
+    if description.encoding is None:
+        return _of_network(description, input_range, layout)
+    if input_range is not None:
+        raise InvalidInputError("input_range is for a network alone; this model takes columns as they are")
+    return _of_columns(description, faster_layout(description.network) if layout == "auto" else layout)
+
+
+def onnx_inputs(model: Any, X: Any, *, input_range: Sequence[int] | None = None) -> dict[str, npt.NDArray[Any]]:
+    """Return an array or a data frame as the inputs of `to_onnx(model)`, by name.
+
+    Parameters
+    ----------
+    model, input_range
+        As for `to_onnx`.
+    X : array-like or data frame of shape (n, d)
+    """
+    description = describe(model)
+    if description.encoding is None:
+        integers = integer_model(description, input_range=input_range)
+        return {_X: integers.columns(X).astype(input_type(integers.input_range))}
+    tensors, positions = _inputs(description)
+    given = description.columns(X)
+    columns = [given[position] for position in positions]
+    if not any(tensor.dtype is object for tensor in tensors):
+        return {_X: np.column_stack([one.astype(np.float64) for one in columns])}
+    return {
+        tensor.name: np.array([["" if entry is None else entry] for entry in entries], dtype=object)
+        if tensor.dtype is object
+        else entries.astype(np.float64)[:, None]
+        for tensor, entries in zip(tensors, columns, strict=True)
+    }
+
+
+def _of_network(description: ModelDescription, input_range: Sequence[int] | None, layout: str) -> Any:
+    kinds = [layout] if layout != "auto" else [*LAYOUTS] if has_neurons(description.network) else ["form"]
+    found: list[tuple[IntegerModel, Graph]] = []
+    for kind in kinds:
+        try:
+            model = integer_model(description, input_range=input_range, layout=kind)
+        except ExportError:
+            # Sums of neurons may be too wide where those of the form, the last kind, are not.
+            if kind == kinds[-1] and not found:
+                raise
+            continue
+        graph = Graph()
+        outputs, sums = add_integers(graph, _X, model)
+        graph.name(graph.add("Mul", graph.cast(outputs, sums, np.float64), model.network.unit), "scores")
+        graph.name(graph.cast(outputs, sums, np.int64), "outputs")
+        found.append((model, graph))
+    model, graph = min(found, key=lambda one: one[1].size)
+    network, C = model.network, model.network.n_outputs
+    return graph.to_model(
+        [Tensor(_X, input_type(model.input_range), (None, network.n_inputs))],
+        [Tensor("outputs", np.int64, (None, C)), Tensor("scores", np.float64, (None, C))],
+        description="A quantized network in integers: scores are outputs times unit, for inputs in input_range.",
+        properties={
+            "unit": json.dumps(network.unit.tolist()),
+            "error": json.dumps(network.error.tolist()),
+            "input_range": json.dumps(model.input_range),
+        },
+    )
+
+
+def _of_columns(description: ModelDescription, layout: str) -> Any:
+    graph, C = Graph(), len(description.offset)
+    tensors, positions = _inputs(description)
+    scores = add_table(graph, description, _columns(graph, tensors, positions), layout)
+    outputs = []
+
+    def publish(tensor: str, name: str, dtype: npt.DTypeLike, *shape: int) -> None:
+        if any(name == column.name for column in tensors):
+            raise ExportError(f"column {name!r} has the name of an output")
+        graph.name(tensor, name)
+        outputs.append(Tensor(name, dtype, (None, *shape)))
+
+    if description.decision == "none":
+        publish(scores, "predictions", np.float64, C)
+    else:
+        labels = labels_of(description)
+        label = add_label(graph, scores, description, labels)
+        if description.decision == "labels":
+            publish(label, "label", np.int64, C)
+        else:
+            publish(label, "label", labels.dtype)
+        publish(scores, "scores", np.float64, C)
+        if description.link != "none":
+            publish(add_probabilities(graph, scores, description), "probabilities", np.float64, len(labels))
+    return graph.to_model(tensors, outputs, description="A quantized network with the encoding of its columns.")
+
+
+def _inputs(description: ModelDescription) -> tuple[list[Tensor], list[int]]:
+    """Return the inputs of a model of columns, and the positions of the columns in them."""
+    encoding = description.encoding
+    assert encoding is not None
+    used = [encoding.columns[position] for position in encoding.used]
+    texts = [holds_text(column) for column in used]
+    if not any(texts):
+        width = len(encoding.columns)
+        return [Tensor(_X, np.float64, (None, width))], list(range(width))
+    names = [column.name for column in used]
+    if "" in names or len(set(names)) < len(names):
+        raise ExportError(f"columns must have names, all different; got {names!r:.60}")
+    kinds = [object if text else np.float64 for text in texts]
+    return [Tensor(name, kind, (None, 1)) for name, kind in zip(names, kinds, strict=True)], list(encoding.used)
+
+
+def _columns(graph: Graph, tensors: list[Tensor], positions: list[int]) -> Columns:
+    """Return where the columns are, with those of numbers side by side."""
+    if len(tensors) < len(positions):
+        return Columns(tensors[0].name, positions, {})
+    pairs = list(zip(tensors, positions, strict=True))
+    texts = {position: tensor.name for tensor, position in pairs if tensor.dtype is object}
+    names = [tensor.name for tensor in tensors if tensor.dtype is not object]
+    numbers = names[0] if len(names) == 1 else graph.add("Concat", *names, axis=1) if names else ""
+    return Columns(numbers, [position for position in positions if position not in texts], texts)

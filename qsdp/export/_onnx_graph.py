@@ -1,0 +1,166 @@
+"""ONNX graphs as lists of nodes, from which a model is made, or a part of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp import __version__
+from qsdp.exceptions import MissingPackageError
+
+__all__ = ["IR_VERSION", "ML_OPSET", "OPSET", "Graph", "Node", "Tensor", "require_onnx"]
+
+#: Of the models written, those of onnx 1.8: onnx itself writes its newest, which runtimes may not read yet.
+IR_VERSION, OPSET, ML_OPSET = 7, 13, 2
+
+_ML = "ai.onnx.ml"
+
+
+def require_onnx() -> Any:
+    """Return the module onnx, or raise an error that says how to install it."""
+    try:
+        import onnx
+    except ImportError:
+        raise MissingPackageError("to_onnx and to_qonnx need onnx: pip install 'qsdp[onnx]'") from None
+    return onnx
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output of a model: its data type, and its shape with None for the number of rows."""
+
+    name: str
+    dtype: npt.DTypeLike
+    shape: Sequence[int | None]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node with names of its inputs and its only output."""
+
+    op: str
+    inputs: tuple[str, ...]
+    output: str
+    domain: str
+    attributes: Mapping[str, Any]
+
+
+@dataclass
+class Graph:
+    """Nodes in order, with the arrays among their inputs; names of both begin with a slash, other than columns'.
+
+    Attributes
+    ----------
+    nodes : list of Node
+    arrays : dict of str to ndarray
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.arrays.values())
+
+    def add(self, op: str, *inputs: str | npt.NDArray[Any], domain: str = "", **attributes: Any) -> str:
+        """Add a node whose inputs are tensors, by name, or arrays; return the name of its output."""
+        names = tuple(one if isinstance(one, str) else self.keep(one) for one in inputs)
+        output = f"/{op}_{len(self.nodes)}"
+        self.nodes.append(Node(op, names, output, domain, attributes))
+        return output
+
+    def name(self, tensor: str, name: str) -> None:
+        """Give a tensor a name, in place of its own if the last node makes it."""
+        if self.nodes[-1].output == tensor:
+            self.nodes[-1] = replace(self.nodes[-1], output=name)
+        else:
+            self.nodes.append(Node("Identity", (tensor,), name, "", {}))
+
+    def keep(self, array: npt.NDArray[Any]) -> str:
+        """Add an array; return its name."""
+        name = f"/array_{len(self.arrays)}"
+        self.arrays[name] = array
+        return name
+
+    def cast(self, tensor: str, given: npt.DTypeLike, wanted: npt.DTypeLike) -> str:
+        """Add a conversion between data types, unless they are the same or it is there; return its output."""
+        if np.dtype(given) == np.dtype(wanted):
+            return tensor
+        number = tensor_type(wanted)
+        known = (one.output for one in self.nodes if one.inputs == (tensor,) and one.attributes.get("to") == number)
+        return next(known, "") or self.add("Cast", tensor, to=number)
+
+    def encode_text(self, tensor: str, categories: Sequence[str]) -> str:
+        """Add the numbers of categories, from 0, of texts; -1 for others."""
+        codes = list(range(len(categories)))
+        return self.add(
+            "LabelEncoder", tensor, domain=_ML, keys_strings=list(categories), values_int64s=codes, default_int64=-1
+        )
+
+    def to_model(
+        self,
+        inputs: Iterable[Tensor],
+        outputs: Iterable[Tensor],
+        *,
+        description: str,
+        properties: Mapping[str, str] | None = None,
+        domains: Mapping[str, int] | None = None,
+    ) -> Any:
+        """Return the onnx.ModelProto, checked.
+
+        Parameters
+        ----------
+        inputs, outputs : iterable of Tensor
+        description : str
+        properties : mapping of str to str, optional
+            Kept as metadata.
+        domains : mapping of str to int, optional
+            Versions of other sets of operators than those of ONNX.
+        """
+        onnx = require_onnx()
+        helper = onnx.helper
+        nodes = [
+            helper.make_node(
+                node.op, node.inputs, [node.output], name=f"{node.op}_{number}", domain=node.domain, **node.attributes
+            )
+            for number, node in enumerate(self.nodes)
+        ]
+        ends = [
+            [helper.make_tensor_value_info(one.name, tensor_type(one.dtype), one.shape) for one in tensors]
+            for tensors in (inputs, outputs)
+        ]
+        arrays = [tensor_of(name, array) for name, array in self.arrays.items()]
+        graph = helper.make_graph(nodes, "qsdp", *ends, arrays)
+        versions = {"": OPSET, **({_ML: ML_OPSET} if any(node.domain == _ML for node in self.nodes) else {})}
+        model = helper.make_model(
+            graph,
+            ir_version=IR_VERSION,
+            opset_imports=[helper.make_opsetid(*one) for one in {**versions, **(domains or {})}.items()],
+            producer_name="qsdp",
+            producer_version=__version__,
+            doc_string=description,
+        )
+        helper.set_model_props(model, dict(properties or {}))
+        onnx.checker.check_model(model)
+        return model
+
+
+def tensor_type(dtype: npt.DTypeLike) -> int:
+    """Return the number of a data type in ONNX; objects and texts are strings."""
+    onnx, kind = require_onnx(), np.dtype(dtype)
+    number: int = onnx.TensorProto.STRING if kind.kind in "OUT" else onnx.helper.np_dtype_to_tensor_dtype(kind)
+    return number
+
+
+def tensor_of(name: str, array: npt.NDArray[Any]) -> Any:
+    """Return the onnx.TensorProto of an array."""
+    onnx = require_onnx()
+    if array.dtype.kind in "OUT":
+        texts = [str(one).encode() for one in array.ravel().tolist()]
+        return onnx.helper.make_tensor(name, onnx.TensorProto.STRING, array.shape, texts)
+    return onnx.numpy_helper.from_array(array, name)

@@ -1,0 +1,174 @@
+"""Networks as nodes of ONNX: in integers of proven width, and in double precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray
+from qsdp.export._integer_model import IntegerModel
+from qsdp.export._model import ModelDescription
+from qsdp.export._onnx_graph import Graph
+from qsdp.networks import BilinearNetwork, QuadraticForm
+
+__all__ = ["Types", "add_integers", "add_scores", "faster_layout", "has_neurons", "input_type"]
+
+#: Of the network alone, narrowest first.
+_INPUT_TYPES = (np.uint8, np.int8, np.int16, np.int32)
+
+#: Instructions of processors for 8-bit products add two of them in 16 bits: 2 * 255 * 64 fits.
+_LARGEST_BYTE = 64
+
+
+@dataclass(frozen=True)
+class Types:
+    """Data types of inputs, of projections on neurons and of sums."""
+
+    inputs: npt.DTypeLike
+    projections: npt.DTypeLike
+    sums: npt.DTypeLike
+
+
+_DOUBLE = Types(np.float64, np.float64, np.float64)
+
+
+def input_type(input_range: tuple[int, int]) -> np.dtype[Any]:
+    """Return the narrowest data type of a range that ends within 32 bits."""
+    low, high = input_range
+    return next(np.dtype(one) for one in _INPUT_TYPES if np.iinfo(one).min <= low and high <= np.iinfo(one).max)
+
+
+def has_neurons(network: Any) -> bool:
+    """Return whether neurons can be evaluated: the activation has a square."""
+    return network.activation is None or bool(network.activation.coefficients[0])
+
+
+def faster_layout(network: Any) -> str:
+    """Return "neurons" or "form", whichever takes fewer multiplications for a sample."""
+    sides, weights = (2, network.U) if isinstance(network, BilinearNetwork) else (1, network.Q)
+    (m, D), C = weights.shape, network.n_outputs
+    return "neurons" if has_neurons(network) and m * (sides * D + C) < C * D**2 else "form"
+
+
+def add_integers(graph: Graph, x: str, model: IntegerModel) -> tuple[str, npt.DTypeLike]:
+    """Add the integer outputs of shape (n, C) of a network of integers x; return their name and data type."""
+    network, layout = model.network, model.layout
+    types = Types(
+        input_type(model.input_range),
+        np.int32 if layout.projection_bound < 2**31 else np.int64,
+        np.int32 if max(layout.sum_bound, layout.projection_bound) < 2**31 else np.int64,
+    )
+    d, gain, kappa, bias = network.n_inputs, network.gain, network.kappa, np.array(network.bias)
+    if layout.name == "form":
+        S = network.factors[:, None, None] * network.form
+        quadratic, linear = gain**2 * S[:, :d, :d], 2 * gain * kappa * S[:, :d, d:].sum(axis=2)
+        rest = kappa**2 * S[:, d:, d:].sum(axis=(1, 2)) + bias
+        return _add_form(graph, x, quadratic, linear, rest, types), types.sums
+    sides = [network.left] if network.is_square else [network.left, network.right]
+    shifts = [kappa * side[:, d:].sum(axis=1) for side in sides]
+    outputs = _add_neurons(graph, x, [side[:, :d] for side in sides], shifts, gain, network.alpha, bias, types)
+    return outputs, types.sums
+
+
+def add_scores(graph: Graph, x: str, description: ModelDescription, order: npt.NDArray[Any], layout: str) -> str:
+    """Add the scores of shape (n, C) of encoded inputs x, in double precision; return their name.
+
+    Parameters
+    ----------
+    graph : Graph
+    x : str
+        Inputs without the constant column.
+    description : ModelDescription
+    order : ndarray of int
+        Which input of the network each one is.
+    layout : {"neurons", "form"}
+    """
+    network, constant = description.network, description.constant
+    if layout == "form":
+        form = network.to_quadratic_form() if constant is None else network.to_quadratic_form().with_last(constant)
+        form = form.rescaled(*_like(form, description.offset, description.factor))
+        C, d = len(description.offset), form.n_inputs
+        S, s = form.S.reshape(C, d, d)[:, order][:, :, order], form.s.reshape(C, d)[:, order]
+        return _add_form(graph, x, S, s, form.s0.reshape(C), _DOUBLE)
+    a, b, c = network.activation.coefficients if network.activation else (1.0, 0.0, 0.0)
+    kappa = b / (2.0 * a)
+    sides = [network.U, network.V] if isinstance(network, BilinearNetwork) else [network.Q]
+    ones = np.ones(network.n_neurons)
+    lifted = isinstance(network, BilinearNetwork) and network.lifted
+    signs = [side[:, -1] if lifted else ones for side in sides]
+    # The square is completed: a (p + kappa s)(q + kappa t) + (c - a kappa^2) s t.
+    shifts = [
+        kappa * own + (0.0 if constant is None else constant * side[:, -1])
+        for own, side in zip(signs, sides, strict=True)
+    ]
+    alpha = network.alpha.reshape(network.n_neurons, -1) * description.factor
+    rest = description.offset + (c - a * kappa**2) * ((signs[0] * signs[-1]) @ alpha)
+    if not isinstance(network, BilinearNetwork):
+        rest = rest + description.factor * network.bias
+    return _add_neurons(graph, x, [side[:, order] for side in sides], shifts, 1, a * alpha, rest, _DOUBLE)
+
+
+def _like(form: QuadraticForm, offset: FloatArray, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return offset and factor of shape (C,), or of shape () for a single form."""
+    return (offset, factor) if form.vector else (offset[0], factor[0])
+
+
+def _add_form(
+    graph: Graph,
+    x: str,
+    S: npt.NDArray[Any],
+    s: npt.NDArray[Any],
+    s0: npt.NDArray[Any],
+    types: Types,
+) -> str:
+    r"""Add :math:`x^T (S_k x + s_k) + s_{0k}` for C outputs."""
+    C, d = s.shape
+    slopes = _add_product(graph, x, S.transpose(2, 0, 1).reshape(d, C * d), types.inputs, types.sums)
+    if np.any(s):
+        slopes = graph.add("Add", slopes, s.reshape(C * d).astype(types.sums))
+    inputs = graph.cast(x, types.inputs, types.sums)
+    if C > 1:
+        slopes = graph.add("Reshape", slopes, np.array([0, C, d]))
+        inputs = graph.add("Unsqueeze", inputs, np.array([1]))
+    products = graph.add("Mul", slopes, inputs)
+    # ReduceSum of onnxruntime adds integers of 64 bits in double precision.
+    sums = graph.add("MatMul", products, np.ones((d, 1) if C == 1 else d, types.sums))
+    return graph.add("Add", sums, s0.astype(types.sums)) if np.any(s0) else sums
+
+
+def _add_neurons(
+    graph: Graph,
+    x: str,
+    sides: list[npt.NDArray[Any]],
+    shifts: list[npt.NDArray[Any]],
+    gain: int,
+    alpha: npt.NDArray[Any],
+    rest: npt.NDArray[Any],
+    types: Types,
+) -> str:
+    r"""Add :math:`\sum_j A_{jk} (g\, w_j^T x + h_j)(g\, w_j'^T x + h_j') + B_k` for C outputs; one side is a square."""
+    factors = []
+    for weights, shift in zip(sides, shifts, strict=True):
+        own = _add_product(graph, x, weights.T, types.inputs, types.projections)
+        if gain != 1:
+            own = graph.add("Mul", own, np.array(gain, types.projections))
+        if np.any(shift):
+            own = graph.add("Add", own, shift.astype(types.projections))
+        factors.append(graph.cast(own, types.projections, types.sums))
+    products = graph.add("Mul", factors[0], factors[-1])
+    sums = _add_product(graph, products, alpha, types.sums, types.sums)
+    return graph.add("Add", sums, rest.astype(types.sums)) if np.any(rest) else sums
+
+
+def _add_product(graph: Graph, x: str, weights: npt.NDArray[Any], given: npt.DTypeLike, wanted: npt.DTypeLike) -> str:
+    """Add the product of x of a given data type with weights; integers are stored as narrow as they are."""
+    if weights.dtype.kind == "f":
+        return graph.add("MatMul", x, weights)
+    largest = int(np.abs(weights.astype(np.int64)).max(initial=0))
+    narrow = weights.astype(np.min_scalar_type(-largest - 1))
+    if np.dtype(given).itemsize == 1 and largest <= _LARGEST_BYTE:
+        return graph.cast(graph.add("MatMulInteger", x, narrow), np.int32, wanted)
+    return graph.add("MatMul", graph.cast(x, given, wanted), graph.cast(graph.keep(narrow), narrow.dtype, wanted))

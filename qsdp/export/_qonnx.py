@@ -1,0 +1,211 @@
+"""Networks as QONNX: single precision that holds integers, with the bits of every weight said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray
+from qsdp.exceptions import ExportError
+from qsdp.export._integer_model import checked_range
+from qsdp.export._model import describe
+from qsdp.export._onnx_graph import Graph, Tensor, require_onnx
+from qsdp.networks import BilinearNetwork, PolynomialNetwork
+
+__all__ = ["to_qonnx"]
+
+_DOMAIN = "qonnx.custom_op.general"
+
+#: Integers below this are exact in single precision, and so are their sums in any order.
+_LIMIT = 2**24
+
+#: Bits of second-layer weights that are no multiples of the smallest, and of units below it.
+_DIGITS = range(15, 5, -1)
+
+#: Relative error below which a number counts as a multiple of another.
+_ROUNDING = 1e-12
+
+_RANGE = (-128, 127)
+
+IntArray = npt.NDArray[np.int64]
+
+
+def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:
+    r"""Return a network as QONNX, which hls4ml and FINN turn into circuits.
+
+    The outputs are :math:`\sum_j A_{jk} (u_j^T x)(v_j^T x) + b_k^T x + c_k` with integers A, b, c. Weights of two
+    levels are ``BipolarQuant`` nodes of scale 1, other integers ``Quant`` nodes. All tensors are single precision, and
+    exact: every intermediate value is proven to be an integer below 2^24 in magnitude.
+
+    Parameters
+    ----------
+    model : BilinearNetwork or PolynomialNetwork
+        QONNX has no place for the columns of estimators: take their ``network_``.
+    input_range : (int, int), optional
+        Smallest and largest input, integers; by default those of 8 bits. Inputs are quantized to as many bits as it
+        needs.
+
+    Returns
+    -------
+    onnx.ModelProto
+        With the input "X" of shape (1, d) and the output "outputs" of shape (1, C): integers that times the metadata
+        "unit" are the network's outputs, up to the metadata "error". It is 0 where second-layer weights are multiples
+        of a unit, and so are the linear and constant part.
+
+    Raises
+    ------
+    ExportError
+        An intermediate value may reach 2^24, or the model is no network alone.
+    MissingPackageError
+        onnx is not installed.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> network = qsdp.BilinearNetwork([[1, 1], [1, -1]], [[1, -1], [1, -1]], alpha=[0.5, 0.5])
+    >>> [node.op_type for node in qsdp.export.to_qonnx(network).graph.node]
+    ['Quant', 'BipolarQuant', 'MatMul', 'BipolarQuant', 'MatMul', 'Mul', 'BipolarQuant', 'MatMul']
+    """
+    require_onnx()
+    description = describe(model)
+    if description.encoding is not None:
+        raise ExportError("to_qonnx takes a network alone, of integer inputs, such as the network_ of an estimator")
+    given = checked_range(_RANGE if input_range is None else input_range)
+    network = _fitting(description.network, max(map(abs, given)))
+    graph = Graph()
+    graph.name(_add_network(graph, network, given), "outputs")
+    d, C = network.linear.shape
+    return graph.to_model(
+        [Tensor("X", np.float32, (1, d))],
+        [Tensor("outputs", np.float32, (1, C))],
+        description="A quantized network: its outputs are unit times these, for integers in input_range.",
+        properties={
+            "unit": json.dumps(network.unit),
+            "error": json.dumps(network.error),
+            "input_range": json.dumps(given),
+            "bound": json.dumps(network.bound),
+        },
+        domains={_DOMAIN: 1},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Network:
+    """The function ``unit * (sum_j alpha_jk (w_j . x)(w'_j . x) + linear_k . x + constant_k)`` in integers.
+
+    Attributes
+    ----------
+    sides : list of ndarray of shape (m, d)
+        w and w', or only one of a network of squares; none for an activation without a square.
+    alpha : ndarray of shape (m, C)
+    linear : ndarray of shape (d, C)
+    constant : ndarray of shape (C,)
+    unit : float
+        Positive.
+    error : float
+        Bound on the distance from the outputs of the network.
+    bound : int
+        On the magnitudes of all intermediate values.
+    """
+
+    sides: list[IntArray]
+    alpha: IntArray
+    linear: IntArray
+    constant: IntArray
+    unit: float
+    error: float
+    bound: int
+
+
+def _fitting(network: BilinearNetwork | PolynomialNetwork, largest: int) -> _Network:
+    """Return the network in integers with the smallest error among those whose sums are exact."""
+    form = network.to_quadratic_form()
+    C, d = network.n_outputs, network.n_inputs
+    square = network.activation.coefficients[0] if network.activation else 1.0
+    weights = [network.U, network.V] if isinstance(network, BilinearNetwork) else [network.Q]
+    sides = [own[:, :d].astype(np.int64) for own in weights] if square else []
+    if not any(np.any(side % 2) for side in sides):
+        # Halved, levels such as -2, 0 and 2 need fewer bits.
+        sides, square = [side // 2 for side in sides], 4.0 * square
+    exact = square * network.alpha.reshape(-1, C), form.s.reshape(C, d).T, form.s0.reshape(C)
+    candidates = [_rounded(sides, exact, unit, largest) for unit in _units(exact[0] if square else exact[1])]
+    fitting = [one for one in candidates if one.bound < _LIMIT]
+    if not fitting:
+        raise ExportError(
+            f"sums may reach {min(one.bound for one in candidates)}, and QONNX is exact below 2^24 = {_LIMIT} only: "
+            "take a smaller input_range, fewer neurons or equal second-layer weights"
+        )
+    return min(fitting, key=lambda one: one.error)
+
+
+def _units(weights: FloatArray) -> list[float]:
+    """Return units to try: the common one of weights, if there is one, and its parts; else parts of the largest."""
+    sizes = np.abs(weights[weights != 0.0])
+    smallest, largest = float(sizes.min(initial=np.inf)), float(sizes.max(initial=0.0))
+    ratios = sizes / smallest
+    if largest > 2 ** _DIGITS[0] * smallest or np.any(np.abs(ratios - np.rint(ratios)) > _ROUNDING * ratios):
+        return [largest / (2**digits - 1) for digits in _DIGITS]
+    return [(smallest if sizes.size else 1.0) / 2**digits for digits in range(_DIGITS[0])]
+
+
+def _rounded(
+    sides: list[IntArray], exact: tuple[FloatArray, FloatArray, FloatArray], unit: float, largest: int
+) -> _Network:
+    """Return the network in integers of a unit, for second-layer weights, linear and constant part as they are."""
+    parts = [np.rint(own / unit) for own in exact]
+    rests = [np.abs(own - unit * part) for own, part in zip(exact, parts, strict=True)]
+    bounds = [np.abs(side).sum(axis=1) * float(largest) for side in sides] or [np.zeros(len(parts[0]))]
+    products = bounds[0] * bounds[-1]
+    sums, lost = (
+        products @ np.abs(alpha) + largest * np.abs(linear).sum(axis=0) + np.abs(constant)
+        for alpha, linear, constant in (parts, rests)
+    )
+    error = float(lost.max()) if np.any(lost > _ROUNDING * unit * sums) else 0.0
+    bound = int(max(sums.max(), *(values.max() for values in (*bounds, products))))
+    alpha, linear, constant = (part.astype(np.int64) for part in parts)
+    return _Network(sides, alpha, linear, constant, unit, error, bound)
+
+
+def _add_network(graph: Graph, network: _Network, given: tuple[int, int]) -> str:
+    x = _quantized(graph, "X", given)
+    sums = []
+    if network.sides:
+        factors = [graph.add("MatMul", x, _weights(graph, side.T)) for side in network.sides]
+        if len(factors) == 1:
+            # By another name: renaming tensors, qonnx forgets the second of two equal inputs.
+            factors.append(graph.add("Identity", factors[0]))
+        products = graph.add("Mul", *factors)
+        sums.append(graph.add("MatMul", products, _weights(graph, network.alpha)))
+    if np.any(network.linear) or not sums:
+        sums.append(graph.add("MatMul", x, _weights(graph, network.linear)))
+    if np.any(network.constant):
+        sums.append(_weights(graph, network.constant))
+    outputs = sums[0]
+    for other in sums[1:]:
+        outputs = graph.add("Add", outputs, other)
+    return outputs
+
+
+def _weights(graph: Graph, weights: IntArray) -> str:
+    """Add integers as constants of the fewest bits."""
+    floats = weights.astype(np.float32)
+    if np.all(np.abs(weights) == 1):
+        return graph.add("BipolarQuant", floats, np.ones((), np.float32), domain=_DOMAIN)
+    return _quantized(graph, floats, (int(weights.min()), int(weights.max())))
+
+
+def _quantized(graph: Graph, x: str | npt.NDArray[Any], span: tuple[int, int]) -> str:
+    """Add integers of a range, of as few bits; narrow where the smallest of these is not needed."""
+    low, high = span
+    signed = low < 0
+    n_bits = max(max(-low - 1, high).bit_length(), 1) + signed
+    narrow = signed and low > -(2 ** (n_bits - 1))
+    constants = (np.array(value, np.float32) for value in (1, 0, n_bits))
+    return graph.add(
+        "Quant", x, *constants, domain=_DOMAIN, signed=int(signed), narrow=int(narrow), rounding_mode="ROUND"
+    )

@@ -1,0 +1,374 @@
+"""Models as ONNX: networks bit by bit, estimators, pipelines and files to the last labels, and what is refused."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from networks.random_networks import random_network
+from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
+
+import qsdp
+from qsdp import QSDPWarning, QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
+from qsdp.encoding import SupervisedScaler, TableEncoder, ThresholdEncoder
+from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
+from qsdp.export import FORMATS, describe, load_exportable, onnx_inputs, register_skl2onnx, to_onnx, to_qonnx
+from qsdp.export._integer_model import integer_model
+from qsdp.tabular import prepare, read_table
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+reference = pytest.importorskip("onnx.reference")
+
+pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
+
+FAST = {"n_neurons": 12, "beta": "20%", "loss": "logistic", "refine": "none", "tol": 0.1, "random_state": 0}
+NUMBERS = {**FAST, "loss": "squared"}
+ACTIVATIONS = {
+    "bilinear": None,
+    "relu": (0.0937, 0.5, 0.4688),
+    "constant": (-0.5, 0.0, 0.3),
+    "linear": (0.0, -1.0, 0.5),
+}
+
+
+def run(model, feed):
+    """Return what onnxruntime computes, by output."""
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return dict(zip([one.name for one in session.get_outputs()], session.run(None, feed), strict=True))
+
+
+def evaluate(model, feed):
+    """Return what onnx's own evaluator computes, by output."""
+    outputs = reference.ReferenceEvaluator(model).run(None, feed)
+    return dict(zip([one.name for one in model.graph.output], outputs, strict=True))
+
+
+def properties(model):
+    return {entry.key: json.loads(entry.value) for entry in model.metadata_props}
+
+
+def integers(rng, d, low, high, n):
+    """Return random inputs, and those at their extremes."""
+    X = rng.integers(low, high, size=(n, d), endpoint=True)
+    return np.vstack([X, np.full((1, d), low), np.full((1, d), high), rng.choice([low, high], size=(50, d))])
+
+
+def check_network(network, X, layout, input_range):
+    """Compare both evaluators with Python's integers, and these with the network."""
+    exact = integer_model(network, input_range=input_range, layout=layout).network
+    model = to_onnx(network, layout=layout, input_range=input_range)
+    feed = onnx_inputs(network, X, input_range=input_range)
+    outputs = exact.outputs(X.astype(object)).astype(np.int64)
+    for found in (run(model, feed), evaluate(model, feed)):
+        np.testing.assert_array_equal(found["outputs"], outputs)
+        np.testing.assert_array_equal(found["scores"], outputs * exact.unit)
+    told, expected = properties(model), network.predict(X).reshape(outputs.shape)
+    assert told["unit"] == exact.unit.tolist()
+    bound = np.array(told["error"]) + 1e-9 * np.abs(expected).max()
+    assert np.all(np.abs(outputs * exact.unit - expected) <= bound)
+    return model, feed
+
+
+@pytest.mark.parametrize("levels", [2, 3, 6])
+@pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=list(ACTIVATIONS))
+def test_networks_are_exact(activation, levels):
+    rng = np.random.default_rng(levels)
+    limits = [(0, 255), (-128, 127), None]
+    for number, (C, shared) in enumerate([(None, True), (3, True), (2, False)]):
+        network = random_network(rng, 7, 5, activation, levels=levels, C=C, shared=shared)
+        for one in (network, qsdp.to_polynomial(network)):
+            given_range = limits[(number + levels) % 3]
+            X = integers(rng, 5, *(given_range or (-(2**15), 2**15 - 1)), n=100)
+            for layout in ("form",) if activation == ACTIVATIONS["linear"] else ("neurons", "form"):
+                model, _ = check_network(one, X, layout, given_range)
+                if shared and C is None and activation is None:
+                    assert properties(model)["error"] == [0.0]
+
+
+@pytest.mark.parametrize("layout", ["neurons", "form"])
+def test_ten_thousand_inputs(layout):
+    rng = np.random.default_rng(0)
+    network = random_network(rng, 40, 20, (0.5, 1.0, 0.25), C=3)
+    check_network(network, integers(rng, 20, -128, 127, n=10_000), layout, (-128, 127))
+
+
+def test_sums_beyond_double_precision():
+    """onnxruntime adds integers of 64 bits in double precision, if it is asked by ReduceSum."""
+    rng = np.random.default_rng(0)
+    network = qsdp.PolynomialNetwork(rng.integers(-127, 128, (9, 6)), rng.normal(size=9), (1.0, 2.0, 3.0), 0.5)
+    for layout in ("neurons", "form"):
+        assert integer_model(network, layout=layout).layout.sum_bound > 2**58
+        check_network(network, integers(rng, 6, -(2**15), 2**15 - 1, n=100), layout, None)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 5), st.sampled_from([2, 65, 66, 128]), st.booleans(), st.integers(0, 2**32))
+def test_bytes_at_their_extremes(d, m, levels, signed, seed):
+    """Weights beyond 64 times inputs beyond 127 saturate in some processors' products of bytes, which are not used."""
+    rng = np.random.default_rng(seed)
+    network = random_network(rng, m, d, None, levels=levels)
+    low, high = (-128, 127) if signed else (0, 255)
+    model, _ = check_network(network, rng.choice([low, high], size=(20, d)), "neurons", (low, high))
+    small = [side for side in (network.U, network.V) if np.abs(side).max() <= 64]
+    assert ("MatMulInteger" in {node.op_type for node in model.graph.node}) == bool(small)
+
+
+@pytest.mark.parametrize(
+    ("input_range", "expected"),
+    [((0, 200), "UINT8"), ((-1, 1), "INT8"), ((0, 256), "INT16"), (None, "INT16"), ((-40000, 0), "INT32")],
+)
+def test_inputs_have_the_narrowest_type(input_range, expected):
+    model = to_onnx(random_network(np.random.default_rng(0), 4, 3, None), input_range=input_range)
+    assert model.graph.input[0].type.tensor_type.elem_type == getattr(onnx.TensorProto, expected)
+
+
+def test_the_smaller_of_neurons_and_form():
+    rng = np.random.default_rng(0)
+    narrow, wide = (random_network(rng, m, d, None, shared=True) for m, d in ((20, 100), (900, 20)))
+    assert len(to_onnx(narrow).SerializeToString()) < 2 * narrow.U.size + 1024
+    assert len(to_onnx(wide).SerializeToString()) < 2 * 20**2 + 1024
+
+
+def test_versions_are_those_of_old_runtimes():
+    """IR 7 and opset 13 are those of onnx 1.8; every operator is as old."""
+    frame, y = mixed()
+    classifier = QuantizedNetworkClassifier(encoding="both", **FAST).fit(frame, y)
+    network = random_network(np.random.default_rng(0), 7, 5, (1.0, 1.0, 1.0), C=2)
+    models = [to_onnx(classifier), *(to_onnx(network, layout=layout) for layout in ("neurons", "form"))]
+    for model in [*models, to_qonnx(network, input_range=(0, 3))]:
+        assert model.ir_version == 7
+        versions = {one.domain: one.version for one in model.opset_import}
+        assert versions.items() <= {"": 13, "ai.onnx.ml": 2, "qonnx.custom_op.general": 1}.items()
+        for node in model.graph.node:
+            if not node.domain.startswith("qonnx"):
+                assert not onnx.defs.get_schema(node.op_type, versions[node.domain], node.domain).deprecated
+
+
+# -- columns ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return tuple(qsdp.datasets.load_bundled("iris"))
+
+
+def mixed():
+    """Return a frame of numbers, categories and holes, and labels."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(50.0, 10.0, 90).round(1),
+            "town": rng.choice(["Oslo", "Rome", "Paris"], 90),
+            "constant": np.ones(90),
+            "old": rng.random(90) < 0.4,
+            "rate": rng.normal(size=90),
+        }
+    )
+    frame.loc[::7, "size"] = np.nan
+    frame.loc[::11, "town"] = None
+    return frame, np.where(frame["size"].fillna(50.0) + 8 * frame["rate"] > 50.0, "yes", "no")
+
+
+def check_model(model, X):
+    """Compare both evaluators with the model; return the exported one."""
+    exported = [to_onnx(model, layout=layout) for layout in ("neurons", "form")]
+    feed = onnx_inputs(model, X)
+    for found in (run(exported[0], feed), run(exported[1], feed), evaluate(exported[0], feed)):
+        expected = model.predict(X)
+        if "predictions" in found:
+            np.testing.assert_allclose(found["predictions"].reshape(expected.shape), expected, rtol=1e-9, atol=1e-9)
+        else:
+            np.testing.assert_array_equal(found["label"], expected)
+            np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=1e-12)
+            description = describe(model)
+            np.testing.assert_allclose(found["scores"], description.scores(description.columns(X)), atol=1e-9)
+    return exported[0]
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "cross_entropy"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classifiers(iris, loss, n_classes):
+    X, y = (part[iris[1] < n_classes] for part in iris)
+    for activation in ("relu", None):
+        check_model(QuantizedNetworkClassifier(activation=activation, **{**FAST, "loss": loss}).fit(X, y), X + 0.01)
+
+
+@pytest.mark.parametrize("classes", [["a", "b", "c"], [-1.0, 0.0, 2.0], [False, True, True]], ids=str)
+def test_labels_keep_their_type(iris, classes):
+    y = np.array(classes)[iris[1]]
+    model = check_model(QuantizedNetworkClassifier(**FAST).fit(iris[0], y), iris[0])
+    kind = {"U": "STRING", "f": "DOUBLE", "b": "BOOL"}[y.dtype.kind]
+    assert model.graph.output[0].type.tensor_type.elem_type == getattr(onnx.TensorProto, kind)
+
+
+@pytest.mark.parametrize("encoding", ["standard", "thresholds", "none", MinMaxScaler()])
+def test_encodings_and_several_labels(iris, encoding):
+    X, y = iris
+    labels = np.column_stack([y == 0, y > 1]).astype(int)
+    check_model(QuantizedNetworkClassifier(encoding=encoding, **FAST).fit(X, labels), X)
+
+
+def test_regressors(iris):
+    X, _ = iris
+    check_model(QuantizedNetworkRegressor(**NUMBERS).fit(X[:, :2], X[:, 2:] * [1.0, 50.0]), X[:, :2])
+    check_model(QuantizedNetworkRegressor(**NUMBERS).fit(X[:, :2], X[:, 3]), X[:, :2])
+
+
+@pytest.mark.parametrize("encoding", ["thresholds", "both"])
+def test_text_and_holes(encoding):
+    frame, y = mixed()
+    model = QuantizedNetworkClassifier(encoding=encoding, **FAST).fit(frame, y)
+    exported = check_model(model, frame)
+    # Columns in use are inputs of their own.
+    assert [one.name for one in exported.graph.input] == ["size", "town", "old", "rate"]
+    unseen = frame.assign(town="Bergen")
+    with pytest.warns(QSDPWarning, match="none of the categories"):
+        np.testing.assert_array_equal(run(exported, onnx_inputs(model, unseen))["label"], model.predict(unseen))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [MinMaxScaler(clip=True), RobustScaler()],
+        [SimpleImputer(strategy="median"), StandardScaler()],
+        [StandardScaler(), ThresholdEncoder(2), SupervisedScaler()],
+    ],
+    ids=str,
+)
+def test_pipelines(iris, steps):
+    X, y = iris
+    check_model(make_pipeline(*steps, QuantizedNetworkClassifier(encoding="none", **FAST)).fit(X, y), X + 0.01)
+
+
+def test_files(iris, tmp_path):
+    X, y = iris
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=np.array(["x", "y", "z"])[y])
+    frame.to_csv(tmp_path / "iris.csv", index=False)
+    table = read_table(tmp_path / "iris.csv")
+    for loss in ("cross_entropy", "squared"):
+        training = prepare(table, "kind", loss=loss)
+        result = qsdp.solve_and_sample(training.X, training.y, 30, 1.0, loss=loss, random_state=0)
+        training.model(result).save(tmp_path / "model.qsdp")
+        model = load_exportable(tmp_path / "model.qsdp")
+        exported = FORMATS["onnx"].export(model, "model")
+        graph = onnx.load_from_string(exported.contents[".onnx"])
+        found = run(graph, onnx_inputs(model, frame[list("abcd")]))
+        np.testing.assert_array_equal(found["label"], model.predict(table))
+        assert ("probabilities" in found) == (loss == "cross_entropy")
+        if loss == "cross_entropy":
+            np.testing.assert_allclose(found["probabilities"], model.probabilities(model.outputs(table)), atol=1e-12)
+        assert ("outputs", ", ".join(found)) in exported.facts
+
+
+# -- skl2onnx --------------------------------------------------------------------------------------------------
+
+
+def convert(model, X=None, **options):
+    skl2onnx = pytest.importorskip("skl2onnx")
+    register_skl2onnx()
+    return skl2onnx.to_onnx(model, None if X is None else X[:1], **options)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_inside_of_pipelines_of_skl2onnx(iris, dtype):
+    X, y = iris[0].astype(dtype), iris[1]
+    models = [
+        make_pipeline(StandardScaler(), PCA(3), QuantizedNetworkClassifier(**FAST)),
+        make_pipeline(PCA(2), QuantizedNetworkClassifier(encoding="thresholds", **NUMBERS)),
+        QuantizedNetworkClassifierCV(betas=2, cv=2, loss="logistic", refine="none", random_state=0),
+        make_pipeline(TableEncoder("both"), SupervisedScaler(), LogisticRegression()),
+        make_pipeline(ThresholdEncoder(3), LogisticRegression()),
+    ]
+    for model in models:
+        model.fit(X, y)
+        label, probabilities = run(convert(model, X, options={"zipmap": False}), {"X": X}).values()
+        np.testing.assert_array_equal(label, model.predict(X))
+        np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-6)
+        assert probabilities.dtype == dtype
+    regressor = make_pipeline(PCA(2), QuantizedNetworkRegressor(**NUMBERS)).fit(X, X[:, :2])
+    np.testing.assert_allclose(run(convert(regressor, X), {"X": X})["variable"], regressor.predict(X), rtol=1e-5)
+
+
+def test_options_of_skl2onnx(iris):
+    X, y = iris[0].astype(np.float32), np.array(["a", "b", "c"])[iris[1]]
+    model = QuantizedNetworkClassifier(**FAST).fit(X, y)
+    label, probabilities = run(convert(model, X, target_opset={"": 15, "ai.onnx.ml": 2}), {"X": X}).values()
+    assert label.tolist() == model.predict(X).tolist()
+    assert list(probabilities[0]) == ["a", "b", "c"]
+    found = run(convert(model, X, options={"zipmap": False, "nocl": True}), {"X": X})
+    np.testing.assert_array_equal(model.classes_[found["label"]], label)
+
+
+def test_text_in_pipelines_of_skl2onnx():
+    types = pytest.importorskip("skl2onnx.common.data_types")
+    frame, y = mixed()
+    frame = frame[["size", "town", "rate"]]
+    number, text = types.DoubleTensorType([None, 1]), types.StringTensorType([None, 1])
+    feed = {name: frame[[name]].to_numpy(np.float64) for name in ("size", "rate")}
+    feed["town"] = frame[["town"]].fillna("").to_numpy(object)
+    initial = [("size", number), ("town", text), ("rate", number)]
+    for model in (
+        QuantizedNetworkClassifier(encoding="both", **FAST),
+        make_pipeline(TableEncoder("both"), LogisticRegression()),
+    ):
+        model.fit(frame, y)
+        converted = convert(model, initial_types=initial, options={"zipmap": False})
+        label, probabilities = run(converted, feed).values()
+        np.testing.assert_array_equal(label, model.predict(frame))
+        np.testing.assert_allclose(probabilities, model.predict_proba(frame), atol=1e-12)
+    with pytest.raises(ExportError, match="column 'town' has another type"):
+        convert(model, initial_types=[("size", number), ("town", number), ("rate", number)])
+    with pytest.raises(ExportError, match="there are 3 columns"):
+        convert(model, initial_types=initial[:2])
+
+
+# -- what is refused -------------------------------------------------------------------------------------------
+
+
+def test_what_has_no_place_in_onnx(iris):
+    X, y = iris
+    model = QuantizedNetworkClassifier(**FAST).fit(X, y)
+    with pytest.raises(InvalidInputError, match="input_range is for a network alone"):
+        to_onnx(model, input_range=(0, 1))
+    with pytest.raises(InvalidInputError, match="layout must be one of"):
+        to_onnx(model, layout="dense")
+    with pytest.raises(ExportError, match="do not fit into the 64 bits"):
+        to_onnx(model.network_, input_range=(-(2**31), 2**31 - 1))
+    with pytest.raises(InvalidInputError, match="X must hold integers from 0 to 1; found 2"):
+        onnx_inputs(model.network_, np.full((1, model.network_.n_inputs), 2), input_range=(0, 1))
+    with pytest.raises(ExportError, match="layout must be 'form' for an activation without a square"):
+        to_onnx(random_network(np.random.default_rng(0), 4, 3, ACTIVATIONS["linear"]), layout="neurons")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("label", ["a", "b", "c"], "column 'label' has the name of an output"),
+        ("kind", ["a", 1, 2.5], "column 'kind' holds text and numbers"),
+        ("kind", ["a", "", None], "column 'kind' holds empty text and missing entries"),
+        ("", ["a", "b", "c"], "columns must have names, all different"),
+    ],
+)
+def test_columns_that_have_no_place_in_onnx(iris, name, values, message):
+    X, y = iris
+    frame = pd.DataFrame({name: np.array(values, dtype=object)[y], "other": X[:, 0]})
+    model = QuantizedNetworkClassifier(encoding="both", **FAST).fit(frame, y)
+    with pytest.raises(ExportError, match=message):
+        to_onnx(model)
+
+
+def test_packages_that_are_missing(monkeypatch):
+    network = random_network(np.random.default_rng(0), 4, 3, None)
+    for package, function in (("onnx", to_onnx), ("onnx", to_qonnx), ("skl2onnx", lambda _: register_skl2onnx())):
+        with monkeypatch.context() as patched:
+            patched.setitem(sys.modules, package, None)
+            with pytest.raises(MissingPackageError, match=r"pip install 'qsdp\[onnx\]'"):
+                function(network)
