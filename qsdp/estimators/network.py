@@ -169,7 +169,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
                 inputs = self._with_constant(encoders[-1].transform(counting.X), counting.weights)
                 yield options.problem(inputs, coded, weights)
 
-        best, chosen = options.best_problem(problems(), len(rules))
+        best, chosen = options.best_problem(problems())
         return encoders[best], chosen
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:

@@ -167,5 +167,5 @@ def choose_encoding(training: Training, options: TrainingOptions) -> tuple[Train
             candidates.append(training.by_rule(rule, activation) if candidates else training)
             yield options.problem(candidates[-1].X, candidates[-1].y, candidates[-1].weights)
 
-    best, options = options.best_problem(problems(), len(rules))
+    best, options = options.best_problem(problems())
     return candidates[best], options
