@@ -47,8 +47,8 @@ _CHOICE_SHARE, _CHOICE_TIME = 0.25, 30.0
 #: less said nothing about accuracies.
 _GAIN = 0.01
 
-#: Largest share of `beta_max` to be tried for it, as a multiple of the best one before: a larger one was best on 4 of 55
-#: splits of twelve data sets.
+#: Largest share of `beta_max` to be tried for it, as a multiple of the best one before: of 55 splits of twelve data
+#: sets a larger one was best on 4.
 _NEXT_SHARE = 5.0
 
 #: Power of the number of inputs by which the time of a choice grows: what would end too late is not begun.
