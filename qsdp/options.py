@@ -41,7 +41,7 @@ AUTO = "auto"
 NEURONS_PER_OUTPUT = 32
 
 #: Share of a time limit that the choice of beta may take, and its seconds where there is none.
-_CHOICE_SHARE, _CHOICE_TIME = 0.25, 30.0
+_CHOICE_SHARE, _CHOICE_TIME = 0.25, 60.0
 
 #: Relative fall of the loss on samples held out that makes a problem of more inputs worth them: losses that differ by
 #: less said nothing about accuracies.
@@ -50,9 +50,6 @@ _GAIN = 0.01
 #: Largest share of `beta_max` to be tried for it, as a multiple of the best one before: of 55 splits of twelve data
 #: sets a larger one was best on 4.
 _NEXT_SHARE = 5.0
-
-#: Power of the number of inputs by which the time of a choice grows: what would end too late is not begun.
-_GROWTH = 3.0
 
 #: Seconds of a refinement by "polish" or "exact" where no time limit is given: nobody waits longer unasked.
 REFINEMENT_TIME = 60.0
@@ -243,24 +240,20 @@ class TrainingOptions(Options):
     def best_problem(self: Chosen, problems: Iterable[TrainingProblem]) -> tuple[int, Chosen]:
         """Return which of some problems of the same samples does best on samples held out, and options for it.
 
-        They come from simple to complex; the first that is no clear gain, or would take too long, ends the search. The
-        options have the beta found, if it is to be chosen, and the time that is left.
+        They come from simple to complex; the first that is no clear gain ends the search. The options have the beta
+        found, if it is to be chosen, and the time that is left.
         """
         deadline = self.deadline()
         limit = self.choice_deadline(deadline)
-        best, choice, size, rows, share, seconds = 0, BetaChoice(1.0, 1.0, np.inf), 1, None, 1.0, 0.0
+        best, choice, size, rows, share = 0, BetaChoice(1.0, 1.0, np.inf), 0, None, 1.0
         for place, problem in enumerate(problems):
             if place and problem.n_features == size:
                 continue
-            seconds *= (problem.n_features / size) ** _GROWTH
-            if seconds > limit.left:
-                break
             rows, size = problem.X if rows is None else rows, problem.n_features
-            clock = Deadline()
             found = choose_beta(problem, rows=rows, most=share, deadline=limit)
             if place and not found.loss < (1.0 - _GAIN) * choice.loss:
                 break
-            best, choice, share, seconds = place, found, _NEXT_SHARE * found.share, clock.elapsed
+            best, choice, share = place, found, _NEXT_SHARE * found.share
         left = self.time_limit if self.time_limit in {None, np.inf} else deadline.time_limit
         return best, replace(self, beta=choice.beta if self.beta == AUTO else self.beta, time_limit=left)
 

@@ -160,7 +160,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         self, counting: Samples, coded: FloatArray, weights: FloatArray | None, options: Any
     ) -> tuple[Any, Any]:
         """Return the encoder of the rules for "auto" that does best on samples held out, and options with its beta."""
-        rules = EncodingRule.recommended(AUTO, counting.X.shape[1])
+        rules = EncodingRule.recommended(AUTO, counting.X.shape[1], coded[:1].size)
         encoders: list[Any] = []
 
         def problems() -> Iterator[TrainingProblem]:

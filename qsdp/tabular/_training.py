@@ -158,7 +158,8 @@ def choose_encoding(training: Training, options: TrainingOptions) -> tuple[Train
         By the first of those rules, "standard".
     options : TrainingOptions
     """
-    rules = EncodingRule.recommended(AUTO, len(training.encoder.columns) + len(training.encoder.dropped))
+    n_columns = len(training.encoder.columns) + len(training.encoder.dropped)
+    rules = EncodingRule.recommended(AUTO, n_columns, training.y[:1].size)
     activation = get_activation(options.activation)
     candidates: list[Training] = []
 

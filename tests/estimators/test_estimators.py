@@ -43,7 +43,7 @@ PARAMETERS = {
     "loss": "squared",
     "activation": "relu",
     "levels": 2,
-    "encoding": "standard",
+    "encoding": "auto",
     "constant_column": True,
     "solver": "auto",
     "shaping": "krivine",
