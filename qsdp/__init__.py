@@ -12,6 +12,7 @@ from qsdp.inner_problem import grothendieck_bound, maxcut_bound
 from qsdp.networks import (
     BilinearNetwork,
     Effects,
+    IntegerForm,
     PolynomialNetwork,
     QuadraticForm,
     from_polynomial,
@@ -61,6 +62,7 @@ __all__ = [
     "DistillationResult",
     "Effects",
     "FixedWidthResult",
+    "IntegerForm",
     "PolynomialActivation",
     "PolynomialNetwork",
     "PolynomialRelaxation",

@@ -10,6 +10,7 @@ from qsdp.networks.bilinear import (
     to_polynomial,
 )
 from qsdp.networks.effects import Effect, Effects
+from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.polynomial import PolynomialNetwork
 from qsdp.networks.quadratic_form import QuadraticForm
 
@@ -17,6 +18,7 @@ __all__ = [
     "BilinearNetwork",
     "Effect",
     "Effects",
+    "IntegerForm",
     "PolynomialNetwork",
     "QuadraticForm",
     "from_polynomial",

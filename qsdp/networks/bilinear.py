@@ -16,6 +16,8 @@ from qsdp._utils.summary import Summarized, Summary, format_bits, format_count
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.networks.integer_form import KIND as INTEGER_KIND
+from qsdp.networks.integer_form import IntegerForm, integer_form_from_archive
 from qsdp.networks.polynomial import KIND as POLYNOMIAL_KIND
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network, polynomial_from_archive
 from qsdp.networks.quadratic_form import QuadraticForm
@@ -137,21 +139,9 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
 
     @property
     def form_bits(self) -> int:
-        r"""Storage of `quadratic_form`, exactly: what a network of many neurons can be replaced by.
-
-        Where the neurons of an output share the magnitude :math:`|\alpha|`, its matrix is :math:`|\alpha| / 2` times
-        one of integers, each of which takes as many bits as the largest; else entries are floats.
-        """
-        entries = int(self.U.shape[1]) * (int(self.U.shape[1]) + 1) // 2
-        if not self.shared_alpha:
-            return FLOAT_BITS * entries * self.n_outputs
-        forms = self.quadratic_form if self.vector else self.quadratic_form[None]
-        scales = np.abs(self.alpha.reshape(self.n_neurons, -1)).max(axis=0)
-        bits: int = FLOAT_BITS * self.n_outputs
-        for S, scale in zip(forms, scales, strict=True):
-            largest = round(2.0 * float(np.abs(S).max()) / scale) if scale > 0.0 else 0
-            bits += entries * (2 * largest).bit_length()
-        return bits
+        """Storage of the quadratic form, exactly: of `to_integer_form` where alpha is shared, else of floats."""
+        D = int(self.U.shape[1])
+        return self.to_integer_form().n_bits if self.shared_alpha else FLOAT_BITS * self.n_outputs * (D * (D + 1) // 2)
 
     @cached_property
     def quadratic_form(self) -> FloatArray:
@@ -204,6 +194,21 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         """Return the network as an explicit `QuadraticForm`, ``x' S x + s' x + s0``."""
         return QuadraticForm.of_lift(self.quadratic_form, self.activation)
 
+    def to_integer_form(self) -> IntegerForm:
+        r"""Return the same function as quadratic forms of integers: fewer bits, for many neurons.
+
+        Where the neurons of an output share the magnitude :math:`|\alpha|`, its matrix is :math:`|\alpha| / 2` times
+        one of integers.
+
+        Raises
+        ------
+        InvalidInputError
+            The second-layer weights of an output differ in magnitude.
+        """
+        if not self.shared_alpha:
+            raise InvalidInputError("alpha must be shared by the neurons of an output for a form of integers")
+        return IntegerForm.of_neurons(self.U, self.V, self.alpha, self.activation)
+
     def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
         """Return the closed formula as text, one for each output; see `QuadraticForm.to_expression`."""
         return self.to_quadratic_form().to_expression(names, digits=digits, threshold=threshold)
@@ -212,9 +217,21 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         """Return the same function as a standard network of a polynomial activation; see `to_polynomial`."""
         return to_polynomial(self, method=method)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the network to `path`: packed bits and a strict header, readable by `qsdp.load_network`."""
-        write_archive(path, KIND, *network_archive(self))
+    def save(self, path: str | os.PathLike[str], *, form: str = "neurons") -> None:
+        """Write the network to `path`: packed bits and a strict header, readable by `qsdp.load_network`.
+
+        Parameters
+        ----------
+        path : path-like
+        form : {"neurons", "integers", "smaller"}, default="neurons"
+            "integers" writes `to_integer_form`, which computes the same, and "smaller" whichever takes fewer bits; they
+            are read as an `IntegerForm`.
+        """
+        check_choice("form", form, ["neurons", "integers", "smaller"])
+        if form == "integers" or (form == "smaller" and self.shared_alpha and self.form_bits < self.n_bits):
+            self.to_integer_form().save(path)
+        else:
+            write_archive(path, KIND, *network_archive(self))
 
     def __repr__(self) -> str:
         if self.shared_alpha:
@@ -246,14 +263,18 @@ def is_narrow(network: BilinearNetwork) -> bool:
 
 
 def load_network(path: str | os.PathLike[str]) -> Any:
-    """Return the network that was saved to `path`, a `BilinearNetwork` or a `PolynomialNetwork`.
+    """Return what was saved to `path`: a `BilinearNetwork`, an `IntegerForm` of one, or a `PolynomialNetwork`.
 
     Raises
     ------
     StorageError
         The file is damaged or no network of qsdp.
     """
-    readers = {KIND: network_from_archive, POLYNOMIAL_KIND: polynomial_from_archive}
+    readers = {
+        KIND: network_from_archive,
+        INTEGER_KIND: integer_form_from_archive,
+        POLYNOMIAL_KIND: polynomial_from_archive,
+    }
     kind, header, arrays = read_archive(path, *readers)
     try:
         return readers[kind](header, arrays)
