@@ -184,7 +184,12 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         return self.result_._summary() if hasattr(self, "result_") else None
 
     def resample(
-        self, n_neurons: int, random_state: RandomState = EstimatorOptions.random_state, *, levels: int | None = None
+        self,
+        n_neurons: int,
+        random_state: RandomState = EstimatorOptions.random_state,
+        *,
+        levels: int | None = None,
+        refine: str | None = None,
     ) -> Any:
         """Replace the fitted network by one of another size or number of levels, without another solve.
 
@@ -193,7 +198,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         n_neurons : int
             m >= 1. The parameters of the estimator stay as they were.
         random_state : int, Generator, RandomState or None
-        levels : int, optional
+        levels, refine : optional
             See `QSDPResult.resample`.
 
         Returns
@@ -206,6 +211,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
             random_state,
             levels=levels,
             allocation=self.allocation,
+            refine=refine,
             time_limit=self.time_limit,
             n_jobs=self.n_jobs,
             verbose=self.verbose,

@@ -237,6 +237,9 @@ def test_resample(estimator: type, fitted: dict[type, Any], no_solve: None) -> N
     assert np.array_equal(model.resample(300, random_state=1).network_.U, first)
     assert not np.array_equal(model.resample(300, random_state=2).network_.U, first)
     assert np.array_equal(model.resample(50, random_state=0).network_.U, fitted[estimator].network_.U)
+    sampled_objective = model.certificate_.objective
+    assert model.resample(50, random_state=0, refine="polish").certificate_.objective < sampled_objective
+    assert model.resample(50, random_state=0, refine="none").certificate_.objective == sampled_objective
 
 
 @both
