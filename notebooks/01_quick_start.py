@@ -28,13 +28,14 @@ plt.rcParams["figure.figsize"] = (6, 3.8)
 # ## Fit
 #
 # The data are 569 tumours, measured in 30 columns; +1 is malignant. The estimator standardises columns itself, chooses
-# the regularisation β on rows held out, samples 32 neurons and polishes their weights.
+# the regularisation β on rows held out, samples 32 neurons and polishes their weights. Without `encoding="standard"` it
+# would put thresholds of the columns beside them where they help.
 
 # %%
 data = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
 X_train, X_test, y_train, y_test = data.split()
 
-model = qsdp.QuantizedNetworkClassifier(random_state=0).fit(X_train, y_train)
+model = qsdp.QuantizedNetworkClassifier(encoding="standard", random_state=0).fit(X_train, y_train)
 print(f"accuracy on training rows: {model.score(X_train, y_train):.1%}")
 print(f"accuracy on test rows:     {model.score(X_test, y_test):.1%}")
 

@@ -61,7 +61,8 @@ print("ReLU:", relu)
 # sampled and not polished, `refine="none"`: what is to be seen is what sampling does.
 
 # %%
-network = qsdp.QuantizedNetworkClassifier(2000, beta="1%", levels=3, refine="none", random_state=0).fit(X, y)
+sampled = {"beta": "1%", "encoding": "standard", "refine": "none", "random_state": 0}
+network = qsdp.QuantizedNetworkClassifier(2000, levels=3, **sampled).fit(X, y)
 result = network.result_
 print(network.network_)
 print(result.certificate)
@@ -115,7 +116,7 @@ _ = interact(
 
 # %%
 X_train, X_test, y_train, y_test = data.split()
-full = qsdp.QuantizedNetworkClassifier(1000, beta="1%", refine="none", random_state=0).fit(X_train, y_train)
+full = qsdp.QuantizedNetworkClassifier(1000, **sampled).fit(X_train, y_train)
 sizes = [10, 30, 100, 300, 1000, 3000]
 bits = BitsDisplay.from_estimator(full, X_test, y_test, sizes=sizes, levels=[2, 4, 8], n_draws=20)
 for band in bits.bands_:
@@ -155,7 +156,9 @@ for species, formula in zip(data.target_names, polynomial.to_expression(["length
 activation = "quadratic"
 levels = 2
 
-mine = qsdp.QuantizedNetworkClassifier(activation=activation, levels=levels, random_state=0).fit(X, y)
+mine = qsdp.QuantizedNetworkClassifier(activation=activation, levels=levels, encoding="standard", random_state=0).fit(
+    X, y
+)
 DecisionRegionDisplay.from_estimator(mine, X, y, resolution=150)
 plt.show()
 print(f"accuracy {mine.score(X, y):.1%}, relative gap {mine.certificate_.relative_gap:.1%}")
