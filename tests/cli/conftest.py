@@ -33,14 +33,15 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "messy.csv").write_bytes(messy())
     for target, other in (("label", "price"), ("price", "label")):
         result = run(
-            "fit", folder / "messy.csv", "--target", target, "--drop", other, "--drop", "id",
+            "fit", folder / "messy.csv", "--encoding", "standard", "--target", target, "--drop", other, "--drop", "id",
             "--output", folder / f"{target}.qsdp", "--neurons", 200, "--refine", "none", "--beta", 1,
             "--activation", "bilinear", "--tol", 1e-6,
         )  # fmt: skip
         assert result.exit_code == 0, result.stderr
     (folder / "iris.csv").write_text(flowers())
     result = run(
-        "fit", folder / "iris.csv", "--target", "kind", "--output", folder / "kind.qsdp", "--levels", 3,
+        "fit", folder / "iris.csv", "--encoding", "standard",
+        "--target", "kind", "--output", folder / "kind.qsdp", "--levels", 3,
         "--loss", "cross_entropy", "--neurons", 1000, "--refine", "none", "--beta", 1, "--tol", 1e-6,
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr

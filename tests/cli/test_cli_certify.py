@@ -23,7 +23,8 @@ def optimal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "messy.csv").write_bytes(messy())
     for loss in ("squared", "hinge", "cross_entropy"):
         result = run(
-            "fit", folder / "messy.csv", "--target", "label", "--drop", "price", "--drop", "id", "--loss", loss,
+            "fit", folder / "messy.csv", "--encoding", "standard",
+            "--target", "label", "--drop", "price", "--drop", "id", "--loss", loss,
             "--refine", "exact", "--output", folder / f"{loss}.qsdp", "--beta", 1, "--activation", "bilinear",
         )  # fmt: skip
         assert result.exit_code == 0, result.stderr

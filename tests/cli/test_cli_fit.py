@@ -40,7 +40,8 @@ def test_fit_reports_how_it_read_the_file(here: Path) -> None:
 def test_fit_a_number_with_other_options(here: Path) -> None:
     (here / "messy.csv").write_bytes(messy())
     result = run(
-        "fit", "messy.csv", "--target", "price", "--drop", "id", "--drop", "label", "--loss", "huber",
+        "fit", "messy.csv", "--encoding", "standard",
+        "--target", "price", "--drop", "id", "--drop", "label", "--loss", "huber",
         "--test-size", 0, "--neurons", 30, "--beta", 2, "--seed", 5, "--output", "m.qsdp",
     )  # fmt: skip
     assert (result.exit_code, result.stderr) == (0, "")
@@ -53,7 +54,8 @@ def test_fit_a_number_with_other_options(here: Path) -> None:
 
 def test_fit_several_classes(trained: Path) -> None:
     result = run(
-        "fit", trained / "iris.csv", "--target", "kind", "--output", trained / "kind3.qsdp", "--force",
+        "fit", trained / "iris.csv", "--encoding", "standard",
+        "--target", "kind", "--output", trained / "kind3.qsdp", "--force",
         "--levels", 3, "--neurons", 1000, "--jobs", 2, "--beta", 1,
     )  # fmt: skip
     assert (result.exit_code, result.stderr) == (0, "")
@@ -69,8 +71,20 @@ def test_fit_several_classes(trained: Path) -> None:
 
 def test_fit_numbers_as_classes(here: Path) -> None:
     (here / "data.csv").write_text("a,y\n" + "1,1\n2,2\n3,3.0\n4,3\n" * 5)
-    assert "a number: mean" in run("fit", "data.csv", "--target", "y", "--neurons", 5).stdout
-    result = run("fit", "data.csv", "--target", "y", "--task", "classification", "--force", "--neurons", 5)
+    assert "a number: mean" in run("fit", "data.csv", "--encoding", "standard", "--target", "y", "--neurons", 5).stdout
+    result = run(
+        "fit",
+        "data.csv",
+        "--encoding",
+        "standard",
+        "--target",
+        "y",
+        "--task",
+        "classification",
+        "--force",
+        "--neurons",
+        5,
+    )
     assert figure(result.stdout, "target") == "'y', 3 classes: '1', '2', '3.0'"
 
 
@@ -92,7 +106,22 @@ def test_fit_two_classes_with_two_outputs(here: Path) -> None:
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_scores_decide(here: Path, loss: str) -> None:
     (here / "messy.csv").write_bytes(messy())
-    run("fit", "messy.csv", "--target", "label", "--drop", "id", "--drop", "price", "--beta", "50%", "--loss", loss)
+    run(
+        "fit",
+        "messy.csv",
+        "--encoding",
+        "standard",
+        "--target",
+        "label",
+        "--drop",
+        "id",
+        "--drop",
+        "price",
+        "--beta",
+        "50%",
+        "--loss",
+        loss,
+    )
     header, *rows = run("predict", "messy.qsdp", "messy.csv").stdout.splitlines()
     assert header.startswith("prediction,score")
     assert all((row.split(",")[0] == "yes") == (float(row.split(",")[1]) > 0.0) for row in rows)
@@ -101,7 +130,21 @@ def test_scores_decide(here: Path, loss: str) -> None:
 @pytest.mark.parametrize("options", [[], ["--loss", "logistic", "--levels", 3, "--activation", "relu"]])
 def test_fit_and_refine(here: Path, options: list[Any]) -> None:
     (here / "messy.csv").write_bytes(messy())
-    common = ["fit", "messy.csv", "--target", "label", "--drop", "id", "--drop", "price", "--neurons", 300, *options]
+    common = [
+        "fit",
+        "messy.csv",
+        "--encoding",
+        "standard",
+        "--target",
+        "label",
+        "--drop",
+        "id",
+        "--drop",
+        "price",
+        "--neurons",
+        300,
+        *options,
+    ]
     common += ["--beta", 1, "--tol", 1e-6]
     objectives, bounds = {}, {}
     for refine in ("none", "refit", "polish", "exact"):
@@ -142,7 +185,8 @@ def test_fit_and_refine(here: Path, options: list[Any]) -> None:
 def test_fit_exact_is_that_of_the_library(here: Path) -> None:
     (here / "messy.csv").write_bytes(messy())
     run(
-        "fit", "messy.csv", "--target", "price", "--drop", "id", "--drop", "label", "--refine", "exact", "--seed", 3,
+        "fit", "messy.csv", "--encoding", "standard",
+        "--target", "price", "--drop", "id", "--drop", "label", "--refine", "exact", "--seed", 3,
         "--neurons", 100, "--beta", 1, "--activation", "bilinear", "--tol", 1e-6, "--allocation", "equal",
     )  # fmt: skip
     model = load_model("messy.qsdp")
@@ -157,7 +201,8 @@ def test_fit_exact_is_that_of_the_library(here: Path) -> None:
 def test_fit_exact_without_time(here: Path) -> None:
     (here / "messy.csv").write_bytes(messy())
     result = run(
-        "fit", "messy.csv", "--target", "label", "--drop", "id", "--drop", "price", "--refine", "exact",
+        "fit", "messy.csv", "--encoding", "standard",
+        "--target", "label", "--drop", "id", "--drop", "price", "--refine", "exact",
         "--time-limit", "1e-9",
     )  # fmt: skip
     assert result.exit_code == 0
@@ -173,7 +218,20 @@ def test_fit_exact_shows_its_gap_on_a_terminal(here: Path, monkeypatch: pytest.M
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
-    result = run("fit", "messy.csv", "--target", "label", "--drop", "id", "--drop", "price", "--refine", "exact")
+    result = run(
+        "fit",
+        "messy.csv",
+        "--encoding",
+        "standard",
+        "--target",
+        "label",
+        "--drop",
+        "id",
+        "--drop",
+        "price",
+        "--refine",
+        "exact",
+    )
     assert result.exit_code == 0
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", result.stderr).replace("\r", "\n").splitlines()
     assert any(re.match(r"exact +.*objective [\d.e+-]+, gap [\d.e+-]+", line) for line in lines)
@@ -288,7 +346,7 @@ def weighted_table(weights: list[str]) -> str:
 def test_a_column_of_weights_is_remembered_and_no_input(here: Path) -> None:
     (here / "data.csv").write_text(weighted_table([str(i % 3) for i in range(20)]))
     options = ["--target", "kind", "--drop", "price", "--test-size", 0, "--neurons", 50]
-    result = run("fit", "data.csv", *options, "--weights", "w")
+    result = run("fit", "data.csv", "--encoding", "standard", *options, "--weights", "w")
     assert (result.exit_code, result.stderr) == (0, "")
     assert "13 training + 0 test rows; 7 of weight zero left out, d = 2" in figure(result.stdout, "data")
     assert figure(result.stdout, "weights") == "column 'w': 1 to 2, 19 in all"
@@ -309,7 +367,7 @@ def test_a_column_of_weights_is_remembered_and_no_input(here: Path) -> None:
 def test_balanced_classes(here: Path) -> None:
     (here / "data.csv").write_text(weighted_table(["1"] * 20))
     options = ["--target", "kind", "--drop", "price", "--drop", "w", "--test-size", 0, "--neurons", 50]
-    result = run("fit", "data.csv", *options, "--class-weight", "balanced")
+    result = run("fit", "data.csv", "--encoding", "standard", *options, "--class-weight", "balanced")
     assert figure(result.stdout, "weights").startswith("balanced classes: ")
     problem = load_model("data.qsdp").problem(read_table("data.csv"))
     totals = [problem.sample_weight[problem.y == sign].sum() for sign in (-1.0, 1.0)]

@@ -107,8 +107,30 @@ def test_stages_are_bars_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, tra
     for name in ("Loading iris", "Training with", "solve", "shape", "sample", "certify", "A linear model"):
         assert name in shown.stderr
     for name, arguments in {
-        "polish": ["fit", trained / "iris.csv", "--target", "kind", "--refine", "polish", "--output", "a.qsdp"],
-        "exact": ["fit", trained / "iris.csv", "--target", "kind", "--refine", "exact", "--output", "b.qsdp"],
+        "polish": [
+            "fit",
+            trained / "iris.csv",
+            "--encoding",
+            "standard",
+            "--target",
+            "kind",
+            "--refine",
+            "polish",
+            "--output",
+            "a.qsdp",
+        ],
+        "exact": [
+            "fit",
+            trained / "iris.csv",
+            "--encoding",
+            "standard",
+            "--target",
+            "kind",
+            "--refine",
+            "exact",
+            "--output",
+            "b.qsdp",
+        ],
         "gap": ["certify", trained / "kind.qsdp", trained / "iris.csv"],
         "Sampling": ["resample", trained / "kind.qsdp", "--neurons", 20],
     }.items():
