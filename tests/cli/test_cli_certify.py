@@ -84,6 +84,9 @@ def test_the_commands_of_readme(here: Path, capsys: pytest.CaptureFixture[str]) 
     assert len((here / "predictions.csv").read_text().splitlines()) == 21
     made = [
         "customers-5000-3levels.qsdp",
+        "customers.c",
+        "customers.h",
+        "customers.onnx",
         "customers.qsdp",
         "optimal.cert",
         "optimal.qsdp",
