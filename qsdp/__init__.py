@@ -42,6 +42,7 @@ from qsdp.relaxation import (
 )
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
+from qsdp.statistics import SufficientStatistics
 
 if TYPE_CHECKING:
     from qsdp.estimators import (
@@ -75,6 +76,7 @@ __all__ = [
     "Relaxation",
     "RelaxationPath",
     "SignCovariance",
+    "SufficientStatistics",
     "TrainingProblem",
     "available_solvers",
     "beta_max",
