@@ -35,7 +35,8 @@ class Samples:
     """
 
     def __init__(self, problem: TrainingProblem) -> None:
-        map_ = quadratic_map(problem.X, problem.activation).in_units(power_of_two(float(max(problem.X.max(), -problem.X.min()))))
+        X = problem.X
+        map_ = quadratic_map(X, problem.activation).in_units(power_of_two(float(max(X.max(), -X.min()))))
         self.unit = power_of_two(max(abs(value) for value in map_.coefficients))
         self.map = map_.scaled(1.0 / self.unit)
         self.X = np.ascontiguousarray(self.map.X)

@@ -60,9 +60,10 @@ class Basis:
         far = excess > _REACH
         return Basis(self.centre, np.where(far, self.exponent + excess, self.exponent)) if np.any(far) else self
 
-    def recentred(self, mean: FloatArray, deviation: FloatArray) -> Basis:
-        """Return a basis of the same scales, given means and deviations of columns in this one."""
-        shift = _rounded_means(mean, deviation)
+    def recentred(self, columns: FloatArray) -> Basis:
+        """Return a basis of the same scales whose centres suit further rows, this one where that is well centred."""
+        coordinates = self.apply(columns)
+        shift = _rounded_means(coordinates.mean(axis=0), coordinates.std(axis=0))
         return Basis(self.centre + np.ldexp(shift, self.exponent), self.exponent) if np.any(shift) else self
 
     def at_scale_of(self, other: Basis) -> Basis:

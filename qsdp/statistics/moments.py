@@ -8,7 +8,7 @@ from scipy.linalg.lapack import dpstrf, dsfrk, dtfttr, dtrttf
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["PackedSums", "changed", "linear_places", "monomials", "n_monomials", "packed_size", "root"]
+__all__ = ["PackedSums", "changed", "monomials", "n_monomials", "packed_size", "root"]
 
 #: Rows whose products are added up before they enter the compensated sum, and entries of that done at once.
 _ROWS_AT_ONCE, _ENTRIES = 2**15, 2**18
@@ -22,11 +22,6 @@ def n_monomials(d: int) -> int:
 def packed_size(side: int) -> int:
     """Return the number of entries of a triangle."""
     return side * (side + 1) // 2
-
-
-def linear_places(d: int) -> np.ndarray:
-    """Return the places of the d columns and, last, of 1 among the monomials."""
-    return np.flatnonzero(np.triu_indices(d + 1)[1] == d)
 
 
 def monomials(columns: FloatArray, d: int, weights: FloatArray | None) -> FloatArray:
@@ -45,8 +40,10 @@ def monomials(columns: FloatArray, d: int, weights: FloatArray | None) -> FloatA
 
 def changed(W: FloatArray, d: int, scale: FloatArray, shift: FloatArray) -> FloatArray:
     """Return what the columns of W, one a monomial, become for columns of the data times `scale` plus `shift`."""
-    q, places = n_monomials(d), linear_places(d)
+    q = n_monomials(d)
     first, second = np.triu_indices(d + 1)
+    # Of the columns themselves and, last, of 1.
+    places = np.flatnonzero(second == d)
     s, t = np.append(scale[:d], 1.0), np.append(shift[:d], 0.0)
     result: FloatArray = W * np.concatenate([s[first] * s[second], scale[d:]])
     if np.any(t):
@@ -75,12 +72,13 @@ class PackedSums:
         self._recent: FloatArray | None = None
         self._rows = 0
 
-    def add(self, F: FloatArray) -> bool:
-        """Add F F', for F of shape (side, rows); return whether that filled the products of the last rows."""
+    def add(self, F: FloatArray) -> None:
+        """Add F F', for F of shape (side, rows)."""
         beta, into = (0.0, np.empty(packed_size(self.side))) if self._recent is None else (1.0, self._recent)
         self._recent = dsfrk(self.side, F.shape[1], 1.0, F.T, beta, into, trans="T", uplo="L", overwrite_c=1)
         self._rows += F.shape[1]
-        return self._rows >= _ROWS_AT_ONCE
+        if self._rows >= _ROWS_AT_ONCE:
+            self.fold()
 
     def fold(self) -> None:
         """Add the products of the last rows to the compensated sum."""

@@ -22,14 +22,14 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 from qsdp.forms import FormMap
 from qsdp.networks.storage import read_archive, write_archive
 from qsdp.statistics.basis import Basis
-from qsdp.statistics.moments import PackedSums, changed, linear_places, monomials, n_monomials, packed_size, root
+from qsdp.statistics.moments import PackedSums, changed, monomials, n_monomials, packed_size, root
 
 __all__ = ["SufficientStatistics", "row_batches"]
 
 _KIND = "sufficient statistics"
 
-#: Floats of a block of monomials, 32 MiB, and its rows at least: the product reads and writes the whole triangle.
-_BLOCK_FLOATS, _LEAST_ROWS = 2**22, 512
+#: Floats of a block of monomials, 8 MiB, and its rows at least: the product reads and writes the whole triangle.
+_BLOCK_FLOATS, _LEAST_ROWS = 2**20, 256
 
 #: Packed triangles in memory at once: products of the last rows, and the sum of all before with its rounding.
 _TRIANGLES = 3
@@ -155,27 +155,16 @@ class SufficientStatistics:
 
     def _add(self, table: FloatArray, weights: FloatArray | None) -> None:
         """Take in columns of data and targets, by blocks of rows."""
+        seen = self.n_samples_seen_
+        if seen and (seen + len(table)).bit_length() > seen.bit_length():
+            # Whenever rows have doubled: the first ones may have been few, or others.
+            self._move(self._basis.recentred(table))
         self._move(self._basis.reaching(table))
         step = max(_LEAST_ROWS, _BLOCK_FLOATS // self._sums.side)
         for start in range(0, len(table), step):
             rows = slice(start, start + step)
             block = self._basis.apply(table[rows])
-            full = self._sums.add(monomials(block, self.n_features_in_, None if weights is None else weights[rows]))
-            if full:
-                first = self._sums.high is None
-                self._sums.fold()
-                if first:
-                    self._move(self._recentred())
-
-    def _recentred(self) -> Basis:
-        """Return a basis that suits all rows so far: the first ones may have been few."""
-        triangle, d = self._sums.triangle(), self.n_features_in_
-        one = n_monomials(d) - 1
-        places = np.concatenate([linear_places(d)[:d], np.arange(one + 1, len(triangle))])
-        # Of the lower triangle.
-        total, sums = triangle[one, one], triangle[np.maximum(places, one), np.minimum(places, one)]
-        mean, squares = sums / total, triangle[places, places] / total
-        return self._basis.recentred(mean, np.sqrt(np.maximum(squares - mean**2, 0.0)))
+            self._sums.add(monomials(block, self.n_features_in_, None if weights is None else weights[rows]))
 
     def _move(self, basis: Basis) -> None:
         if basis != self._basis:
