@@ -165,9 +165,10 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     ) -> TrainingProblem:
         """Return the problem of a squared loss of all samples that statistics have seen.
 
-        It has no rows: its targets `y` are those of at most (d + 1)(d + 2)/2 + C rows of a triangular factor, for which
-        every network has the objective that it has on the data. Dual vectors are in their shape. All that needs the
-        samples themselves, such as `polish`, verified bounds or files of certificates, says so.
+        It has no rows: its targets `y` are those of at most (d + 1)(d + 2)/2 + C rows of a factor, for which every
+        network has the objective that it has on the data, up to the rounding of the statistics. Dual vectors are in
+        their shape. What needs the samples themselves, as `polish`, verified bounds and files of certificates do, says
+        so.
 
         Parameters
         ----------

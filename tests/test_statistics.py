@@ -294,7 +294,7 @@ HOLES[[1, 3], [0, 2]] = np.nan
         ((np.ones((5, 6)), np.ones((5, 2))), r"targets of shape \(n,\), as before; got \(n, 2\)"),
         ((np.ones((5, 6)), np.ones(4)), "y must have 5 entries"),
         ((HOLES, np.ones(5)), "X must be finite; NaN or infinity in row 1, 3 of this batch"),
-        ((np.ones((5, 6)), [1, 2, np.inf, 4, 5]), "y must be a numeric array"),
+        ((np.ones((5, 6)), [1, 2, np.inf, 4, 5]), "y must be finite; NaN or infinity in row 2 of this batch"),
         ((np.ones((5, 6)), np.ones(5), [1, 1, -1, 1, 1]), "sample_weight must be >= 0; found -1"),
         ((np.ones((5, 6)), np.ones(5), np.ones(4)), r"sample_weight must have shape \(5,\)"),
         ((np.full((5, 6), "a"), np.ones(5)), "X must be a numeric array"),

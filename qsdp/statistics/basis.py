@@ -51,7 +51,8 @@ class Basis:
 
     def apply(self, columns: FloatArray) -> FloatArray:
         """Return the columns in this basis."""
-        coordinates: FloatArray = np.ldexp(columns - self.centre, -self.exponent)
+        coordinates: FloatArray = columns - self.centre
+        coordinates *= np.ldexp(1.0, -self.exponent)
         return coordinates
 
     def reaching(self, columns: FloatArray) -> Basis:

@@ -363,9 +363,12 @@ def row_batches(X: Any, y: Any, sample_weight: Any = None, *, rows: int = 2**16)
 
 def _check_finite(name: str, array: Any) -> None:
     """Raise for rows that are not finite, named by their numbers."""
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.ndim not in (1, 2):
+    try:
+        finite = np.isfinite(array if isinstance(array, np.ndarray) else np.asarray(array, dtype=np.float64))
+    except (TypeError, ValueError, OverflowError):
+        return  # Not numbers: what else is wrong is said later.
+    if finite.ndim not in (1, 2):
         return
-    finite = np.isfinite(array)
     if not finite.all():
         rows = np.flatnonzero(~finite.reshape(len(array), -1).all(axis=1))
         shown = ", ".join(map(str, rows[:5])) + (f", ... ({len(rows)} rows)" if len(rows) > 5 else "")
