@@ -212,7 +212,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         if self._forms is not None:
             raise InvalidInputError(
                 f"{what} needs the rows of the data, and a problem from statistics has none: "
-                "take a TrainingProblem of rows, such as a sample of them"
+                "take one of rows, as `SufficientStatistics.kept_problem` gives"
             )
 
     def __getattr__(self, name: str) -> Any:

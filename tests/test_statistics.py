@@ -281,6 +281,54 @@ def test_stream_shorter_than_its_checkpoint_is_refused(tmp_path):
         SufficientStatistics.from_batches([(X[:100], y[:100])], checkpoint=tmp_path / "checkpoint")
 
 
+# -- rows that are kept -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_kept_rows_stand_for_all(vector, tmp_path):
+    X, y, w = rows(vector)
+    parts = [SufficientStatistics(keep=100) for _ in range(3)]
+    for k, start in enumerate(range(0, N_ROWS, 40)):
+        batch = slice(start, start + 40)
+        parts[k % 3].partial_fit(X[batch], y[batch], w[batch])
+    parts[2].save(tmp_path / "part")
+    statistics = parts[0].merge(parts[1]).merge(SufficientStatistics.load(tmp_path / "part"))
+    problem = TrainingProblem.from_statistics(statistics, beta=20.0)
+    kept = statistics.kept_problem(beta=20.0)
+    assert (kept.n_samples, kept.vector) == (100, vector)
+    assert kept.data_fit.total_weight == pytest.approx(w.sum())
+    assert len(np.unique(kept.X, axis=0)) == 100
+    assert all(any(np.array_equal(row, other) for other in X[w > 0]) for row in kept.X)
+    assert kept.data_fit.value_at_zero == pytest.approx(problem.data_fit.value_at_zero, rel=0.5)
+    network = qsdp.sample_network(qsdp.shape_covariance(qsdp.solve_relaxation(problem)), 30, random_state=0)
+    assert problem.objective(qsdp.polish(network, kept, random_state=0)) < problem.objective(network)
+
+
+def test_kept_rows_are_a_uniform_sample():
+    position = np.arange(20_000.0)[:, None]
+    parts = [SufficientStatistics(keep=2000, random_state=seed) for seed in (0, 1)]
+    # The first part has a quarter of the rows, in small batches.
+    for start in range(0, 5000, 100):
+        parts[0].partial_fit(position[start : start + 100], np.zeros(100))
+    parts[1].partial_fit(position[5000:], np.zeros(15_000))
+    X = parts[0].merge(parts[1]).kept_problem(beta=1.0).X[:, 0]
+    counts = np.histogram(X, bins=20, range=(0.0, 20_000.0))[0]
+    assert counts.sum() == 2000
+    assert np.sum((counts - 100.0) ** 2 / 100.0) < 45.0, "a chi-square of 19 degrees of freedom"
+
+
+def test_rows_are_kept_on_request():
+    X, y, _ = rows()
+    statistics = SufficientStatistics().partial_fit(X, y)
+    with pytest.raises(InvalidInputError, match="keep must be positive for a problem of the rows kept; got 0"):
+        statistics.kept_problem(beta=1.0)
+    with pytest.raises(InvalidInputError, match="other must keep 0 rows, as these statistics do; got 5"):
+        statistics.merge(SufficientStatistics(keep=5).partial_fit(X, y))
+    few = SufficientStatistics(keep=1000).partial_fit(X, y).kept_problem(beta=1.0)
+    assert few.sample_weight is None, "all rows are kept"
+    np.testing.assert_array_equal(few.X, X)
+
+
 # -- bad input ----------------------------------------------------------------------------------------------
 
 HOLES = np.ones((5, 6))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,15 @@ from qsdp._utils.validation import (
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 from qsdp.forms import FormMap
+from qsdp.losses import Loss
 from qsdp.networks.storage import read_archive, write_archive
+from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
+from qsdp.statistics.batches import accumulate, check_finite
 from qsdp.statistics.moments import PackedSums, changed, monomials, n_monomials, packed_size, root
+from qsdp.statistics.sample import RowSample
 
-__all__ = ["SufficientStatistics", "row_batches"]
+__all__ = ["SufficientStatistics"]
 
 _KIND = "sufficient statistics"
 
@@ -48,6 +52,10 @@ class SufficientStatistics:
     max_memory : int, default=2**31
         Bytes that the statistics may take: 12 q (q + 1) for q = (d + 1)(d + 2)/2 + C, 319 MB for 100 columns. More is
         refused before any work.
+    keep : int, default=0
+        Rows of which a uniform sample is kept, see `kept_problem`.
+    random_state : int, default=0
+        Seed of that sample.
 
     Attributes
     ----------
@@ -81,8 +89,11 @@ class SufficientStatistics:
     500.0
     """
 
-    def __init__(self, *, max_memory: int = 2**31) -> None:
+    def __init__(self, *, max_memory: int = 2**31, keep: int = 0, random_state: int = 0) -> None:
         self.max_memory = check_integer("max_memory", max_memory, minimum=1)
+        self.keep = check_integer("keep", keep, minimum=0)
+        self.random_state = check_integer("random_state", random_state, minimum=0)
+        self._kept = RowSample(self.keep, self.random_state)
         self.n_samples_seen_ = 0
         self.total_weight_ = 0.0
 
@@ -122,8 +133,8 @@ class SufficientStatistics:
         """
         columns = getattr(X, "columns", None)
         names = None if columns is None else tuple(map(str, columns))
-        _check_finite("X", X)
-        _check_finite("y", y)
+        check_finite("X", X)
+        check_finite("y", y)
         data = check_matrix("X", X)
         target = check_targets("y", y, length=len(data))
         weights = check_sample_weight(sample_weight, len(data))
@@ -139,6 +150,7 @@ class SufficientStatistics:
         if not self.n_samples_seen_:
             self._begin(table, data.shape[1], n_outputs, names)
         self._add(table, weights)
+        self._kept.add(table, weights)
         self.n_samples_seen_ += seen
         self.total_weight_ += float(len(table) if weights is None else weights.sum())
         return self
@@ -177,10 +189,12 @@ class SufficientStatistics:
         Raises
         ------
         InvalidInputError
-            They are of other columns or outputs.
+            They are of other columns or outputs, or keep another number of rows.
         """
         if not isinstance(other, SufficientStatistics):
             raise InvalidTypeError(f"other must be SufficientStatistics; got {type(other).__name__}")
+        if other.keep != self.keep:
+            raise InvalidInputError(f"other must keep {self.keep} rows, as these statistics do; got {other.keep}")
         if not other.n_samples_seen_:
             return self
         if self.n_samples_seen_:
@@ -196,6 +210,7 @@ class SufficientStatistics:
         if other._basis != self._basis:
             theirs = theirs.changed(self.n_features_in_, *other._basis.change(self._basis))
         self._sums.merge(theirs)
+        self._kept.merge(other._kept)
         self.n_samples_seen_ += other.n_samples_seen_
         self.total_weight_ += other.total_weight_
         return self
@@ -206,6 +221,8 @@ class SufficientStatistics:
         batches: Iterable[Any],
         *,
         max_memory: int = 2**31,
+        keep: int = 0,
+        random_state: int = 0,
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 10**7,
     ) -> SufficientStatistics:
@@ -215,7 +232,8 @@ class SufficientStatistics:
         ----------
         batches : iterable of (X, y) or (X, y, sample_weight)
             As `partial_fit` takes them; see `row_batches` for arrays, which may be mapped from a file.
-        max_memory : int, default=2**31
+        max_memory, keep, random_state : int
+            As of the class.
         checkpoint : path, optional
             File to which the statistics are saved, whole or not at all, in between and at the end. Where it exists, the
             pass goes on from it: the stream must be the same, and its first rows are passed over.
@@ -229,36 +247,12 @@ class SufficientStatistics:
             came before it.
         """
         every = check_integer("every", every, minimum=1)
-        statistics = cls(max_memory=max_memory)
+        statistics = cls(max_memory=max_memory, keep=keep, random_state=random_state)
         if checkpoint is not None and os.path.exists(checkpoint):
             statistics = cls.load(checkpoint, max_memory=max_memory)
-        taken = saved = statistics.n_samples_seen_
-        first = 0
-        for number, batch in enumerate(batches):
-            parts = batch if isinstance(batch, tuple) else (batch,)
-            if len(parts) not in (2, 3):
-                raise InvalidTypeError(f"batch {number} must be a tuple (X, y) or (X, y, sample_weight)")
-            rows = len(parts[0])
-            known = min(rows, max(0, taken - first))
-            try:
-                if known < rows:
-                    statistics.partial_fit(*(part if part is None or not known else part[known:] for part in parts))
-            except (InvalidInputError, InvalidTypeError) as error:
-                if checkpoint is not None and statistics.n_samples_seen_ > saved:
-                    statistics.save(checkpoint)
-                raise type(error)(f"batch {number}, which begins at row {first + known}: {error}") from None
-            first += rows
-            if checkpoint is not None and statistics.n_samples_seen_ >= saved + every:
-                statistics.save(checkpoint)
-                saved = statistics.n_samples_seen_
-        if not statistics.n_samples_seen_:
-            raise InvalidInputError("batches must have a row at least; got an empty stream")
-        if first < taken:
-            raise InvalidInputError(
-                f"batches must be the stream of the checkpoint, of {taken} rows at least; got {first}"
-            )
-        if checkpoint is not None and statistics.n_samples_seen_ > saved:
-            statistics.save(checkpoint)
+            if statistics.keep != keep:
+                raise InvalidInputError(f"keep must be {statistics.keep}, as of the checkpoint; got {keep}")
+        accumulate(statistics, batches, checkpoint, every)
         return statistics
 
     # -- use ------------------------------------------------------------------------------------------------------
@@ -269,8 +263,7 @@ class SufficientStatistics:
         They are a Cholesky factor, with pivots, of the statistics with unit diagonal: as many as these have rank. Its
         columns are taken back to the products of the columns as they were.
         """
-        if not self.n_samples_seen_:
-            raise InvalidInputError("statistics must have a row at least; got none")
+        self._check_rows("have a problem")
         d, basis = self.n_features_in_, self._basis
         # Data are divided by the scale of the largest column: fourth powers of the others stay representable.
         unit = int(np.where(basis.centre == 0.0, basis.exponent, np.frexp(basis.centre)[1])[:d].max())
@@ -288,6 +281,37 @@ class SufficientStatistics:
         forms = FormMap(d + lifted, rows, float(np.ldexp(1.0, 2 * unit)), lifted, self.n_samples_seen_)
         return forms, read_only(np.ascontiguousarray(target))
 
+    def kept_problem(
+        self,
+        *,
+        beta: float,
+        loss: str | Loss = "squared",
+        activation: str | Sequence[float] | PolynomialActivation | None = None,
+        levels: int = 2,
+    ) -> TrainingProblem:
+        """Return the problem of the rows kept, weighted to stand for all: for what needs rows, such as `polish`.
+
+        Parameters
+        ----------
+        beta, loss, activation, levels
+            As of `TrainingProblem`; beta is that of all rows.
+
+        Raises
+        ------
+        InvalidInputError
+            There are no rows, none are kept, or arguments are not allowed.
+        """
+        self._check_rows("have a problem of the rows kept")
+        if not self.keep:
+            raise InvalidInputError(
+                f"keep must be positive, and there must be rows, for a problem of rows; got {self.keep}"
+            )
+        d, columns, weights = self.n_features_in_, self._kept.columns, self._kept.weights
+        target = columns[:, d:] if self.n_outputs_ is not None else columns[:, d]
+        weights = weights * (self.total_weight_ / float(weights.sum()))
+        options: dict[str, Any] = {"loss": loss, "activation": activation, "levels": levels}
+        return TrainingProblem(columns[:, :d], target, beta=beta, sample_weight=weights, **options)
+
     # -- files ----------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -298,8 +322,7 @@ class SufficientStatistics:
         InvalidInputError
             There are no rows.
         """
-        if not self.n_samples_seen_:
-            raise InvalidInputError("statistics must have a row at least to be saved; got none")
+        self._check_rows("be saved")
         self._sums.fold()
         header = {
             "n_features": self.n_features_in_,
@@ -307,10 +330,12 @@ class SufficientStatistics:
             "n_samples": self.n_samples_seen_,
             "total_weight": self.total_weight_,
             "feature_names": self.feature_names_in_,
+            "keep": self.keep,
+            "random_state": self.random_state,
         }
         arrays = {"centre": self._basis.centre, "exponent": self._basis.exponent}
-        sums = {"high": self._sums.high, "low": self._sums.low}
-        write_archive(path, _KIND, header, {**arrays, **{k: v for k, v in sums.items() if v is not None}})
+        parts = {"high": self._sums.high, "low": self._sums.low, "kept": self._kept.rows}
+        write_archive(path, _KIND, header, {**arrays, **{k: v for k, v in parts.items() if v is not None}})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, max_memory: int = 2**31) -> SufficientStatistics:
@@ -322,15 +347,18 @@ class SufficientStatistics:
             The file is truncated, altered or foreign.
         """
         _, header, arrays = read_archive(path, _KIND)
-        statistics = cls(max_memory=max_memory)
         try:
+            statistics = cls(max_memory=max_memory, keep=header["keep"], random_state=header["random_state"])
             d, C, names = (header[name] for name in ("n_features", "n_outputs", "feature_names"))
             side = n_monomials(d) + (C or 1)
             basis = Basis(arrays["centre"], arrays["exponent"])
-            high, low = arrays["high"], arrays.get("low")
+            high, low, kept = arrays["high"], arrays.get("low"), arrays.get("kept")
             shapes = [basis.centre.shape == basis.exponent.shape == (d + (C or 1),), high.shape == (packed_size(side),)]
             kinds = [high.dtype == basis.centre.dtype == np.float64, basis.exponent.dtype == np.int64]
-            if not all([*shapes, *kinds, low is None or (low.shape, low.dtype) == (high.shape, high.dtype)]):
+            shapes += [low is None or low.shape == high.shape, (kept is None) == (statistics.keep == 0)]
+            shapes += [kept is None or kept.shape[1:] == (2 + d + (C or 1),)]
+            kinds += [part is None or part.dtype == np.float64 for part in (low, kept)]
+            if not all(shapes + kinds):
                 raise TypeError("its arrays do not fit together")
             statistics.n_samples_seen_, statistics.total_weight_ = (
                 int(header["n_samples"]),
@@ -341,7 +369,12 @@ class SufficientStatistics:
         statistics.n_features_in_, statistics.n_outputs_ = d, C
         statistics.feature_names_in_ = None if names is None else tuple(names)
         statistics._basis, statistics._sums = basis, PackedSums(side, high, low)
+        statistics._kept.rows = kept
         return statistics
+
+    def _check_rows(self, purpose: str) -> None:
+        if not self.n_samples_seen_:
+            raise InvalidInputError(f"statistics must have a row at least to {purpose}; got none")
 
     def _check_alike(self, name: str, n_features: int, n_outputs: int | None, names: tuple[str, ...] | None) -> None:
         if n_features != self.n_features_in_:
@@ -352,24 +385,3 @@ class SufficientStatistics:
         if names is not None and self.feature_names_in_ is not None and names != self.feature_names_in_:
             was, found = next(pair for pair in zip(self.feature_names_in_, names, strict=True) if pair[0] != pair[1])
             raise InvalidInputError(f"{name} must have the columns of before; got {found!r} in place of {was!r}")
-
-
-def row_batches(X: Any, y: Any, sample_weight: Any = None, *, rows: int = 2**16) -> Iterator[tuple[Any, ...]]:
-    """Yield batches of rows of arrays, such as memory-mapped ones, for `SufficientStatistics.from_batches`."""
-    rows = check_integer("rows", rows, minimum=1)
-    for start in range(0, len(X), rows):
-        yield tuple(part[start : start + rows] for part in (X, y, sample_weight) if part is not None)
-
-
-def _check_finite(name: str, array: Any) -> None:
-    """Raise for rows that are not finite, named by their numbers."""
-    try:
-        finite = np.isfinite(array if isinstance(array, np.ndarray) else np.asarray(array, dtype=np.float64))
-    except (TypeError, ValueError, OverflowError):
-        return  # Not numbers: what else is wrong is said later.
-    if finite.ndim not in (1, 2):
-        return
-    if not finite.all():
-        rows = np.flatnonzero(~finite.reshape(len(array), -1).all(axis=1))
-        shown = ", ".join(map(str, rows[:5])) + (f", ... ({len(rows)} rows)" if len(rows) > 5 else "")
-        raise InvalidInputError(f"{name} must be finite; NaN or infinity in row {shown} of this batch, from 0")
