@@ -303,9 +303,7 @@ class SufficientStatistics:
         """
         self._check_rows("have a problem of the rows kept")
         if not self.keep:
-            raise InvalidInputError(
-                f"keep must be positive, and there must be rows, for a problem of rows; got {self.keep}"
-            )
+            raise InvalidInputError("keep must be positive for a problem of the rows kept; got 0")
         d, columns, weights = self.n_features_in_, self._kept.columns, self._kept.weights
         target = columns[:, d:] if self.n_outputs_ is not None else columns[:, d]
         weights = weights * (self.total_weight_ / float(weights.sum()))
