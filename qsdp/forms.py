@@ -45,6 +45,18 @@ class FormMap:
     lifted: bool = False
     n_samples: int = 0
 
+    @classmethod
+    def of(cls, forms: FloatArray, lifted: bool, n_samples: int) -> FormMap:
+        """Return the map of forms given by their upper triangles, of shape (r, p)."""
+        size = (math.isqrt(8 * forms.shape[1] + 1) - 1) // 2
+        plain = cls(size, forms, lifted=lifted, n_samples=n_samples)
+        return replace(plain, rows=forms * plain._counts)
+
+    @property
+    def forms(self) -> FloatArray:
+        """Upper triangles of the forms, of shape (r, p)."""
+        return self.rows * (self.factor / self._counts)
+
     @property
     def n_rows(self) -> int:
         """Number of rows r."""

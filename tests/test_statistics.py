@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
+import qsdp_check
 from qsdp import SufficientStatistics, TrainingProblem
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError, StorageError
 from qsdp.statistics import row_batches
@@ -87,6 +88,42 @@ def test_column_generation_and_exact_bounds():
     )
     exact = qsdp.certify(result.network, reduced, bound_type="exact")
     assert exact.relative_gap < 1e-4
+
+
+@pytest.mark.parametrize("bound_type", ["sdp", "exact"])
+@pytest.mark.parametrize(("vector", "arguments"), [(False, {}), (True, {"activation": "relu", "levels": 4})])
+def test_certificates_are_checked_from_files(vector, arguments, bound_type, tmp_path, capsys):
+    X, y, w = rows(vector)
+    statistics = SufficientStatistics().partial_fit(X, y, w)
+    problem = TrainingProblem.from_statistics(statistics, beta=20.0, **arguments)
+    network = qsdp.sample_network(qsdp.shape_covariance(qsdp.solve_relaxation(problem)), 40, random_state=0)
+    certificate = qsdp.certify(network, problem, bound_type=bound_type)
+    path = tmp_path / "certificate"
+    certificate.save(path, include_data=False)
+    assert qsdp.load_certificate(path, problem) == certificate
+    assert qsdp_check.main([str(path)]) == 1
+    certificate.save(path)
+    loaded = qsdp.load_certificate(path)
+    assert loaded == certificate
+    assert loaded.proof.problem == problem
+    assert loaded.proof.problem.n_samples == N_ROWS
+    capsys.readouterr()
+    assert qsdp_check.main([str(path)]) == 0
+    assert f"statistics of {N_ROWS} samples in {len(problem.y)} rows" in capsys.readouterr().out
+    arrays, _ = qsdp_check.read(str(path), None)
+    for name, change, reason in (
+        ("nu", lambda nu: 0.5 * nu, "is proven"),
+        ("forms", lambda forms: 1.01 * forms, "the objective is"),
+        ("forms", lambda forms: forms[:, 1:], "no triangles"),
+        ("lower_bound", lambda bound: bound + 1e-6 * certificate.objective, "is proven"),
+        ("loss", lambda loss: np.array("absolute"), "only a squared loss"),
+    ):
+        with pytest.raises(qsdp_check.ClaimError, match=reason):
+            qsdp_check.check({**arrays, name: change(arrays[name])})
+    with pytest.raises(StorageError, match="another problem"):
+        qsdp.load_certificate(path, problem.with_beta(1.0))
+    with pytest.raises(StorageError, match="another problem"):
+        qsdp.load_certificate(path, TrainingProblem(X, y, beta=20.0, **arguments))
 
 
 def test_path_and_other_levels():
@@ -419,12 +456,11 @@ def test_statistics_take_the_memory_they_say():
         lambda problem, network: qsdp.polish(network, problem),
         lambda problem, network: qsdp.train_fixed_width(problem, 2),
         lambda problem, network: qsdp.certify(network, problem, arithmetic="verified"),
-        lambda problem, network: qsdp.certify(network, problem).save("certificate"),
         lambda problem, network: problem.take([0, 1]),
         lambda problem, network: problem.X,
         lambda problem, network: network.to_polynomial().objective(problem),
     ],
-    ids=["polish", "fixed width", "verified", "file", "take", "X", "polynomial network"],
+    ids=["polish", "fixed width", "verified", "take", "X", "polynomial network"],
 )
 def test_what_needs_rows_says_so(use):
     X, y, _ = rows()
