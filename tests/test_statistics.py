@@ -397,6 +397,25 @@ def test_refused_rows_leave_what_was_accumulated(arguments, message):
     assert TrainingProblem.from_statistics(statistics, beta=1.0) == before
 
 
+def test_statistics_interrupted_in_a_batch_are_refused(monkeypatch):
+    X, y, _ = rows()
+    statistics, whole = (SufficientStatistics().partial_fit(X, y) for _ in range(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "qsdp.statistics.sufficient.monomials", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
+        with pytest.raises(KeyboardInterrupt):
+            statistics.partial_fit(X, y)
+    for use in (
+        lambda: statistics.partial_fit(X, y),
+        lambda: whole.merge(statistics),
+        lambda: statistics.save("statistics"),
+        lambda: TrainingProblem.from_statistics(statistics, beta=1.0),
+    ):
+        with pytest.raises(InvalidInputError, match="interrupted in the midst of a batch"):
+            use()
+
+
 def test_batches_are_named_in_errors(tmp_path):
     X, y, _ = rows()
     broken = X.copy()

@@ -94,6 +94,7 @@ class SufficientStatistics:
         self.keep = check_integer("keep", keep, minimum=0)
         self.random_state = check_integer("random_state", random_state, minimum=0)
         self._kept = RowSample(self.keep, self.random_state)
+        self._interrupted = False
         self.n_samples_seen_ = 0
         self.total_weight_ = 0.0
 
@@ -131,6 +132,7 @@ class SufficientStatistics:
             An argument is not finite, of another shape than earlier rows, or statistics would take more than
             `max_memory`.
         """
+        self._check_whole()
         columns = getattr(X, "columns", None)
         names = None if columns is None else tuple(map(str, columns))
         check_finite("X", X)
@@ -149,7 +151,10 @@ class SufficientStatistics:
             table, weights = table[kept], weights[kept]
         if not self.n_samples_seen_:
             self._begin(table, data.shape[1], n_outputs, names)
+        # Until all rows are in, the sums are those of no known rows.
+        self._interrupted = True
         self._add(table, weights)
+        self._interrupted = False
         self._kept.add(table, weights)
         self.n_samples_seen_ += seen
         self.total_weight_ += float(len(table) if weights is None else weights.sum())
@@ -193,6 +198,8 @@ class SufficientStatistics:
         """
         if not isinstance(other, SufficientStatistics):
             raise InvalidTypeError(f"other must be SufficientStatistics; got {type(other).__name__}")
+        for statistics in (self, other):
+            statistics._check_whole()
         if other.keep != self.keep:
             raise InvalidInputError(f"other must keep {self.keep} rows, as these statistics do; got {other.keep}")
         if not other.n_samples_seen_:
@@ -370,7 +377,14 @@ class SufficientStatistics:
         statistics._kept.rows = kept
         return statistics
 
+    def _check_whole(self) -> None:
+        if self._interrupted:
+            raise InvalidInputError(
+                "statistics must not have been interrupted in the midst of a batch: begin again, or from a file"
+            )
+
     def _check_rows(self, purpose: str) -> None:
+        self._check_whole()
         if not self.n_samples_seen_:
             raise InvalidInputError(f"statistics must have a row at least to {purpose}; got none")
 
