@@ -9,6 +9,9 @@ convex loss >= 0, beta >= 0 and weights of levels -M, -M + 2, ..., M.  A network
 and has the objective  sum_i w_i loss(f(x_i), y_i) + beta D sum_j |alpha_j|,  D = d M (+ 1 if u_j, v_j end in a sign).
 The file holds one network, and claims its objective and a lower bound of the objective of EVERY network of that kind.
 
+A file of statistics has no X.  It has n matrices A_i themselves, as upper triangles ("forms"), and targets y: a factor
+of sums over all samples, for which a squared loss has the value that it has on these.  Read A_i for A(x_i) then.
+
 The losses.  logistic: log(1 + exp(-y t)); cross_entropy: log sum_k exp(t_k) - t_y; all others are piecewise quadratic,
 
     loss(t, y) = max over a <= nu <= b of  nu (y - t) - c nu^2 / 2,      a <= 0 <= b,  c >= 0,
@@ -79,14 +82,14 @@ def need(condition: Any, reason: str) -> None:
 
 
 def digest_of(f: dict[str, Array]) -> str:
-    """SHA-256 of the shapes, as text, and the little-endian float64 bytes of X, y and, if any, weights."""
-    arrays = [f[name] for name in ("X", "y", "sample_weight") if name in f]
+    """SHA-256 of the shapes, as text, and the little-endian float64 bytes of X (or forms), y and, if any, weights."""
+    arrays = [f[name] for name in ("X", "forms", "y", "sample_weight") if name in f]
     parts = (str(array.shape).encode() + np.ascontiguousarray(array + 0.0, "<f8").tobytes() for array in arrays)
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
-    """Return the arrays of a file, with X and y, from it or from the data given, and their digest."""
+    """Return the arrays of a file, with X (or forms) and y, from it or from the data given, and their digest."""
     with open(path, "rb") as stream:
         contents = stream.read()
     if not contents.startswith(MAGIC):
@@ -97,17 +100,18 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
         f = dict(archive)
     if data_path is not None:
         with np.load(data_path, allow_pickle=False) as archive:
-            data = {name: archive[name].astype(float) for name in ("X", "y", "sample_weight") if name in archive}
+            names = [name for name in ("X", "forms", "y", "sample_weight") if name in archive]
+            data = {name: archive[name].astype(float) for name in names}
         if str(f["loss"]) == "cross_entropy" and data["y"].ndim == 1:
             data["y"] = np.equal(data["y"][:, None], np.arange(data["y"].max() + 1)).astype(float)
         if "sample_weight" in data:
             data = {name: array[data["sample_weight"] > 0] for name, array in data.items()}
             if np.all(data["sample_weight"] == 1):
                 del data["sample_weight"]
-        stored = digest_of(f) if "X" in f else str(f["data_sha256"])
+        stored = str(f["data_sha256"]) if "data_sha256" in f else digest_of(f)
         need(digest_of(data) == stored, f"the certificate belongs to other data than {data_path}")
         f.update(data)
-    need("X" in f, "the file holds only a digest of its data: give them with --data")
+    need("X" in f or "forms" in f, "the file holds only a digest of its data: give them with --data")
     return f, digest_of(f)
 
 
@@ -262,6 +266,15 @@ def matrix_of(E: Array, K: Array, nu: Array, defects: Array) -> tuple[Array, flo
     return (M + M.T) / 2, 1.01 * float(((min(step, len(E)) + len(parts) + 12) * EPS / 2 * np.abs(nu) + defects) @ size)
 
 
+def matrix_of_forms(F: Array, K: Array, nu: Array) -> tuple[Array, float]:
+    """Return sum_i nu_i A_i, with entries times K, and what rounding can add to a pricing value; F are triangles."""
+    M, sizes = np.zeros(K.shape), np.zeros(K.shape)
+    upper = np.triu_indices(len(K))
+    M[upper], sizes[upper] = nu @ F, np.abs(nu) @ np.abs(F)
+    total = K * (sizes + np.triu(sizes, 1).T)
+    return K * (M + np.triu(M, 1).T), 1.01 * (len(F) + 12) * EPS / 2 * float(total.sum())
+
+
 def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
     """Return for each output the order and the leaves (signs, shift or None) of its tree."""
     signs, shifts, trees, leaf = f["signs"].tolist(), f["shifts"], [], 0
@@ -282,7 +295,8 @@ def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
 
 def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, float, float, float]:
     """Return objective, lower bound, largest pricing value and beta D, recomputed, or raise `ClaimError`."""
-    X, y, alpha, nu = (np.asarray(f[name], dtype=float) for name in ("X", "y", "alpha", "nu"))
+    of_forms = "forms" in f
+    X, y, alpha, nu = (np.asarray(f[name], dtype=float) for name in ("forms" if of_forms else "X", "y", "alpha", "nu"))
     beta, levels = float(f["beta"]), int(f["levels"])
     n, d = X.shape
     w = np.asarray(f.get("sample_weight", np.ones(n)), dtype=float)
@@ -292,6 +306,10 @@ def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, f
     loss = Loss(f, y, w if y.ndim == 1 else w[:, None])
     a, b, c = f["activation"].tolist() or (1.0, 0.0, 0.0)
     lift, L = int(b != 0 or c != 0), levels - 1
+    if of_forms:
+        d = (math.isqrt(8 * X.shape[1] + 1) - 1) // 2 - lift
+        need((d + lift) * (d + lift + 1) == 2 * X.shape[1] and d > 0, "the forms are no triangles")
+        need(str(f["loss"]) == "squared", "only a squared loss has statistics")
     need(L >= 1 and np.all(np.isfinite([a, b, c])), "the levels or the activation are none")
 
     U, V = (f[name].astype(int) for name in ("U", "V"))
@@ -300,7 +318,12 @@ def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, f
         need(np.all(np.abs(W[:, :d]) <= L) and np.all((W[:, :d] + L) % 2 == 0), "a weight is none of the levels")
         need(np.all(np.abs(W[:, d:]) == 1), "a last weight is no sign")
     prediction = np.zeros(y.shape)
-    for i in range(0, n, 1024):
+    if of_forms:
+        products = [(U.T * weights) @ V for weights in (alpha.T if alpha.ndim == 2 else [alpha])]
+        upper = np.triu_indices(d + lift)
+        entries = np.stack([(S + S.T)[upper] * np.where(upper[0] == upper[1], 0.5, 1.0) for S in products], axis=1)
+        prediction = (X @ entries).reshape(y.shape)
+    for i in range(0, 0 if of_forms else n, 1024):
         left, right = X[i : i + 1024] @ U[:, :d].T, X[i : i + 1024] @ V[:, :d].T
         hidden = a * left * right
         if lift:
@@ -312,9 +335,13 @@ def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, f
     claimed = float(f["objective"])
     need(abs(objective - claimed) <= tolerance, f"the objective is {objective:.12g}, not {claimed:.12g} as claimed")
 
-    E = np.hstack([L * X, np.ones((n, lift))])
-    K = np.full((d + lift, d + lift), a)
-    K[d:, :], K[:, d:], K[d:, d:] = b / 2, b / 2, c
+    if of_forms:
+        sides = np.append(np.full(d, float(L)), np.ones(lift))
+        K = np.outer(sides, sides)
+    else:
+        E = np.hstack([L * X, np.ones((n, lift))])
+        K = np.full((d + lift, d + lift), a)
+        K[d:, :], K[:, d:], K[d:, d:] = b / 2, b / 2, c
     need(nu.shape == y.shape, "the dual vector does not fit the targets")
     defects = np.zeros(n)
     if loss.name == "cross_entropy":
@@ -325,7 +352,7 @@ def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, f
     columns = nu.T if nu.ndim == 2 else [nu]
     need(len(trees) == len(columns), "there must be one tree an output")
     for column, (order, leaves) in zip(columns, trees):  # noqa: B905
-        M, rounding = matrix_of(E, K, column, defects)
+        M, rounding = matrix_of_forms(X, K, column) if of_forms else matrix_of(E, K, column, defects)
         value = max(value, pricing_bound(M, order, leaves, progress or sys.stderr) + rounding)
     need(math.isfinite(value), "the numbers are too large")
     scale = min(1.0, penalty / value) if value > 0 else 1.0
@@ -362,7 +389,11 @@ def main(arguments: list[str] | None = None) -> int:
     relative = (objective - bound) / objective if objective else 0.0
     activation = f"activation {tuple(f['activation'].tolist())}" if len(f["activation"]) else "bilinear activation"
     weighted = "weighted " if "sample_weight" in f else ""
-    size = f"{f['X'].shape[0]} {weighted}samples, {f['X'].shape[1]} features"
+    size = (
+        f"statistics of {f['n_samples']} samples in {len(f['y'])} rows"
+        if "forms" in f
+        else f"{f['X'].shape[0]} {weighted}samples, {f['X'].shape[1]} features"
+    )
     print(f"problem      {size}, {f['loss']} loss, beta {f['beta']:g},")
     print(f"             {f['levels']} levels, {activation}; data sha256 {digest}")
     if str(f["loss"]) == "piecewise quadratic":

@@ -43,6 +43,7 @@ from qsdp.relaxation import (
 )
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
+from qsdp.statistics import SufficientStatistics
 
 if TYPE_CHECKING:
     from qsdp.estimators import (
@@ -77,6 +78,7 @@ __all__ = [
     "Relaxation",
     "RelaxationPath",
     "SignCovariance",
+    "SufficientStatistics",
     "TrainingProblem",
     "available_solvers",
     "beta_max",

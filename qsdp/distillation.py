@@ -11,14 +11,22 @@ import numpy as np
 
 from qsdp._utils.options import documented
 from qsdp._utils.summary import Summarized, Summary, format_number
-from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_matrix, check_targets, own
+from qsdp._utils.validation import (
+    FloatArray,
+    RandomState,
+    check_choice,
+    check_matrix,
+    check_sample_weight,
+    check_targets,
+    own,
+)
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.certificates import Certificate
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork, QuadraticForm
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, run_pipeline
-from qsdp.problem import check_sample_weight, quadratic_map
+from qsdp.problem import quadratic_map
 from qsdp.relaxation import spectral_bound
 
 __all__ = ["DenseLayer", "DistillationResult", "distill"]

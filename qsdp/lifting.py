@@ -12,11 +12,12 @@ import numpy.typing as npt
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.parallel import blocks, in_threads
 from qsdp._utils.validation import FloatArray
+from qsdp.forms import FormMap
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["QuadraticMap", "append_constant", "quadratic_values"]
+__all__ = ["DataMap", "QuadraticMap", "append_constant", "quadratic_values"]
 
 #: Floats of a block of lifted rows held at once, 32 MiB: each block reads and writes the whole Gram matrix.
 _CHUNK_FLOATS = 2**22
@@ -96,6 +97,11 @@ class QuadraticMap:
         return int(self.X.shape[0])
 
     @property
+    def n_samples(self) -> int:
+        """Number of samples that the rows stand for: n."""
+        return self.n_rows
+
+    @property
     def size(self) -> int:
         """Side N of the matrices: d, or d + 1 if lifted."""
         return int(self.X.shape[1]) + self.lifted
@@ -168,6 +174,27 @@ class QuadraticMap:
         bounds: FloatArray = a * squares + b * np.sqrt(squares / z[d]) + c / z[d]
         return bounds
 
+    def absolute_sums(self) -> FloatArray:
+        r"""Return the sums of the absolute values of all entries of :math:`\mathcal{X}_i`, of shape (n,)."""
+        a, b, c = (abs(value) for value in self.coefficients)
+        ones = np.ones((1, self.size))
+        return QuadraticMap(np.abs(self.X), (a, b, c), self.lifted).products(ones, ones)[:, 0]
+
+    def active_coordinates(self) -> npt.NDArray[np.bool_]:
+        """Return a mask of the rows and columns of the matrices on which values depend, shape (N,)."""
+        kept = np.ones(self.size, dtype=bool)
+        a, b, c = self.coefficients
+        d = self.X.shape[1]
+        kept[:d] = np.any(self.X != 0.0, axis=0) & (a != 0.0 or (self.lifted and b != 0.0))
+        if self.lifted:
+            kept[d] = c != 0.0 or (b != 0.0 and bool(np.any(self.X)))
+        return kept
+
+    def restricted(self, kept: npt.NDArray[np.bool_]) -> QuadraticMap:
+        """Return the map of matrices of the coordinates kept."""
+        d = self.X.shape[1]
+        return replace(self, X=self.X[:, kept[:d]], lifted=self.lifted and bool(kept[d]))
+
     def mean_size(self, weights: FloatArray | None = None) -> float:
         r"""Return the (weighted) root mean square of the Frobenius norms of :math:`\mathcal{X}_i`."""
         largest = max(abs(value) for value in self.coefficients)
@@ -183,6 +210,10 @@ class QuadraticMap:
         if row == 1.0:
             return self
         return replace(self, X=self.X / row, coefficients=(a * row * row, b * row, c))
+
+    def in_units_of_rows(self, weights: FloatArray | None = None) -> QuadraticMap:
+        """Return the same map written for data whose rows have a (weighted) root mean square norm near one."""
+        return self.in_units(power_of_two(math.sqrt(self.X.shape[1]) * _root_mean_square(self.X, weights)))
 
     def scaled(self, factor: float) -> QuadraticMap:
         """Return the map times `factor`; the data are shared."""
@@ -240,6 +271,17 @@ class QuadraticMap:
         kinds = (first == X.shape[1]).astype(int) + (second == X.shape[1])
         lifted: FloatArray = extended[:, first] * extended[:, second] * np.array([a, 0.5 * b, c])[kinds]
         return lifted
+
+
+#: The data as a linear map: of samples in hand, or of their statistics.
+DataMap = QuadraticMap | FormMap
+
+
+def _root_mean_square(X: FloatArray, weights: FloatArray | None) -> float:
+    largest = float(np.abs(X).max())
+    if largest == 0.0:
+        return 0.0
+    return largest * float(np.sqrt(np.mean(np.average((X / largest) ** 2, axis=0, weights=weights))))
 
 
 def power_of_two(value: float) -> float:

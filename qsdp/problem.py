@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,25 +15,25 @@ from qsdp._utils.validation import (
     ReadOnlyArrays,
     check_choice,
     check_integer,
+    check_magnitude,
     check_matrix,
-    check_numbers,
     check_real,
+    check_sample_weight,
     check_targets,
+    equal_weights,
     own,
     read_only,
 )
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.exceptions import InvalidInputError
-from qsdp.lifting import QuadraticMap
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.forms import FormMap
+from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import DataFit, Loss, get_loss
 
 __all__ = ["REGULARIZATIONS", "TrainingProblem"]
 
 #: Factor of ``beta * D * rho`` in the relaxation: the right one, and the one printed in (25).
 REGULARIZATIONS: dict[str, float] = {"tight": 2.0, "paper": 1.0}
-
-#: Magnitudes whose squares, products and sums stay representable in double precision.
-_SMALLEST, _LARGEST = 1e-100, 1e100
 
 #: Largest number of levels of an int8 weight, -127 .. 127 in steps of two.
 _MAX_LEVELS = 128
@@ -48,6 +48,14 @@ class SecondLayer(Protocol):
 
     def predict(self, X: Any) -> FloatArray:
         """Return the outputs of the network."""
+
+
+@runtime_checkable
+class Statistics(Protocol):
+    """What a problem needs of `qsdp.SufficientStatistics`."""
+
+    def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
+        """Return rows and targets, a few, for which the squared loss is that of all samples."""
 
 
 class TrainingProblem(Summarized, ReadOnlyArrays):
@@ -113,6 +121,9 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     5.525625
     """
 
+    #: The data as a map, of a problem from statistics.
+    _forms: FormMap | None = None
+
     def __init__(
         self,
         X: Any,
@@ -134,23 +145,89 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         if weights is not None and not np.all(weights > 0.0):
             kept = weights > 0.0
             data, target, weights = data[kept], target[kept], weights[kept]
-        _check_magnitude("X", data, "rescale its columns, for instance with StandardScaler")
-        _check_magnitude("y", target, "rescale it")
+        check_magnitude("X", data, "rescale its columns, for instance with StandardScaler")
+        check_magnitude("y", target, "rescale it")
         self.loss.check_target(target)
         self.X: FloatArray = own(data)
         self.y: FloatArray = own(target)
         #: Positive weights of the samples, or None where all are one.
         self.sample_weight: FloatArray | None = None if weights is None or np.all(weights == 1.0) else own(weights)
 
+    @classmethod
+    def from_statistics(
+        cls,
+        statistics: Any,
+        *,
+        beta: float,
+        loss: str | Loss = "squared",
+        activation: str | Sequence[float] | PolynomialActivation | None = None,
+        levels: int = 2,
+    ) -> TrainingProblem:
+        """Return the problem of a squared loss of all samples that statistics have seen.
+
+        It has no rows: its targets `y` are those of at most (d + 1)(d + 2)/2 + C rows of a factor, for which every
+        network has the objective that it has on the data, up to the rounding of the statistics. Dual vectors are in
+        their shape. What needs the samples themselves, as `polish` and verified bounds do, says so.
+
+        Parameters
+        ----------
+        statistics : qsdp.SufficientStatistics
+            Of one row at least.
+        beta, activation, levels
+            As of a problem of rows.
+        loss : str or Loss, default="squared"
+            No other one depends on the data by these statistics alone.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            An argument is not allowed; the message names it, its value and what is allowed.
+
+        Examples
+        --------
+        >>> import qsdp
+        >>> X, y = qsdp.datasets.make_planted(n=200, d=5, n_neurons=3, random_state=0)
+        >>> statistics = qsdp.SufficientStatistics().partial_fit(X[:50], y[:50]).partial_fit(X[50:], y[50:])
+        >>> relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem.from_statistics(statistics, beta=1.0))
+        >>> other = qsdp.solve_relaxation(qsdp.TrainingProblem(X, y, beta=1.0))
+        >>> abs(relaxation.lower_bound - other.lower_bound) < 1e-5 * other.objective
+        True
+        """
+        if not isinstance(statistics, Statistics):
+            raise InvalidTypeError(f"statistics must be SufficientStatistics; got {type(statistics).__name__}")
+        problem = cls.__new__(cls)
+        problem.activation, problem.levels = get_activation(activation), check_levels(levels)
+        problem.loss, problem.beta = get_loss(loss), check_real("beta", beta)
+        if not problem.loss.quadratic:
+            raise InvalidInputError(
+                f"loss must be 'squared' for a problem from statistics; got {problem.loss!r}, which needs the rows"
+            )
+        problem._forms, problem.y = statistics.reduced(problem.activation)
+        problem.sample_weight = None
+        return problem
+
+    def require_rows(self, what: str) -> None:
+        """Raise `InvalidInputError` where there are no rows of data."""
+        if self._forms is not None:
+            raise InvalidInputError(
+                f"{what} needs the rows of the data, and a problem from statistics has none: "
+                "take one of rows, as `SufficientStatistics.kept_problem` gives"
+            )
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "X":
+            self.require_rows("this")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @property
     def n_samples(self) -> int:
         """Number of samples ``n``."""
-        return int(self.X.shape[0])
+        return self.weight_map.n_samples
 
     @property
     def n_features(self) -> int:
         """Number of columns ``d`` of the data."""
-        return int(self.X.shape[1])
+        return int(self.X.shape[1]) if self._forms is None else self._forms.size - self.lifted
 
     @property
     def vector(self) -> bool:
@@ -217,10 +294,17 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self is other or (
             (self.beta, self.loss, self.activation, self.levels)
             == (other.beta, other.loss, other.activation, other.levels)
-            and np.array_equal(self.X, other.X)
             and np.array_equal(self.y, other.y)
-            and equal_weights(self.sample_weight, other.sample_weight)
+            and self._equal_data(other)
         )
+
+    def _equal_data(self, other: TrainingProblem) -> bool:
+        one, two = self._forms, other._forms
+        if one is not None and two is not None:
+            # Factors are powers of two.
+            return np.array_equal(one.rows * (one.factor / two.factor), two.rows)
+        same = one is two and np.array_equal(self.X, other.X)
+        return same and equal_weights(self.sample_weight, other.sample_weight)
 
     __hash__ = None  # type: ignore[assignment]  # compares arrays by value
 
@@ -267,14 +351,14 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     # -- the data as a linear map of quadratic forms -------------------------------------------------
 
     @cached_property
-    def map(self) -> QuadraticMap:
+    def map(self) -> DataMap:
         """Return the data as a map of the relaxation's N x N matrices: on columns scaled by M."""
         return self.weight_map.with_levels(self.levels - 1.0)
 
     @property
-    def weight_map(self) -> QuadraticMap:
+    def weight_map(self) -> DataMap:
         r"""Return the data as a map of :math:`\sum_j \alpha_j u_j v_j^T` for weights of true levels."""
-        return quadratic_map(self.X, self.activation)
+        return quadratic_map(self.X, self.activation) if self._forms is None else self._forms
 
     def forward(self, S: FloatArray) -> FloatArray:
         r"""Return :math:`\langle \mathcal{X}_i, S \rangle` of shape (n,) for a matrix `S` of shape (N, N)."""
@@ -288,10 +372,19 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     def objective(self, network: SecondLayer) -> float:
         r"""Return the objective of `network`: loss plus :math:`\beta D \sum_j \|\alpha_j\|_1`."""
-        prediction = network.predict(self.X)
+        prediction = self.predictions(network)
         if prediction.shape != self.y.shape:
             raise InvalidInputError(f"network must have outputs of shape {self.y.shape}; got {prediction.shape}")
         return self.data_fit.value(prediction) + self.penalty(network)
+
+    def predictions(self, network: SecondLayer) -> FloatArray:
+        """Return what `network` predicts for the targets `y`, in their shape."""
+        form = getattr(network, "quadratic_form", None)
+        if self._forms is None or form is None:
+            return network.predict(self.X)
+        if form.shape[-1] != self.size:
+            raise InvalidInputError(f"network must have matrices of side {self.size}; got {form.shape[-1]}")
+        return self._forms.forward(form) if form.ndim == 2 else np.stack([self._forms.forward(S) for S in form], axis=1)
 
     def penalty(self, network: SecondLayer) -> float:
         r"""Return the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1` of `network`."""
@@ -337,38 +430,6 @@ def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> Qua
     return QuadraticMap(X, activation.coefficients, activation.lifted)
 
 
-def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray | None:
-    """Return sample weights (n,): finite, >= 0 and not all zero; None stays."""
-    if sample_weight is None:
-        return None
-    weights = check_numbers("sample_weight", sample_weight, f"({n_samples},)")
-    if weights.shape != (n_samples,):
-        raise InvalidInputError(
-            f"sample_weight must have shape ({n_samples},), one entry for each row of X; got {weights.shape}"
-        )
-    if np.any(weights < 0.0):
-        raise InvalidInputError(f"sample_weight must be >= 0; found {weights[weights < 0.0][0]:g}")
-    if not np.any(weights > 0.0):
-        raise InvalidInputError("sample_weight must have a positive entry; all are zero")
-    positive = weights[weights > 0.0]
-    _check_magnitude("sample_weight", positive, "divide it by its mean and adapt beta")
-    return weights
-
-
-def equal_weights(one: FloatArray | None, other: FloatArray | None) -> bool:
-    """Whether both are the same sample weights, or none."""
-    return one is other or (one is not None and other is not None and np.array_equal(one, other))
-
-
 def check_levels(levels: Any, name: str = "levels") -> int:
     """Return a number of levels, an integer from 2 to 128."""
     return check_integer(name, levels, minimum=2, maximum=_MAX_LEVELS)
-
-
-def _check_magnitude(name: str, array: FloatArray, remedy: str) -> None:
-    largest = float(max(array.max(), -array.min()))
-    if largest and not _SMALLEST <= largest <= _LARGEST:
-        raise InvalidInputError(
-            f"{name} must be zero or have its largest magnitude within {_SMALLEST:g} .. {_LARGEST:g}, "
-            f"so that squares stay representable; got {largest:g}: {remedy}"
-        )

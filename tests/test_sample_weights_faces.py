@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import qsdp
 from qsdp import TrainingProblem
+from qsdp._utils.validation import check_sample_weight
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.problem import check_sample_weight
 
 RNG = np.random.default_rng(0)
 N = 24

@@ -20,6 +20,9 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 
 FloatArray = npt.NDArray[np.float64]
 
+#: Magnitudes whose squares, products and sums stay representable in double precision.
+_SMALLEST, _LARGEST = 1e-100, 1e100
+
 #: The argument of `check_random_state`.
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
@@ -128,6 +131,33 @@ def check_targets(name: str, value: Any, *, length: int | None) -> FloatArray:
     return array
 
 
+def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray | None:
+    """Return sample weights (n,): finite, >= 0 and not all zero; None stays."""
+    if sample_weight is None:
+        return None
+    weights = check_numbers("sample_weight", sample_weight, f"({n_samples},)")
+    if weights.shape != (n_samples,):
+        raise InvalidInputError(
+            f"sample_weight must have shape ({n_samples},), one entry for each row of X; got {weights.shape}"
+        )
+    if np.any(weights < 0.0):
+        raise InvalidInputError(f"sample_weight must be >= 0; found {weights[weights < 0.0][0]:g}")
+    if not np.any(weights > 0.0):
+        raise InvalidInputError("sample_weight must have a positive entry; all are zero")
+    positive = weights[weights > 0.0]
+    check_magnitude("sample_weight", positive, "divide it by its mean and adapt beta")
+    return weights
+
+
+def check_magnitude(name: str, array: FloatArray, remedy: str) -> None:
+    largest = float(max(array.max(), -array.min()))
+    if largest and not _SMALLEST <= largest <= _LARGEST:
+        raise InvalidInputError(
+            f"{name} must be zero or have its largest magnitude within {_SMALLEST:g} .. {_LARGEST:g}, "
+            f"so that squares stay representable; got {largest:g}: {remedy}"
+        )
+
+
 def check_numbers(name: str, value: Any, shape: str) -> FloatArray:
     """Return `value` as a finite float64 array of any shape; `shape` names the one expected in messages."""
     if scipy.sparse.issparse(value):
@@ -162,6 +192,11 @@ def check_numbers(name: str, value: Any, shape: str) -> FloatArray:
     except (ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name} must be a numeric array of shape {shape}: {_first_line(error)}") from None
     return np.asarray(array, order="C")
+
+
+def equal_weights(one: FloatArray | None, other: FloatArray | None) -> bool:
+    """Whether both are the same sample weights, or none."""
+    return one is other or (one is not None and other is not None and np.array_equal(one, other))
 
 
 @contextmanager

@@ -279,6 +279,7 @@ def certify(
     check_fits(network, problem)
     check_choice("bound_type", bound_type, BOUND_TYPES)
     if check_choice("arithmetic", arithmetic, ARITHMETICS) == "verified":
+        problem.require_rows("arithmetic='verified'")
         check_guarded(problem.loss)
     if relaxation is not None:
         check_relaxation(relaxation, problem)
@@ -330,7 +331,7 @@ def _exact(
 ) -> Iterator[Certificate]:
     """Yield the certificates of both dual vectors with exact pricing, as far as time allows."""
     problem = relaxation.problem
-    gradient = -problem.data_fit.gradient(network.predict(problem.X))
+    gradient = -problem.data_fit.gradient(problem.predictions(network))
     oracle = BilinearOracle(problem.size)
     remaining = total = 2 * problem.n_outputs
     for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):

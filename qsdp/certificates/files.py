@@ -6,6 +6,9 @@ bytes. Its arrays, with N the side of the matrices, T outputs, L leaves in all t
 
 ====================  ==============================================================================
 ``X``, ``y``          data (n, d) and targets (n,) or (n, C), of the samples of positive weight
+``forms``             (n, N (N + 1)/2), in place of X for a problem from statistics: the upper triangles, row by row, of
+                      matrices A of which a network predicts :math:`\sum_j \alpha_j u_j^T A v_j`
+``n_samples``         how many samples these matrices stand for
 ``sample_weight``     (n,), where not all weights are one
 ``data_sha256``       64 hexadecimal digits in place of these arrays, see `data_digest`
 ``beta``              number
@@ -46,10 +49,12 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.files import write_whole
-from qsdp._utils.validation import FloatArray, own, read_only
+from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
+from qsdp.activations import PolynomialActivation
 from qsdp.certificates.proof import Proof, check_proof, check_tree
 from qsdp.certificates.stored_loss import loss_arrays, read_loss, stored_loss
 from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.forms import FormMap
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree, Leaf
@@ -85,7 +90,7 @@ def _checked_fit(proof: Proof, claims: Claims) -> DataFit:
     problem = proof.problem
     fit = DataFit(stored_loss(problem.loss, problem.y), problem.y, problem.sample_weight)
     if type(fit.loss) is not type(problem.loss):
-        objective = fit.value(proof.network.predict(problem.X)) + problem.penalty(proof.network)
+        objective = fit.value(problem.predictions(proof.network)) + problem.penalty(proof.network)
         tolerance = _TOLERANCE * max(objective, _LEAST * fit.value_at_zero)
         bound = max(0.0, fit.dual_value(fit.project(proof.nu)))
         if not abs(objective - claims["objective"]) <= tolerance or bound < claims["lower_bound"] - tolerance:
@@ -96,17 +101,26 @@ def _checked_fit(proof: Proof, claims: Claims) -> DataFit:
     return fit
 
 
+def _data(problem: TrainingProblem) -> dict[str, Any]:
+    """Return the arrays that hold the data, in the order of their digest."""
+    if isinstance(problem.weight_map, FormMap):
+        return {"forms": problem.weight_map.forms, "y": problem.y}
+    weights = {} if problem.sample_weight is None else {"sample_weight": problem.sample_weight}
+    return {"X": problem.X, "y": problem.y, **weights}
+
+
 def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, include_data: bool) -> None:
     """Write a proof and the claims bound_type, arithmetic, lower_bound and objective; whole or not at all."""
     problem, network = proof.problem, proof.network
     fit = _checked_fit(proof, claims)
-    weights = {} if fit.weights is None else {"sample_weight": fit.weights}
-    data: dict[str, Any] = {"X": problem.X, "y": problem.y, **weights}
+    data = _data(problem)
+    counted = {"n_samples": np.int64(problem.n_samples)} if "forms" in data else {}
     if not include_data:
-        data = {"data_sha256": data_digest(**data)}
+        data = {"data_sha256": data_digest(*data.values())}
     leaves = [leaf for tree in proof.trees for leaf in tree.leaves]
     arrays = {
         **data,
+        **counted,
         "beta": problem.beta,
         **loss_arrays(fit.loss, problem.y),
         "activation": np.array(problem.activation.coefficients if problem.activation else (), dtype="<f8"),
@@ -191,27 +205,43 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
     if "data_sha256" in arrays:
         if given is None:
             return None
-        X, y, weights = given.X, given.y, given.sample_weight
-        if data_digest(X, y, weights) != str(arrays["data_sha256"]):
+        data = _data(given)
+        if data_digest(*data.values()) != str(arrays["data_sha256"]):
             raise StorageError("it belongs to other data than those given")
-    else:
-        X, y, weights = arrays["X"], arrays["y"], arrays.get("sample_weight")
+        arrays = {**arrays, **data}
+    y = arrays["y"]
     loss = read_loss(arrays, y)
     if given is not None and y.shape == given.y.shape and stored_loss(given.loss, y) == loss:
         # A loss from outside, or a subclass, is known by its values only.
         loss = given.loss
-    stored = TrainingProblem(
-        X,
-        y,
-        beta=float(arrays["beta"]),
-        loss=loss,
-        activation=arrays["activation"].tolist() or None,
-        levels=int(arrays["levels"]),
-        sample_weight=weights,
-    )
+    options: dict[str, Any] = {
+        "beta": float(arrays["beta"]),
+        "loss": loss,
+        "activation": arrays["activation"].tolist() or None,
+        "levels": int(arrays["levels"]),
+    }
+    if "forms" in arrays:
+        stored = TrainingProblem.from_statistics(_StoredStatistics(arrays), **options)
+    else:
+        stored = TrainingProblem(arrays["X"], y, sample_weight=arrays.get("sample_weight"), **options)
     if given is not None and given != stored:
         raise StorageError("it belongs to another problem than the one given")
     return stored
+
+
+class _StoredStatistics:
+    """What a file holds of statistics: for the activation of its problem only."""
+
+    def __init__(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        self._arrays = arrays
+
+    def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
+        forms, y = (check_numbers(name, self._arrays[name], "of a file") for name in ("forms", "y"))
+        lifted = activation is not None and activation.lifted
+        found = FormMap.of(forms, lifted, int(self._arrays["n_samples"]))
+        if found.size * (found.size + 1) // 2 != forms.shape[1] or len(y) != len(forms):
+            raise StorageError("its forms and targets do not fit together")
+        return found, read_only(y.copy())
 
 
 def _trees(arrays: dict[str, npt.NDArray[Any]], size: int) -> tuple[BoundTree, ...]:

@@ -21,6 +21,7 @@ import scipy.linalg
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import check_proof, check_tree, enumerated, leaf_matrix, output_columns
 from qsdp.exceptions import InvalidInputError
+from qsdp.lifting import QuadraticMap
 from qsdp.losses import DataFit, Loss
 from qsdp.pricing import BoundTree, Leaf
 from qsdp.problem import TrainingProblem
@@ -131,8 +132,9 @@ def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
 
 def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> list[float]:
     r"""Return upper bounds of :math:`\tau_k / (\beta D)`, of rounded multiples of the dual vector as well."""
-    data = problem.map
     unit_x = _exponent(problem.X)
+    data = problem.map
+    assert isinstance(data, QuadraticMap)
     a, b, c = data.coefficients
     # In units of powers of two, changing to which rounds nothing (or underflows, see below), no sum overflows.
     rows = (problem.levels - 1) * np.ldexp(problem.X, -unit_x)

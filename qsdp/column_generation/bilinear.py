@@ -119,7 +119,7 @@ def bilinear_part(
 
 def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:
     """Return minus the gradient of the loss at a network's predictions: at an optimal one an optimal dual vector."""
-    prediction = network.predict(problem.X)
+    prediction = problem.predictions(network)
     return -problem.data_fit.gradient(prediction if k is None else prediction[:, k])
 
 

@@ -176,8 +176,8 @@ class Master:
         self._constant = 0.0
         self._reduction: tuple[GramReduction, ReducedInstance] | None = None
         self._residual: _Residual | None = None
-        n, p = len(instance.target), instance.size * (instance.size + 1) // 2
-        if self._is_quadratic and n > p and p <= _LARGEST_GRAM:
+        p = instance.size * (instance.size + 1) // 2
+        if instance.target.ndim == 1 and GramReduction.pays(instance) and p <= _LARGEST_GRAM:
             with suppress(TimeOver):
                 self._reduce(deadline.share(_REDUCTION))
         empty = np.zeros((0, instance.size), dtype=np.int8)

@@ -12,11 +12,19 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state, errors_of
+from qsdp._utils.validation import (
+    FloatArray,
+    RandomState,
+    check_choice,
+    check_integer,
+    check_random_state,
+    check_sample_weight,
+    errors_of,
+)
 from qsdp.encoding.scales import fit_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss, get_loss
-from qsdp.problem import TrainingProblem, check_sample_weight
+from qsdp.problem import TrainingProblem
 
 __all__ = ["SupervisedScaler"]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.validation import FloatArray, check_integer, check_matrix, check_real
+from qsdp._utils.validation import FloatArray, check_integer, check_matrix, check_real, check_sample_weight
 from qsdp.encoding.encoding import Encoding
 from qsdp.exceptions import InvalidTypeError
 from qsdp.lifting import power_of_two
-from qsdp.problem import TrainingProblem, check_sample_weight
+from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, beta_max, solve_relaxation
 
 __all__ = ["fit_scales", "row_scale", "scaled_to_rows", "supervised_scales"]

@@ -10,12 +10,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from qsdp._utils.validation import check_choice, errors_of, warn
+from qsdp._utils.validation import check_choice, check_sample_weight, errors_of, warn
 from qsdp.encoding.columns import as_numbers, as_symbols, chosen_columns, is_frame, is_symbolic
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import EncodingRule
 from qsdp.exceptions import InvalidInputError
-from qsdp.problem import check_sample_weight
 
 __all__ = ["TableEncoder", "ThresholdEncoder"]
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._utils.options import documented
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
-from qsdp._utils.validation import FloatArray, RandomState, check_targets, errors_of
+from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.encoding import EncodingRule
 from qsdp.encoding.columns import is_frame
@@ -29,7 +29,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
 from qsdp.pipeline import QSDPResult, run_pipeline
-from qsdp.problem import TrainingProblem, check_sample_weight
+from qsdp.problem import TrainingProblem
 
 __all__ = ["QuantizedNetworkRegressor"]
 

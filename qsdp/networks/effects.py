@@ -13,10 +13,16 @@ import numpy.typing as npt
 from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import blocks
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_share
-from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_integer, check_matrix, read_only
+from qsdp._utils.validation import (
+    FloatArray,
+    ReadOnlyArrays,
+    check_integer,
+    check_matrix,
+    check_sample_weight,
+    read_only,
+)
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks.quadratic_form import QuadraticForm
-from qsdp.problem import check_sample_weight
 
 __all__ = ["Effect", "Effects"]
 

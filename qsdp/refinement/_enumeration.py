@@ -14,7 +14,7 @@ from qsdp.column_generation.restricted import check_solvable, solve_restricted
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
-from qsdp.problem import TrainingProblem
+from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.refinement._descent import IntArray
 from qsdp.refinement._models import side_by_side
 from qsdp.refinement._second_layer import DOUBLINGS, line_minimum
@@ -35,7 +35,7 @@ class Atoms:
     r"""All neurons of a scalar problem up to order and signs, and their outputs :math:`u^T \mathcal{X}_i v`."""
 
     def __init__(self, problem: TrainingProblem) -> None:
-        self.map = problem.weight_map
+        self.map = quadratic_map(problem.X, problem.activation)
         values = range(1 - problem.levels, problem.levels, 2)
         sides = np.array(list(itertools.product(values, repeat=problem.n_features)), dtype=np.float64)
         # Of a side and its negative one is enough: where there is a last entry the one that has it +1.

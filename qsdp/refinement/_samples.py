@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import power_of_two
-from qsdp.problem import TrainingProblem
+from qsdp.problem import TrainingProblem, quadratic_map
 
 __all__ = ["Images", "Samples"]
 
@@ -35,7 +35,8 @@ class Samples:
     """
 
     def __init__(self, problem: TrainingProblem) -> None:
-        map_ = problem.weight_map.in_units(power_of_two(float(max(problem.X.max(), -problem.X.min()))))
+        X = problem.X
+        map_ = quadratic_map(X, problem.activation).in_units(power_of_two(float(max(X.max(), -X.min()))))
         self.unit = power_of_two(max(abs(value) for value in map_.coefficients))
         self.map = map_.scaled(1.0 / self.unit)
         self.X = np.ascontiguousarray(self.map.X)

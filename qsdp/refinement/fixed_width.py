@@ -175,6 +175,7 @@ def train_fixed_width(
     check_integer("restarts", restarts, minimum=0)
     deadline = Deadline.after(time_limit)
     rng = check_random_state(random_state)
+    problem.require_rows("train_fixed_width")
     check_descends(problem.loss)
     # One weight is free and shared alike, and the latter is less work.
     shared = shared or (m == 1 and not problem.vector)

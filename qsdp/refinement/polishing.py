@@ -123,6 +123,7 @@ def polish(
     True
     """
     check_fits(network, problem)
+    problem.require_rows("polish")
     check_descends(problem.loss)
     sweeps = check_integer("max_sweeps", max_sweeps, minimum=1)
     starts = 1 + check_integer("restarts", restarts, minimum=0)

@@ -19,7 +19,7 @@ from qsdp.column_generation.loop import CLOSING, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
-from qsdp.lifting import power_of_two
+from qsdp.lifting import QuadraticMap, power_of_two
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
@@ -154,8 +154,8 @@ def _free(
 
 def _compressible(network: BilinearNetwork, problem: TrainingProblem, deadline: Deadline) -> bool:
     """Return whether all neurons on large data are few enough, for the time as well, for one triangular factor."""
-    n, m = problem.n_samples, network.n_neurons
-    large = len(list(blocks(n, problem.size))) > 1
+    n, m = len(problem.y), network.n_neurons
+    large = isinstance(problem.weight_map, QuadraticMap) and len(list(blocks(n, problem.size))) > 1
     k = m + problem.n_outputs
     few = m <= _MOST_COMPRESSED and 2 * k <= n and deadline.affords(2.0 * n * k * (k + problem.size))
     return large and problem.loss.quadratic and few
@@ -198,6 +198,7 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> Fl
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
     roots, plain = problem.data_fit.whitened()
     data, Y = problem.weight_map, plain.target.reshape(problem.n_samples, -1)
+    assert isinstance(data, QuadraticMap)
     k = len(U) + Y.shape[1]
     factor = np.zeros((0, k))
     # Several times as many rows as the factor has: it is factored again with each block.
@@ -255,14 +256,14 @@ def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar:
     magnitudes = np.zeros(problem.n_outputs)
     groups = [owners == k for k in range(problem.n_outputs)]
     served = [k for k, group in enumerate(groups) if np.any(group)]
-    columns = np.zeros((problem.n_samples, problem.n_outputs))
+    columns = np.zeros((len(problem.y), problem.n_outputs))
     for done, k in enumerate(served):
         bar.count(done, len(served))
         # The quadratic form of the group costs the same whatever the number of its neurons.
         group = BilinearNetwork(
             U[groups[k]], V[groups[k]], np.ones(groups[k].sum()), problem.levels, problem.activation
         )
-        columns[:, k] = group.predict(problem.X)
+        columns[:, k] = problem.predictions(group)
     sizes = np.array([float(group.sum()) for group in groups])
     if problem.loss.coupled:
         magnitudes[served] = _scales(problem, columns[:, served], sizes[served], np.array(served), tol)

@@ -12,7 +12,7 @@ from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
-from qsdp.lifting import QuadraticMap
+from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.instance import Instance
@@ -191,7 +191,7 @@ def pricing_roundings(instance: Instance, nu: FloatArray) -> FloatArray:
     return roundings
 
 
-def entry_rounding(data: QuadraticMap, nu: FloatArray) -> float:
+def entry_rounding(data: DataMap, nu: FloatArray) -> float:
     r"""Return by how much the rounding of :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v.
 
     Entry by entry M carries at most ``(n + 16) eps sum |nu_i| |X_i|``, and a pricing value at most the sum of these.
@@ -200,12 +200,9 @@ def entry_rounding(data: QuadraticMap, nu: FloatArray) -> float:
     return EPS * (data.n_rows + 16) * entry_size(data, nu)
 
 
-def entry_size(data: QuadraticMap, nu: FloatArray) -> float:
+def entry_size(data: DataMap, nu: FloatArray) -> float:
     """Return the sum of all entries of ``sum |nu_i| |X_i|``."""
-    a, b, c = (abs(value) for value in data.coefficients)
-    ones = np.ones((1, data.size))
-    sizes = QuadraticMap(np.abs(data.X), (a, b, c), data.lifted).products(ones, ones)[:, 0]
-    return float(np.abs(nu) @ sizes)
+    return float(np.abs(nu) @ data.absolute_sums())
 
 
 def _raised(z: FloatArray) -> list[FloatArray]:

@@ -149,14 +149,16 @@ def _shared_reductions(
     p = problem.size * (problem.size + 1) // 2
     smallest = min(len(train) for train, _ in splits)
     pays = problem.data_fit.quadratic and smallest > p and 8 * p * p * (2 * len(splits) + 1) <= _MEMORY
-    if not (pays and GramReduction.pays(problem) and _divide(splits, problem.n_samples)):
+    if not (pays and GramReduction.pays(Instance.of(problem)) and _divide(splits, problem.n_samples)):
         return [None] * len(splits), None
     instance = Instance.of(problem).normalised()[0]
+    samples = instance.map
+    assert isinstance(samples, QuadraticMap)
 
     def part(rows: npt.NDArray[np.intp]) -> tuple[QuadraticMap, FloatArray, FloatArray | None]:
         """Return map, targets of shape (k, C) and weights of some samples."""
         fit = instance.fit.rows(rows)
-        data = replace(instance.map, X=instance.map.X[rows])
+        data = replace(samples, X=samples.X[rows])
         return data, fit.target if fit.target.ndim == 2 else fit.target[:, None], fit.weights
 
     def reductions(rows: npt.NDArray[np.intp], left_out: int | None = None) -> Reductions:

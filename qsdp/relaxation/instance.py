@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import QuadraticMap, power_of_two
+from qsdp.forms import FormMap
+from qsdp.lifting import DataMap, QuadraticMap, power_of_two
 from qsdp.losses import DataFit, Loss
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.reductions import Reductions, gram_of
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["GramReduction", "Instance", "LinearInstance", "ReducedInstance", "Units"]
 
@@ -49,7 +45,7 @@ class LinearInstance:
 
     Attributes
     ----------
-    map : QuadraticMap or ReducedMap
+    map : QuadraticMap or FormMap
         :math:`\mathcal{A}`, shared by all outputs.
     fit : DataFit
         L: the loss with its targets, (n,) or (n, C), and sample weights.
@@ -57,7 +53,7 @@ class LinearInstance:
         w, the factor of each rho: :math:`2 \beta D` (tight) or :math:`\beta D` (as printed).
     """
 
-    map: QuadraticMap | ReducedMap
+    map: DataMap
     fit: DataFit
     penalty: float
 
@@ -95,8 +91,6 @@ class LinearInstance:
 @dataclass(frozen=True, eq=False)
 class Instance(LinearInstance):
     """An instance with the data as its map, which this package's own methods solve and every bound refers to."""
-
-    map: QuadraticMap
 
     @classmethod
     def of(cls, problem: TrainingProblem, regularization: str = "tight") -> Instance:
@@ -145,8 +139,7 @@ class Instance(LinearInstance):
         if fit.weights is not None and not _LEAST_MEAN <= (mean := float(np.mean(fit.weights))) <= 1.0 / _LEAST_MEAN:
             unit = power_of_two(mean)
             fit, value = replace(fit, weights=fit.weights / unit), value * unit
-        row = power_of_two(math.sqrt(self.map.X.shape[1]) * _root_mean_square(self.map.X, self.fit.weights))
-        in_rows = self.map.in_units(row)
+        in_rows = self.map.in_units_of_rows(self.fit.weights)
         size = power_of_two(in_rows.mean_size(self.fit.weights))
         weight = _product(self.dual_radius, prediction / size / value)
         # A regulariser far below the loss would be lost in a solver's absolute tolerance: dividing the map
@@ -182,6 +175,7 @@ class GramReduction:
         deadline: Deadline = NEVER,
     ) -> None:
         data = normal.map
+        assert isinstance(data, QuadraticMap)
         self._data = data
         gram, products = gram_of(data, targets, normal.fit.weights, reductions, deadline)
         # A decomposition takes about as long as 25 products.
@@ -199,15 +193,17 @@ class GramReduction:
         self._targets = self._inverse.T @ (products * counts[:, None])
 
     @staticmethod
-    def pays(problem: TrainingProblem) -> bool:
-        """Return whether the loss is squared and n exceeds p."""
-        return problem.loss.quadratic and problem.n_samples > problem.size * (problem.size + 1) // 2
+    def pays(instance: LinearInstance) -> bool:
+        """Return whether the loss is squared and n exceeds p; statistics are reduced as they are."""
+        data, p = instance.map, instance.size * (instance.size + 1) // 2
+        return instance.fit.quadratic and isinstance(data, QuadraticMap) and data.n_rows > p
 
     def reduced(self, normal: Instance, units: Units, k: int) -> ReducedInstance:
         """Return the reduced form of output k's normalised instance, in its units."""
         # Outputs share the data and differ in a power of two on the map.
+        assert isinstance(normal.map, QuadraticMap)
         factor = np.abs(normal.map.coefficients).max() / np.abs(self._data.coefficients).max()
-        rows = ReducedMap(self._data.size, factor * self._rows, self._inverse / factor)
+        rows = ReducedMap(self._data.size, factor * self._rows, inverse=self._inverse / factor)
         return ReducedInstance(rows, DataFit(normal.loss, self._targets[:, k] / units.prediction), normal.penalty)
 
     def lift_dual(self, nu: FloatArray, reduced: ReducedInstance, normal: Instance) -> FloatArray:
@@ -221,40 +217,10 @@ class GramReduction:
 
 
 @dataclass(frozen=True, eq=False)
-class ReducedMap:
-    """An explicit linear map of the upper triangle of symmetric matrices, with its right inverse."""
+class ReducedMap(FormMap):
+    """The rows of a reduction, with their right inverse."""
 
-    size: int
-    rows: FloatArray
-    inverse: FloatArray
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.rows.shape[0])
-
-    def forward(self, S: FloatArray) -> FloatArray:
-        symmetric = 0.5 * (S + S.T)
-        values: FloatArray = self.rows @ symmetric[np.triu_indices(self.size)]
-        return values
-
-    def products(self, U: npt.ArrayLike, V: npt.ArrayLike) -> FloatArray:
-        U, V = np.asarray(U, dtype=np.float64), np.asarray(V, dtype=np.float64)
-        first, second = np.triu_indices(self.size)
-        symmetric = 0.5 * (U[:, first] * V[:, second] + U[:, second] * V[:, first])
-        values: FloatArray = self.rows @ symmetric.T
-        return values
-
-    def adjoint(self, nu: FloatArray) -> FloatArray:
-        first, second = np.triu_indices(self.size)
-        M = np.zeros((self.size, self.size))
-        # An off-diagonal entry of S has two places in <M, S>.
-        M[first, second] = np.where(first == second, 1.0, 0.5) * (self.rows.T @ nu)
-        M[second, first] = M[first, second]
-        return M
-
-    def expression(self, S: cp.Expression) -> cp.Expression:
-        first, second = np.triu_indices(self.size)
-        return (0.5 * self.rows) @ (S[first, second] + S[second, first])
+    inverse: FloatArray = field(kw_only=True)
 
     def preimage(self, values: FloatArray) -> FloatArray:
         """Return a matrix that the map takes to `values`."""
@@ -270,13 +236,6 @@ class ReducedInstance(LinearInstance):
     """An instance of one output in the rows of a reduction."""
 
     map: ReducedMap
-
-
-def _root_mean_square(X: FloatArray, weights: FloatArray | None) -> float:
-    largest = float(np.abs(X).max())
-    if largest == 0.0:
-        return 0.0
-    return largest * float(np.sqrt(np.mean(np.average((X / largest) ** 2, axis=0, weights=weights))))
 
 
 def _product(beta: float, factor: float) -> float:

@@ -167,8 +167,8 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_li
 def useful_beta_max(problem: TrainingProblem, time_limit: float | None = None) -> float:
     """Return `beta_max`, 0 where it is no more than rounding: of targets that the inputs say nothing about."""
     largest = beta_max(problem, time_limit=time_limit)
-    slopes = np.abs(problem.data_fit.zero_dual).reshape(problem.n_samples, -1).sum(axis=1)
-    rounding = problem.n_samples * EPS * float(np.abs(problem.adjoint(slopes)).sum())
+    slopes = np.abs(problem.data_fit.zero_dual).reshape(len(problem.y), -1).sum(axis=1)
+    rounding = len(problem.y) * EPS * float(np.abs(problem.adjoint(slopes)).sum())
     return largest if largest * problem.dimension > rounding else 0.0
 
 

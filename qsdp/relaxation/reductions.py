@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsdp._utils.deadline import NEVER, Deadline
-from qsdp._utils.validation import FloatArray
-from qsdp.lifting import QuadraticMap
-from qsdp.problem import equal_weights
+from qsdp._utils.validation import FloatArray, equal_weights
+from qsdp.forms import FormMap
+from qsdp.lifting import DataMap, QuadraticMap
 
 __all__ = ["Reductions", "gram_of"]
 
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    data: QuadraticMap
+    data: DataMap
     targets: FloatArray
     weights: FloatArray | None
     gram: FloatArray
@@ -37,7 +37,7 @@ class Reductions:
     @classmethod
     def of(
         cls,
-        data: QuadraticMap,
+        data: DataMap,
         targets: FloatArray,
         gram: FloatArray,
         products: FloatArray,
@@ -50,7 +50,7 @@ class Reductions:
 
     def gram(
         self,
-        data: QuadraticMap,
+        data: DataMap,
         targets: FloatArray,
         weights: FloatArray | None = None,
         deadline: Deadline = NEVER,
@@ -67,7 +67,7 @@ class Reductions:
 
 
 def gram_of(
-    data: QuadraticMap,
+    data: DataMap,
     targets: FloatArray,
     weights: FloatArray | None,
     reductions: Reductions | None,
@@ -79,8 +79,12 @@ def gram_of(
     return reductions.gram(data, targets, weights, deadline)
 
 
-def _map_ratio(data: QuadraticMap, known: QuadraticMap) -> float | None:
+def _map_ratio(data: DataMap, known: DataMap) -> float | None:
     """Return the number that makes the rows of one map those of the other, or None where there is none."""
+    if isinstance(data, FormMap) and isinstance(known, FormMap):
+        return data.factor / known.factor if np.array_equal(data.rows, known.rows) else None
+    if not (isinstance(data, QuadraticMap) and isinstance(known, QuadraticMap)):
+        return None
     if data.lifted != known.lifted or (scale := _ratio(data.X, known.X)) is None:
         return None
     a, b, c = data.coefficients

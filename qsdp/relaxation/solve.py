@@ -251,7 +251,7 @@ def _solve_apart(
 ) -> Relaxation:
     """Solve outputs that do not interact apart, with one reduction of the data for all."""
     reduction = None
-    if GramReduction.pays(scaled.problem):
+    if GramReduction.pays(scaled.instance):
         y = scaled.problem.y
         targets = y if y.ndim == 2 else y[:, None]
         try:
@@ -307,7 +307,8 @@ def _some_neuron_pays(instance: Instance) -> bool:
 
 
 def _warn_of_zero(problem: TrainingProblem) -> None:
-    empty = [name for name, array in (("X", problem.X), ("y", problem.y)) if not np.any(array)]
+    zero = {"X": not np.any(problem.map.active_coordinates()[: problem.n_features]), "y": not np.any(problem.y)}
+    empty = [name for name, holds in zero.items() if holds]
     remedy = f"{empty[0]} is all zero" if empty else "choose a smaller beta to get one that predicts"
     warn(f"with beta={problem.beta:g} the zero network is globally optimal; {remedy}")
 

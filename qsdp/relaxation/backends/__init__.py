@@ -6,6 +6,7 @@ import importlib.util
 
 from qsdp._utils.validation import check_choice
 from qsdp.exceptions import SolverError, UnavailableSolverError
+from qsdp.forms import FormMap
 from qsdp.losses import Loss
 from qsdp.relaxation.backends.base import Backend, Settings
 from qsdp.relaxation.backends.conic import CONIC_BACKENDS
@@ -87,13 +88,13 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
     """
     check_solver(solver, instance.loss)
     if solver != "auto":
-        if (refusal := _refusal(BACKENDS[solver], instance.loss, settings)) is not None:
+        if (refusal := _refusal(BACKENDS[solver], instance, settings)) is not None:
             raise SolverError(refusal)
         return BACKENDS[solver]
     own = [
         backend
         for backend in BACKENDS.values()
-        if backend.operations is not None and _refusal(backend, instance.loss, settings) is None
+        if backend.operations is not None and _refusal(backend, instance, settings) is None
     ]
     if own and not any(settings.deadline.affords(_operations(backend, instance)) for backend in own):
         # None would end in time: the one whose iterations are the cheapest gets furthest.
@@ -101,7 +102,7 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
     if own:
         return min(own, key=lambda backend: _expected(backend, instance))
     # Looking for packages and licences takes longer than a small solve.
-    reasons = {name: _refusal(other, instance.loss, settings) or missing(other) for name, other in BACKENDS.items()}
+    reasons = {name: _refusal(other, instance, settings) or missing(other) for name, other in BACKENDS.items()}
     able = [BACKENDS[name] for name, reason in reasons.items() if reason is None]
     if able:
         return able[0]
@@ -110,7 +111,7 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
 
 def _expected(backend: Backend, instance: Instance) -> float:
     """Return the operations that "auto" compares."""
-    easy = instance.map.n_rows >= _MANY * instance.size * (instance.size + 1) / 2
+    easy = instance.map.n_samples >= _MANY * instance.size * (instance.size + 1) / 2
     factor = 1.0 if easy or backend is INTERIOR else _UNCERTAINTY
     return max(factor * _operations(backend, instance), _NEGLIGIBLE)
 
@@ -130,9 +131,11 @@ def _cannot(backend: Backend, loss: Loss) -> str | None:
     return None
 
 
-def _refusal(backend: Backend, loss: Loss, settings: Settings) -> str | None:
-    if (reason := _cannot(backend, loss)) is not None:
+def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | None:
+    if (reason := _cannot(backend, instance.loss)) is not None:
         return reason
+    if backend.rows and isinstance(instance.map, FormMap):
+        return f"solver {backend.name!r} needs the rows of the data, and the problem is one from statistics"
     given = {
         "time_limit": settings.deadline.limited and not backend.time_limit,
         "callback": settings.callback is not None and not backend.certified,

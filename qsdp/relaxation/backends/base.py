@@ -64,8 +64,8 @@ class Backend:
         Module that must be importable, and the command that installs it.
     cones : frozenset of str
         What it can express beyond linear and semidefinite: "quadratic", "exponential".
-    time_limit, devices : bool
-        Whether it takes a time limit, or a device.
+    time_limit, devices, rows : bool
+        Whether it takes a time limit, or a device, and whether it needs the rows of the data, not only statistics.
     licence : callable or None
         Returns None where the licence is in order, else one line that says what is missing.
     operations : callable or None
@@ -82,6 +82,7 @@ class Backend:
     cones: frozenset[str] = frozenset({"quadratic", "exponential"})
     time_limit: bool = True
     devices: bool = False
+    rows: bool = False
     licence: Callable[[], str | None] | None = None
     operations: Callable[[Instance], float] | None = None
     unfit: Callable[[Loss], str | None] | None = None

@@ -29,4 +29,4 @@ INTERIOR = Backend("interior", _interior, operations=interior.operations, unfit=
 SPLITTING = Backend("splitting", _splitting, operations=splitting.operations)
 
 #: A second-order method in factors, for hundreds of columns.
-LOW_RANK = Backend("low-rank", _low_rank, devices=True, operations=lowrank.operations, unfit=lowrank.unfit)
+LOW_RANK = Backend("low-rank", _low_rank, devices=True, rows=True, operations=lowrank.operations, unfit=lowrank.unfit)

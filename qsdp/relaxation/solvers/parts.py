@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from qsdp.lifting import QuadraticMap
+from qsdp.lifting import DataMap
 from qsdp.relaxation.incumbent import STOPS, Limits, Progress, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
@@ -39,7 +39,7 @@ def solve_parts(
         From the instance in the coordinates kept, do what all outputs share.
     """
     kept = _active_coordinates(instance.map)
-    small = instance if np.all(kept) else replace(instance, map=_restrict(instance.map, kept))
+    small = instance if np.all(kept) else replace(instance, map=instance.map.restricted(kept))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         try:
             solve = prepare(small)
@@ -115,23 +115,13 @@ def _joined(solutions: list[RawSolution], status: str) -> RawSolution:
 # -- coordinates -------------------------------------------------------------------------------------------
 
 
-def _active_coordinates(data: QuadraticMap) -> np.ndarray:
+def _active_coordinates(data: DataMap) -> np.ndarray:
     """Return a mask of the rows and columns of the matrices on which predictions depend, shape (N,)."""
-    kept = np.ones(data.size, dtype=bool)
-    a, b, c = data.coefficients
-    d = data.X.shape[1]
-    kept[:d] = np.any(data.X != 0.0, axis=0) & (a != 0.0 or (data.lifted and b != 0.0))
-    if data.lifted:
-        kept[d] = c != 0.0 or (b != 0.0 and bool(np.any(data.X)))
+    kept = data.active_coordinates()
     if not np.any(kept):
         # A matrix of no rows would be a case of its own everywhere.
         kept[0] = True
     return kept
-
-
-def _restrict(data: QuadraticMap, kept: np.ndarray) -> QuadraticMap:
-    d = data.X.shape[1]
-    return replace(data, X=data.X[:, kept[:d]], lifted=data.lifted and bool(kept[d]))
 
 
 def _restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndarray, k: int) -> RawSolution | None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
+from qsdp.forms import FormMap
+from qsdp.lifting import QuadraticMap
 from qsdp.losses import DataFit
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, gram_in_basis
 from qsdp.relaxation.instance import Instance
@@ -48,11 +50,12 @@ class FactorCache:
     def __init__(self, instance: Instance, reductions: Reductions | None, deadline: Deadline) -> None:
         data = instance.map
         self._factor: FactorCoordinates | None = None
-        if instance.fit.quadratic and takes_factor(data.n_rows, data.size):
+        if instance.fit.quadratic and (isinstance(data, FormMap) or takes_factor(data.n_rows, data.size)):
             self._gram, self._products = gram_in_basis(instance, reductions, deadline)
             deadline.require(float(len(self._gram)) ** 3)
             self._factor = FactorCoordinates(self._gram, data.size)
         else:
+            assert isinstance(data, QuadraticMap)
             self._samples = SampleCoordinates(data, deadline)
 
     def setup(self, k: int, part: Instance) -> NewtonSetup:
@@ -104,7 +107,7 @@ def operations(instance: Instance) -> float:
     # Decompositions of N x N matrices, and passes over the data.
     step = (60.0 * N**3 + 2.0 * n * N * N) * coupled
     once = 0.0
-    if instance.fit.quadratic and takes_factor(n, N):
+    if isinstance(instance.map, FormMap) or (instance.fit.quadratic and takes_factor(n, N)):
         once = float(n) * p * p
         step += _factor_step(p)
     elif n > p and not instance.fit.quadratic:

@@ -38,7 +38,7 @@ _FEWEST_COLUMNS = 150
 
 def operations(instance: Instance) -> float:
     """Return about how many floating-point operations a solve takes; infinity where the method is not meant for it."""
-    if instance.size < _FEWEST_COLUMNS:
+    if instance.size < _FEWEST_COLUMNS or not isinstance(instance.map, QuadraticMap):
         return math.inf
     thin = 8.0 * instance.map.n_rows * instance.size * min(instance.size, _COLUMNS)
     return _PRODUCTS * (thin + 30.0 * instance.size**2 * _COLUMNS) * instance.n_blocks
@@ -61,6 +61,7 @@ def solve_low_rank(
     """
 
     def prepare(small: Instance) -> SolvePart:
+        assert isinstance(small.map, QuadraticMap)
         data, sample = Data(small.map, small.fit.weights, device), None
         if (rows := _first_rows(small.map)) is not None:
             fewer = replace(small.map, X=small.map.X[rows])

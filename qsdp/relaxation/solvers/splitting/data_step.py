@@ -19,7 +19,8 @@ import scipy.linalg
 
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import QuadraticMap
+from qsdp.forms import FormMap
+from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.relaxation.evaluation import symmetric_basis, to_matrices, to_vectors
 from qsdp.relaxation.instance import Instance
 
@@ -72,7 +73,7 @@ class GramStep:
 
     def __init__(
         self,
-        data: QuadraticMap,
+        data: DataMap,
         gram: FloatArray,
         products: FloatArray | None = None,
         weights: FloatArray | None = None,
@@ -198,7 +199,9 @@ def choose_step(instance: Instance, deadline: Deadline = NEVER) -> str:
     n, p = float(instance.map.n_rows), 0.5 * instance.size * (instance.size + 1)
     setup = {"kernel": n**3 / 3.0 + 2.0 * n * n * instance.size, "gram": n * p * p + p**3 / 3.0}
     half = deadline.share(0.5)
-    costs = {name: cost for name, cost in _costs(instance).items() if name not in setup or half.affords(setup[name])}
+    costs = _costs(instance)
+    if len(costs) > 1:
+        costs = {name: cost for name, cost in costs.items() if name not in setup or half.affords(setup[name])}
     return min(costs, key=lambda name: costs[name])
 
 
@@ -213,18 +216,20 @@ def _costs(instance: Instance) -> dict[str, float]:
     }
     if not instance.fit.quadratic:
         costs["gram"] += _ITERATIONS * pass_over
+    if isinstance(instance.map, FormMap):
+        return {"gram": costs["gram"]}
     for name, side in (("kernel", n), ("gram", p)):
         if 16 * side * side > _MEMORY:
             del costs[name]
     return costs
 
 
-def forward(data: QuadraticMap, T: FloatArray) -> FloatArray:
+def forward(data: DataMap, T: FloatArray) -> FloatArray:
     """Return predictions of shape (n, C) of matrices of shape (C, N, N)."""
     return np.stack([data.forward(matrix) for matrix in T], axis=1)
 
 
-def adjoint(data: QuadraticMap, nu: FloatArray) -> FloatArray:
+def adjoint(data: DataMap, nu: FloatArray) -> FloatArray:
     """Return matrices of shape (C, N, N) of vectors of shape (n, C)."""
     return np.stack([data.adjoint(column) for column in nu.T])
 

@@ -33,6 +33,7 @@ import scipy.linalg
 
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
+from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, gram_in_basis
 from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, WeightSearch, zero_solution
 from qsdp.relaxation.instance import Instance
@@ -130,9 +131,9 @@ def _make_steps(
     """Return the step through the data of that name, and the evaluation that shares its products."""
     data = instance.map
     weights = instance.fit.weights
-    if step == "kernel":
+    if isinstance(data, QuadraticMap) and step == "kernel":
         return KernelStep(data, weights, deadline), DirectEvaluation(instance)
-    if step == "iterative":
+    if isinstance(data, QuadraticMap) and step == "iterative":
         return IterativeStep(data, weights, deadline), DirectEvaluation(instance)
     gram, products = gram_in_basis(instance, reductions, deadline)
     if not instance.fit.quadratic:

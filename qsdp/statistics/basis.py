@@ -1,0 +1,90 @@
+"""The centres and scales in which columns are accumulated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray
+
+__all__ = ["Basis"]
+
+#: Deviations of a column up to which its mean is no reason to subtract it: zero, subtracted from integers, leaves them.
+_CENTRED = 4.0
+
+#: Exponents of a power of two by which a column may exceed the scale that the first rows set.
+_REACH = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Columns stand as ``(x - centre) / 2^exponent``.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (k,)
+        Zero, or a number near the mean, with few digits.
+    exponent : ndarray of shape (k,), int64
+    """
+
+    centre: FloatArray
+    exponent: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, columns: FloatArray) -> Basis:
+        """Return the basis that suits some rows."""
+        largest = np.where((size := np.abs(columns).max(axis=0)) > 0.0, size, 1.0)
+        unit = columns / largest
+        centre = _rounded_means(unit.mean(axis=0), unit.std(axis=0)) * largest
+        centre = np.where(np.all(columns == columns[0], axis=0), columns[0], centre)
+        spread = np.abs(columns - centre).max(axis=0)
+        return cls(centre, _exponents(np.where(spread > 0.0, spread, largest)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Basis):
+            return NotImplemented
+        return np.array_equal(self.centre, other.centre) and np.array_equal(self.exponent, other.exponent)
+
+    __hash__ = None  # type: ignore[assignment]  # compares arrays by value
+
+    def apply(self, columns: FloatArray) -> FloatArray:
+        """Return the columns in this basis."""
+        coordinates: FloatArray = columns - self.centre
+        coordinates *= np.ldexp(1.0, -self.exponent)
+        return coordinates
+
+    def reaching(self, columns: FloatArray) -> Basis:
+        """Return a basis of the same centres in which products of further rows stay representable."""
+        excess = _exponents(np.abs(columns - self.centre).max(axis=0)) - self.exponent
+        far = excess > _REACH
+        return Basis(self.centre, np.where(far, self.exponent + excess, self.exponent)) if np.any(far) else self
+
+    def recentred(self, columns: FloatArray) -> Basis:
+        """Return a basis of the same scales whose centres suit further rows, this one where that is well centred."""
+        coordinates = self.apply(columns)
+        shift = _rounded_means(coordinates.mean(axis=0), coordinates.std(axis=0))
+        return Basis(self.centre + np.ldexp(shift, self.exponent), self.exponent) if np.any(shift) else self
+
+    def at_scale_of(self, other: Basis) -> Basis:
+        """Return a basis of the same centres and the larger scale of each column."""
+        return Basis(self.centre, np.maximum(self.exponent, other.exponent))
+
+    def change(self, other: Basis) -> tuple[FloatArray, FloatArray]:
+        """Return what coordinates in this basis are multiplied by, and what is added to them, to get the other's."""
+        scale: FloatArray = np.ldexp(1.0, self.exponent - other.exponent)
+        shift: FloatArray = np.ldexp(self.centre - other.centre, -other.exponent)
+        return scale, shift
+
+
+def _rounded_means(mean: FloatArray, deviation: FloatArray) -> FloatArray:
+    """Return the means that are many deviations from zero as multiples of a power of two near those, else zero."""
+    grid = np.ldexp(1.0, _exponents(deviation))
+    rounded: FloatArray = np.where(np.abs(mean) > _CENTRED * deviation, np.round(mean / grid) * grid, 0.0)
+    return rounded
+
+
+def _exponents(values: FloatArray) -> npt.NDArray[np.int64]:
+    exponents: npt.NDArray[np.int64] = np.frexp(values)[1].astype(np.int64)
+    return exponents

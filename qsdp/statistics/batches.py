@@ -1,0 +1,79 @@
+"""Streams of batches: taken in one after the other, saved in between, and errors that name the batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from qsdp._utils.validation import check_integer
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+
+__all__ = ["accumulate", "check_finite", "row_batches"]
+
+
+class _Accumulator(Protocol):
+    @property
+    def n_samples_seen_(self) -> int: ...
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any: ...
+
+    def save(self, path: str | os.PathLike[str]) -> None: ...
+
+
+def accumulate(
+    statistics: _Accumulator, batches: Iterable[Any], checkpoint: str | os.PathLike[str] | None, every: int
+) -> None:
+    """Take in a stream whose first rows, as many as the statistics have seen, are passed over.
+
+    With a checkpoint the statistics are saved after `every` rows, at the end and before an error.
+    """
+    taken = saved = statistics.n_samples_seen_
+    first = 0
+
+    def save(least: int) -> None:
+        nonlocal saved
+        if checkpoint is not None and statistics.n_samples_seen_ >= saved + least:
+            statistics.save(checkpoint)
+            saved = statistics.n_samples_seen_
+
+    for number, batch in enumerate(batches):
+        parts = batch if isinstance(batch, tuple) else (batch,)
+        if len(parts) not in (2, 3):
+            raise InvalidTypeError(f"batch {number} must be a tuple (X, y) or (X, y, sample_weight)")
+        rows = len(parts[0])
+        known = min(rows, max(0, taken - first))
+        try:
+            if known < rows:
+                statistics.partial_fit(*(part if part is None or not known else part[known:] for part in parts))
+        except (InvalidInputError, InvalidTypeError) as error:
+            save(1)
+            raise type(error)(f"batch {number}, which begins at row {first + known}: {error}") from None
+        first += rows
+        save(every)
+    if not statistics.n_samples_seen_:
+        raise InvalidInputError("batches must have a row at least; got an empty stream")
+    if first < taken:
+        raise InvalidInputError(f"batches must be the stream of the checkpoint, of {taken} rows at least; got {first}")
+    save(1)
+
+
+def row_batches(X: Any, y: Any, sample_weight: Any = None, *, rows: int = 2**16) -> Iterator[tuple[Any, ...]]:
+    """Yield batches of rows of arrays, such as memory-mapped ones, for `SufficientStatistics.from_batches`."""
+    rows = check_integer("rows", rows, minimum=1)
+    for start in range(0, len(X), rows):
+        yield tuple(part[start : start + rows] for part in (X, y, sample_weight) if part is not None)
+
+
+def check_finite(name: str, array: Any) -> None:
+    """Raise for rows that are not finite, named by their numbers."""
+    try:
+        finite = np.isfinite(array if isinstance(array, np.ndarray) else np.asarray(array, dtype=np.float64))
+    except (TypeError, ValueError, OverflowError):
+        return  # Not numbers: what else is wrong is said later.
+    if finite.ndim in (1, 2) and not finite.all():
+        rows = np.flatnonzero(~finite.reshape(len(finite), -1).all(axis=1))
+        shown = ", ".join(map(str, rows[:5])) + (f", ... ({len(rows)} rows)" if len(rows) > 5 else "")
+        raise InvalidInputError(f"{name} must be finite; NaN or infinity in row {shown} of this batch, from 0")

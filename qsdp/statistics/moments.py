@@ -1,0 +1,142 @@
+"""Sums of products of monomials, as packed triangles."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.lapack import dpstrf, dsfrk, dtfttr, dtrttf
+
+from qsdp._utils.numeric import EPS
+from qsdp._utils.validation import FloatArray
+
+__all__ = ["PackedSums", "changed", "monomials", "n_monomials", "packed_size", "root"]
+
+#: Rows whose products are added up before they enter the compensated sum, and entries of that done at once.
+_ROWS_AT_ONCE, _ENTRIES = 2**15, 2**18
+
+
+def n_monomials(d: int) -> int:
+    """Return the number of products of two of d columns and 1."""
+    return (d + 1) * (d + 2) // 2
+
+
+def packed_size(side: int) -> int:
+    """Return the number of entries of a triangle."""
+    return side * (side + 1) // 2
+
+
+def monomials(columns: FloatArray, d: int, weights: FloatArray | None) -> FloatArray:
+    """Return the products of two of the d first columns and 1, and the other columns, one a row, times root weights."""
+    roots = np.ones(len(columns)) if weights is None else np.sqrt(weights)
+    extended = np.vstack([columns[:, :d].T, np.ones(len(columns))])
+    weighted = extended if weights is None else extended * roots
+    F = np.empty((n_monomials(d) + columns.shape[1] - d, len(columns)))
+    place = 0
+    for k in range(d + 1):
+        np.multiply(extended[k:], weighted[k], out=F[place : place + d + 1 - k])
+        place += d + 1 - k
+    np.multiply(columns[:, d:].T, roots, out=F[place:])
+    return F
+
+
+def changed(W: FloatArray, d: int, scale: FloatArray, shift: FloatArray) -> FloatArray:
+    """Return what the columns of W, one a monomial, become for columns of the data times `scale` plus `shift`."""
+    q = n_monomials(d)
+    first, second = np.triu_indices(d + 1)
+    # Of the columns themselves and, last, of 1.
+    places = np.flatnonzero(second == d)
+    s, t = np.append(scale[:d], 1.0), np.append(shift[:d], 0.0)
+    result: FloatArray = W * np.concatenate([s[first] * s[second], scale[d:]])
+    if np.any(t):
+        result[:, :q] += W[:, places[second]] * (t[first] * s[second])
+        result[:, :q] += W[:, places[first]] * (s[first] * t[second])
+        result[:, :q] += W[:, [q - 1]] * (t[first] * t[second])
+    result[:, q:] += W[:, [q - 1]] * shift[d:]
+    return result
+
+
+class PackedSums:
+    """The lower triangle of a sum of outer products, added up without a loss of digits.
+
+    It is kept in rectangular full packed format, for which LAPACK has products at the speed of full matrices.
+
+    Parameters
+    ----------
+    side : int
+    high, low : ndarray of shape (side (side + 1) / 2,), optional
+        The sum so far, and what rounding has taken from it.
+    """
+
+    def __init__(self, side: int, high: FloatArray | None = None, low: FloatArray | None = None) -> None:
+        self.side, self.high, self.low = side, high, low
+        #: Products of the last rows, and their number.
+        self._recent: FloatArray | None = None
+        self._rows = 0
+
+    def add(self, F: FloatArray) -> None:
+        """Add F F', for F of shape (side, rows)."""
+        beta, into = (0.0, np.empty(packed_size(self.side))) if self._recent is None else (1.0, self._recent)
+        self._recent = dsfrk(self.side, F.shape[1], 1.0, F.T, beta, into, trans="T", uplo="L", overwrite_c=1)
+        self._rows += F.shape[1]
+        if self._rows >= _ROWS_AT_ONCE:
+            self.fold()
+
+    def fold(self) -> None:
+        """Add the products of the last rows to the compensated sum."""
+        recent, self._recent, self._rows = self._recent, None, 0
+        if recent is not None:
+            self._add_compensated(recent)
+
+    def merge(self, other: PackedSums) -> None:
+        """Add another sum, which stays as it is."""
+        self.fold()
+        for part in (other.high, other.low, other._recent):
+            if part is not None:
+                self._add_compensated(part.copy() if self.high is None else part)
+
+    def changed(self, d: int, scale: FloatArray, shift: FloatArray) -> PackedSums:
+        """Return the sums of the monomials of columns times `scale` plus `shift`."""
+        self.fold()
+        parts = (None if part is None else self._congruent(part, d, scale, shift) for part in (self.high, self.low))
+        return PackedSums(self.side, *parts)
+
+    def triangle(self) -> FloatArray:
+        """Return the sum as a matrix, whose lower triangle counts."""
+        parts = [part for part in (self._recent, self.low, self.high) if part is not None]
+        return self._unpacked(np.sum(parts, axis=0))
+
+    def _add_compensated(self, added: FloatArray) -> None:
+        if self.high is None:
+            self.high = added
+            return
+        if self.low is None:
+            self.low = np.zeros_like(self.high)
+        for start in range(0, len(added), _ENTRIES):
+            part = slice(start, start + _ENTRIES)
+            a, b = self.high[part], added[part]
+            total = a + b
+            virtual = total - a
+            self.low[part] += (a - (total - virtual)) + (b - virtual)
+            self.high[part] = total
+
+    def _congruent(self, packed: FloatArray, d: int, scale: FloatArray, shift: FloatArray) -> FloatArray:
+        lower = np.tril(self._unpacked(packed))
+        full = lower + np.tril(lower, -1).T
+        full = changed(changed(full, d, scale, shift).T, d, scale, shift)
+        result, _ = dtrttf(np.asfortranarray(0.5 * (full + full.T)), uplo="L")
+        return np.asarray(result)
+
+    def _unpacked(self, packed: FloatArray) -> FloatArray:
+        full, _ = dtfttr(self.side, packed, uplo="L")
+        return np.asarray(full)
+
+
+def root(triangle: FloatArray) -> FloatArray:
+    """Return W with W'W the matrix of that lower triangle, of as many rows as its rank; by Cholesky with pivots."""
+    diagonal = triangle.diagonal()
+    sizes = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+    unit = triangle / sizes / sizes[:, None]
+    factor, pivots, rank, _ = dpstrf(unit, lower=1, tol=2.0 * np.sqrt(len(sizes)) * EPS, overwrite_a=1)
+    W = np.empty((rank, len(sizes)))
+    W[:, pivots - 1] = np.tril(factor)[:, :rank].T
+    W *= sizes
+    return W

@@ -1,0 +1,399 @@
+"""Statistics of rows that come a batch after the other, on one machine or on many."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.validation import (
+    FloatArray,
+    check_integer,
+    check_magnitude,
+    check_matrix,
+    check_sample_weight,
+    check_targets,
+    read_only,
+)
+from qsdp.activations import PolynomialActivation
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
+from qsdp.forms import FormMap
+from qsdp.losses import Loss
+from qsdp.networks.storage import read_archive, write_archive
+from qsdp.problem import TrainingProblem
+from qsdp.statistics.basis import Basis
+from qsdp.statistics.batches import accumulate, check_finite
+from qsdp.statistics.moments import PackedSums, changed, monomials, n_monomials, packed_size, root
+from qsdp.statistics.sample import RowSample
+
+__all__ = ["SufficientStatistics"]
+
+_KIND = "sufficient statistics"
+
+#: Floats of a block of monomials, 8 MiB, and its rows at least: the product reads and writes the whole triangle.
+_BLOCK_FLOATS, _LEAST_ROWS = 2**20, 256
+
+#: Packed triangles in memory at once: products of the last rows, and the sum of all before with its rounding.
+_TRIANGLES = 3
+
+
+class SufficientStatistics:
+    r"""Accumulate the second-order statistics of data, a batch of rows after the other.
+
+    .. math:: \sum_i w_i\, m_i m_i^T, \qquad m_i = (\text{all products of two of } x_{i1}, \dots, x_{id}, 1;\; y_i)
+
+    They are all that a squared loss of a quadratic network depends on, for every beta, activation and number of levels,
+    and those of parts of the data add up: see `TrainingProblem.from_statistics`.
+
+    Parameters
+    ----------
+    max_memory : int, default=2**31
+        Bytes that the statistics may take: 12 q (q + 1) for q = (d + 1)(d + 2)/2 + C, 319 MB for 100 columns. More is
+        refused before any work.
+    keep : int, default=0
+        Rows of which a uniform sample is kept, see `kept_problem`.
+    random_state : int, default=0
+        Seed of that sample.
+
+    Attributes
+    ----------
+    n_samples_seen_ : int
+        Rows so far, those of weight zero included.
+    total_weight_ : float
+        Sum of the weights of all rows.
+    n_features_in_ : int
+        Number of columns d; this and those below exist once there are rows.
+    n_outputs_ : int or None
+        C of targets of shape (n, C), None for those of shape (n,).
+    feature_names_in_ : tuple of str or None
+        Columns of the first batch where that is a data frame; other frames must have the same.
+
+    Notes
+    -----
+    Columns are centred at round numbers near their means, where these are far from zero, and divided by powers of two;
+    products of thirty thousand rows at a time enter a compensated sum. So the sums have an error of a few roundoffs
+    of the sizes of the (centred) products, for any number, division and order of rows. They are kept as one packed
+    triangle, and their products are those of level-3 BLAS.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> X, y = qsdp.datasets.make_planted(n=300, d=4, n_neurons=3, random_state=0)
+    >>> one = qsdp.SufficientStatistics().partial_fit(X[:100], y[:100])
+    >>> other = qsdp.SufficientStatistics().partial_fit(X[100:], y[100:], np.full(200, 2.0))
+    >>> one.merge(other)
+    SufficientStatistics(300 rows, 4 columns)
+    >>> one.total_weight_
+    500.0
+    """
+
+    def __init__(self, *, max_memory: int = 2**31, keep: int = 0, random_state: int = 0) -> None:
+        self.max_memory = check_integer("max_memory", max_memory, minimum=1)
+        self.keep = check_integer("keep", keep, minimum=0)
+        self.random_state = check_integer("random_state", random_state, minimum=0)
+        self._kept = RowSample(self.keep, self.random_state)
+        self._interrupted = False
+        self.n_samples_seen_ = 0
+        self.total_weight_ = 0.0
+
+    def __repr__(self) -> str:
+        if not self.n_samples_seen_:
+            return "SufficientStatistics(no rows)"
+        outputs = "" if self.n_outputs_ is None else f", {self.n_outputs_} outputs"
+        return f"SufficientStatistics({self.n_samples_seen_:,} rows, {self.n_features_in_} columns{outputs})"
+
+    @staticmethod
+    def memory(n_features: int, n_outputs: int = 1) -> int:
+        """Return the bytes that statistics of so many columns and outputs take."""
+        return _TRIANGLES * 8 * packed_size(n_monomials(n_features) + n_outputs)
+
+    # -- rows -----------------------------------------------------------------------------------------------------
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SufficientStatistics:
+        """Take in rows; where they are refused, what was taken before stays.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,) or (n, C)
+        sample_weight : array-like of shape (n,), optional
+            As of `TrainingProblem`.
+
+        Returns
+        -------
+        SufficientStatistics
+            This object.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            An argument is not finite, of another shape than earlier rows, or statistics would take more than
+            `max_memory`.
+        """
+        self._check_whole()
+        columns = getattr(X, "columns", None)
+        names = None if columns is None else tuple(map(str, columns))
+        check_finite("X", X)
+        check_finite("y", y)
+        data = check_matrix("X", X)
+        target = check_targets("y", y, length=len(data))
+        weights = check_sample_weight(sample_weight, len(data))
+        check_magnitude("X", data, "rescale its columns")
+        check_magnitude("y", target, "rescale it")
+        seen, n_outputs = len(data), target.shape[1] if target.ndim == 2 else None
+        if self.n_samples_seen_:
+            self._check_alike("X", data.shape[1], n_outputs, names)
+        table = np.hstack([data, target.reshape(seen, -1)])
+        if weights is not None:
+            kept = weights > 0.0
+            table, weights = table[kept], weights[kept]
+        if not self.n_samples_seen_:
+            self._begin(table, data.shape[1], n_outputs, names)
+        # Until all rows are in, the sums are those of no known rows.
+        self._interrupted = True
+        self._add(table, weights)
+        self._interrupted = False
+        self._kept.add(table, weights)
+        self.n_samples_seen_ += seen
+        self.total_weight_ += float(len(table) if weights is None else weights.sum())
+        return self
+
+    def _begin(self, table: FloatArray, d: int, n_outputs: int | None, names: tuple[str, ...] | None) -> None:
+        side = n_monomials(d) + table.shape[1] - d
+        if (needed := self.memory(d, table.shape[1] - d)) > self.max_memory:
+            raise InvalidInputError(
+                f"max_memory must be at least {needed} for {d} columns ({needed / 1e6:.0f} MB: three triangles of "
+                f"side {side}); got {self.max_memory}"
+            )
+        self.n_features_in_, self.n_outputs_, self.feature_names_in_ = d, n_outputs, names
+        self._basis, self._sums = Basis.of(table), PackedSums(side)
+
+    def _add(self, table: FloatArray, weights: FloatArray | None) -> None:
+        """Take in columns of data and targets, by blocks of rows."""
+        seen = self.n_samples_seen_
+        if seen and (seen + len(table)).bit_length() > seen.bit_length():
+            # Whenever rows have doubled: the first ones may have been few, or others.
+            self._move(self._basis.recentred(table))
+        self._move(self._basis.reaching(table))
+        step = max(_LEAST_ROWS, _BLOCK_FLOATS // self._sums.side)
+        for start in range(0, len(table), step):
+            rows = slice(start, start + step)
+            block = self._basis.apply(table[rows])
+            self._sums.add(monomials(block, self.n_features_in_, None if weights is None else weights[rows]))
+
+    def _move(self, basis: Basis) -> None:
+        if basis != self._basis:
+            self._sums = self._sums.changed(self.n_features_in_, *self._basis.change(basis))
+            self._basis = basis
+
+    def merge(self, other: SufficientStatistics) -> SufficientStatistics:
+        """Add the statistics of other rows, which stay as they are, to these, and return these.
+
+        Raises
+        ------
+        InvalidInputError
+            They are of other columns or outputs, or keep another number of rows.
+        """
+        if not isinstance(other, SufficientStatistics):
+            raise InvalidTypeError(f"other must be SufficientStatistics; got {type(other).__name__}")
+        for statistics in (self, other):
+            statistics._check_whole()
+        if other.keep != self.keep:
+            raise InvalidInputError(f"other must keep {self.keep} rows, as these statistics do; got {other.keep}")
+        if not other.n_samples_seen_:
+            return self
+        if self.n_samples_seen_:
+            self._check_alike("other", other.n_features_in_, other.n_outputs_, other.feature_names_in_)
+            # The centres of more rows are the better ones; the larger scales are those that no product exceeds.
+            ahead, behind = (self, other) if self.n_samples_seen_ >= other.n_samples_seen_ else (other, self)
+            self._move(ahead._basis.at_scale_of(behind._basis))
+        else:
+            self.n_features_in_, self.n_outputs_ = other.n_features_in_, other.n_outputs_
+            self.feature_names_in_ = other.feature_names_in_
+            self._basis, self._sums = other._basis, PackedSums(other._sums.side)
+        theirs = other._sums
+        if other._basis != self._basis:
+            theirs = theirs.changed(self.n_features_in_, *other._basis.change(self._basis))
+        self._sums.merge(theirs)
+        self._kept.merge(other._kept)
+        self.n_samples_seen_ += other.n_samples_seen_
+        self.total_weight_ += other.total_weight_
+        return self
+
+    @classmethod
+    def from_batches(
+        cls,
+        batches: Iterable[Any],
+        *,
+        max_memory: int = 2**31,
+        keep: int = 0,
+        random_state: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: int = 10**7,
+    ) -> SufficientStatistics:
+        """Return the statistics of a stream of batches.
+
+        Parameters
+        ----------
+        batches : iterable of (X, y) or (X, y, sample_weight)
+            As `partial_fit` takes them; see `row_batches` for arrays, which may be mapped from a file.
+        max_memory, keep, random_state : int
+            As of the class.
+        checkpoint : path, optional
+            File to which the statistics are saved, whole or not at all, in between and at the end. Where it exists, the
+            pass goes on from it: the stream must be the same, and its first rows are passed over.
+        every : int, default=10**7
+            Rows from one save to the next.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no row; or a batch is refused, which the message names by its number and rows. The file holds what
+            came before it.
+        """
+        every = check_integer("every", every, minimum=1)
+        statistics = cls(max_memory=max_memory, keep=keep, random_state=random_state)
+        if checkpoint is not None and os.path.exists(checkpoint):
+            statistics = cls.load(checkpoint, max_memory=max_memory)
+            if statistics.keep != keep:
+                raise InvalidInputError(f"keep must be {statistics.keep}, as of the checkpoint; got {keep}")
+        accumulate(statistics, batches, checkpoint, every)
+        return statistics
+
+    # -- use ------------------------------------------------------------------------------------------------------
+
+    def reduced(self, activation: PolynomialActivation | None = None) -> tuple[FormMap, FloatArray]:
+        r"""Return rows and targets, a few, for which the squared loss is that of all samples.
+
+        They are a Cholesky factor, with pivots, of the statistics with unit diagonal: as many as these have rank. Its
+        columns are taken back to the products of the columns as they were.
+        """
+        self._check_rows("have a problem")
+        d, basis = self.n_features_in_, self._basis
+        # Data are divided by the scale of the largest column: fourth powers of the others stay representable.
+        unit = int(np.where(basis.centre == 0.0, basis.exponent, np.frexp(basis.centre)[1])[:d].max())
+        plain = Basis(np.zeros(len(basis.centre)), np.where(np.arange(len(basis.centre)) < d, unit, 0))
+        W = changed(root(self._sums.triangle()), d, *basis.change(plain))
+        lifted = activation is not None and activation.lifted
+        a, b, c = (1.0, 0.0, 0.0) if activation is None else activation.coefficients
+        first, second = np.triu_indices(d + 1)
+        kinds = (first == d).astype(int) + (second == d)
+        parts = np.array([a, 0.5 * np.ldexp(b, -unit), np.ldexp(c, -2 * unit)])[kinds]
+        factors = np.where(first == second, parts, 2.0 * parts)
+        chosen = np.flatnonzero(second < d + lifted)
+        rows = read_only(np.ascontiguousarray(W[:, chosen] * factors[chosen]))
+        target = W[:, n_monomials(d) :] if self.n_outputs_ is not None else W[:, -1]
+        forms = FormMap(d + lifted, rows, float(np.ldexp(1.0, 2 * unit)), lifted, self.n_samples_seen_)
+        return forms, read_only(np.ascontiguousarray(target))
+
+    def kept_problem(
+        self,
+        *,
+        beta: float,
+        loss: str | Loss = "squared",
+        activation: str | Sequence[float] | PolynomialActivation | None = None,
+        levels: int = 2,
+    ) -> TrainingProblem:
+        """Return the problem of the rows kept, weighted to stand for all: for what needs rows, such as `polish`.
+
+        Parameters
+        ----------
+        beta, loss, activation, levels
+            As of `TrainingProblem`; beta is that of all rows.
+
+        Raises
+        ------
+        InvalidInputError
+            There are no rows, none are kept, or arguments are not allowed.
+        """
+        self._check_rows("have a problem of the rows kept")
+        if not self.keep:
+            raise InvalidInputError("keep must be positive for a problem of the rows kept; got 0")
+        d, columns, weights = self.n_features_in_, self._kept.columns, self._kept.weights
+        target = columns[:, d:] if self.n_outputs_ is not None else columns[:, d]
+        weights = weights * (self.total_weight_ / float(weights.sum()))
+        options: dict[str, Any] = {"loss": loss, "activation": activation, "levels": levels}
+        return TrainingProblem(columns[:, :d], target, beta=beta, sample_weight=weights, **options)
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the statistics to a file, whole or not at all; without pickle.
+
+        Raises
+        ------
+        InvalidInputError
+            There are no rows.
+        """
+        self._check_rows("be saved")
+        self._sums.fold()
+        header = {
+            "n_features": self.n_features_in_,
+            "n_outputs": self.n_outputs_,
+            "n_samples": self.n_samples_seen_,
+            "total_weight": self.total_weight_,
+            "feature_names": self.feature_names_in_,
+            "keep": self.keep,
+            "random_state": self.random_state,
+        }
+        arrays = {"centre": self._basis.centre, "exponent": self._basis.exponent}
+        parts = {"high": self._sums.high, "low": self._sums.low, "kept": self._kept.rows}
+        write_archive(path, _KIND, header, {**arrays, **{k: v for k, v in parts.items() if v is not None}})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, max_memory: int = 2**31) -> SufficientStatistics:
+        """Return the statistics that were saved to `path`.
+
+        Raises
+        ------
+        StorageError
+            The file is truncated, altered or foreign.
+        """
+        _, header, arrays = read_archive(path, _KIND)
+        try:
+            statistics = cls(max_memory=max_memory, keep=header["keep"], random_state=header["random_state"])
+            d, C, names = (header[name] for name in ("n_features", "n_outputs", "feature_names"))
+            side = n_monomials(d) + (C or 1)
+            basis = Basis(arrays["centre"], arrays["exponent"])
+            high, low, kept = arrays["high"], arrays.get("low"), arrays.get("kept")
+            shapes = [basis.centre.shape == basis.exponent.shape == (d + (C or 1),), high.shape == (packed_size(side),)]
+            kinds = [high.dtype == basis.centre.dtype == np.float64, basis.exponent.dtype == np.int64]
+            shapes += [low is None or low.shape == high.shape, (kept is None) == (statistics.keep == 0)]
+            shapes += [kept is None or kept.shape[1:] == (2 + d + (C or 1),)]
+            kinds += [part is None or part.dtype == np.float64 for part in (low, kept)]
+            if not all(shapes + kinds):
+                raise TypeError("its arrays do not fit together")
+            statistics.n_samples_seen_, statistics.total_weight_ = (
+                int(header["n_samples"]),
+                float(header["total_weight"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise StorageError(f"{os.fspath(path)!r} holds no statistics: {error}") from None
+        statistics.n_features_in_, statistics.n_outputs_ = d, C
+        statistics.feature_names_in_ = None if names is None else tuple(names)
+        statistics._basis, statistics._sums = basis, PackedSums(side, high, low)
+        statistics._kept.rows = kept
+        return statistics
+
+    def _check_whole(self) -> None:
+        if self._interrupted:
+            raise InvalidInputError(
+                "statistics must not have been interrupted in the midst of a batch: begin again, or from a file"
+            )
+
+    def _check_rows(self, purpose: str) -> None:
+        self._check_whole()
+        if not self.n_samples_seen_:
+            raise InvalidInputError(f"statistics must have a row at least to {purpose}; got none")
+
+    def _check_alike(self, name: str, n_features: int, n_outputs: int | None, names: tuple[str, ...] | None) -> None:
+        if n_features != self.n_features_in_:
+            raise InvalidInputError(f"{name} must have {self.n_features_in_} columns, as before; got {n_features}")
+        if n_outputs != self.n_outputs_:
+            had, has = ("(n,)" if C is None else f"(n, {C})" for C in (self.n_outputs_, n_outputs))
+            raise InvalidInputError(f"{name} must come with targets of shape {had}, as before; got {has}")
+        if names is not None and self.feature_names_in_ is not None and names != self.feature_names_in_:
+            was, found = next(pair for pair in zip(self.feature_names_in_, names, strict=True) if pair[0] != pair[1])
+            raise InvalidInputError(f"{name} must have the columns of before; got {found!r} in place of {was!r}")
