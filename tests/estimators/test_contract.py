@@ -18,12 +18,12 @@ from qsdp import (
 #: Needs the environment variable SCIPY_ARRAY_API; the estimators compute in NumPy only.
 SKIPPED = ["check_array_api_input"]
 
-#: Few betas and folds, and no search for a beta in the many fits of the classifier's checks.
-FEW = {"betas": [10.0, 1.0], "cv": 2}
+#: Few betas and folds, and in the many fits of the checks no search but the regressor's, whose options are the defaults.
+FEW = {"betas": [10.0, 1.0], "cv": 2, "encoding": "standard"}
 
 #: Estimators and how many checks scikit-learn 1.9 has for them, of which all but `SKIPPED` run.
 ESTIMATORS = [
-    (QuantizedNetworkClassifier(beta="5%"), 65),
+    (QuantizedNetworkClassifier(beta="5%", encoding="standard"), 65),
     (QuantizedNetworkRegressor(), 58),
     (QuantizedNetworkClassifierCV(**FEW), 65),
     (QuantizedNetworkRegressorCV(**FEW), 58),
