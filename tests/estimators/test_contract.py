@@ -18,7 +18,7 @@ from qsdp import (
 #: Needs the environment variable SCIPY_ARRAY_API; the estimators compute in NumPy only.
 SKIPPED = ["check_array_api_input"]
 
-#: Few betas and folds, and in the many fits of the checks no search but the regressor's, whose options are the defaults.
+#: Few betas and folds; of the many fits of the checks only those of the regressor choose an encoding and beta.
 FEW = {"betas": [10.0, 1.0], "cv": 2, "encoding": "standard"}
 
 #: Estimators and how many checks scikit-learn 1.9 has for them, of which all but `SKIPPED` run.
