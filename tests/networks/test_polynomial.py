@@ -716,7 +716,7 @@ def test_load_network_dispatches_by_kind(tmp_path: Path) -> None:
     assert_same(load_network(tmp_path / "other"), one.to_polynomial())
     write_archive(tmp_path / "third", "relaxation", {}, {"x": np.zeros(1)})
     with pytest.raises(
-        StorageError, match="holds a 'relaxation'; expected a 'bilinear-network' or 'polynomial-network'"
+        StorageError, match="holds a 'relaxation'; expected a 'bilinear-network' or 'integer-form' or 'polynomial-network'"
     ):
         load_network(tmp_path / "third")
 
