@@ -26,7 +26,7 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss, get_loss
 from qsdp.problem import TrainingProblem, check_levels
-from qsdp.relaxation import BetaChoice, choose_beta
+from qsdp.relaxation import choose_beta
 from qsdp.relaxation.backends import BACKENDS, check_solver
 from qsdp.relaxation.path import useful_beta_max
 from qsdp.sampling import ALLOCATIONS, MAX_NEURONS
@@ -61,6 +61,7 @@ REFINEMENTS = ("none", "refit", "polish", "exact")
 
 
 Chosen = TypeVar("Chosen", bound="TrainingOptions")
+Candidate = TypeVar("Candidate")
 
 
 def _check_loss(name: str, value: Any) -> None:
@@ -237,23 +238,26 @@ class TrainingOptions(Options):
         """Return the deadline of a call that begins now."""
         return NEVER if self.time_limit in {None, np.inf} else Deadline.after(self.time_limit)
 
-    def best_problem(self: Chosen, problems: Iterable[TrainingProblem]) -> tuple[int, Chosen]:
-        """Return which of some problems of the same samples does best on samples held out, and options for it.
+    def best_of(self: Chosen, candidates: Iterable[tuple[Candidate, TrainingProblem]]) -> tuple[Candidate, Chosen]:
+        """Return the candidate whose problem does best on samples held out, and options for it.
 
-        They come from simple to complex; the first that is no clear gain ends the search. The options have the beta
-        found, if it is to be chosen, and the time that is left.
+        The problems, one at least, are of the same samples and come from simple to complex; the first that is no clear
+        gain ends the search. The options have the beta found, if it is to be chosen, and the time that is left.
         """
         deadline = self.deadline()
         limit = self.choice_deadline(deadline)
-        best, choice, size, rows, share = 0, BetaChoice(1.0, 1.0, np.inf), 0, None, 1.0
-        for place, problem in enumerate(problems):
-            if place and problem.n_features == size:
+        others = iter(candidates)
+        best, problem = next(others)
+        rows, size = problem.X, problem.n_features
+        choice = choose_beta(problem, deadline=limit)
+        for candidate, problem in others:
+            if problem.n_features == size:
                 continue
-            rows, size = problem.X if rows is None else rows, problem.n_features
-            found = choose_beta(problem, rows=rows, most=share, deadline=limit)
-            if place and not found.loss < (1.0 - _GAIN) * choice.loss:
+            size = problem.n_features
+            found = choose_beta(problem, rows=rows, most=_NEXT_SHARE * choice.share, deadline=limit)
+            if not found.loss < (1.0 - _GAIN) * choice.loss:
                 break
-            best, choice, share = place, found, _NEXT_SHARE * found.share
+            best, choice = candidate, found
         left = self.time_limit if self.time_limit in {None, np.inf} else deadline.time_limit
         return best, replace(self, beta=choice.beta if self.beta == AUTO else self.beta, time_limit=left)
 

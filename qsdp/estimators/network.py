@@ -161,16 +161,15 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
     ) -> tuple[Any, Any]:
         """Return the encoder of the rules for "auto" that does best on samples held out, and options with its beta."""
         rules = EncodingRule.recommended(AUTO, counting.X.shape[1], coded[:1].size)
-        encoders: list[Any] = []
 
-        def problems() -> Iterator[TrainingProblem]:
+        def candidates() -> Iterator[tuple[Any, TrainingProblem]]:
             for rule in rules:
-                encoders.append(fit_rule(rule, counting.X, counting.weights))
-                inputs = self._with_constant(encoders[-1].transform(counting.X), counting.weights)
-                yield options.problem(inputs, coded, weights)
+                encoder = fit_rule(rule, counting.X, counting.weights)
+                inputs = self._with_constant(encoder.transform(counting.X), counting.weights)
+                yield encoder, options.problem(inputs, coded, weights)
 
-        best, chosen = options.best_problem(problems())
-        return encoders[best], chosen
+        encoder, chosen = options.best_of(candidates())
+        return encoder, chosen
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         """Return the units of the targets in training."""

@@ -228,8 +228,10 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
             are read as an `IntegerForm`.
         """
         check_choice("form", form, ["neurons", "integers", "smaller"])
-        if form == "integers" or (form == "smaller" and self.shared_alpha and self.form_bits < self.n_bits):
-            self.to_integer_form().save(path)
+        wanted = form == "integers" or (form == "smaller" and self.shared_alpha)
+        integers = self.to_integer_form() if wanted else None
+        if integers is not None and (form == "integers" or integers.n_bits < self.n_bits):
+            integers.save(path)
         else:
             write_archive(path, KIND, *network_archive(self))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.activations import PolynomialActivation, get_activation
@@ -13,7 +14,6 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
-from qsdp.problem import TrainingProblem
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import Holdout, TabularModel, digest_of, network_inputs
 from qsdp.tabular._reading import Table
@@ -161,12 +161,5 @@ def choose_encoding(training: Training, options: TrainingOptions) -> tuple[Train
     n_columns = len(training.encoder.columns) + len(training.encoder.dropped)
     rules = EncodingRule.recommended(AUTO, n_columns, training.y[:1].size)
     activation = get_activation(options.activation)
-    candidates: list[Training] = []
-
-    def problems() -> Iterator[TrainingProblem]:
-        for rule in rules:
-            candidates.append(training.by_rule(rule, activation) if candidates else training)
-            yield options.problem(candidates[-1].X, candidates[-1].y, candidates[-1].weights)
-
-    best, options = options.best_problem(problems())
-    return candidates[best], options
+    tables = chain([training], (training.by_rule(rule, activation) for rule in rules[1:]))
+    return options.best_of((one, options.problem(one.X, one.y, one.weights)) for one in tables)

@@ -13,6 +13,10 @@ from typer.testing import CliRunner, Result
 from qsdp import cli
 from qsdp.datasets import load_bundled
 
+#: What fits messy.csv in the current folder, each target without the other, of columns standardised.
+FIT_LABEL = ("fit", "messy.csv", "--encoding", "standard", "--target", "label", "--drop", "id", "--drop", "price")
+FIT_PRICE = ("fit", "messy.csv", "--encoding", "standard", "--target", "price", "--drop", "id", "--drop", "label")
+
 
 def messy(n: int = 120, seed: int = 0) -> bytes:
     """A file as people have them: a byte order mark, semicolons, quotes, gaps, blank lines, odd columns."""

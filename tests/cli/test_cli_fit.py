@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_program import figure, messy, number, refused, run
+from cli_program import FIT_LABEL, FIT_PRICE, figure, messy, number, refused, run
 
 import qsdp
 from qsdp.tabular import load_model, read_table
@@ -40,9 +40,8 @@ def test_fit_reports_how_it_read_the_file(here: Path) -> None:
 def test_fit_a_number_with_other_options(here: Path) -> None:
     (here / "messy.csv").write_bytes(messy())
     result = run(
-        "fit", "messy.csv", "--encoding", "standard",
-        "--target", "price", "--drop", "id", "--drop", "label", "--loss", "huber",
-        "--test-size", 0, "--neurons", 30, "--beta", 2, "--seed", 5, "--output", "m.qsdp",
+        *FIT_PRICE, "--loss", "huber", "--test-size", 0, "--neurons", 30, "--beta", 2, "--seed", 5,
+        "--output", "m.qsdp",
     )  # fmt: skip
     assert (result.exit_code, result.stderr) == (0, "")
     assert "120 training + 0 test rows" in result.stdout
@@ -106,22 +105,7 @@ def test_fit_two_classes_with_two_outputs(here: Path) -> None:
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_scores_decide(here: Path, loss: str) -> None:
     (here / "messy.csv").write_bytes(messy())
-    run(
-        "fit",
-        "messy.csv",
-        "--encoding",
-        "standard",
-        "--target",
-        "label",
-        "--drop",
-        "id",
-        "--drop",
-        "price",
-        "--beta",
-        "50%",
-        "--loss",
-        loss,
-    )
+    run(*FIT_LABEL, "--beta", "50%", "--loss", loss)
     header, *rows = run("predict", "messy.qsdp", "messy.csv").stdout.splitlines()
     assert header.startswith("prediction,score")
     assert all((row.split(",")[0] == "yes") == (float(row.split(",")[1]) > 0.0) for row in rows)
@@ -130,22 +114,7 @@ def test_scores_decide(here: Path, loss: str) -> None:
 @pytest.mark.parametrize("options", [[], ["--loss", "logistic", "--levels", 3, "--activation", "relu"]])
 def test_fit_and_refine(here: Path, options: list[Any]) -> None:
     (here / "messy.csv").write_bytes(messy())
-    common = [
-        "fit",
-        "messy.csv",
-        "--encoding",
-        "standard",
-        "--target",
-        "label",
-        "--drop",
-        "id",
-        "--drop",
-        "price",
-        "--neurons",
-        300,
-        *options,
-    ]
-    common += ["--beta", 1, "--tol", 1e-6]
+    common = [*FIT_LABEL, "--neurons", 300, *options, "--beta", 1, "--tol", 1e-6]
     objectives, bounds = {}, {}
     for refine in ("none", "refit", "polish", "exact"):
         result = run(*common, "--refine", refine, "--output", f"{refine}.qsdp")
@@ -185,9 +154,8 @@ def test_fit_and_refine(here: Path, options: list[Any]) -> None:
 def test_fit_exact_is_that_of_the_library(here: Path) -> None:
     (here / "messy.csv").write_bytes(messy())
     run(
-        "fit", "messy.csv", "--encoding", "standard",
-        "--target", "price", "--drop", "id", "--drop", "label", "--refine", "exact", "--seed", 3,
-        "--neurons", 100, "--beta", 1, "--activation", "bilinear", "--tol", 1e-6, "--allocation", "equal",
+        *FIT_PRICE, "--refine", "exact", "--seed", 3, "--neurons", 100, "--beta", 1, "--activation", "bilinear",
+        "--tol", 1e-6, "--allocation", "equal",
     )  # fmt: skip
     model = load_model("messy.qsdp")
     problem = model.problem(read_table("messy.csv"))
@@ -200,11 +168,7 @@ def test_fit_exact_is_that_of_the_library(here: Path) -> None:
 
 def test_fit_exact_without_time(here: Path) -> None:
     (here / "messy.csv").write_bytes(messy())
-    result = run(
-        "fit", "messy.csv", "--encoding", "standard",
-        "--target", "label", "--drop", "id", "--drop", "price", "--refine", "exact",
-        "--time-limit", "1e-9",
-    )  # fmt: skip
+    result = run(*FIT_LABEL, "--refine", "exact", "--time-limit", "1e-9")
     assert result.exit_code == 0
     assert "not finished: time limit" in figure(result.stdout, "refined")
     assert "globally optimal" not in result.stdout
@@ -218,20 +182,7 @@ def test_fit_exact_shows_its_gap_on_a_terminal(here: Path, monkeypatch: pytest.M
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
-    result = run(
-        "fit",
-        "messy.csv",
-        "--encoding",
-        "standard",
-        "--target",
-        "label",
-        "--drop",
-        "id",
-        "--drop",
-        "price",
-        "--refine",
-        "exact",
-    )
+    result = run(*FIT_LABEL, "--refine", "exact")
     assert result.exit_code == 0
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", result.stderr).replace("\r", "\n").splitlines()
     assert any(re.match(r"exact +.*objective [\d.e+-]+, gap [\d.e+-]+", line) for line in lines)

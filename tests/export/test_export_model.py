@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from mixed_table import mixed_table
 from scipy.special import expit, softmax
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import VarianceThreshold
@@ -32,20 +33,7 @@ def iris():
 
 @pytest.fixture(scope="module")
 def mixed():
-    """A frame of numbers, categories and holes, and a label."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "size": rng.normal(50.0, 10.0, 90).round(1),
-            "town": rng.choice(["Oslo", "Rome", "Paris"], 90),
-            "constant": np.ones(90),
-            "old": rng.random(90) < 0.4,
-            "rate": rng.normal(size=90),
-        }
-    )
-    frame.loc[::7, "size"] = np.nan
-    frame.loc[::11, "town"] = None
-    return frame, np.where(frame["size"].fillna(50.0) + 8 * frame["rate"] > 50.0, "yes", "no")
+    return mixed_table()
 
 
 def probabilities(description, scores):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mixed_table import mixed_table
 from networks.random_networks import random_network
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
@@ -139,7 +140,7 @@ def test_the_smaller_of_neurons_and_form():
 
 def test_versions_are_those_of_old_runtimes():
     """IR 7 and opset 13 are those of onnx 1.8; every operator is as old."""
-    frame, y = mixed()
+    frame, y = mixed_table()
     classifier = QuantizedNetworkClassifier(encoding="both", **FAST).fit(frame, y)
     network = random_network(np.random.default_rng(0), 7, 5, (1.0, 1.0, 1.0), C=2)
     models = [to_onnx(classifier), *(to_onnx(network, layout=layout) for layout in ("neurons", "form"))]
@@ -158,23 +159,6 @@ def test_versions_are_those_of_old_runtimes():
 @pytest.fixture(scope="module")
 def iris():
     return tuple(qsdp.datasets.load_bundled("iris"))
-
-
-def mixed():
-    """Return a frame of numbers, categories and holes, and labels."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "size": rng.normal(50.0, 10.0, 90).round(1),
-            "town": rng.choice(["Oslo", "Rome", "Paris"], 90),
-            "constant": np.ones(90),
-            "old": rng.random(90) < 0.4,
-            "rate": rng.normal(size=90),
-        }
-    )
-    frame.loc[::7, "size"] = np.nan
-    frame.loc[::11, "town"] = None
-    return frame, np.where(frame["size"].fillna(50.0) + 8 * frame["rate"] > 50.0, "yes", "no")
 
 
 def check_model(model, X):
@@ -224,7 +208,7 @@ def test_regressors(iris):
 
 @pytest.mark.parametrize("encoding", ["thresholds", "both"])
 def test_text_and_holes(encoding):
-    frame, y = mixed()
+    frame, y = mixed_table()
     model = QuantizedNetworkClassifier(encoding=encoding, **FAST).fit(frame, y)
     exported = check_model(model, frame)
     # Columns in use are inputs of their own.
@@ -309,7 +293,7 @@ def test_options_of_skl2onnx(iris):
 
 def test_text_in_pipelines_of_skl2onnx():
     types = pytest.importorskip("skl2onnx.common.data_types")
-    frame, y = mixed()
+    frame, y = mixed_table()
     frame = frame[["size", "town", "rate"]]
     number, text = types.DoubleTensorType([None, 1]), types.StringTensorType([None, 1])
     feed = {name: frame[[name]].to_numpy(np.float64) for name in ("size", "rate")}
