@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
 from qsdp.export._integer_network import IntegerNetwork
+from qsdp.networks.storage import bits_of_integers
 
 __all__ = ["LAYOUTS", "Layout", "layouts", "type_width"]
 
@@ -62,9 +63,7 @@ class Layout:
         Of left and right sides of the neurons by turns, or of rows of upper triangles, one output after another.
         """
         main = self.numbers[..., : self.numbers.shape[-1] - self.signs]
-        places = range(self.n_bits - 1, -1, -1)
-        bits = np.stack([((main - self.low) // self.step >> place & 1).astype(np.uint8) for place in places], axis=-1)
-        bits = bits.reshape(*main.shape[:-1], -1)
+        bits = bits_of_integers((main - self.low) // self.step, self.n_bits).reshape(*main.shape[:-1], -1)
         signs = self.numbers[..., main.shape[-1] :] > 0
         return np.packbits(np.concatenate([bits, signs.astype(np.uint8)], axis=-1))
 

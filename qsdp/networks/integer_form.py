@@ -16,7 +16,7 @@ from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, rea
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import StorageError
 from qsdp.networks.quadratic_form import QuadraticForm
-from qsdp.networks.storage import write_archive
+from qsdp.networks.storage import bits_of_integers, write_archive
 from qsdp.networks.weights import FLOAT_BITS, check_count, check_fields, stored_activation
 from qsdp.problem import quadratic_map
 
@@ -182,9 +182,7 @@ def integer_form_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDAr
 
 def _packed(values: IntArray, width: int) -> npt.NDArray[np.uint8]:
     """Return integers as bits, `width` each, of their distance from the smallest that fits."""
-    shifted = values + (2**width // 2)
-    places = np.arange(width - 1, -1, -1)
-    return np.packbits(((shifted[:, None] >> places) & 1).astype(np.uint8).ravel())
+    return np.packbits(bits_of_integers(values + (2**width // 2), width))
 
 
 def _unpacked(packed: npt.NDArray[np.uint8], count: int, width: int) -> IntArray:

@@ -21,7 +21,15 @@ from safetensors.numpy import save
 from qsdp._utils.files import write_whole
 from qsdp.exceptions import StorageError
 
-__all__ = ["pack_levels", "pack_numbers", "read_archive", "unpack_levels", "unpack_numbers", "write_archive"]
+__all__ = [
+    "bits_of_integers",
+    "pack_levels",
+    "pack_numbers",
+    "read_archive",
+    "unpack_levels",
+    "unpack_numbers",
+    "write_archive",
+]
 
 _FORMAT, _VERSION = "qsdp", "1"
 _ENTRY = "qsdp"
@@ -98,6 +106,14 @@ def pack_numbers(numbers: npt.NDArray[np.uint8], n_values: int) -> npt.NDArray[n
 def unpack_numbers(packed: npt.NDArray[Any], shape: tuple[int, int], n_values: int) -> npt.NDArray[np.uint8]:
     """Return the numbers of the given shape that `pack_numbers` packed."""
     return _from_bits(_unpacked(packed, shape[0], shape[1] * (n_values - 1).bit_length()), shape, n_values)
+
+
+def bits_of_integers(numbers: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
+    """Return the lowest `width` bits of integers, the most significant first, along a new last axis."""
+    bits = np.empty((*numbers.shape, width), dtype=np.uint8)
+    for k in range(width):
+        bits[..., k] = numbers >> (width - 1 - k) & 1
+    return bits
 
 
 def pack_levels(weights: npt.NDArray[np.int8], levels: int, lifted: bool = False) -> npt.NDArray[np.uint8]:
