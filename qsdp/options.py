@@ -47,10 +47,6 @@ _CHOICE_SHARE, _CHOICE_TIME = 0.25, 60.0
 #: less said nothing about accuracies.
 _GAIN = 0.01
 
-#: Largest share of `beta_max` to be tried for it, as a multiple of the best one before: of 55 splits of twelve data
-#: sets a larger one was best on 4.
-_NEXT_SHARE = 5.0
-
 #: Seconds of a refinement by "polish" or "exact" where no time limit is given: nobody waits longer unasked.
 REFINEMENT_TIME = 60.0
 
@@ -254,7 +250,7 @@ class TrainingOptions(Options):
             if problem.n_features == size:
                 continue
             size = problem.n_features
-            found = choose_beta(problem, rows=rows, most=_NEXT_SHARE * choice.share, deadline=limit)
+            found = choose_beta(problem, rows=rows, near=choice.share, deadline=limit)
             if not found.loss < (1.0 - _GAIN) * choice.loss:
                 break
             best, choice = candidate, found

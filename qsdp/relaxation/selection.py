@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,6 +23,9 @@ __all__ = ["BetaChoice", "choose_beta"]
 #: Shares of `beta_max`, from large to small. On fourteen data sets the best one for held-out samples was an inner one.
 SHARES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
+#: The share to begin with, in the middle of those that were best.
+START = 0.02
+
 #: The share where no time is left to choose: of fixed ones the best on average over those sets.
 FALLBACK = 0.01
 
@@ -35,8 +38,9 @@ _FOLDS, _MANY = 4, 1000
 #: Distinct samples used at most: among thousands the choice does not depend on a few.
 _MOST = 5000
 
-#: Relative rise of the held-out loss above its least that ends the search.
-_RISE = 0.1
+#: Folds after which a share that is worse by so much is given up. On eleven data sets and four encodings of each, the
+#: held-out loss fell and rose once along the shares, and this never cost more than a few percent of it.
+_LEAST_FOLDS, _WORSE = 2, 0.05
 
 
 class BetaChoice(NamedTuple):
@@ -54,16 +58,16 @@ def choose_beta(
     problem: TrainingProblem,
     *,
     rows: Any = None,
-    most: float = SHARES[0],
+    near: float = START,
     deadline: Deadline = NEVER,
     bar: ProgressBar = NO_BAR,
 ) -> BetaChoice:
     r"""Return the beta, a share of `beta_max`, whose relaxation has the smallest loss on held-out samples.
 
-    For every share, from large to small, the relaxation is solved coarsely on the samples outside a fold; the search
-    ends when the loss on the fold has risen clearly. Predictions are cut to the range of the targets. Beta of a
-    training part is smaller by its share of the weight, since the loss is a sum. Equal rows of X are in one fold, and
-    folds depend neither on the order of the samples nor on whether a row is repeated or has a weight.
+    From the share `near` on, the search goes downhill along the grid of shares. For each the relaxation is solved
+    coarsely on the samples outside a fold. Predictions are cut to the range of the targets. Beta of a training part is
+    smaller by its share of the weight, since the loss is a sum. Equal rows of X are in one fold, and folds depend
+    neither on the order of the samples nor on whether a row is repeated or has a weight.
 
     Parameters
     ----------
@@ -72,8 +76,8 @@ def choose_beta(
     rows : array-like of shape (n, k), optional
         What tells samples apart and deals them to folds, in place of X: losses for other inputs of the same samples
         are comparable then.
-    most : float
-        The largest share to try.
+    near : float
+        The share to begin with.
     deadline : Deadline
         When it has passed, the best share so far is returned.
     bar : ProgressBar
@@ -81,27 +85,53 @@ def choose_beta(
     """
     largest = useful_beta_max(problem, deadline.share(0.3).time_limit)
     if largest == 0.0:
-        return BetaChoice(1.0, most, problem.data_fit.value_at_zero)
+        return BetaChoice(1.0, near, problem.data_fit.value_at_zero)
     folds = _folds(problem, problem.X if rows is None else rows)
-    losses: list[float] = []
-    shares = [share for share in SHARES if share <= most]
-    for share in shares if folds else ():
-        bar.count(len(losses), len(shares), f"share {share:g} of beta_max")
-        loss = 0.0
-        for fold in folds:
-            loss += fold.loss(share * largest, deadline)
+    losses: dict[float, float] = {}
+    of_folds: list[float] = []
+    for share in _downhill(near, losses) if folds else ():
+        bar.count(len(losses), len(SHARES), f"share {share:g} of beta_max")
+        found = _losses(folds, share * largest, of_folds, deadline)
         if deadline.over:
             break
-        losses.append(loss)
-        if loss > (1.0 + _RISE) * min(losses):
-            break
+        losses[share] = sum(found) if len(found) == len(folds) else np.inf
+        if losses[share] == min(losses.values()):
+            of_folds = found
     if not losses:
         return BetaChoice(FALLBACK * largest, FALLBACK, np.inf)
-    share = shares[int(np.argmin(losses))]
-    if deadline.over and losses[-1] == min(losses):
+    share = min(losses, key=losses.__getitem__)
+    loss = losses[share]
+    if deadline.over and share == min(losses):
         # Time ended the search while the loss was falling.
         share = min(share, FALLBACK)
-    return BetaChoice(share * largest, share, min(losses))
+    return BetaChoice(share * largest, share, loss)
+
+
+def _downhill(near: float, losses: Mapping[float, float]) -> Iterator[float]:
+    """Yield shares from the one nearest to `near` on, until the next smaller and the next larger one are no better.
+
+    The loss of every share yielded must be among `losses` when the next is asked for.
+    """
+    start = min(range(len(SHARES)), key=lambda place: abs(np.log(SHARES[place] / near)))
+    yield SHARES[start]
+    for step in (1, -1):
+        place = start
+        while 0 <= place + step < len(SHARES) and losses[SHARES[place]] == min(losses.values()):
+            place += step
+            yield SHARES[place]
+        if losses[SHARES[start]] > min(losses.values()):
+            return
+
+
+def _losses(folds: Sequence[_Fold], beta: float, best: Sequence[float], deadline: Deadline) -> list[float]:
+    """Return the losses on the folds, or on the first of them where those are clearly above the `best` losses."""
+    losses: list[float] = []
+    for fold in folds:
+        losses.append(fold.loss(beta, deadline))
+        done = len(losses)
+        if best and _LEAST_FOLDS <= done < len(folds) and sum(losses) > (1.0 + _WORSE) * sum(best[:done]):
+            break
+    return losses
 
 
 def held_out_predictions(
