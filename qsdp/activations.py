@@ -12,7 +12,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, check_choice, check_numbers, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["ACTIVATIONS", "PolynomialActivation", "get_activation"]
+__all__ = ["ACTIVATIONS", "BILINEAR", "PolynomialActivation", "get_activation"]
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,9 @@ class PolynomialActivation:
         return f"{self.a:g} t^2 {self.b:+g} t {self.c:+g}"
 
 
+#: Name of the network without activation, whose neurons are products of two projections.
+BILINEAR = "bilinear"
+
 #: Presets by name. "relu" is the paper's ReLU-like polynomial.
 ACTIVATIONS: dict[str, PolynomialActivation] = {
     "quadratic": PolynomialActivation(1.0, 0.0, 0.0),
@@ -139,7 +142,7 @@ _EXCLUDED = {
 def get_activation(
     activation: str | Sequence[float] | PolynomialActivation | None,
 ) -> PolynomialActivation | None:
-    """Return the activation of that name or with these coefficients; None stays None (bilinear).
+    """Return the activation of that name or with these coefficients; None, or "bilinear", is None.
 
     Parameters
     ----------
@@ -156,16 +159,18 @@ def get_activation(
     if activation is None or isinstance(activation, PolynomialActivation):
         return activation
     if isinstance(activation, str):
+        if activation == BILINEAR:
+            return None
         if activation in _EXCLUDED:
-            listing = ", ".join(repr(name) for name in ACTIVATIONS)
+            listing = ", ".join(repr(name) for name in (BILINEAR, *ACTIVATIONS))
             raise InvalidInputError(
                 f"activation must be one of {listing}; {activation!r} is excluded: {_EXCLUDED[activation]}"
             )
-        return ACTIVATIONS[check_choice("activation", activation, ACTIVATIONS)]
+        return ACTIVATIONS[check_choice("activation", activation, [BILINEAR, *ACTIVATIONS])]
     values = list(activation) if _is_sequence(activation) else []
     if len(values) != 3:
         raise InvalidTypeError(
-            f"activation must be None (bilinear), a name or three finite numbers (a, b, c); got {repr(activation)[:60]}"
+            f"activation must be None, a name or three finite numbers (a, b, c); got {repr(activation)[:60]}"
         )
     return PolynomialActivation(*values)
 

@@ -145,7 +145,7 @@ class TrainingOptions(Options):
         None,
         "None, str, (a, b, c) or PolynomialActivation",
         r"""
-        None is the bilinear network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`; a polynomial gives a network that
+        None or "bilinear" is the network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`; a polynomial gives a network that
         ``network.to_polynomial()`` turns into a standard one with that activation, exactly.
         """,
         lambda name, value: get_activation(value),

@@ -41,7 +41,7 @@ def test_coefficients_can_be_unpacked() -> None:
 
 
 def test_none_and_activations_pass() -> None:
-    assert get_activation(None) is None
+    assert get_activation(None) is get_activation("bilinear") is None
     activation = PolynomialActivation(1, 2, 3)
     assert get_activation(activation) is activation
 
@@ -98,7 +98,7 @@ def test_what_is_not_three_numbers(values: Any) -> None:
 
 @pytest.mark.parametrize("name", ["sigmoid", "tanh", "sign", "softmax", "gelu", "leaky_relu"])
 def test_activations_of_other_networks_are_refused_with_the_reason(name: str) -> None:
-    listing = "'quadratic', 'relu', 'linear_quadratic'"
+    listing = "'bilinear', 'quadratic', 'relu', 'linear_quadratic'"
     message = rf"activation must be one of {listing}; '{name}' is excluded: .*degree two: PolynomialActivation.fit_to"
     with pytest.raises(InvalidInputError, match=message):
         get_activation(name)

@@ -1,7 +1,7 @@
 """Training systems of the literature, to compare with: each a scikit-learn estimator with a history of its training.
 
 They hang off the networks: nothing of the core imports them. What needs automatic gradients needs PyTorch,
-``pip install 'qsdp[baselines]'``, and imports it when it is asked for.
+``pip install torch``, and imports it when it is asked for.
 
 =======================================================  ==============================================================
 estimators                                               system

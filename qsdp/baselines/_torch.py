@@ -18,7 +18,7 @@ def require_torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise MissingPackageError("this baseline needs PyTorch: pip install 'qsdp[baselines]'") from None
+        raise MissingPackageError("this baseline needs PyTorch: pip install torch") from None
     return torch
 
 

@@ -73,13 +73,13 @@ def _experiment(sets: _List, methods: _List, seeds: int | None, quick: bool) -> 
     chosen = _names("--methods", methods, METHODS)
     for name in chosen or ():
         if not METHODS[name].available:
-            raise InvalidInputError(f"--methods {name} needs {METHODS[name].needs}: pip install 'qsdp[baselines]'")
+            raise InvalidInputError(f"--methods {name} needs {METHODS[name].needs}: pip install torch")
     if chosen is None and not quick:
         absent = [method for method in METHODS.values() if not method.available]
         if absent:
             packages = ", ".join(sorted({str(method.needs) for method in absent}))
             names = ", ".join(method.name for method in absent)
-            say(f"Left out, {packages} is not installed: {names} (pip install 'qsdp[baselines]')", "yellow")
+            say(f"Left out, {packages} is not installed: {names} (pip install torch)", "yellow")
             chosen = [method.name for method in METHODS.values() if method.available]
     return uci_experiment(_names("--sets", sets, SETS), chosen, seeds)
 
@@ -133,7 +133,7 @@ def _report(experiment: Experiment, results: Results, path: Path) -> None:
     picture = path.with_suffix(".png")
     drawn: str | None = None
     if importlib.util.find_spec("matplotlib") is None:
-        say("No picture: matplotlib is not installed (pip install 'qsdp[plot]')", "yellow")
+        say("No picture: matplotlib is not installed (pip install matplotlib)", "yellow")
     elif experiment.plot is not None:
         picture.unlink(missing_ok=True)
         experiment.plot(records, picture)

@@ -18,7 +18,7 @@ from qsdp.certificates import BOUND_TYPES, Certificate, guarded
 from qsdp.certificates import certify as certify_network
 from qsdp.cli._options import Force, ModelFile
 from qsdp.cli._reports import certificate_figures, network_fact, print_facts, print_figures
-from qsdp.cli._streams import destination, stage
+from qsdp.cli._streams import destination, interrupts, stage
 from qsdp.column_generation import column_generation
 from qsdp.networks import BilinearNetwork
 from qsdp.options import REFINEMENT_TIME
@@ -71,7 +71,10 @@ def certify(
         model = load_model(model_file)
         problem = model.problem(read_table(file))
     with stage(f"Proving a bound with {problem.n_features} inputs"):
-        certificate = _certificate(model.network, problem, bound_type, time_limit)
+        with interrupts() as received:
+            certificate = _certificate(model.network, problem, bound_type, time_limit)
+        if received:
+            raise KeyboardInterrupt
         if verified:
             certificate = guarded(certificate)
         if certificate.lower_bound < (1.0 - _CLOSED) * model.lower_bound:

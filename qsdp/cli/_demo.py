@@ -16,7 +16,6 @@ from qsdp.activations import PolynomialActivation
 from qsdp.cli._options import (
     ACTIVATION,
     BETA,
-    BILINEAR,
     JOBS,
     LOSS,
     SEED,
@@ -83,7 +82,7 @@ def demo(
         outputs = np.ndim(y) if numbers else len(np.unique(y))
         check_neurons(neurons, outputs if outputs > 2 or get_loss(loss).coupled else 1)
     given = {name: getattr(options, name) for name in TrainingOptions.declared()}
-    given["activation"] = options.activation if "," in activation or activation == BILINEAR else activation
+    given["activation"] = options.activation if "," in activation else activation
     with stage(f"Training with {X.shape[1]} columns"):
         estimator = QuantizedNetworkRegressor if numbers else QuantizedNetworkClassifier
         model = estimator(**{**given, "verbose": True}).fit(X, y)

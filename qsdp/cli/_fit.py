@@ -46,7 +46,7 @@ from qsdp.cli._reports import (
     size_figures,
     time_figure,
 )
-from qsdp.cli._streams import destination, stage
+from qsdp.cli._streams import destination, interrupts, say, stage
 from qsdp.encoding.fitting import AUTO, ENCODINGS
 from qsdp.estimators import ClassifierOptions, EstimatorOptions, warn_of_gap
 from qsdp.exceptions import InvalidInputError
@@ -97,12 +97,16 @@ def fit(
         typer.Option(metavar="MODEL.qsdp", help="Where to save the model; FILE.qsdp here by default."),
     ] = None,
     force: Force = False,
+    keep_partial: Annotated[
+        bool, typer.Option("--keep-partial", help="Save what an interrupted training has, too.")
+    ] = False,
 ) -> None:
     """Train a network on a CSV file, certify it and save it.
 
     Numbers are standardised, text becomes 0/1 columns, missing entries are understood; classes or a number can
     be predicted. --refine polish improves single bits of the sampled neurons, refit chooses their weights anew and
-    drops most of them, and exact goes on to a network that is proven globally optimal, if time allows.
+    drops most of them, and exact goes on to a network that is proven globally optimal, if time allows. Interrupted
+    in training, it reports the best network so far, whose certificate holds, and exits with 130.
     """
     sigma = parse_activation(activation)
     options = training_options({**locals(), "activation": sigma})
@@ -135,20 +139,21 @@ def fit(
         with stage("Choosing thresholds"):
             training, options = choose_encoding(training, options)
     seconds = time.perf_counter() - began
-    with stage(f"Training with {training.X.shape[1]} inputs"):
+    with stage(f"Training with {training.X.shape[1]} inputs"), interrupts() as received:
         result = run_pipeline(training.X, training.y, replace(options, verbose=True), training.weights)
         result = result.timed("encoding", seconds) if encoding == AUTO else result
         warn_of_gap(result)
     with stage("Scoring and saving"):
         model = training.model(result, allocation)
         scores = _held_out_scores(model, training)
-        model.save(path)
+        if saved := keep_partial or not received:
+            model.save(path)
     print_facts(
         [
             *_reading_facts(file, training, drop or []),
             network_fact(model.network, model.beta, loss),
             *_refinement_facts(result),
-            ("saved", str(path)),
+            ("saved", str(path) if saved else "no: training was interrupted; --keep-partial saves what there is"),
         ]
     )
     print_figures(
@@ -159,6 +164,9 @@ def fit(
             time_figure(result),
         ]
     )
+    if received:
+        say("Interrupted", "red")
+        raise typer.Exit(130)
 
 
 def _refinement_facts(result: QSDPResult) -> list[tuple[str, str]]:

@@ -9,13 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from qsdp._utils.validation import check_choice, check_integer, check_real
-from qsdp.activations import ACTIVATIONS, PolynomialActivation
+from qsdp.activations import ACTIVATIONS, BILINEAR, PolynomialActivation, get_activation
 from qsdp.estimators import EstimatorOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, get_loss
 from qsdp.options import TrainingOptions
-
-BILINEAR = "bilinear"
 
 #: Arguments of commands that are not called as the option of training is.
 ARGUMENTS = {"n_neurons": "neurons", "n_jobs": "jobs", "random_state": "seed"}
@@ -93,10 +91,8 @@ def check_neurons(neurons: int | None, n_outputs: int) -> None:
 
 def parse_activation(text: str) -> PolynomialActivation | None:
     """Return the activation of a name or of three numbers "a,b,c", None if bilinear."""
-    if text == BILINEAR:
-        return None
     if "," not in text:
-        return ACTIVATIONS[check_choice("--activation", text, [BILINEAR, *ACTIVATIONS])]
+        return get_activation(check_choice("--activation", text, [BILINEAR, *ACTIVATIONS]))
     try:
         a, b, c = map(float, text.split(","))
     except ValueError:

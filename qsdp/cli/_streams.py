@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
@@ -63,6 +64,25 @@ def _explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}", 2
     return f"internal failure, {type(error).__name__}: {error} (`qsdp --debug COMMAND` shows where)", 1
+
+
+@contextmanager
+def interrupts() -> Iterator[list[int]]:
+    """Collect the interrupts from the keyboard, which are raised as always.
+
+    Long functions catch them and return what they have: only this tells a result from a finished one.
+    """
+    received: list[int] = []
+
+    def receive(number: int, _frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, receive)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def make_console(*, stderr: bool = False) -> Console:

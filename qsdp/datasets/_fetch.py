@@ -8,7 +8,7 @@ import logging
 import os
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,11 +144,20 @@ def _download(file: RawFile) -> Path:
             failures.append((url, error))
         else:
             return path
+    _remove_empty(path.parent, _cache_folder())
     tried = "; nor ".join(f"{url} to {path}: {_reason(failure)}" for url, failure in failures)
     raise DatasetError(
         f"cannot download {tried}; to work without a download, get the file elsewhere and set the environment "
         f"variable {DATA_VARIABLE} to a folder that holds it as {file.local}"
     )
+
+
+def _remove_empty(folder: Path, cache: Path) -> None:
+    """Remove what a failed download left empty, from a folder of the cache up to the cache itself."""
+    with suppress(OSError):
+        while folder.is_relative_to(cache):
+            folder.rmdir()
+            folder = folder.parent
 
 
 class _Bytes:

@@ -25,7 +25,7 @@ def require_onnx() -> Any:
     try:
         import onnx
     except ImportError:
-        raise MissingPackageError("to_onnx and to_qonnx need onnx: pip install 'qsdp[onnx]'") from None
+        raise MissingPackageError("to_onnx and to_qonnx need onnx: pip install onnx") from None
     return onnx
 
 

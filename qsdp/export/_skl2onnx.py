@@ -47,7 +47,7 @@ def register_skl2onnx() -> None:
     try:
         from skl2onnx import update_registered_converter
     except ImportError:
-        raise MissingPackageError("register_skl2onnx needs skl2onnx: pip install 'qsdp[onnx]'") from None
+        raise MissingPackageError("register_skl2onnx needs skl2onnx: pip install skl2onnx") from None
     from qsdp.encoding import SupervisedScaler, TableEncoder, ThresholdEncoder
     from qsdp.estimators import (
         QuantizedNetworkClassifier,

@@ -1,6 +1,6 @@
 """Plots of results in the manner of scikit-learn's displays: ``from_...`` computes, draws and returns a display.
 
-Drawing needs matplotlib, ``pip install 'qsdp[plot]'``; importing this package does not. A display draws on the axes
+Drawing needs matplotlib, ``pip install matplotlib``; importing this package does not. A display draws on the axes
 given as `ax`, or on those of a new figure, and keeps them as `ax_`.
 """
 

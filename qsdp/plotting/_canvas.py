@@ -51,7 +51,7 @@ def require_matplotlib() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise MissingPackageError("qsdp.plotting needs matplotlib: pip install 'qsdp[plot]'") from None
+        raise MissingPackageError("qsdp.plotting needs matplotlib: pip install matplotlib") from None
     return plt
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ collect_ignore = ["conftest.py"]
 def plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "QSDP_DEBUG", "GITHUB_ACTIONS"):
         monkeypatch.delenv(name, raising=False)
+    # A slow machine would print lines of progress.
+    monkeypatch.setattr("qsdp._utils.bars._LINE_SECONDS", math.inf)
 
 
 @pytest.fixture

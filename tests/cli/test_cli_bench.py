@@ -137,7 +137,7 @@ def test_methods_without_their_package_are_left_out_and_named(here: Path, monkey
     measured = {method for _, method, _ in stored(here / "qsdp-bench")}
     assert measured == {name for name, method in METHODS.items() if method.needs is None}
     assert "Left out, torch is not installed: backprop-rounded" in (here / "qsdp-bench" / "uci.md").read_text()
-    assert "--methods backprop needs torch: pip install 'qsdp[baselines]'" in refused("bench", "--methods", "backprop")
+    assert "--methods backprop needs torch: pip install torch" in refused("bench", "--methods", "backprop")
 
 
 def test_without_matplotlib_one_line_says_so(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_without_matplotlib_one_line_says_so(here: Path, monkeypatch: pytest.Mon
     result = run("bench", "--sets", "iris,wine", *FAST, "--seeds", 1)
     assert result.exit_code == 0
     assert result.stderr.splitlines() == [
-        "No picture: matplotlib is not installed (pip install 'qsdp[plot]')",
+        "No picture: matplotlib is not installed (pip install matplotlib)",
         "qsdp-bench: uci.json, uci.md",
     ]
     assert "![" not in (here / "qsdp-bench" / "uci.md").read_text()

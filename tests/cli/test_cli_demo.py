@@ -44,7 +44,7 @@ def test_demo(dataset: str, rival: str, least: float) -> None:
             "wine",
             ["--levels", 4, "--activation", "bilinear", "--loss", "logistic", "--beta", "1%", "--jobs", 2],
             "bilinear, 4 levels, 3 outputs, logistic loss, beta ",
-            ", beta='1%', loss='logistic', activation=None, levels=4",
+            ", beta='1%', loss='logistic', activation='bilinear', levels=4",
         ),
         (
             "iris",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from cli_program import FIT_LABEL, FIT_PRICE, figure, messy, number, refused, run
 
 import qsdp
+from qsdp.pipeline import run_pipeline
 from qsdp.tabular import load_model, read_table
 
 
@@ -359,3 +361,22 @@ def test_bad_weights(here: Path, weights: list[str], message: str) -> None:
 def test_bad_options_of_weights(here: Path, options: list[str], message: str) -> None:
     (here / "data.csv").write_text(weighted_table(["1"] * 20))
     assert message in refused("fit", "data.csv", *options)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_interrupted_training_is_reported_and_saved_on_demand_only(
+    here: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    def interrupted(*arguments: Any) -> Any:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return run_pipeline(*arguments)
+
+    monkeypatch.setattr("qsdp.cli._fit.run_pipeline", interrupted)
+    (here / "messy.csv").write_bytes(messy())
+    result = run(*FIT_LABEL, *(["--keep-partial"] if kept else []))
+    assert (result.exit_code, result.stderr) == (130, "Interrupted\n")
+    assert number(result.stdout, "relative gap") < 100.0
+    assert number(result.stdout, "accuracy") > 50.0
+    assert (figure(result.stdout, "saved") == "messy.qsdp") is kept
+    assert (here / "messy.qsdp").exists() is kept

@@ -38,7 +38,7 @@ def run(case: Case) -> dict[str, Any]:
     """
     method = METHODS[case["method"]]
     if not method.available:
-        raise InvalidInputError(f"method {method.name!r} needs {method.needs}: pip install 'qsdp[baselines]'")
+        raise InvalidInputError(f"method {method.name!r} needs {method.needs}: pip install torch")
     split = prepare(case["set"], case["seed"])
     with blas_threads(1), warnings.catch_warnings():
         # The measurements show what matters of the warnings about small classes, gaps and steps.

@@ -131,7 +131,7 @@ CONIC_BACKENDS = (
     _backend(
         "clarabel",
         ConicOptions(("tol_gap_abs", "tol_gap_rel", "tol_feas"), "max_iter", "time_limit"),
-        install="pip install 'qsdp[clarabel]'",
+        install="pip install clarabel",
     ),
     # A commercial interior-point method; free licences exist for academia.
     _backend(
@@ -142,7 +142,7 @@ CONIC_BACKENDS = (
             "MSK_DPAR_OPTIMIZER_MAX_TIME",
             group="mosek_params",
         ),
-        install="pip install 'qsdp[mosek]'",
+        install="pip install mosek",
         licence=_missing_mosek_licence,
     ),
     # An interior-point method in plain Python and LAPACK. Its default factorisation fails on the many equations that
@@ -150,7 +150,7 @@ CONIC_BACKENDS = (
     _backend(
         "cvxopt",
         ConicOptions(("abstol", "reltol", "feastol"), "max_iters", defaults={"kktsolver": "robust"}),
-        install="pip install 'qsdp[cvxopt]'",
+        install="pip install cvxopt",
         cones=("quadratic",),
     ),
 )

@@ -370,4 +370,4 @@ assert 'torch' not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("PyTorch: pip install 'qsdp[baselines]'") == 2
+    assert done.stdout.count("PyTorch: pip install torch") == 2
