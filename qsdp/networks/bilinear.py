@@ -21,7 +21,7 @@ from qsdp.networks.integer_form import IntegerForm, integer_form_from_archive
 from qsdp.networks.polynomial import KIND as POLYNOMIAL_KIND
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network, polynomial_from_archive
 from qsdp.networks.quadratic_form import QuadraticForm
-from qsdp.networks.storage import pack_levels, read_archive, unpack_levels, write_archive
+from qsdp.networks.storage import MODEL_KIND, pack_levels, read_archive, unpack_levels, write_archive
 from qsdp.networks.weights import (
     FLOAT_BITS,
     bits_of,
@@ -267,6 +267,8 @@ def is_narrow(network: BilinearNetwork) -> bool:
 def load_network(path: str | os.PathLike[str]) -> Any:
     """Return what was saved to `path`: a `BilinearNetwork`, an `IntegerForm` of one, or a `PolynomialNetwork`.
 
+    Of a model that the command line saved it is the network, which takes encoded columns.
+
     Raises
     ------
     StorageError
@@ -277,8 +279,11 @@ def load_network(path: str | os.PathLike[str]) -> Any:
         INTEGER_KIND: integer_form_from_archive,
         POLYNOMIAL_KIND: polynomial_from_archive,
     }
-    kind, header, arrays = read_archive(path, *readers)
+    kind, header, arrays = read_archive(path, *readers, MODEL_KIND)
     try:
+        if kind == MODEL_KIND:
+            # Arrays of its other parts have names with a dot.
+            kind, header, arrays = KIND, header["network"], {name: arrays[name] for name in arrays if "." not in name}
         return readers[kind](header, arrays)
     except (KeyError, TypeError, InvalidInputError, StorageError) as error:
         raise StorageError(f"{os.fspath(path)!r} is no valid network: {error}") from None

@@ -22,6 +22,7 @@ from qsdp._utils.files import write_whole
 from qsdp.exceptions import StorageError
 
 __all__ = [
+    "MODEL_KIND",
     "bits_of_integers",
     "pack_levels",
     "pack_numbers",
@@ -33,6 +34,9 @@ __all__ = [
 
 _FORMAT, _VERSION = "qsdp", "1"
 _ENTRY = "qsdp"
+
+#: Kind of the models of tables, whose header and arrays hold those of their network.
+MODEL_KIND = "tabular-model"
 
 Arrays = dict[str, npt.NDArray[Any]]
 

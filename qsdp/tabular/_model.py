@@ -16,7 +16,7 @@ from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.lifting import append_constant
 from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork, network_archive
-from qsdp.networks.storage import write_archive
+from qsdp.networks.storage import MODEL_KIND, write_archive
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.sampling import sample_network
 from qsdp.tabular._encoding import TabularEncoder
@@ -24,8 +24,6 @@ from qsdp.tabular._reading import Table
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
 from qsdp.tabular._weighting import Weighting
-
-KIND = "tabular-model"
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,7 @@ class TabularModel:
             "relaxation": self.solution.state(),
             **{name: getattr(self, name) for name in names},
         }
-        write_archive(path, KIND, header, {**arrays, **self.solution.arrays()})
+        write_archive(path, MODEL_KIND, header, {**arrays, **self.solution.arrays()})
 
 
 def network_inputs(encoded: FloatArray, activation: PolynomialActivation | None) -> FloatArray:

@@ -9,10 +9,10 @@ from qsdp._utils.stored import checked
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork, network_from_archive
-from qsdp.networks.storage import read_archive
+from qsdp.networks.storage import MODEL_KIND, read_archive
 from qsdp.tabular._checks import HOLDOUT_CHECKS, MODEL_CHECKS, TARGET_CHECKS, WEIGHTING_CHECKS
 from qsdp.tabular._encoding import TabularEncoder
-from qsdp.tabular._model import KIND, Holdout, TabularModel
+from qsdp.tabular._model import Holdout, TabularModel
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
 from qsdp.tabular._weighting import Weighting
@@ -29,7 +29,7 @@ def load_model(path: str | os.PathLike[str]) -> TabularModel:
     StorageError
         The file is damaged or not a model.
     """
-    _, header, arrays = read_archive(path, KIND)
+    _, header, arrays = read_archive(path, MODEL_KIND)
     try:
         return _model(header, arrays)
     except (InvalidInputError, StorageError) as error:

@@ -17,6 +17,7 @@ def test_the_model_survives_its_file(model: TabularModel, csv_file: Path, tmp_pa
     path = tmp_path / "model.qsdp"
     model.save(path)
     loaded = load_model(path)
+    np.testing.assert_array_equal(qsdp.load_network(path).U, model.network.U)
     for name in (
         "encoder",
         "target",
