@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,13 +24,11 @@ extensions = [
     "myst_nb",
     "sphinx_design",
     "sphinx_copybutton",
+    "sphinx-mathjax-offline",  # formulas need nothing from elsewhere
     "notebook_gallery",
     "name_links",
     "reference_pages",
 ]
-# With it the site needs nothing from elsewhere: `pip install sphinx-mathjax-offline`. Without it, formulas do.
-if importlib.util.find_spec("sphinx-mathjax-offline"):
-    extensions.append("sphinx-mathjax-offline")
 
 exclude_patterns = ["_build", "_ext", "_templates"]
 templates_path = ["_templates"]
