@@ -140,7 +140,7 @@ def fit(
         result = result.timed("encoding", seconds) if encoding == AUTO else result
         warn_of_gap(result)
     with stage("Scoring and saving"):
-        model = training.model(result, allocation)
+        model = training.model(result, options)
         scores = _held_out_scores(model, training)
         model.save(path)
     print_facts(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -12,20 +13,25 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, RandomState
 from qsdp.activations import PolynomialActivation
 from qsdp.estimators.classes import PROBABILISTIC, class_probabilities
+from qsdp.estimators.explanation import explained_form
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.lifting import append_constant
 from qsdp.losses import get_loss
-from qsdp.networks import BilinearNetwork, network_archive
+from qsdp.networks import BilinearNetwork, Effects, network_archive
 from qsdp.networks.storage import write_archive
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.sampling import sample_network
 from qsdp.tabular._encoding import TabularEncoder
+from qsdp.tabular._provenance import texts_of
 from qsdp.tabular._reading import Table
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
 from qsdp.tabular._weighting import Weighting
 
 KIND = "tabular-model"
+
+#: Attributes of a model that a file has as they are.
+PLAIN = ("loss", "beta", "allocation", "lower_bound", "objective", "digest", "provenance")
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ class TabularModel:
     holdout : Holdout
     digest : str
         sha256 of the encoded training rows, with the weights of a column if given.
+    provenance : mapping of str to str
+        Options of training, and versions of the packages that trained it.
     """
 
     encoder: TabularEncoder
@@ -81,6 +89,7 @@ class TabularModel:
     objective: float | None
     holdout: Holdout
     digest: str
+    provenance: Mapping[str, str]
 
     def outputs(self, table: Table) -> FloatArray:
         """Return the outputs of the network, shape (n,) or (n, C)."""
@@ -95,6 +104,22 @@ class TabularModel:
         loss = get_loss(self.loss)
         return class_probabilities(outputs, loss) if isinstance(loss, PROBABILISTIC) else None
 
+    def effects(self, table: Table) -> Effects:
+        """Return main effects and interactions of columns over a table, in the units of the targets."""
+        form = explained_form(
+            self.network,
+            constant=None if _is_lifted(self.network.activation) else 1.0,
+            scaling=self.target.scaling,
+            of_difference=self.target.classes is not None and len(self.target.classes) == 2,
+        )
+        return Effects.of(
+            form,
+            self.encoder.encode(table),
+            columns=[column.name for column in self.encoder.columns],
+            groups=[one.position for one in self.encoder.encoding.expressions],
+            outputs=self.target.classes if form.vector else None,
+        )
+
     def resample(self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None) -> TabularModel:
         """Return a model with another network sampled from the same solution, without refinement or objective.
 
@@ -103,7 +128,14 @@ class TabularModel:
         levels = self.network.levels if levels is None else check_levels(levels)
         covariance = self.solution.covariance(levels)
         network = sample_network(covariance, n_neurons, random_state, allocation=self.allocation)
-        return replace(self, network=network, lower_bound=self.solution.bound(levels, self.beta), objective=None)
+        changed = {"n_neurons": n_neurons, "levels": levels, "refine": "none", "random_state": random_state}
+        return replace(
+            self,
+            network=network,
+            lower_bound=self.solution.bound(levels, self.beta),
+            objective=None,
+            provenance={**self.provenance, **texts_of(changed)},
+        )
 
     def evaluated(self, table: Table) -> TabularModel:
         """Return the model with its objective on the table it was trained on; another table raises an error.
@@ -147,7 +179,6 @@ class TabularModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to `path`, readable by `load_model`."""
         network, arrays = network_archive(self.network)
-        names = ("loss", "beta", "allocation", "lower_bound", "objective", "digest")
         header = {
             "network": network,
             "encoder": self.encoder.state(),
@@ -155,14 +186,18 @@ class TabularModel:
             "weighting": asdict(self.weighting),
             "holdout": asdict(self.holdout),
             "relaxation": self.solution.state(),
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in PLAIN},
         }
         write_archive(path, KIND, header, {**arrays, **self.solution.arrays()})
 
 
 def network_inputs(encoded: FloatArray, activation: PolynomialActivation | None) -> FloatArray:
     """Return the inputs of a network: the encoded columns, and a constant column unless the activation is lifted."""
-    return encoded if activation is not None and activation.lifted else append_constant(encoded)
+    return encoded if _is_lifted(activation) else append_constant(encoded)
+
+
+def _is_lifted(activation: PolynomialActivation | None) -> bool:
+    return activation is not None and activation.lifted
 
 
 def digest_of(X: FloatArray, y: FloatArray, weights: FloatArray | None) -> str:

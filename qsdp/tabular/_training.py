@@ -16,6 +16,7 @@ from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import Holdout, TabularModel, digest_of, network_inputs
+from qsdp.tabular._provenance import texts_of, versions
 from qsdp.tabular._reading import Table
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
@@ -45,22 +46,27 @@ class Training:
         encoder = self.encoder.by_rule(self.train, rule)
         return replace(self, encoder=encoder, X=network_inputs(encoder.encode(self.train), activation))
 
-    def model(self, result: QSDPResult, allocation: str = "equal") -> TabularModel:
-        """Return the model of a `result` trained on X and y."""
-        solution = Solution.of(result)
+    def model(self, result: QSDPResult, options: TrainingOptions | None = None) -> TabularModel:
+        """Return the model of a `result` trained on X and y with `options`, those of the paper by default."""
+        options = options or TrainingOptions()
+        solution, network = Solution.of(result), result.network
+        # What the options left open, and what says nothing of the model.
+        found = {"beta": result.problem.beta, "n_neurons": options.neurons(network.n_outputs), "refine": result.refine}
+        used = {name: getattr(options, name) for name in options.declared() if name not in ("verbose", "n_jobs")}
         return TabularModel(
             encoder=self.encoder,
             target=self.target,
             weighting=self.weighting,
-            network=result.network,
+            network=network,
             solution=solution,
             loss=result.problem.loss.name,
             beta=result.problem.beta,
-            allocation=allocation,
+            allocation=options.allocation,
             lower_bound=solution.best_bound,
             objective=result.certificate.objective,
             holdout=self.holdout,
             digest=digest_of(self.X, self.y, self.weighting.read(self.train)),
+            provenance={**texts_of({**used, **found}), **versions()},
         )
 
 
