@@ -14,6 +14,9 @@ __all__ = ["texts_of", "versions"]
 #: Those on which numbers depend.
 _PACKAGES = ("qsdp", "numpy", "scipy", "scikit-learn")
 
+#: Options that say nothing of the model.
+_OF_THE_RUN = frozenset({"verbose", "n_jobs"})
+
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of packages that are installed."""
@@ -28,7 +31,7 @@ def versions() -> dict[str, str]:
 
 def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
     """Return options of training as texts."""
-    return {name: _text(value) for name, value in options.items()}
+    return {name: _text(value) for name, value in options.items() if name not in _OF_THE_RUN}
 
 
 def _text(value: Any) -> str:

@@ -47,26 +47,25 @@ class Training:
         return replace(self, encoder=encoder, X=network_inputs(encoder.encode(self.train), activation))
 
     def model(self, result: QSDPResult, options: TrainingOptions | None = None) -> TabularModel:
-        """Return the model of a `result` trained on X and y with `options`, those of the paper by default."""
-        options = options or TrainingOptions()
-        solution, network = Solution.of(result), result.network
-        # What the options left open, and what says nothing of the model.
-        found = {"beta": result.problem.beta, "n_neurons": options.neurons(network.n_outputs), "refine": result.refine}
-        used = {name: getattr(options, name) for name in options.declared() if name not in ("verbose", "n_jobs")}
+        """Return the model of a `result` trained on X and y, with `options` as far as it does not know them."""
+        solution, network, problem = Solution.of(result), result.network, result.problem
+        used = {} if options is None else vars(options) | {"n_neurons": options.neurons(network.n_outputs)}
+        used |= {name: getattr(problem, name) for name in ("loss", "beta", "levels", "activation")}
+        used |= {"refine": result.refine, "shaping": solution.shaping}
         return TabularModel(
             encoder=self.encoder,
             target=self.target,
             weighting=self.weighting,
             network=network,
             solution=solution,
-            loss=result.problem.loss.name,
-            beta=result.problem.beta,
-            allocation=options.allocation,
+            loss=problem.loss.name,
+            beta=problem.beta,
+            allocation="equal" if options is None else options.allocation,
             lower_bound=solution.best_bound,
             objective=result.certificate.objective,
             holdout=self.holdout,
             digest=digest_of(self.X, self.y, self.weighting.read(self.train)),
-            provenance={**texts_of({**used, **found}), **versions()},
+            provenance={**texts_of(used), **versions()},
         )
 
 
