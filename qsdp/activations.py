@@ -113,6 +113,9 @@ class PolynomialActivation:
         return f"{self.a:g} t^2 {self.b:+g} t {self.c:+g}"
 
 
+#: Name of a network without an activation.
+BILINEAR = "bilinear"
+
 #: Presets by name. "relu" is the paper's ReLU-like polynomial.
 ACTIVATIONS: dict[str, PolynomialActivation] = {
     "quadratic": PolynomialActivation(1.0, 0.0, 0.0),
@@ -168,6 +171,14 @@ def get_activation(
             f"activation must be None (bilinear), a name or three finite numbers (a, b, c); got {repr(activation)[:60]}"
         )
     return PolynomialActivation(*values)
+
+
+def activation_name(activation: PolynomialActivation | None) -> str:
+    """Return the name of an activation, or its numbers separated by commas."""
+    if activation is None:
+        return BILINEAR
+    polynomial = "polynomial " + ",".join(f"{value:g}" for value in activation.coefficients)
+    return next((name for name, preset in ACTIVATIONS.items() if preset == activation), polynomial)
 
 
 def _is_sequence(value: Any) -> bool:

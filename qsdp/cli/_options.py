@@ -9,13 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from qsdp._utils.validation import check_choice, check_integer, check_real
-from qsdp.activations import ACTIVATIONS, PolynomialActivation
+from qsdp.activations import ACTIVATIONS, BILINEAR, PolynomialActivation
 from qsdp.estimators import EstimatorOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, get_loss
 from qsdp.options import TrainingOptions
-
-BILINEAR = "bilinear"
 
 #: Arguments of commands that are not called as the option of training is.
 ARGUMENTS = {"n_neurons": "neurons", "n_jobs": "jobs", "random_state": "seed"}
@@ -102,11 +100,3 @@ def parse_activation(text: str) -> PolynomialActivation | None:
     except ValueError:
         raise InvalidInputError(f"--activation must be a name or three numbers a,b,c; got {text!r:.60}") from None
     return PolynomialActivation(a, b, c)
-
-
-def activation_name(activation: PolynomialActivation | None) -> str:
-    """Return the name of an activation, or its numbers as `parse_activation` takes them."""
-    if activation is None:
-        return BILINEAR
-    polynomial = "polynomial " + ",".join(f"{value:g}" for value in activation.coefficients)
-    return next((name for name, preset in ACTIVATIONS.items() if preset == activation), polynomial)

@@ -105,7 +105,11 @@ class TabularModel:
         return class_probabilities(outputs, loss) if isinstance(loss, PROBABILISTIC) else None
 
     def effects(self, table: Table) -> Effects:
-        """Return main effects and interactions of columns over a table, in the units of the targets."""
+        """Return main effects and interactions of columns over a table, in the units of the targets.
+
+        Rows are weighted as in training where the table has that column.
+        """
+        weighted = self.weighting.column in table.columns
         form = explained_form(
             self.network,
             constant=None if _is_lifted(self.network.activation) else 1.0,
@@ -115,6 +119,7 @@ class TabularModel:
         return Effects.of(
             form,
             self.encoder.encode(table),
+            sample_weight=self.weighting.read(table) if weighted else None,
             columns=[column.name for column in self.encoder.columns],
             groups=[one.position for one in self.encoder.encoding.expressions],
             outputs=self.target.classes if form.vector else None,
@@ -147,11 +152,9 @@ class TabularModel:
 
     def problem(self, table: Table) -> TrainingProblem:
         """Return the problem of the network on the table it was trained on; another table raises an error."""
-        table.require([self.target.name])
-        labelled = table.known(self.target.name)
-        training = self.weighting.counting(labelled.take(self.holdout.split(len(labelled))[0]))
+        training, _ = self.split(table)
         X, y = self._encode_quietly(training)
-        if digest_of(X, y, self.weighting.read(training)) != self.digest:
+        if not self._trained_on(X, y, training):
             raise InvalidInputError(
                 f"{table.path!r} is not the file this model was trained on: its training rows differ; "
                 "objective and bound are those of its own rows only"
@@ -166,6 +169,25 @@ class TabularModel:
             levels=network.levels,
             sample_weight=self.weighting.weights(training, self.target),
         )
+
+    def split(self, table: Table) -> tuple[Table, Table]:
+        """Return training and held-out rows of the table the model was trained on, those with target and weight."""
+        table.require([self.target.name])
+        labelled = table.known(self.target.name)
+        training, held_out = (
+            self.weighting.counting(labelled.take(rows)) for rows in self.holdout.split(len(labelled))
+        )
+        return training, held_out
+
+    def is_trained_on(self, table: Table) -> bool:
+        """Whether this is the table the model was trained on."""
+        if self.weighting.column is not None and self.weighting.column not in table.columns:
+            return False
+        training, _ = self.split(table)
+        return self._trained_on(*self._encode_quietly(training), training)
+
+    def _trained_on(self, X: FloatArray, y: FloatArray, training: Table) -> bool:
+        return digest_of(X, y, self.weighting.read(training)) == self.digest
 
     def _inputs(self, table: Table) -> FloatArray:
         return network_inputs(self.encoder.encode(table), self.network.activation)
