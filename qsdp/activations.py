@@ -175,6 +175,14 @@ def get_activation(
     return PolynomialActivation(*values)
 
 
+def activation_name(activation: PolynomialActivation | None) -> str:
+    """Return the name of an activation, or its numbers separated by commas."""
+    if activation is None:
+        return BILINEAR
+    polynomial = "polynomial " + ",".join(f"{value:g}" for value in activation.coefficients)
+    return next((name for name, preset in ACTIVATIONS.items() if preset == activation), polynomial)
+
+
 def _is_sequence(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 1

@@ -24,6 +24,7 @@ MODULES = (
     "qsdp.inner_problem",
     "qsdp.pricing",
     "qsdp.export",
+    "qsdp.report",
     "qsdp.datasets",
     "qsdp.plotting",
     "qsdp.baselines",

@@ -14,6 +14,7 @@ from qsdp.cli._demo import demo
 from qsdp.cli._export import export
 from qsdp.cli._fit import fit
 from qsdp.cli._predict import predict
+from qsdp.cli._report import report
 from qsdp.cli._resample import resample
 from qsdp.cli._streams import Group
 
@@ -53,5 +54,5 @@ app = typer.Typer(
 )
 
 app.callback()(_main)
-for command in (demo, fit, predict, resample, certify, export, datasets, bench):
+for command in (demo, fit, predict, resample, certify, report, export, datasets, bench):
     app.command()(command)

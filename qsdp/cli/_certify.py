@@ -17,13 +17,14 @@ from qsdp._utils.validation import check_choice, check_real, warn
 from qsdp.certificates import BOUND_TYPES, Certificate, guarded
 from qsdp.certificates import certify as certify_network
 from qsdp.cli._options import Force, ModelFile
-from qsdp.cli._reports import certificate_figures, network_fact, print_facts, print_figures
+from qsdp.cli._reports import print_facts, print_figures
 from qsdp.cli._streams import destination, interrupts, stage
 from qsdp.column_generation import column_generation
 from qsdp.networks import BilinearNetwork
 from qsdp.options import REFINEMENT_TIME
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
+from qsdp.report.figures import certificate_figures, network_fact
 from qsdp.tabular import load_model, read_table
 
 #: Relative gap below which no better dual vector is searched for, and no warning given.

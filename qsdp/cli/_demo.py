@@ -35,22 +35,13 @@ from qsdp.cli._options import (
     parse_activation,
     training_options,
 )
-from qsdp.cli._reports import (
-    SINGLE,
-    Figure,
-    certificate_figures,
-    network_fact,
-    print_facts,
-    print_figures,
-    show_score,
-    size_figures,
-    time_figure,
-)
+from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._streams import stage
 from qsdp.datasets import list_datasets, load_dataset
 from qsdp.estimators import EstimatorOptions, QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
+from qsdp.report.figures import SINGLE, Figure, certificate_figures, network_fact, show_score, size_figures
 
 
 def demo(

@@ -36,22 +36,14 @@ from qsdp.cli._options import (
     parse_activation,
     training_options,
 )
-from qsdp.cli._reports import (
-    certificate_figures,
-    listing,
-    network_fact,
-    print_facts,
-    print_figures,
-    score_figures,
-    size_figures,
-    time_figure,
-)
+from qsdp.cli._reports import listing, print_facts, print_figures, score_figures, time_figure
 from qsdp.cli._streams import destination, interrupts, say, stage
 from qsdp.encoding.fitting import AUTO, ENCODINGS
 from qsdp.estimators import ClassifierOptions, EstimatorOptions, warn_of_gap
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.pipeline import QSDPResult, run_pipeline
+from qsdp.report.figures import certificate_figures, network_fact, size_figures
 from qsdp.tabular import (
     TASKS,
     Table,
@@ -144,7 +136,7 @@ def fit(
         result = result.timed("encoding", seconds) if encoding == AUTO else result
         warn_of_gap(result)
     with stage("Scoring and saving"):
-        model = training.model(result, allocation)
+        model = training.model(result, options)
         scores = _held_out_scores(model, training)
         if saved := keep_partial or not received:
             model.save(path)

@@ -98,11 +98,3 @@ def parse_activation(text: str) -> PolynomialActivation | None:
     except ValueError:
         raise InvalidInputError(f"--activation must be a name or three numbers a,b,c; got {text!r:.60}") from None
     return PolynomialActivation(a, b, c)
-
-
-def activation_name(activation: PolynomialActivation | None) -> str:
-    """Return the name of an activation, or its numbers as `parse_activation` takes them."""
-    if activation is None:
-        return BILINEAR
-    polynomial = "polynomial " + ",".join(f"{value:g}" for value in activation.coefficients)
-    return next((name for name, preset in ACTIVATIONS.items() if preset == activation), polynomial)

@@ -14,9 +14,9 @@ import typer
 from qsdp._utils.files import write_whole
 from qsdp._utils.validation import FloatArray
 from qsdp.cli._options import Force, ModelFile
-from qsdp.cli._reports import show_score
 from qsdp.cli._streams import destination, say, stage
 from qsdp.exceptions import InvalidInputError, QSDPWarning
+from qsdp.report.figures import show_score
 from qsdp.tabular import Table, TabularModel, Target, class_scores, load_model, read_table
 
 

@@ -10,16 +10,10 @@ import typer
 from qsdp._utils.validation import check_integer
 from qsdp.certificates import Certificate
 from qsdp.cli._options import Force, ModelFile, check_neurons
-from qsdp.cli._reports import (
-    bound_figure,
-    certificate_figures,
-    network_fact,
-    print_facts,
-    print_figures,
-    size_figures,
-)
+from qsdp.cli._reports import print_facts, print_figures
 from qsdp.cli._streams import destination, stage
 from qsdp.problem import check_levels
+from qsdp.report.figures import bound_figure, certificate_figures, network_fact, size_figures
 from qsdp.tabular import load_model, read_table
 
 

@@ -19,7 +19,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork, Effects, QuadraticForm
 from qsdp.pipeline import QSDPResult
 
-__all__ = ["Explained"]
+__all__ = ["Explained", "explained_form"]
 
 
 class Explained:
@@ -112,15 +112,10 @@ class Explained:
 
     def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
         """Return predictions or decision function in the encoded columns, in units of training or of a scaling."""
-        form, activation = self.network_.to_quadratic_form(), self.network_.activation
-        if self.constant_column and not (activation is not None and activation.lifted):
-            form = form.with_last(self.constant_)
-        if scaling is not None:
-            form = form.rescaled(scaling.offset, scaling.scale)
-        if is_classifier(self) and form.vector and len(form.S) == 2:
-            # Two classes with an output each are told apart by the difference.
-            return QuadraticForm(*(part[1] - part[0] for part in (form.S, form.s, form.s0)))
-        return form
+        activation = self.network_.activation
+        lifted = activation is not None and activation.lifted
+        constant = self.constant_ if self.constant_column and not lifted else None
+        return explained_form(self.network_, constant, scaling, of_difference=is_classifier(self))
 
     def _effects(
         self, form: QuadraticForm, X: Any = None, sample_weight: Any = None, names: Sequence[str] | None = None
@@ -153,6 +148,23 @@ class Explained:
         if len(columns) != self.n_features_in_:
             raise InvalidInputError(f"names must be {self.n_features_in_}, one for each column; got {len(columns)}")
         return columns
+
+
+def explained_form(
+    network: BilinearNetwork, constant: float | None, scaling: TargetScaling | None, *, of_difference: bool
+) -> QuadraticForm:
+    """Return what a network computes of its encoded columns, without the constant one, in units of a scaling.
+
+    Two outputs may stand for their difference, as those of two classes do.
+    """
+    form = network.to_quadratic_form()
+    if constant is not None:
+        form = form.with_last(constant)
+    if scaling is not None:
+        form = form.rescaled(scaling.offset, scaling.scale)
+    if of_difference and form.vector and len(form.S) == 2:
+        return QuadraticForm(*(part[1] - part[0] for part in (form.S, form.s, form.s0)))
+    return form
 
 
 @dataclass(frozen=True)

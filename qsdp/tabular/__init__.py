@@ -9,6 +9,7 @@ from qsdp.estimators.classes import (
 )
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import Holdout, TabularModel, network_inputs
+from qsdp.tabular._provenance import versions
 from qsdp.tabular._reading import MISSING, Table, read_table
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._stored import load_model
@@ -37,4 +38,5 @@ __all__ = [
     "network_inputs",
     "prepare",
     "read_table",
+    "versions",
 ]

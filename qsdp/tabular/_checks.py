@@ -42,6 +42,10 @@ def _are_classes(value: Any) -> bool:
     return _are_values(value, MAX_CLASSES) and None not in value and len(set(map(label_key, value))) == len(value)
 
 
+def _are_texts(value: Any) -> bool:
+    return type(value) is dict and all(map(is_text, [*value, *value.values()]))
+
+
 def _is_activation(value: Any) -> bool:
     return value is None or (type(value) is list and len(value) == 3 and all(map(is_number, value)) and any(value))
 
@@ -49,7 +53,7 @@ def _is_activation(value: Any) -> bool:
 ENCODER_CHECKS: Checks = {
     "columns": lambda value: is_list(value) and len(value) > 0,
     "expressions": lambda value: is_list(value) and len(value) > 0,
-    "dropped": lambda value: type(value) is dict and all(map(is_text, [*value, *value.values()])),
+    "dropped": _are_texts,
 }
 TARGET_CHECKS: Checks = {
     "name": is_text,
@@ -83,4 +87,5 @@ MODEL_CHECKS: Checks = {
     "lower_bound": _is_magnitude,
     "objective": lambda value: value is None or _is_magnitude(value),
     "digest": lambda value: is_text(value) and re.fullmatch("[0-9a-f]{64}", value) is not None,
+    "provenance": _are_texts,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -12,18 +13,23 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, RandomState
 from qsdp.activations import PolynomialActivation
 from qsdp.estimators.classes import PROBABILISTIC, class_probabilities
+from qsdp.estimators.explanation import explained_form
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.lifting import append_constant
 from qsdp.losses import get_loss
-from qsdp.networks import BilinearNetwork, network_archive
+from qsdp.networks import BilinearNetwork, Effects, network_archive
 from qsdp.networks.storage import MODEL_KIND, write_archive
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.sampling import sample_network
 from qsdp.tabular._encoding import TabularEncoder
+from qsdp.tabular._provenance import texts_of
 from qsdp.tabular._reading import Table
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
 from qsdp.tabular._weighting import Weighting
+
+#: Attributes of a model that a file has as they are.
+PLAIN = ("loss", "beta", "allocation", "lower_bound", "objective", "digest", "provenance")
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,8 @@ class TabularModel:
     holdout : Holdout
     digest : str
         sha256 of the encoded training rows, with the weights of a column if given.
+    provenance : mapping of str to str
+        Options of training, and versions of the packages that trained it.
     """
 
     encoder: TabularEncoder
@@ -79,6 +87,7 @@ class TabularModel:
     objective: float | None
     holdout: Holdout
     digest: str
+    provenance: Mapping[str, str]
 
     def outputs(self, table: Table) -> FloatArray:
         """Return the outputs of the network, shape (n,) or (n, C)."""
@@ -93,6 +102,27 @@ class TabularModel:
         loss = get_loss(self.loss)
         return class_probabilities(outputs, loss) if isinstance(loss, PROBABILISTIC) else None
 
+    def effects(self, table: Table) -> Effects:
+        """Return main effects and interactions of columns over a table, in the units of the targets.
+
+        Rows are weighted as in training where the table has that column.
+        """
+        weighted = self.weighting.column in table.columns
+        form = explained_form(
+            self.network,
+            constant=None if _is_lifted(self.network.activation) else 1.0,
+            scaling=self.target.scaling,
+            of_difference=self.target.classes is not None and len(self.target.classes) == 2,
+        )
+        return Effects.of(
+            form,
+            self.encoder.encode(table),
+            sample_weight=self.weighting.read(table) if weighted else None,
+            columns=[column.name for column in self.encoder.columns],
+            groups=[one.position for one in self.encoder.encoding.expressions],
+            outputs=self.target.classes if form.vector else None,
+        )
+
     def resample(self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None) -> TabularModel:
         """Return a model with another network sampled from the same solution, without refinement or objective.
 
@@ -101,7 +131,14 @@ class TabularModel:
         levels = self.network.levels if levels is None else check_levels(levels)
         covariance = self.solution.covariance(levels)
         network = sample_network(covariance, n_neurons, random_state, allocation=self.allocation)
-        return replace(self, network=network, lower_bound=self.solution.bound(levels, self.beta), objective=None)
+        changed = {"n_neurons": n_neurons, "levels": levels, "refine": "none", "random_state": random_state}
+        return replace(
+            self,
+            network=network,
+            lower_bound=self.solution.bound(levels, self.beta),
+            objective=None,
+            provenance={**self.provenance, **texts_of(changed)},
+        )
 
     def evaluated(self, table: Table) -> TabularModel:
         """Return the model with its objective on the table it was trained on; another table raises an error.
@@ -113,11 +150,9 @@ class TabularModel:
 
     def problem(self, table: Table) -> TrainingProblem:
         """Return the problem of the network on the table it was trained on; another table raises an error."""
-        table.require([self.target.name])
-        labelled = table.known(self.target.name)
-        training = self.weighting.counting(labelled.take(self.holdout.split(len(labelled))[0]))
+        training, _ = self.split(table)
         X, y = self._encode_quietly(training)
-        if digest_of(X, y, self.weighting.read(training)) != self.digest:
+        if not self._trained_on(X, y, training):
             raise InvalidInputError(
                 f"{table.path!r} is not the file this model was trained on: its training rows differ; "
                 "objective and bound are those of its own rows only"
@@ -133,6 +168,25 @@ class TabularModel:
             sample_weight=self.weighting.weights(training, self.target),
         )
 
+    def split(self, table: Table) -> tuple[Table, Table]:
+        """Return training and held-out rows of the table the model was trained on, those with target and weight."""
+        table.require([self.target.name])
+        labelled = table.known(self.target.name)
+        training, held_out = (
+            self.weighting.counting(labelled.take(rows)) for rows in self.holdout.split(len(labelled))
+        )
+        return training, held_out
+
+    def is_trained_on(self, table: Table) -> bool:
+        """Whether this is the table the model was trained on."""
+        if self.weighting.column is not None and self.weighting.column not in table.columns:
+            return False
+        training, _ = self.split(table)
+        return self._trained_on(*self._encode_quietly(training), training)
+
+    def _trained_on(self, X: FloatArray, y: FloatArray, training: Table) -> bool:
+        return digest_of(X, y, self.weighting.read(training)) == self.digest
+
     def _inputs(self, table: Table) -> FloatArray:
         return network_inputs(self.encoder.encode(table), self.network.activation)
 
@@ -145,7 +199,6 @@ class TabularModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to `path`, readable by `load_model`."""
         network, arrays = network_archive(self.network)
-        names = ("loss", "beta", "allocation", "lower_bound", "objective", "digest")
         header = {
             "network": network,
             "encoder": self.encoder.state(),
@@ -153,14 +206,18 @@ class TabularModel:
             "weighting": asdict(self.weighting),
             "holdout": asdict(self.holdout),
             "relaxation": self.solution.state(),
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in PLAIN},
         }
         write_archive(path, MODEL_KIND, header, {**arrays, **self.solution.arrays()})
 
 
 def network_inputs(encoded: FloatArray, activation: PolynomialActivation | None) -> FloatArray:
     """Return the inputs of a network: the encoded columns, and a constant column unless the activation is lifted."""
-    return encoded if activation is not None and activation.lifted else append_constant(encoded)
+    return encoded if _is_lifted(activation) else append_constant(encoded)
+
+
+def _is_lifted(activation: PolynomialActivation | None) -> bool:
+    return activation is not None and activation.lifted
 
 
 def digest_of(X: FloatArray, y: FloatArray, weights: FloatArray | None) -> str:

@@ -12,7 +12,7 @@ from qsdp.networks import BilinearNetwork, network_from_archive
 from qsdp.networks.storage import MODEL_KIND, read_archive
 from qsdp.tabular._checks import HOLDOUT_CHECKS, MODEL_CHECKS, TARGET_CHECKS, WEIGHTING_CHECKS
 from qsdp.tabular._encoding import TabularEncoder
-from qsdp.tabular._model import Holdout, TabularModel
+from qsdp.tabular._model import PLAIN, Holdout, TabularModel
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
 from qsdp.tabular._weighting import Weighting
@@ -75,7 +75,7 @@ def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:
         weighting=weighting,
         solution=solution,
         holdout=Holdout(**checked("holdout", fields["holdout"], HOLDOUT_CHECKS)),
-        **{name: fields[name] for name in ("loss", "beta", "allocation", "lower_bound", "objective", "digest")},
+        **{name: fields[name] for name in PLAIN},
     )
 
 

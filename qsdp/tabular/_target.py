@@ -78,13 +78,13 @@ class Target:
         """Return the training targets: standardised numbers, or coded classes with NaN for unknown labels."""
         if self.classes is None:
             return self.truth(table)
-        return self._scaling.encode(encode_classes(self._codes(table), len(self.classes), loss))
+        return self.scaling.encode(encode_classes(self._codes(table), len(self.classes), loss))
 
     def truth(self, table: Table) -> FloatArray:
         """Return the targets for `score`: standardised numbers, or class indices with -1 for unknown labels."""
         if self.classes is not None:
             return self._codes(table).astype(np.float64)
-        return self._scaling.encode(table.all_numbers(self.name))
+        return self.scaling.encode(table.all_numbers(self.name))
 
     def decode(self, outputs: FloatArray) -> list[str] | FloatArray:
         """Return the labels or numbers that outputs of the network represent."""
@@ -101,10 +101,11 @@ class Target:
 
     def values(self, outputs: FloatArray) -> FloatArray:
         """Return outputs of the network in the units of the targets: numbers, or scores of classes."""
-        return self._scaling.decode(outputs)
+        return self.scaling.decode(outputs)
 
     @property
-    def _scaling(self) -> TargetScaling:
+    def scaling(self) -> TargetScaling:
+        """Scaling from outputs of the network to the units of the targets."""
         offset = np.array(self.offset or 0.0)
         return TargetScaling(offset[0] if offset.shape == (1,) else offset, np.array(self.scale))
 

@@ -16,6 +16,7 @@ from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import Holdout, TabularModel, digest_of, network_inputs
+from qsdp.tabular._provenance import texts_of, versions
 from qsdp.tabular._reading import Table
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
@@ -45,22 +46,26 @@ class Training:
         encoder = self.encoder.by_rule(self.train, rule)
         return replace(self, encoder=encoder, X=network_inputs(encoder.encode(self.train), activation))
 
-    def model(self, result: QSDPResult, allocation: str = "equal") -> TabularModel:
-        """Return the model of a `result` trained on X and y."""
-        solution = Solution.of(result)
+    def model(self, result: QSDPResult, options: TrainingOptions | None = None) -> TabularModel:
+        """Return the model of a `result` trained on X and y, with `options` as far as it does not know them."""
+        solution, network, problem = Solution.of(result), result.network, result.problem
+        used = {} if options is None else vars(options) | {"n_neurons": options.neurons(network.n_outputs)}
+        used |= {name: getattr(problem, name) for name in ("loss", "beta", "levels", "activation")}
+        used |= {"refine": result.refine, "shaping": solution.shaping}
         return TabularModel(
             encoder=self.encoder,
             target=self.target,
             weighting=self.weighting,
-            network=result.network,
+            network=network,
             solution=solution,
-            loss=result.problem.loss.name,
-            beta=result.problem.beta,
-            allocation=allocation,
+            loss=problem.loss.name,
+            beta=problem.beta,
+            allocation="equal" if options is None else options.allocation,
             lower_bound=solution.best_bound,
             objective=result.certificate.objective,
             holdout=self.holdout,
             digest=digest_of(self.X, self.y, self.weighting.read(self.train)),
+            provenance={**texts_of(used), **versions()},
         )
 
 

@@ -29,6 +29,7 @@ def test_the_model_survives_its_file(model: TabularModel, csv_file: Path, tmp_pa
         "objective",
         "holdout",
         "digest",
+        "provenance",
     ):
         assert getattr(loaded, name) == getattr(model, name), name
     read = read_table(csv_file)
@@ -56,6 +57,7 @@ def test_resampling_needs_only_the_file(model: TabularModel, csv_file: Path, tmp
     larger = loaded.resample(400, 1)
     assert (larger.network.n_neurons, larger.objective) == (400, None)
     assert larger.lower_bound == model.lower_bound
+    assert (model.provenance["loss"], larger.provenance["random_state"]) == (model.loss, "1")
     known = larger.evaluated(read_table(csv_file))
     assert known.objective is not None
     assert known.objective >= model.lower_bound
@@ -126,6 +128,16 @@ def test_a_solution_that_is_zero() -> None:
     np.testing.assert_array_equal(model.resample(9, 0, levels=4).network.alpha, 0.0)
     size = float(np.sum(training.y**2))
     assert model.resample(9, 0, levels=4).evaluated(read).objective == pytest.approx(size)
+
+
+def test_effects_add_up_to_the_values(model: TabularModel, csv_file: Path) -> None:
+    read = read_table(csv_file)
+    effects, values = model.effects(read), model.target.values(model.outputs(read))
+    if model.loss == "cross_entropy":
+        values = values[:, 1] - values[:, 0]
+    assert effects.columns == ("size", "colour", "smooth")
+    found = effects.constant + effects.contributions(model.encoder.encode(read)).sum(axis=-1)
+    np.testing.assert_allclose(found, values, rtol=1e-9, atol=1e-9)
 
 
 def test_probabilities(model: TabularModel, csv_file: Path) -> None:

@@ -31,6 +31,7 @@ def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Pat
     path = tmp_path / "model.qsdp"
     model.save(path)
     _, header, arrays = read_archive(path, "tabular-model")
+    header["provenance"] = {"random_state": "0"}
     accepted, messages = [], set()
     for place in places(header)[1:]:
         for value in WRONG:
@@ -46,7 +47,7 @@ def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Pat
                 accepted.append((place[-1], value))
     assert messages == {f"{str(path)!r} is not a valid model"}
     # What remains are other texts where any text is right, and other numbers where any number is.
-    texts, any_number = {"name", "column", "digest", 0, 1, 2, None}, {"fill", "center", "low", "high"}
+    texts, any_number = {"name", "column", "digest", "random_state", 0, 1, 2, None}, {"fill", "center", "low", "high"}
     not_negative = {"scale", "beta", "objective"}
     for field, value in accepted:
         allowed = (
@@ -58,7 +59,7 @@ def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Pat
             or (value is None and field in MAY_BE_NONE)
             # The first of two categories, which no expression names.
             or (type(value) in {int, float, bool} and field == 0)
-            or (value == {} and field == "dropped")
+            or (value == {} and field in {"dropped", "provenance"})
             # Any numbers, and none for zeros.
             or (value in ([], [1.0]) and field == "offset")
             or (type(value) is float and field in {0, 1, 2})

@@ -1,0 +1,49 @@
+"""`qsdp report`: a page or a card that says what is known of a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from qsdp._utils.files import write_together
+from qsdp._utils.validation import check_choice, check_integer
+from qsdp.cli._options import Force, ModelFile
+from qsdp.cli._reports import print_facts
+from qsdp.cli._streams import destination, stage
+from qsdp.report import make_report
+from qsdp.report._report import RENDERINGS
+
+
+def report(
+    model_file: ModelFile,
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA.csv]", help="The training file, or another with the same columns.")
+    ] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH", help="A page, .html, or a model card, .md; repeat it for both. MODEL.html by default."
+        ),
+    ] = None,
+    draws: Annotated[int, typer.Option(help="Networks that are sampled for each number of neurons.")] = 5,
+    force: Force = False,
+) -> None:
+    """Write a report of a model: certificate, accuracy, size, effects of columns, encoding, provenance.
+
+    A page of HTML loads nothing from elsewhere. A card is Markdown with the YAML head that repositories of models read.
+    With the training file, training and held-out rows are told apart, and gap and accuracy of other numbers of neurons
+    are shown; with another file its rows are scored; without any, all that needs rows is left out.
+    """
+    check_integer("--draws", draws, minimum=1)
+    inputs = [model_file, *([] if data is None else [data])]
+    paths = output or [Path(f"{model_file.stem}.html")]
+    for path in paths:
+        check_choice("the ending of --output", path.suffix, RENDERINGS)
+        destination(path, force=force, inputs=inputs)
+    with stage("Reporting"):
+        made = make_report(model_file, data, n_draws=draws)
+        write_together({path: made.rendered(path.suffix) for path in paths})
+    scores = [(rows, f"{score:.4g}") for rows, score in made.scores]
+    print_facts([("model", str(model_file)), ("saved", ", ".join(map(str, paths))), *scores])

@@ -1,0 +1,129 @@
+"""What a report is made of: sections of paragraphs, tables and pictures, which each rendering shows in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from qsdp._utils.validation import FloatArray
+
+__all__ = ["Bars", "Block", "Curve", "Grid", "Interval", "Paragraph", "Scatter", "Section", "Table"]
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Plain text; what stands between backquotes is code."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of plain text.
+
+    Attributes
+    ----------
+    header : sequence of str
+        Empty for rows of a name and a value.
+    rows : sequence of sequences of str
+    numbers : set of int
+        Columns that are aligned at the right.
+    caption : str
+    folded : bool
+        Whether only the caption shows at first.
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: frozenset[int] = frozenset()
+    caption: str = ""
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A range from low to high on a scale that begins at zero, with what it stands for."""
+
+    low: float
+    high: float
+    caption: str
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Lengths, relative to the largest, with labels and texts."""
+
+    rows: Sequence[tuple[str, float, str]]
+    caption: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Numbers >= 0 by row and column, shaded by size; nan is left empty.
+
+    Attributes
+    ----------
+    row_names, column_names : sequence of str
+    values : ndarray
+    texts : sequence of sequences of str
+    corner : str
+        What rows and columns are.
+    caption : str
+    """
+
+    row_names: Sequence[str]
+    column_names: Sequence[str]
+    values: FloatArray
+    texts: Sequence[Sequence[str]]
+    corner: str = ""
+    caption: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Values of several draws against sizes.
+
+    Attributes
+    ----------
+    sizes : ndarray of float of shape (K,)
+        Increasing, on a logarithmic scale.
+    values : ndarray of shape (K, R)
+        Their mean is a line, their range a band.
+    x_label, y_label : str
+    point : (float, float)
+        Marked, with its name.
+    point_name, line_name : str
+    percent : bool
+        Whether values are shares.
+    """
+
+    sizes: FloatArray
+    values: FloatArray
+    x_label: str
+    y_label: str
+    point: tuple[float, float]
+    point_name: str
+    line_name: str
+    percent: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """Points on equal scales, and the diagonal."""
+
+    x: FloatArray
+    y: FloatArray
+    x_label: str
+    y_label: str
+    caption: str = ""
+
+
+Block = Paragraph | Table | Interval | Bars | Grid | Curve | Scatter
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands below it."""
+
+    title: str
+    blocks: Sequence[Block] = field(default_factory=list)

@@ -1,0 +1,127 @@
+"""Reports as model cards: Markdown with a YAML head."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from qsdp.report._blocks import Bars, Block, Grid, Paragraph, Section, Table
+
+__all__ = ["card"]
+
+_USE = """## How to use it
+
+```console
+$ pip install qsdp
+$ qsdp predict {file} new.csv
+$ qsdp export {file} --to c
+```
+
+## Uses and limits
+
+What the model is meant for, and what not, is for its authors to say here. The certificate below is about the objective
+on the training rows. It does not say how the model does on other rows, and an effect of a column is what the network
+computes, no cause.
+"""
+
+
+def card(
+    name: str,
+    lead: str,
+    task: str,
+    scores: Sequence[tuple[str, float]],
+    data: str | None,
+    sections: Sequence[Section],
+) -> str:
+    """Return a card of UTF-8 text."""
+    body = [f"# {_line(name)}", _escaped(lead), _USE.format(file=_line(f"{name}.qsdp")).rstrip()]
+    for section in sections:
+        body += [f"## {_line(section.title)}", *filter(None, map(_block, section.blocks))]
+    return _head(name, task, scores, data) + "\n\n".join(body) + "\n"
+
+
+def _head(name: str, task: str, scores: Sequence[tuple[str, float]], data: str | None) -> str:
+    """Return the metadata between dashes."""
+    metric = "accuracy" if task == "tabular-classification" else "r_squared"
+    fields: dict[str, Any] = {
+        "library_name": "qsdp",
+        "pipeline_tag": task,
+        "tags": [task, "quantized", "convex-optimization"],
+    }
+    if scores:
+        results = [
+            {
+                "task": {"type": task},
+                "dataset": {"name": f"{data}, {rows}", "type": "csv"},
+                "metrics": [{"type": metric, "value": round(score, 6)}],
+            }
+            for rows, score in scores
+            if np.isfinite(score)
+        ]
+        fields |= {"metrics": [metric], "model-index": [{"name": name, "results": results}]}
+    return f"---\n{_yaml(fields)}---\n\n"
+
+
+def _yaml(value: Any, indent: str = "") -> str:
+    """Return mappings and lists as lines; texts and numbers are JSON, which is YAML too."""
+    pairs = (
+        [(f"{key}:", one) for key, one in value.items()] if isinstance(value, dict) else [("-", one) for one in value]
+    )
+    lines = []
+    for mark, one in pairs:
+        if isinstance(one, (dict, list)):
+            inner = _yaml(one, f"{indent}  ")
+            lines.append(f"{indent}{mark}\n{inner}" if mark != "-" else f"{indent}- {inner.lstrip()}")
+        else:
+            lines.append(f"{indent}{mark} {json.dumps(one, ensure_ascii=False)}\n")
+    return "".join(lines)
+
+
+def _line(text: str) -> str:
+    """Return text without what would end the line or begin a tag."""
+    return re.sub(r"\s+", " ", text).replace("<", "&lt;")
+
+
+def _escaped(text: str) -> str:
+    """Return plain text as Markdown; what stands between backquotes stays."""
+    parts = _line(text).split("`")
+    return "`".join(re.sub(r"([*_\\|\[\]])", r"\\\1", part) if k % 2 == 0 else part for k, part in enumerate(parts))
+
+
+@singledispatch
+def _block(block: Block) -> str:
+    """Return a block as Markdown; pictures, whose numbers are in tables, are left out."""
+    return ""
+
+
+@_block.register
+def _(block: Paragraph) -> str:
+    return _escaped(block.text)
+
+
+@_block.register
+def _(block: Table) -> str:
+    header = block.header or [""] * len(block.rows[0])
+    rules = ["---:" if place in block.numbers else "---" for place in range(len(header))]
+    lines = [header, *block.rows]
+    texts = ["| " + " | ".join(map(_escaped, line)) + " |" for line in lines]
+    table = "\n".join([texts[0], "|" + "|".join(rules) + "|", *texts[1:]])
+    return f"{_escaped(block.caption)}\n\n{table}" if block.caption else table
+
+
+@_block.register
+def _(block: Bars) -> str:
+    rows = [(label, text) for label, _, text in block.rows]
+    return _block(Table(("column", "importance"), rows, frozenset({1}), block.caption)) if rows else ""
+
+
+@_block.register
+def _(block: Grid) -> str:
+    rows = [(name, *texts) for name, texts in zip(block.row_names, block.texts, strict=True)]
+    numbers = frozenset(range(1, len(block.column_names) + 1))
+    return _block(Table((block.corner, *block.column_names), rows, numbers, block.caption))

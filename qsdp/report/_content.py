@@ -1,0 +1,301 @@
+"""The sections of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from qsdp._utils.summary import format_bits, format_number, format_share
+from qsdp._utils.validation import FloatArray
+from qsdp.activations import activation_name
+from qsdp.certificates import Certificate
+from qsdp.encoding import Encoding, Expression
+from qsdp.networks import Effects
+from qsdp.report._blocks import Bars, Block, Curve, Grid, Interval, Paragraph, Scatter, Section, Table
+from qsdp.report._measure import Rows, Sizes
+from qsdp.report.figures import SINGLE, score_name, show_score
+from qsdp.tabular import TabularEncoder, TabularModel
+
+__all__ = [
+    "accuracy_section",
+    "certificate_section",
+    "encoding_section",
+    "interaction_section",
+    "network_section",
+    "sizes_section",
+]
+
+#: Classes up to which all pairs of them are shown, columns whose interactions are, and points of a scatter plot.
+_CLASSES, _COLUMNS, _POINTS = 12, 10, 1000
+
+#: Lines of a list, and thresholds or categories of a column.
+_LINES, _LISTED = 12, 6
+
+
+def certificate_section(model: TabularModel) -> Section:
+    """Return bound, objective and gap with what they mean."""
+    kind = "binary first-layer weights" if model.network.levels == 2 else f"{model.network.levels} first-layer levels"
+    meaning = (
+        f"The lower bound holds for every network with {kind} and any number of neurons, however it is found, on these "
+        "training rows with this encoding, loss and beta: none has a smaller training objective."
+    )
+    check = (
+        "The certificate is about the training objective; it does not say how well rows are predicted that were not "
+        "seen. `qsdp certify MODEL TRAIN.csv` recomputes bound and objective from the data and writes a file that "
+        "`qsdp-check` verifies with NumPy alone."
+    )
+    bound = format_number(model.lower_bound)
+    if model.objective is None:
+        unknown = "The objective of this network is not known: give the file it was trained on."
+        facts = Table((), [("lower bound", bound, "of every network"), ("objective", "not known", "")])
+        return Section("Certificate", [Paragraph(meaning), Paragraph(unknown), facts, Paragraph(check)])
+    proven = Certificate(model.lower_bound, model.objective)
+    share = f"{100.0 * proven.relative_gap:.3g} %"
+    units = "" if model.target.classes else ", for the standardised target"
+    rows = [
+        ("lower bound", bound, "of every network"),
+        ("objective", format_number(proven.objective), f"of this network{units}"),
+        ("gap", format_number(proven.gap, 4), f"{share} of the objective"),
+    ]
+    scale = f"Full: what every network has at least. Hatched: what a better network could save at most, {share}."
+    return Section(
+        "Certificate",
+        [
+            Paragraph(f"{meaning} So of this network's objective at most {share} could be saved by a better one."),
+            Interval(proven.lower_bound, proven.objective, scale),
+            Table((), rows, numbers=frozenset({1})),
+            Paragraph(check),
+        ],
+    )
+
+
+def network_section(model: TabularModel) -> Section:
+    """Return what the network is, and its bits beside those of the quadratic form that computes the same."""
+    network = model.network
+    D = network.U.shape[1]
+    single = SINGLE * network.n_outputs * (D * (D + 1) // 2)
+    exact = "of integers, the same function" if network.shared_alpha else "in double precision"
+    activation = network.activation
+    polynomial = "" if activation is None else f": {activation}"
+    facts = [
+        ("neurons", f"{network.n_neurons:,}"),
+        ("inputs", f"{network.n_inputs}, made of {len(model.encoder.columns)} columns"),
+        ("outputs", str(network.n_outputs)),
+        ("first-layer weights", "binary" if network.levels == 2 else f"{network.levels} levels"),
+        ("second-layer weights", "one magnitude for each output" if network.shared_alpha else "free"),
+        ("activation", activation_name(activation) + polynomial),
+        ("loss", f"{model.loss}, beta {model.beta:g}"),
+    ]
+    sizes = [
+        ("this network", format_bits(network.n_bits)),
+        (f"its quadratic form {exact}", format_bits(network.form_bits)),
+        ("its quadratic form in single precision", format_bits(single)),
+    ]
+    return Section("Network and size", [Table((), facts), Table(("stored as", "size"), sizes)])
+
+
+def accuracy_section(model: TabularModel, parts: Sequence[Rows]) -> Section:
+    """Return scores of the rows, and the confusion or the residuals of the last of them."""
+    classes, judged = model.target.classes, parts[-1]
+    number = classes is None
+    label = score_name(number=number)
+    scores = [[one.name, str(len(one.truth)), show_score(one.score(model.network), number=number)] for one in parts]
+    header: tuple[str, ...] = ("rows", "number", label)
+    if not number:
+        header += ("most frequent class alone",)
+        for row, one in zip(scores, parts, strict=True):
+            row.append(show_score(one.common_share(), number=False))
+    blocks: list[Block] = [Table(header, scores, numbers=frozenset(range(1, len(header))))]
+    if judged.weights is not None:
+        blocks.append(Paragraph(f"Rows are weighted by the column `{model.weighting.column}`."))
+    blocks += _residuals(judged) if classes is None else _confusion(judged, classes)
+    return Section("Accuracy", blocks)
+
+
+def _confusion(rows: Rows, classes: Sequence[str]) -> list[Block]:
+    counts = rows.confusion()
+    hits, true, predicted = np.diagonal(counts), counts.sum(axis=1), counts.sum(axis=0)
+    each = [
+        (name, str(n), _share(hit, n), _share(hit, m))
+        for name, n, m, hit in zip(classes, true.tolist(), predicted.tolist(), hits.tolist(), strict=True)
+    ]
+    found = Table(
+        ("class", rows.name, "recall", "precision"),
+        each,
+        numbers=frozenset({1, 2, 3}),
+        caption="Recall: share of a class that is found. Precision: share of what is called so that is.",
+        folded=len(classes) > _CLASSES,
+    )
+    if len(classes) <= _CLASSES:
+        texts = [list(map(str, row)) for row in counts.tolist()]
+        caption = f"Numbers of {rows.name}: true class by line, predicted class by column."
+        return [Grid(classes, classes, counts.astype(np.float64), texts, "true \\ predicted", caption), found]
+    wrong = [
+        (classes[i], classes[j], str(counts[i, j]))
+        for i, j in sorted(np.argwhere(counts).tolist(), key=lambda pair: -int(counts[pair[0], pair[1]]))
+        if i != j
+    ]
+    caption = f"Most frequent confusions of {rows.name}."
+    return [Table(("true", "predicted", "rows"), wrong[:_LINES], frozenset({2}), caption), found]
+
+
+def _residuals(rows: Rows) -> list[Block]:
+    predicted, true = rows.values(), rows.true_values()
+    errors = predicted - true
+    quantiles = np.quantile(np.abs(errors), [0.5, 0.9, 0.99]).tolist()
+    name = rows.model.target.name
+    facts = [
+        ("root mean square error", format_number(float(np.sqrt(np.mean(errors**2))), 4)),
+        ("mean absolute error", format_number(float(np.mean(np.abs(errors))), 4)),
+        ("half, 90 %, 99 % of errors are below", ", ".join(format_number(value, 4) for value in quantiles)),
+    ]
+    shown = np.linspace(0, len(true) - 1, min(len(true), _POINTS)).astype(np.intp)
+    caption = f"{rows.name}, {len(shown)} of {len(true)}; on the line: exact." if len(shown) < len(true) else ""
+    caption = caption or f"{rows.name}; on the line: exact."
+    scatter = Scatter(true[shown], predicted[shown], f"true {name}", f"predicted {name}", caption)
+    return [Table((), facts, caption=f"Errors of {rows.name}."), scatter]
+
+
+def _share(part: int, whole: int) -> str:
+    return format_share(part / whole) if whole else "-"
+
+
+def sizes_section(model: TabularModel, sizes: Sizes, rows: Rows) -> Section:
+    """Return gap and score against the number of neurons."""
+    network, number = model.network, model.target.classes is None
+    label = score_name(number=number)
+    draws = sizes.scores.shape[1]
+    refined = model.provenance.get("refine", "none")
+    star = "this network" if refined == "none" else f"this network, refined by {refined}"
+    words = "Networks of other sizes are samples of the same solution of the relaxation, without another solve"
+    words += "." if refined == "none" else f" and without the refinement ({refined}) that this network had."
+    negative = ", shown as 0 where it is negative" if number and sizes.scores.min() < 0.0 else ""
+    names = ("number of neurons", f"{label} of {rows.name}{negative}")
+    line, charts = f"mean and range of {draws} sampled networks", list[Block]()
+    header, cells = ["neurons", "bits"], [[f"{m:,.0f}" for m in sizes.neurons], [f"{bits:,}" for bits in sizes.bits]]
+    if sizes.gaps is not None and model.objective is not None:
+        gap = Certificate(model.lower_bound, model.objective).relative_gap
+        point = (float(network.n_neurons), gap)
+        charts.append(Curve(sizes.neurons, sizes.gaps, names[0], "relative gap", point, star, line, True))
+        header.append("relative gap")
+        cells.append([format_share(float(value)) for value in sizes.gaps.mean(axis=1)])
+    point = (float(network.n_neurons), rows.score(network))
+    shown = np.maximum(sizes.scores, 0.0) if number else sizes.scores
+    charts.append(Curve(sizes.neurons, shown, *names, point, star, line, not number))
+    header.append(label)
+    cells.append([show_score(float(value), number=number) for value in sizes.scores.mean(axis=1)])
+    table = Table(
+        header, list(zip(*cells, strict=True)), frozenset(range(1, len(header))), "The means as a table", True
+    )
+    return Section("Other numbers of neurons", [Paragraph(words), *charts, table])
+
+
+def interaction_section(effects: Effects, target: str, name: str) -> Section:
+    """Return importances of columns, and sizes of main effects and interactions."""
+    several = effects.main.ndim == 2
+    main = np.sqrt((effects.main**2).sum(axis=0)) if several else effects.main
+    pairs = np.sqrt((effects.interactions**2).sum(axis=0)) if several else effects.interactions
+    importances = effects.importances
+    order = np.argsort(-importances, kind="stable")
+    shown = order[:_COLUMNS]
+    what = f"the scores of `{target}`" if several else f"the prediction of `{target}`"
+    words = (
+        f"{what[0].upper()}{what[1:]} is a constant, plus a function of each column (its main effect), plus a function "
+        "of each pair of columns (their interaction): exactly, with nothing left over. The size of an effect is its "
+        f"standard deviation over the {name}, in the units of {'scores' if several else 'the prediction'}"
+    ).replace(" is a constant", " are a constant" if several else " is a constant")
+    words += "; those of all outputs are added as squares." if several else "."
+    bars = [
+        (effects.columns[j], float(importances[j]), format_share(float(importances[j])))
+        for j in order[:_LINES].tolist()
+        if importances[j] > 0.0
+    ]
+    left = f", the first {len(bars)} of {len(effects.columns)}" if len(bars) < len(effects.columns) else ""
+    return Section(
+        "Effects and interactions",
+        [
+            Paragraph(words),
+            Bars(bars, f"Importance: share of a column in all effects, half of an interaction to each column{left}."),
+            _effect_grid([effects.columns[j] for j in shown.tolist()], main[shown], pairs[np.ix_(shown, shown)]),
+            _largest_effects(effects.columns, main, pairs),
+        ],
+    )
+
+
+def _effect_grid(names: Sequence[str], main: FloatArray, pairs: FloatArray) -> Grid:
+    sizes = np.where(np.tri(len(main), k=-1, dtype=bool), np.nan, pairs + np.diag(main))
+    texts = [["" if np.isnan(size) else _short(size) for size in row] for row in sizes.tolist()]
+    caption = "Sizes of main effects, on the diagonal, and of interactions."
+    return Grid(names, names, sizes, texts, caption=caption)
+
+
+def _short(size: float) -> str:
+    return f"{size:,.0f}" if size >= 1000.0 else f"{size:.3g}"
+
+
+def _largest_effects(columns: Sequence[str], main: FloatArray, pairs: FloatArray) -> Table:
+    places = [*((j, j) for j in range(len(columns))), *combinations(range(len(columns)), 2)]
+    sizes = np.array([main[i] if i == j else pairs[i, j] for i, j in places])
+    total = float((sizes**2).sum()) or 1.0
+    rows = [
+        (
+            columns[i] if i == j else f"{columns[i]} * {columns[j]}",
+            _short(float(sizes[place])),
+            format_share(float(sizes[place] ** 2) / total),
+        )
+        for place in np.argsort(-sizes, kind="stable")[:_LINES].tolist()
+        for i, j in [places[place]]
+    ]
+    return Table(("effect", "size", "share"), rows, frozenset({1, 2}), "The largest effects", folded=True)
+
+
+def encoding_section(encoder: TabularEncoder) -> Section:
+    """Return what the inputs of the network are, by column."""
+    encoding = encoder.encoding
+    rows = [
+        (
+            column.name,
+            "number" if column.categories is None else "text",
+            _inputs(encoding, position),
+            _missing(encoding, position),
+        )
+        for position, column in enumerate(encoding.columns)
+    ]
+    blocks: list[Block] = [
+        Paragraph(
+            f"{len(encoding.columns)} columns become {encoding.width} inputs. Entries of text that training did "
+            "not have count as none of the categories."
+        ),
+        Table(("column", "read as", "inputs", "missing entries"), rows),
+    ]
+    if encoder.dropped:
+        blocks.append(Table(("column not used", "because it is"), list(encoder.dropped.items())))
+    return Section("Encoding of columns", blocks)
+
+
+def _inputs(encoding: Encoding, position: int) -> str:
+    own = [one for one in encoding.expressions if one.position == position]
+    parts = [_scaled(one) for one in own if one.kind == "value"]
+    for kind, sign in (("above", ">"), ("equals", "==")):
+        some = [one.name.removeprefix(f"{one.column} ").removeprefix(f"{sign} ") for one in own if one.kind == kind]
+        if some:
+            listed = ", ".join(some[:_LISTED]) + (f", … ({len(some)} in all)" if len(some) > _LISTED else "")
+            parts.append(f"{'bits' if len(some) > 1 else 'bit'} {sign} {listed}")
+    return "; ".join(parts) or "-"
+
+
+def _scaled(one: Expression) -> str:
+    """Return an input that is a number, with its limits."""
+    text = f"({one.column} {'-' if one.center >= 0.0 else '+'} {abs(one.center):.4g}) / {one.scale:.4g}"
+    return text if one.low is None or one.high is None else f"{text}, cut at {one.low:.4g} and {one.high:.4g}"
+
+
+def _missing(encoding: Encoding, position: int) -> str:
+    column = encoding.columns[position]
+    marked = any(one.kind == "missing" and one.position == position for one in encoding.expressions)
+    parts = ["a bit"] if marked else []
+    if column.fill is not None:
+        parts.append(f"{format_number(column.fill)}, the median")
+    return ", and ".join(parts) or "no category"

@@ -1,0 +1,133 @@
+"""What a report says of a model and data: scores of rows, and networks of other sizes from the same solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.gap import relative
+from qsdp._utils.validation import FloatArray
+from qsdp.exceptions import InvalidInputError
+from qsdp.networks import BilinearNetwork
+from qsdp.tabular import Table, TabularModel, choose_classes, network_inputs
+
+__all__ = ["Rows", "Sizes", "measure_sizes", "rows_of"]
+
+#: Neurons of the networks that are sampled.
+_SIZES = (10, 30, 100, 300, 1000, 3000)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows with known targets.
+
+    Attributes
+    ----------
+    name : str
+        Such as "test rows".
+    X : ndarray
+        Inputs of networks.
+    truth : ndarray of shape (n,)
+        As `Target.score` takes it.
+    weights : ndarray of shape (n,) or None
+    """
+
+    name: str
+    model: TabularModel
+    X: FloatArray
+    truth: FloatArray
+    weights: FloatArray | None
+
+    def score(self, network: BilinearNetwork) -> float:
+        """Return accuracy or R^2 of a network."""
+        return self.model.target.score(network.predict(self.X), self.truth, self.weights)
+
+    def values(self) -> FloatArray:
+        """Return scores of classes, or numbers, of the model in the units of its target."""
+        return self.model.target.values(self.model.network.predict(self.X))
+
+    def true_values(self) -> FloatArray:
+        """Return the numbers that were to be predicted, in their units."""
+        return self.model.target.values(self.truth)
+
+    def confusion(self) -> npt.NDArray[np.intp]:
+        """Return numbers of rows by true and by predicted class, (C, C), without those of unknown classes."""
+        classes = self.model.target.classes
+        assert classes is not None
+        counts = np.zeros((len(classes), len(classes)), dtype=np.intp)
+        truth = self.truth.astype(np.intp)
+        known = truth >= 0
+        np.add.at(counts, (truth[known], choose_classes(self.values())[known]), 1)
+        return counts
+
+    def common_share(self) -> float:
+        """Return the (weighted) share of the most frequent class."""
+        weights = np.ones(len(self.truth)) if self.weights is None else self.weights
+        totals = [float(weights[self.truth == code].sum()) for code in np.unique(self.truth[self.truth >= 0.0])]
+        return max(totals, default=0.0) / float(weights.sum())
+
+
+def rows_of(model: TabularModel, table: Table) -> tuple[list[Rows], bool]:
+    """Return training and test rows of the table of training, or all rows of another one; and which it is."""
+    table.require([model.target.name])
+    trained = model.is_trained_on(table)
+    if trained:
+        named = dict(zip(("training rows", "test rows"), model.split(table), strict=True))
+    else:
+        named = {"rows": table.known(model.target.name)}
+        if not len(named["rows"]):
+            raise InvalidInputError(f"{table.path!r} has no row in which the target {model.target.name!r} is known")
+    return [_rows(name, model, part) for name, part in named.items() if len(part)], trained
+
+
+def _rows(name: str, model: TabularModel, table: Table) -> Rows:
+    X = network_inputs(model.encoder.encode(table), model.network.activation)
+    weighted = model.weighting.column in table.columns
+    return Rows(name, model, X, model.target.truth(table), model.weighting.read(table) if weighted else None)
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """Networks of several sizes.
+
+    Attributes
+    ----------
+    neurons : ndarray of float of shape (K,)
+    bits : ndarray of int of shape (K,)
+    scores : ndarray of shape (K, R)
+    gaps : ndarray of shape (K, R) or None
+        Relative ones; None where the training rows are not known.
+    """
+
+    neurons: FloatArray
+    bits: npt.NDArray[np.intp]
+    scores: FloatArray
+    gaps: FloatArray | None
+
+
+def measure_sizes(model: TabularModel, rows: Rows, table: Table | None, n_draws: int) -> Sizes:
+    """Sample networks of several sizes from the solution of a model.
+
+    Parameters
+    ----------
+    model : TabularModel
+    rows : Rows
+        Those of the scores.
+    table : Table or None
+        That of training, for gaps.
+    n_draws : int
+        Networks of each size.
+    """
+    rng = np.random.default_rng(model.holdout.seed)
+    problem = None if table is None else model.problem(table)
+    sizes = [size for size in _SIZES if size >= model.network.n_outputs]
+    drawn = [[model.resample(size, rng).network for _ in range(n_draws)] for size in sizes]
+    scores = np.array([[rows.score(network) for network in networks] for networks in drawn])
+    gaps = None
+    if problem is not None:
+        objectives = np.array([[problem.objective(network) for network in networks] for networks in drawn])
+        gaps = np.vectorize(relative)(objectives - model.lower_bound, objectives)
+    bits = np.array([networks[0].n_bits for networks in drawn])
+    return Sizes(np.array(sizes, dtype=np.float64), bits, scores, gaps)

@@ -1,0 +1,182 @@
+"""Reports of models, from files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from qsdp._utils.files import write_whole
+from qsdp._utils.summary import format_count
+from qsdp._utils.validation import check_integer
+from qsdp.certificates import Certificate
+from qsdp.exceptions import InvalidInputError
+from qsdp.report._blocks import Paragraph, Section, Table
+from qsdp.report._card import card
+from qsdp.report._content import (
+    accuracy_section,
+    certificate_section,
+    encoding_section,
+    interaction_section,
+    network_section,
+    sizes_section,
+)
+from qsdp.report._html import page
+from qsdp.report._measure import Rows, measure_sizes, rows_of
+from qsdp.report.figures import score_name, show_score
+from qsdp.tabular import TabularModel, load_model, read_table, versions
+
+__all__ = ["RENDERINGS", "Report", "make_report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is known of a model, as a page for people and as a card for repositories of models.
+
+    Attributes
+    ----------
+    name : str
+        Of the model's file, without its ending.
+    lead : str
+        The model in a sentence or two.
+    task : {"tabular-classification", "tabular-regression"}
+    scores : tuple of (str, float)
+        Rows and accuracy, or R^2, on them.
+    data : str or None
+        Name of the file of these rows.
+    sections : tuple of Section
+    """
+
+    name: str
+    lead: str
+    task: str
+    scores: tuple[tuple[str, float], ...]
+    data: str | None
+    sections: tuple[Section, ...]
+
+    def to_html(self) -> str:
+        """Return one page that loads nothing from elsewhere, for wide and narrow windows, light and dark."""
+        return page(self.name, self.lead, self.sections)
+
+    def to_card(self) -> str:
+        """Return Markdown with a YAML head, a model card as Hugging Face's hub and others read it."""
+        return card(self.name, self.lead, self.task, self.scores, self.data, self.sections)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file that ends in .html, the card to one that ends in .md."""
+        write_whole(path, self.rendered(Path(path).suffix))
+
+    def rendered(self, suffix: str) -> bytes:
+        """Return the contents of a file with that suffix."""
+        if suffix not in RENDERINGS:
+            raise InvalidInputError(f"a report ends in {' or '.join(RENDERINGS)}; got {suffix!r}")
+        return RENDERINGS[suffix](self).encode()
+
+
+#: Renderings by the suffixes of their files.
+RENDERINGS: dict[str, Callable[[Report], str]] = {".html": Report.to_html, ".md": Report.to_card}
+
+
+def make_report(
+    model_file: str | os.PathLike[str], data_file: str | os.PathLike[str] | None = None, *, n_draws: int = 5
+) -> Report:
+    """Return the report of a model of `qsdp fit`.
+
+    Parameters
+    ----------
+    model_file : str or path-like
+    data_file : str or path-like, optional
+        A CSV file with columns and target. With that of training, training and held-out rows are told apart and gaps
+        computed; of another, all rows are scored. Without it accuracy, other sizes and effects are left out.
+    n_draws : int, default=5
+        Networks of each size that are sampled for gap and accuracy against the number of neurons.
+
+    Raises
+    ------
+    StorageError
+        The file is damaged or no model.
+    InvalidInputError
+        The data lack a column or the target, or have no row in which it is known.
+    """
+    check_integer("n_draws", n_draws, minimum=1)
+    model = load_model(model_file)
+    parts: list[Rows] = []
+    judging: list[Section] = []
+    if data_file is not None:
+        table = read_table(data_file)
+        parts, trained = rows_of(model, table)
+        if trained and model.objective is None:
+            model = model.evaluated(table)
+        sizes = measure_sizes(model, parts[-1], table if trained else None, n_draws)
+        whole = model.split(table)[0] if trained else table.known(model.target.name)
+        judging = [
+            accuracy_section(model, parts),
+            sizes_section(model, sizes, parts[-1]),
+            interaction_section(model.effects(whole), model.target.name, parts[0].name),
+        ]
+    data = None if data_file is None else Path(data_file).name
+    sections = [
+        certificate_section(model),
+        *judging[:1],
+        network_section(model),
+        *judging[1:],
+        encoding_section(model.encoder),
+        _provenance(model, Path(model_file), None if data_file is None else Path(data_file)),
+    ]
+    scores = tuple((one.name, one.score(model.network)) for one in parts)
+    task = "tabular-regression" if model.target.classes is None else "tabular-classification"
+    return Report(Path(model_file).stem, _lead(model, scores), task, scores, data, tuple(sections))
+
+
+def _lead(model: TabularModel, scores: tuple[tuple[str, float], ...]) -> str:
+    network, classes = model.network, model.target.classes
+    weights = "binary" if network.levels == 2 else f"{network.levels}-level"
+    size = format_count(network.n_neurons, network.n_inputs, network.n_outputs)
+    what = "a number" if classes is None else f"one of {len(classes)} classes"
+    text = (
+        f"A network of {size} and {weights} first-layer weights, {network.n_bits:,} bits, that predicts "
+        f"`{model.target.name}`, {what}."
+    )
+    if scores:
+        name, score = scores[-1]
+        number = classes is None
+        text += f" On {name}: {score_name(number=number)} {show_score(score, number=number)}."
+    if model.objective is not None:
+        gap = Certificate(model.lower_bound, model.objective).relative_gap
+        text += f" Proven: no such network, of any width, has a training objective more than {100.0 * gap:.3g} % lower."
+    return text
+
+
+def _provenance(model: TabularModel, model_file: Path, data_file: Path | None) -> Section:
+    files = [("model", model_file.name, _sha256(model_file))]
+    if data_file is not None:
+        files.append(("data", data_file.name, _sha256(data_file)))
+    files.append(("training rows, encoded", "", model.digest))
+    now = versions()
+    then = {name: version for name, version in model.provenance.items() if name in now}
+    weighting = [text for text in (model.weighting.column, model.weighting.class_weight) if text]
+    held = f"{100.0 * model.holdout.test_size:g} % of the rows, chosen by seed {model.holdout.seed}"
+    facts = [
+        ("held out", held),
+        ("weights of rows", ", ".join(weighting) or "none"),
+        ("regulariser", model.solution.regularization),
+        *((name.replace("_", " "), text) for name, text in model.provenance.items() if name not in now),
+    ]
+    return Section(
+        "Provenance",
+        [
+            Table(("file", "name", "SHA-256"), [(what, name, f"`{digest}`") for what, name, digest in files]),
+            Table((), facts, caption="Options of training."),
+            Paragraph(f"Trained with {_listed(then)}. This report was made with {_listed(now)}."),
+        ],
+    )
+
+
+def _listed(found: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,76 @@
+"""Figures of a network and its certificate, for terminals and pages: a label, a figure and a note each."""
+
+from __future__ import annotations
+
+from qsdp.activations import activation_name
+from qsdp.certificates import Certificate
+from qsdp.networks import BilinearNetwork
+
+__all__ = [
+    "SINGLE",
+    "Figure",
+    "bound_figure",
+    "certificate_figures",
+    "network_fact",
+    "score_name",
+    "show_score",
+    "size_figures",
+]
+
+#: Bits of a number in single precision, in which models are stored as a rule.
+SINGLE = 32
+
+Figure = tuple[str, str, str]
+
+
+def certificate_figures(certificate: Certificate, *, standardised: bool) -> list[Figure]:
+    """Say what is proven; objectives may be those for a standardised target."""
+    units = ", for the standardised target" if standardised else ""
+    return [
+        bound_figure(certificate.lower_bound),
+        ("objective", f"{certificate.objective:.6g}", f"of this network{units}"),
+        ("gap", f"{certificate.gap:.4g}", "the global optimum is at most this far below"),
+        ("relative gap", f"{100.0 * certificate.relative_gap:.1f} %", _proven(certificate)),
+    ]
+
+
+def _proven(certificate: Certificate) -> str:
+    if certificate.proven_optimal:
+        return f"of the objective: globally optimal to relative gap {certificate.relative_gap:.2g}"
+    return "of the objective: none is better by more"
+
+
+def bound_figure(lower_bound: float, note: str = "on the global optimum, over networks of any width") -> Figure:
+    """Say which bound is proven."""
+    return "lower bound", f"{lower_bound:.6g}", note
+
+
+def score_name(*, number: bool) -> str:
+    """Return what predictions are judged by."""
+    return "R²" if number else "accuracy"
+
+
+def show_score(score: float, *, number: bool) -> str:
+    """Return R^2 of a number, or an accuracy, as text."""
+    return f"{score:.3f}" if number else f"{100.0 * score:.1f} %"
+
+
+def size_figures(network: BilinearNetwork) -> list[Figure]:
+    """Return the bits of a network and of the quadratic forms that compute the same."""
+    D = network.U.shape[1]
+    single = SINGLE * network.n_outputs * (D * (D + 1) // 2)
+    exact = "integers: the same function" if network.shared_alpha else "float64"
+    return [
+        ("size", f"{network.n_bits:,} bits", f"of {network.n_neurons} neurons"),
+        ("", f"{network.form_bits:,} bits", f"as a quadratic form of {exact}"),
+        ("", f"{single:,} bits", "of that form in single precision"),
+    ]
+
+
+def network_fact(network: BilinearNetwork, beta: float, loss: str) -> tuple[str, str]:
+    """Return size, activation and weights of a network, and the problem it solves."""
+    weights = "binary weights" if network.levels == 2 else f"{network.levels} levels"
+    parts = [f"{network.n_neurons} neurons", activation_name(network.activation), weights]
+    if network.n_outputs > 1:
+        parts.append(f"{network.n_outputs} outputs")
+    return "network", ", ".join([*parts, f"{loss} loss", f"beta {beta:g}"])

@@ -1,0 +1,189 @@
+"""`qsdp report`: pages and cards, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_program import figure, refused, run
+
+from qsdp.certificates import Certificate
+from qsdp.report import make_report
+from qsdp.report._blocks import Bars, Curve, Grid, Scatter, Section, Table
+from qsdp.report._charts import _Axis, curve_svg, scatter_svg
+from qsdp.report._measure import rows_of
+from qsdp.tabular import load_model, read_table
+
+VOID = {"meta", "br"}
+
+
+class Page(HTMLParser):
+    """Elements of a page, which must be closed in order, and its words."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.words = ""
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data if "style" not in self.open else ""
+
+
+@pytest.mark.parametrize(("target", "file"), [("label", "messy.csv"), ("price", "messy.csv"), ("kind", "iris.csv")])
+def test_page_and_card(trained: Path, here: Path, target: str, file: str) -> None:
+    yaml = pytest.importorskip("yaml")
+    model, table = load_model(trained / f"{target}.qsdp"), read_table(trained / file)
+    arguments = (trained / f"{target}.qsdp", trained / file, "--draws", 2, "--output", "a.html", "--output", "a.md")
+    result = run("report", *arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert figure(result.stdout, "saved") == "a.html, a.md"
+    text = (here / "a.html").read_text("utf-8")
+    page = Page(text)
+    # Nothing is loaded, and nothing runs.
+    assert not {"script", "link", "img", "iframe", "object"} & page.tags
+    assert not re.search(r"https?:|\bsrc=|url\(|@import|\bon\w+=", text)
+    assert model.objective is not None
+    share = f"{100 * Certificate(model.lower_bound, model.objective).relative_gap:.3g} %"
+    parts, trained_on = rows_of(model, table)
+    shown = [f"{model.lower_bound:.6g}", f"{model.objective:.6g}", share, f"{model.network.n_bits:,} bits"]
+    shown += [
+        f"{model.network.form_bits:,} bits",
+        model.digest,
+        "seed 0",
+        *model.encoder.dropped,
+    ]
+    assert [one for one in shown if one not in page.words] == []
+    assert trained_on
+    assert [one.name for one in parts] == ["training rows", "test rows"]
+    # A report is a function of its files.
+    again = make_report(trained / f"{target}.qsdp", trained / file, n_draws=2)
+    assert text == again.to_html()
+    head, _, body = (here / "a.md").read_text("utf-8").removeprefix("---\n").partition("\n---\n")
+    fields = yaml.safe_load(head)
+    task = "tabular-regression" if target == "price" else "tabular-classification"
+    assert (fields["pipeline_tag"], fields["library_name"]) == (task, "qsdp")
+    values = [one["metrics"][0]["value"] for one in fields["model-index"][0]["results"]]
+    assert values == pytest.approx([one.score(model.network) for one in parts], abs=1e-6)
+    assert share in body
+    lengths = {len(re.findall(r"(?<!\\)\|", line)) for line in body.splitlines() if line.startswith("| virginica")}
+    assert lengths == ({5} if target == "kind" else set())
+
+
+def blocks(section: Section, kind: type) -> list[object]:
+    return [block for block in section.blocks if isinstance(block, kind)]
+
+
+def test_what_the_sections_measure(trained: Path) -> None:
+    report = make_report(trained / "kind.qsdp", trained / "iris.csv", n_draws=3)
+    sections = {section.title: section for section in report.sections}
+    model, table = load_model(trained / "kind.qsdp"), read_table(trained / "iris.csv")
+    (counts,) = blocks(sections["Accuracy"], Grid)
+    assert isinstance(counts, Grid)
+    held_out = model.split(table)[1]
+    truth, predicted = held_out.column("kind"), model.predict(held_out)
+    for i, name in enumerate(counts.row_names):
+        for j, other in enumerate(counts.column_names):
+            pairs = zip(truth, predicted, strict=True)
+            assert counts.values[i, j] == sum((a, b) == (name, other) for a, b in pairs)
+    gaps, scores = blocks(sections["Other numbers of neurons"], Curve)
+    assert isinstance(gaps, Curve)
+    assert isinstance(scores, Curve)
+    assert gaps.sizes.tolist() == scores.sizes.tolist() == [10, 30, 100, 300, 1000, 3000]
+    assert gaps.values.shape == (6, 3)
+    assert np.all((gaps.values >= 0.0) & (gaps.values <= 1.0))
+    assert gaps.values.mean(axis=1)[0] > gaps.values.mean(axis=1)[-1]
+    (bars,) = blocks(sections["Effects and interactions"], Bars)
+    assert isinstance(bars, Bars)
+    importances = model.effects(model.split(table)[0]).importances
+    assert [value for _, value, _ in bars.rows] == pytest.approx(sorted(importances, reverse=True))
+
+
+def test_less_data_gives_less(trained: Path, here: Path) -> None:
+    model = trained / "price.qsdp"
+    without = make_report(model)
+    assert [one.title for one in without.sections] == [
+        "Certificate", "Network and size", "Encoding of columns", "Provenance",
+    ]  # fmt: skip
+    assert "model-index" not in without.to_card()
+    lines = (trained / "messy.csv").read_bytes().splitlines(keepends=True)
+    (here / "other.csv").write_bytes(b"".join(lines[:40]))
+    other = make_report(model, "other.csv", n_draws=1)
+    assert [name for name, _ in other.scores] == ["rows"]
+    (sizes,) = (one for one in other.sections if one.title == "Other numbers of neurons")
+    assert len(blocks(sizes, Curve)) == 1
+    (accuracy,) = (one for one in other.sections if one.title == "Accuracy")
+    assert len(blocks(accuracy, Scatter)) == 1
+    load_model(model).resample(50, 0).save("new.qsdp")
+    assert "is not known" in make_report("new.qsdp").to_html()
+    assert "is not known" not in make_report("new.qsdp", trained / "messy.csv", n_draws=1).to_html()
+
+
+def test_names_are_text(here: Path) -> None:
+    rows = "\n".join(f"{i % 7},{'<i>|`*' if i % 2 else 'b'},{'<u>' if i % 3 else 'x|y'}" for i in range(40))
+    (here / "odd.csv").write_text(f'<b>a</b>|,"c\nd",<script>\n{rows}\n')
+    fit = ("fit", "odd.csv", "--target", "<script>", "--encoding", "standard", "--refine", "none", "--beta", "5%")
+    assert run(*fit).exit_code == 0
+    assert run("report", "odd.qsdp", "odd.csv", "--draws", 1, "--output", "o.html", "--output", "o.md").exit_code == 0
+    assert not {"b", "i", "u", "script"} & Page((here / "o.html").read_text()).tags
+    card = (here / "o.md").read_text()
+    assert not re.search("<[a-z]", card)
+    widths = [len(re.findall(r"(?<!\\)\|", line)) for line in card.splitlines() if re.match(r"\| (&lt;b|c d)", line)]
+    assert set(widths) <= {3, 4, 5}
+
+
+def test_refusals_leave_nothing(trained: Path, here: Path) -> None:
+    model, data = trained / "label.qsdp", trained / "messy.csv"
+    (here / "label.html").write_text("mine")
+    assert "'label.html' exists; overwrite it with --force" in refused("report", model, data)
+    assert "exists" in refused("report", model, data, "--output", "a.md", "--output", "label.html")
+    assert "ending of --output must be one of" in refused("report", model, data, "--output", "x.pdf")
+    assert "--draws must be" in refused("report", model, data, "--draws", 0)
+    assert "does not exist" in refused("report", model, data, "--output", "none/x.html")
+    assert "is not a qsdp file" in refused("report", data, "--output", "x.html")
+    assert "none.csv" in refused("report", model, "none.csv", "--output", "x.html")
+    (here / "columns.csv").write_text("age,label\n1,yes\n")
+    assert "has no columns" in refused("report", model, "columns.csv", "--output", "x.html")
+    (here / "unknown.csv").write_text("age,income [EUR],city,sex,label\n1,2,Oslo,m,NA\n")
+    assert "has no row in which the target 'label'" in refused("report", model, "unknown.csv", "--output", "x.html")
+    assert (here / "label.html").read_text() == "mine"
+    assert sorted(path.name for path in here.iterdir()) == ["columns.csv", "label.html", "unknown.csv"]
+    assert run("report", model, "--force").exit_code == 0
+    assert (here / "label.html").read_text() != "mine"
+
+
+@pytest.mark.parametrize("make", [_Axis.around, _Axis.around_sizes])
+@pytest.mark.parametrize("values", [[1.0], [2.0, 2.0], [1e-9, 3e9], [0.93, 0.97], [10.0, 3000.0], [1e6, 1.0001e6]])
+def test_axes_hold_their_values(make: Callable[[np.ndarray], _Axis], values: list[float]) -> None:
+    axis = make(np.array(values))
+    shares = axis.shares(values)
+    assert np.all((shares > 0.0) & (shares < 1.0))
+    ticks = axis.ticks()
+    assert len(ticks) <= 25
+    assert np.all((axis.shares(ticks) >= -1e-9) & (axis.shares(ticks) <= 1.0 + 1e-9))
+    if make == _Axis.around:
+        assert len(ticks) >= 3
+
+
+def test_charts_of_one_value() -> None:
+    one = np.array([[0.5]])
+    assert "nan" not in curve_svg(Curve(np.array([10.0]), one, "a", "b", (10.0, 0.5), "c", "d", True))
+    assert "nan" not in scatter_svg(Scatter(np.zeros(3), np.zeros(3), "a", "b"))
+    assert Table((), [("a", "b")]).folded is False
