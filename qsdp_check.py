@@ -168,20 +168,21 @@ class Loss:
         """Return minus the derivatives at t of the loss, or of its Moreau envelope, times the weights."""
         if self.name == "cross_entropy":
             p = np.exp(t - t.max(axis=1)[:, None])
-            return self.w * (self.y - p / p.sum(axis=1)[:, None])
-        if self.name == "logistic":
-            return self.w * self.y / (1 + np.exp(self.y * t))
-        slope, r = self.c + step, self.y - t
-        unit = np.clip(r / slope, self.a, self.b) if slope > 0 else np.where(r > 0, self.b, self.a)
-        return self.w * unit
+            unit = self.y - p / p.sum(axis=1)[:, None]
+        elif self.name == "logistic":
+            unit = self.y / (1 + np.exp(self.y * t))
+        else:
+            slope, r = self.c + step, self.y - t
+            unit = np.clip(r / slope, self.a, self.b) if slope > 0 else np.where(r > 0, self.b, self.a)
+        return np.asarray(self.w * unit)
 
     def inside(self, nu: Array) -> Array:
         """Return nu, whose entries rounding may have moved out of an interval, back in it."""
         if self.name == "cross_entropy":
             return nu
         if self.name == "logistic":
-            return self.y * np.clip(self.y * nu, 0.0, self.w)
-        return np.clip(nu, self.w * self.a, self.w * self.b)
+            return np.asarray(self.y * np.clip(self.y * nu, 0.0, self.w))
+        return np.asarray(np.clip(nu, self.w * self.a, self.w * self.b))
 
     def probabilities(self, nu: Array) -> Array:
         """Return p = u + y of u = -nu / w, of the cross-entropy; of the logistic loss that of the label, y nu / w."""

@@ -14,8 +14,9 @@ from qsdp._utils.gap import Gap
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real, read_only
+from qsdp.certificates.checks import check_fits, check_relaxation
 from qsdp.certificates.files import read_proof, write_proof, write_rows_proof
-from qsdp.certificates.passes import RowsProof, bound_over_rows
+from qsdp.certificates.passes import RowsProof, bound_over_rows, proportional_beta
 from qsdp.certificates.proof import Proof, check_proof, check_tree, output_columns, root_tree, scaled_tree, tree_bound
 from qsdp.certificates.verification import check_guarded, verified_scales
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -25,14 +26,13 @@ from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.bounds import best_scale, pricing_roundings
 from qsdp.relaxation.instance import Instance
+from qsdp.statistics import SufficientStatistics
 
 __all__ = [
     "Certificate",
     "Proof",
     "certificate_of",
     "certify",
-    "check_fits",
-    "check_relaxation",
     "guarded",
     "load_certificate",
 ]
@@ -134,28 +134,6 @@ class Certificate(Summarized, Gap):
         return Summary("Certificate", [*gap_rows(self, "of this network"), ("bound type", bound)])
 
 
-def check_fits(network: Any, problem: Any, name: str = "network") -> None:
-    """Raise `InvalidInputError` unless `network` is a bilinear network for the inputs and outputs of `problem`."""
-    if not isinstance(network, BilinearNetwork):
-        raise InvalidTypeError(f"{name} must be a BilinearNetwork; got {type(network).__name__}")
-    if not isinstance(problem, TrainingProblem):
-        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
-    for what in ("n_inputs", "n_outputs", "vector", "levels", "activation"):
-        ours = getattr(problem, "n_features" if what == "n_inputs" else what)
-        theirs = getattr(network, what)
-        if theirs != ours:
-            named = "vector outputs" if what == "vector" else what
-            raise InvalidInputError(f"{name} must have {named} {ours}, as the problem has; got {theirs}")
-
-
-def check_relaxation(relaxation: Any, problem: TrainingProblem) -> None:
-    """Raise `InvalidInputError` unless `relaxation` is one of `problem`."""
-    if not isinstance(relaxation, Relaxation):
-        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
-    if relaxation.problem != problem:
-        raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
-
-
 def certificate_of(
     problem: TrainingProblem,
     network: BilinearNetwork,
@@ -253,14 +231,15 @@ def certify(
     network : BilinearNetwork
         Any network of the problem's inputs, outputs, levels and activation, wherever its weights come from; a
         polynomial one through `from_polynomial`.
-    problem : TrainingProblem, or iterable of (X, y) or (X, y, sample_weight)
-        Or batches of rows, however many, or a function that returns a stream of them anew.
+    problem : TrainingProblem, SufficientStatistics, or iterable of (X, y) or (X, y, sample_weight)
+        Of batches of rows, however many; also a function that returns such a stream anew.
     relaxation : Relaxation, optional
         A solved relaxation of the same problem; its lower bound holds for every network. Solved here if not given. For
         batches, one of some rows, whose loss, activation and levels are those of all: dual vectors of all rows follow
         from its predictions.
     beta : float, optional
-        Of all rows of batches; by default that of the relaxation times the ratio of the rows (of the weights).
+        Of all rows of batches or statistics; by default that of the relaxation times the ratio of
+        the weights of all rows.
     passes : int, default=1
         Passes over batches. Between passes the predictions are corrected by a Newton step for all rows: the gap that
         the relaxation leaves, as it knows some rows only, becomes several times smaller.
@@ -274,8 +253,8 @@ def certify(
         "verified" guards the bound against all rounding, see `qsdp.certificates.verification`.
     time_limit : float, optional
         Seconds, > 0, for the relaxation, if none is given, and exact pricing. A maximum that is not
-        finished still has a valid bound, but the certificate's `bound_type` is then "sdp". After it no pass over batches
-        is begun, and that under way is finished.
+        finished still has a valid bound, but the certificate's `bound_type` is then "sdp". No pass over
+        batches is begun after it; that under way is finished.
     verbose : bool, default=False
         Show a bar, of the maxima that are known, on the standard error or in the notebook.
 
@@ -297,6 +276,9 @@ def certify(
     exact = check_choice("bound_type", bound_type, BOUND_TYPES) == "exact"
     check_choice("arithmetic", arithmetic, ARITHMETICS)
     count = check_integer("passes", passes, minimum=1)
+    if isinstance(problem, SufficientStatistics):
+        problem, beta = _of_statistics(network, problem, relaxation, beta), None
+        relaxation = relaxation if relaxation is not None and relaxation.problem == problem else None
     if not isinstance(problem, TrainingProblem):
         deadline = Deadline.after(time_limit)
         return _of_batches(network, problem, relaxation, beta, count, exact, arithmetic, deadline, verbose)
@@ -321,6 +303,19 @@ def certify(
                 if priced.lower_bound >= (1.0 - _TIE if preferred else 1.0) * certificate.lower_bound:
                     certificate = priced
             return guarded(certificate) if arithmetic == "verified" else certificate
+
+
+def _of_statistics(
+    network: BilinearNetwork, statistics: SufficientStatistics, relaxation: Relaxation | None, beta: float | None
+) -> TrainingProblem:
+    """Return the problem of the statistics that has the network's kind."""
+    if beta is None:
+        if not isinstance(relaxation, Relaxation):
+            raise InvalidInputError("beta must be given for statistics without a relaxation")
+        beta = proportional_beta(relaxation.problem, statistics.total_weight_)
+    if not isinstance(network, BilinearNetwork):
+        raise InvalidTypeError(f"network must be a BilinearNetwork; got {type(network).__name__}")
+    return TrainingProblem.from_statistics(statistics, beta=beta, activation=network.activation, levels=network.levels)
 
 
 def _of_batches(

@@ -339,4 +339,3 @@ def _trees(arrays: dict[str, npt.NDArray[Any]], size: int) -> tuple[BoundTree, .
         BoundTree(read_only(order.astype(np.intp)), tuple(leaves[end - count : end]))
         for order, count, end in zip(arrays["order"], arrays["leaves"], ends, strict=True)
     )
-

@@ -1,7 +1,8 @@
 r"""Sums over rows that prove a bound: all that a certificate of any number of rows takes from a pass over them.
 
 The multiplier :math:`\nu_i` of a row follows from that row alone, through scores: predictions of some relaxation or
-network. For any scores :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i` and the conjugates of multiples of :math:`\nu` add up.
+network. For any scores :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i` adds up, and so do the conjugates of multiples of
+:math:`\nu`.
 """
 
 from __future__ import annotations
