@@ -9,6 +9,9 @@ convex loss >= 0, beta >= 0 and weights of levels -M, -M + 2, ..., M.  A network
 and has the objective  sum_i w_i loss(f(x_i), y_i) + beta D sum_j |alpha_j|,  D = d M (+ 1 if u_j, v_j end in a sign).
 The file holds one network, and claims its objective and a lower bound of the objective of EVERY network of that kind.
 
+A file of rows that came in batches has no data and no nu.  Matrices S_k of predictions t = <A(x_i), S_k> give the dual
+vector, nu_i = w_i sum_k c_k times minus the derivative at t of the loss, or of its Moreau envelope for a positive step.
+
 A file of statistics has no X.  It has n matrices A_i themselves, as upper triangles ("forms"), and targets y: a factor
 of sums over all samples, for which a squared loss has the value that it has on these.  Read A_i for A(x_i) then.
 
@@ -88,6 +91,14 @@ def digest_of(f: dict[str, Array]) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
+def digest_of_rows(f: dict[str, Array]) -> str:
+    """SHA-256 of all rows x, y and, if any, weight, one after the other, as little-endian float64."""
+    digest, arrays = hashlib.sha256(), [f[name] for name in ("X", "y", "sample_weight") if name in f]
+    for i in range(0, len(f["X"]), 4096):
+        digest.update(np.ascontiguousarray(np.column_stack([v[i : i + 4096] for v in arrays]) + 0.0, "<f8").tobytes())
+    return digest.hexdigest()
+
+
 def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
     """Return the arrays of a file, with X (or forms) and y, from it or from the data given, and their digest."""
     with open(path, "rb") as stream:
@@ -103,16 +114,18 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
             names = [name for name in ("X", "forms", "y", "sample_weight") if name in archive]
             data = {name: archive[name].astype(float) for name in names}
         if str(f["loss"]) == "cross_entropy" and data["y"].ndim == 1:
-            data["y"] = np.equal(data["y"][:, None], np.arange(data["y"].max() + 1)).astype(float)
+            data["y"] = np.equal(data["y"][:, None], np.arange(f["alpha"].shape[1])).astype(float)
         if "sample_weight" in data:
             data = {name: array[data["sample_weight"] > 0] for name, array in data.items()}
-            if np.all(data["sample_weight"] == 1):
-                del data["sample_weight"]
+        found = digest_of_rows(data) if "rows_sha256" in f else ""
+        if "sample_weight" in data and np.all(data["sample_weight"] == 1):
+            del data["sample_weight"]
         stored = str(f["data_sha256"]) if "data_sha256" in f else digest_of(f)
-        need(digest_of(data) == stored, f"the certificate belongs to other data than {data_path}")
+        belongs = found == str(f["rows_sha256"]) if found else digest_of(data) == stored
+        need(belongs, f"the certificate belongs to other data than {data_path}")
         f.update(data)
     need("X" in f or "forms" in f, "the file holds only a digest of its data: give them with --data")
-    return f, digest_of(f)
+    return f, str(f["rows_sha256"]) if "rows_sha256" in f else digest_of(f)
 
 
 class Loss:
@@ -150,6 +163,26 @@ class Loss:
             nu = np.clip(r / slope, self.a, self.b) if self.c > 0 else np.where(r > 0, self.b, self.a)
             terms = nu * (r - self.c / 2 * nu)
         return math.fsum((w * terms).ravel())
+
+    def multipliers(self, t: Array, step: float) -> Array:
+        """Return minus the derivatives at t of the loss, or of its Moreau envelope, times the weights."""
+        if self.name == "cross_entropy":
+            p = np.exp(t - t.max(axis=1)[:, None])
+            unit = self.y - p / p.sum(axis=1)[:, None]
+        elif self.name == "logistic":
+            unit = self.y / (1 + np.exp(self.y * t))
+        else:
+            slope, r = self.c + step, self.y - t
+            unit = np.clip(r / slope, self.a, self.b) if slope > 0 else np.where(r > 0, self.b, self.a)
+        return np.asarray(self.w * unit)
+
+    def inside(self, nu: Array) -> Array:
+        """Return nu, whose entries rounding may have moved out of an interval, back in it."""
+        if self.name == "cross_entropy":
+            return nu
+        if self.name == "logistic":
+            return np.asarray(self.y * np.clip(self.y * nu, 0.0, self.w))
+        return np.asarray(np.clip(nu, self.w * self.a, self.w * self.b))
 
     def probabilities(self, nu: Array) -> Array:
         """Return p = u + y of u = -nu / w, of the cross-entropy; of the logistic loss that of the label, y nu / w."""
@@ -275,6 +308,26 @@ def matrix_of_forms(F: Array, K: Array, nu: Array) -> tuple[Array, float]:
     return K * (M + np.triu(M, 1).T), 1.01 * (len(F) + 12) * EPS / 2 * float(total.sum())
 
 
+def multipliers_of(f: dict[str, Array], loss: Loss, X: Array, abc: tuple[float, float, float], lift: int) -> Array:
+    """Return the dual vector that follows from predictions of the rows, for a file of batches."""
+    S, steps, mixture = (np.asarray(f[name], dtype=float) for name in ("scores", "steps", "mixture"))
+    (a, b, c), d = abc, X.shape[1]
+    C = loss.y.shape[1] if loss.y.ndim == 2 else 1
+    need(S.shape == (len(steps), C, d + lift, d + lift) and steps.shape == mixture.shape[:1], "the scores do not fit")
+    need(mixture.ndim == 2 and mixture.shape[1] in (1, C) and np.all(mixture >= 0) and np.all(steps >= 0), "no mixture")
+    nu = np.zeros(loss.y.shape)
+    for forms, step, shares in zip(S, steps.tolist(), mixture):  # noqa: B905 (lengths are compared above)
+        columns = []
+        for form in forms:
+            # Blocks of rows: their products stay small.
+            parts = [X[i : i + 4096] for i in range(0, len(X), 4096)]
+            t = a * np.concatenate([np.einsum("ij,ij->i", x @ form[:d, :d], x) for x in parts])
+            columns.append(t + b / 2 * (X @ (form[:d, d] + form[d, :d])) + c * form[d, d] if lift else t)
+        t = np.stack(columns, axis=1)
+        nu += (shares if nu.ndim == 2 else shares[0]) * loss.multipliers(t if nu.ndim == 2 else t[:, 0], step)
+    return loss.inside(nu)
+
+
 def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
     """Return for each output the order and the leaves (signs, shift or None) of its tree."""
     signs, shifts, trees, leaf = f["signs"].tolist(), f["shifts"], [], 0
@@ -296,12 +349,12 @@ def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
 def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, float, float, float]:
     """Return objective, lower bound, largest pricing value and beta D, recomputed, or raise `ClaimError`."""
     of_forms = "forms" in f
-    X, y, alpha, nu = (np.asarray(f[name], dtype=float) for name in ("forms" if of_forms else "X", "y", "alpha", "nu"))
+    X, y, alpha = (np.asarray(f[name], dtype=float) for name in ("forms" if of_forms else "X", "y", "alpha"))
     beta, levels = float(f["beta"]), int(f["levels"])
     n, d = X.shape
     w = np.asarray(f.get("sample_weight", np.ones(n)), dtype=float)
     need(y.ndim in (1, 2) and n > 0 and len(y) == n and y.size and w.shape == (n,), "no training problem")
-    need(all(np.all(np.isfinite(v)) for v in (X, y, alpha, nu)) and 0 <= beta < np.inf, "some numbers are not finite")
+    need(all(np.all(np.isfinite(v)) for v in (X, y, alpha)) and 0 <= beta < np.inf, "some numbers are not finite")
     need(np.all((w > 0) & (w < np.inf)), "the sample weights are not positive")
     loss = Loss(f, y, w if y.ndim == 1 else w[:, None])
     a, b, c = f["activation"].tolist() or (1.0, 0.0, 0.0)
@@ -342,7 +395,8 @@ def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, f
         E = np.hstack([L * X, np.ones((n, lift))])
         K = np.full((d + lift, d + lift), a)
         K[d:, :], K[:, d:], K[d:, d:] = b / 2, b / 2, c
-    need(nu.shape == y.shape, "the dual vector does not fit the targets")
+    nu = np.asarray(f["nu"], dtype=float) if "nu" in f else multipliers_of(f, loss, X, (a, b, c), lift)
+    need(nu.shape == y.shape and np.all(np.isfinite(nu)), "the dual vector does not fit the targets")
     defects = np.zeros(n)
     if loss.name == "cross_entropy":
         # Probabilities of a sample must sum to one; what they miss moves the matrix.

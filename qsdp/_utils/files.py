@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["write_together", "write_whole"]
+__all__ = ["write_together", "write_whole", "writing_whole"]
 
 
 def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
@@ -30,4 +32,18 @@ def write_together(files: Mapping[Path, bytes]) -> None:
     except BaseException:
         for path in temporary.values():
             path.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def writing_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Yield a stream whose contents get their name at the end, where that is reached without an error."""
+    target = Path(path)
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with open(temporary, "xb") as stream:
+            yield stream
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
         raise

@@ -5,11 +5,10 @@ from qsdp.certificates.certificate import (
     Certificate,
     certificate_of,
     certify,
-    check_fits,
-    check_relaxation,
     guarded,
     load_certificate,
 )
+from qsdp.certificates.checks import check_fits, check_relaxation
 
 __all__ = [
     "BOUND_TYPES",

@@ -13,8 +13,10 @@ from qsdp._utils.deadline import Deadline
 from qsdp._utils.gap import Gap
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, gap_rows
-from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
-from qsdp.certificates.files import read_proof, write_proof
+from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real, read_only
+from qsdp.certificates.checks import check_fits, check_relaxation
+from qsdp.certificates.files import read_proof, write_proof, write_rows_proof
+from qsdp.certificates.passes import RowsProof, bound_over_rows, proportional_beta
 from qsdp.certificates.proof import Proof, check_proof, check_tree, output_columns, root_tree, scaled_tree, tree_bound
 from qsdp.certificates.verification import check_guarded, verified_scales
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -24,14 +26,13 @@ from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.bounds import best_scale, pricing_roundings
 from qsdp.relaxation.instance import Instance
+from qsdp.statistics import SufficientStatistics
 
 __all__ = [
     "Certificate",
     "Proof",
     "certificate_of",
     "certify",
-    "check_fits",
-    "check_relaxation",
     "guarded",
     "load_certificate",
 ]
@@ -60,20 +61,21 @@ class Certificate(Summarized, Gap):
         Whether pricing values were bounded by the semidefinite relaxation or their maximum computed exactly.
     arithmetic : {"float", "verified"}
         "verified": the bound holds whatever the rounding of the computer, see `qsdp.certificates.verification`.
-    proof : Proof or None
-        All that recomputing the bound takes; no part of the certificate's value in comparisons.
+    proof : Proof, RowsProof or None
+        All that recomputing the bound takes (besides the rows, where they came in batches); no part of the
+        certificate's value in comparisons.
     """
 
     lower_bound: float
     objective: float
     bound_type: str = "sdp"
     arithmetic: str = "float"
-    proof: Proof | None = field(default=None, compare=False, repr=False)
+    proof: Proof | RowsProof | None = field(default=None, compare=False, repr=False)
 
     @property
     def nu(self) -> FloatArray | None:
-        r"""Dual vector of shape (n,) or (n, C), of pricing values up to :math:`\beta D`; None without a proof."""
-        return self.proof.nu if self.proof else None
+        r"""Dual vector of shape (n,) or (n, C), of pricing values up to :math:`\beta D`; None where no proof has it."""
+        return self.proof.nu if isinstance(self.proof, Proof) else None
 
     @property
     def z(self) -> FloatArray | None:
@@ -82,9 +84,9 @@ class Certificate(Summarized, Gap):
         shifts = [leaf.shift for leaf in roots if leaf.shift is not None and not len(leaf.signs)]
         if not self.proof or len(shifts) != len(self.proof.trees):
             return None
-        N = self.proof.problem.size
+        N = self.proof.size
         z = np.stack([shift[1 : 1 + N] + shift[1 + N :] for shift in shifts])
-        return z if self.proof.problem.vector else z[0]
+        return z if self.proof.vector else z[0]
 
     @property
     def proven_optimal(self) -> bool:
@@ -98,7 +100,8 @@ class Certificate(Summarized, Gap):
         ----------
         path : str or path-like
         include_data : bool, default=True
-            Whether to store X and y, or only their SHA-256: whoever checks it must then have them.
+            Whether to store X and y, or only their SHA-256: whoever checks it must then have them. Rows that came in
+            batches are never stored.
 
         Raises
         ------
@@ -109,7 +112,11 @@ class Certificate(Summarized, Gap):
         if self.proof is None:
             raise InvalidInputError("a certificate without proof cannot be saved")
         claims = {name: getattr(self, name) for name in ("bound_type", "arithmetic", "lower_bound", "objective")}
-        write_proof(path, self.proof, claims, include_data=check_flag("include_data", include_data))
+        check_flag("include_data", include_data)
+        if isinstance(self.proof, RowsProof):
+            write_rows_proof(path, self.proof, claims)
+        else:
+            write_proof(path, self.proof, claims, include_data=include_data)
 
     def __str__(self) -> str:
         if self.proven_optimal:
@@ -125,28 +132,6 @@ class Certificate(Summarized, Gap):
     def _summary(self) -> Summary:
         bound = f"{self.bound_type}, {self.arithmetic} arithmetic"
         return Summary("Certificate", [*gap_rows(self, "of this network"), ("bound type", bound)])
-
-
-def check_fits(network: Any, problem: Any, name: str = "network") -> None:
-    """Raise `InvalidInputError` unless `network` is a bilinear network for the inputs and outputs of `problem`."""
-    if not isinstance(network, BilinearNetwork):
-        raise InvalidTypeError(f"{name} must be a BilinearNetwork; got {type(network).__name__}")
-    if not isinstance(problem, TrainingProblem):
-        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
-    for what in ("n_inputs", "n_outputs", "vector", "levels", "activation"):
-        ours = getattr(problem, "n_features" if what == "n_inputs" else what)
-        theirs = getattr(network, what)
-        if theirs != ours:
-            named = "vector outputs" if what == "vector" else what
-            raise InvalidInputError(f"{name} must have {named} {ours}, as the problem has; got {theirs}")
-
-
-def check_relaxation(relaxation: Any, problem: TrainingProblem) -> None:
-    """Raise `InvalidInputError` unless `relaxation` is one of `problem`."""
-    if not isinstance(relaxation, Relaxation):
-        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
-    if relaxation.problem != problem:
-        raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
 
 
 def certificate_of(
@@ -229,24 +214,35 @@ def _scaled(problem: TrainingProblem, nu: FloatArray, upper: float) -> tuple[flo
 
 def certify(
     network: BilinearNetwork,
-    problem: TrainingProblem,
+    problem: Any,
     relaxation: Relaxation | None = None,
     *,
+    beta: float | None = None,
+    passes: int = 1,
     bound_type: str = "sdp",
     arithmetic: str = "float",
     time_limit: float | None = None,
     verbose: bool = False,
 ) -> Certificate:
-    r"""Return the certificate of `network` on `problem`.
+    r"""Return the certificate of `network` on `problem`, or on all rows of a stream.
 
     Parameters
     ----------
     network : BilinearNetwork
         Any network of the problem's inputs, outputs, levels and activation, wherever its weights come from; a
         polynomial one through `from_polynomial`.
-    problem : TrainingProblem
+    problem : TrainingProblem, SufficientStatistics, or iterable of (X, y) or (X, y, sample_weight)
+        Of batches of rows, however many; also a function that returns such a stream anew.
     relaxation : Relaxation, optional
-        A solved relaxation of the same problem; its lower bound holds for every network. Solved here if not given.
+        A solved relaxation of the same problem; its lower bound holds for every network. Solved here if not given. For
+        batches, one of some rows, whose loss, activation and levels are those of all: dual vectors of all rows follow
+        from its predictions.
+    beta : float, optional
+        Of all rows of batches or statistics; by default that of the relaxation times the ratio of
+        the weights of all rows.
+    passes : int, default=1
+        Passes over batches. Between passes the predictions are corrected by a Newton step for all rows: the gap that
+        the relaxation leaves, as it knows some rows only, becomes several times smaller.
     bound_type : {"sdp", "exact"}, default="sdp"
         "sdp" takes the relaxation's bound. "exact" computes :math:`\max_{u,v} |u^T M_\nu v|` exactly, for the
         relaxation's dual vector and for minus the gradient of the loss at the network's own predictions, which
@@ -257,7 +253,8 @@ def certify(
         "verified" guards the bound against all rounding, see `qsdp.certificates.verification`.
     time_limit : float, optional
         Seconds, > 0, for the relaxation, if none is given, and exact pricing. A maximum that is not
-        finished still has a valid bound, but the certificate's `bound_type` is then "sdp".
+        finished still has a valid bound, but the certificate's `bound_type` is then "sdp". No pass over
+        batches is begun after it; that under way is finished.
     verbose : bool, default=False
         Show a bar, of the maxima that are known, on the standard error or in the notebook.
 
@@ -276,9 +273,19 @@ def certify(
     >>> certificate.lower_bound <= certificate.objective
     True
     """
+    exact = check_choice("bound_type", bound_type, BOUND_TYPES) == "exact"
+    check_choice("arithmetic", arithmetic, ARITHMETICS)
+    count = check_integer("passes", passes, minimum=1)
+    if isinstance(problem, SufficientStatistics):
+        problem, beta = _of_statistics(network, problem, relaxation, beta), None
+        relaxation = relaxation if relaxation is not None and relaxation.problem == problem else None
+    if not isinstance(problem, TrainingProblem):
+        deadline = Deadline.after(time_limit)
+        return _of_batches(network, problem, relaxation, beta, count, exact, arithmetic, deadline, verbose)
+    if beta is not None or count > 1:
+        raise InvalidInputError("beta and passes are for batches of rows; a TrainingProblem has its own beta")
     check_fits(network, problem)
-    check_choice("bound_type", bound_type, BOUND_TYPES)
-    if check_choice("arithmetic", arithmetic, ARITHMETICS) == "verified":
+    if arithmetic == "verified":
         problem.require_rows("arithmetic='verified'")
         check_guarded(problem.loss)
     if relaxation is not None:
@@ -286,16 +293,63 @@ def certify(
     deadline = Deadline.after(time_limit)
     with progress(check_flag("verbose", verbose)) as stages:
         if relaxation is None:
-            share = deadline.share(0.5 if bound_type == "exact" else 1.0)
+            share = deadline.share(0.5 if exact else 1.0)
             relaxation = solve_relaxation(problem, time_limit=share.time_limit, verbose=verbose)
         with stages.stage("certify") as bar:
             certificate = _of_relaxation(network, relaxation)
-            for priced in _exact(network, relaxation, deadline, bar) if bound_type == "exact" else ():
+            for priced in _exact(network, relaxation, deadline, bar) if exact else ():
                 # An exact bound may fall short of the relaxation's by its own allowance for rounding.
                 preferred = priced.bound_type == "exact" and certificate.bound_type != "exact"
                 if priced.lower_bound >= (1.0 - _TIE if preferred else 1.0) * certificate.lower_bound:
                     certificate = priced
             return guarded(certificate) if arithmetic == "verified" else certificate
+
+
+def _of_statistics(
+    network: BilinearNetwork, statistics: SufficientStatistics, relaxation: Relaxation | None, beta: float | None
+) -> TrainingProblem:
+    """Return the problem of the statistics that has the network's kind."""
+    if beta is None:
+        if not isinstance(relaxation, Relaxation):
+            raise InvalidInputError("beta must be given for statistics without a relaxation")
+        beta = proportional_beta(relaxation.problem, statistics.total_weight_)
+    if not isinstance(network, BilinearNetwork):
+        raise InvalidTypeError(f"network must be a BilinearNetwork; got {type(network).__name__}")
+    return TrainingProblem.from_statistics(statistics, beta=beta, activation=network.activation, levels=network.levels)
+
+
+def _of_batches(
+    network: BilinearNetwork,
+    batches: Any,
+    relaxation: Relaxation | None,
+    beta: float | None,
+    passes: int,
+    exact: bool,
+    arithmetic: str,
+    deadline: Deadline,
+    verbose: bool,
+) -> Certificate:
+    if not isinstance(relaxation, Relaxation):
+        raise InvalidTypeError(
+            "relaxation must be a Relaxation of some of the rows for a network on batches: dual vectors of all rows "
+            f"follow from it; got {type(relaxation).__name__} (and {type(batches).__name__} as problem)"
+        )
+    check_fits(network, relaxation.problem)
+    penalty = None if beta is None else check_real("beta", beta)
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("certify") as bar:
+        objective, bound, finished, proof = bound_over_rows(
+            network,
+            batches,
+            relaxation,
+            penalty,
+            passes=passes,
+            exact=exact,
+            verified=arithmetic == "verified",
+            deadline=deadline,
+            bar=bar,
+        )
+    bound_type = "exact" if finished else "sdp"
+    return Certificate(min(bound, objective), objective, bound_type, arithmetic, proof)
 
 
 def load_certificate(path: str | os.PathLike[str], problem: TrainingProblem | None = None) -> Certificate:
@@ -356,7 +410,7 @@ def _exact(
 def guarded(certificate: Certificate) -> Certificate:
     """Return the certificate with the bound that its proof has in verified arithmetic."""
     proof = certificate.proof
-    assert proof is not None
+    assert isinstance(proof, Proof)
     value, nu, scales = verified_scales(proof.problem, proof.nu, proof.trees)
     trees = tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(proof.trees, scales, strict=True))
     scaled = read_only(nu * (scales if proof.problem.vector else scales[0]))

@@ -22,7 +22,11 @@ bytes. Its arrays, with N the side of the matrices, T outputs, L leaves in all t
 ``levels``            M + 1
 ``U``, ``V``          first-layer weights (m, N), int8
 ``alpha``             second-layer weights (m,) or (m, C)
-``nu``                dual vector in the shape of y
+``nu``                dual vector in the shape of y; or, of rows that came in batches, whose loss is one of the package,
+``scores``            (K, T, N, N), matrices S of predictions t of the rows, symmetric,
+``steps``             (K,): minus the gradients at t of the loss, or of its Moreau envelope for a positive step, times
+``mixture``           (K, 1) or (K, T), and the sample weight, add up to the dual vector; with ``n_samples`` and
+``rows_sha256``       the SHA-256 of all rows (x, y and the weight, if they have any) as little-endian float64
 ``order``             (T, N), the order of each tree
 ``leaves``            (T,), how many leaves each has
 ``lengths``           (L,), how many signs each leaf fixes
@@ -42,6 +46,7 @@ import hashlib
 import io
 import os
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,17 +55,19 @@ import numpy.typing as npt
 
 from qsdp._utils.files import write_whole
 from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
-from qsdp.activations import PolynomialActivation
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.certificates.passes import RowsProof
 from qsdp.certificates.proof import Proof, check_proof, check_tree
+from qsdp.certificates.row_sums import Scores
 from qsdp.certificates.stored_loss import loss_arrays, read_loss, stored_loss
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
-from qsdp.losses import DataFit
+from qsdp.losses import LOSSES, DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree, Leaf
 from qsdp.problem import TrainingProblem
 
-__all__ = ["data_digest", "read_proof", "write_proof"]
+__all__ = ["data_digest", "read_proof", "write_proof", "write_rows_proof"]
 
 MAGIC = b"qsdp certificate 2\n"
 _DIGEST_LINE = 65
@@ -117,26 +124,70 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
     counted = {"n_samples": np.int64(problem.n_samples)} if "forms" in data else {}
     if not include_data:
         data = {"data_sha256": data_digest(*data.values())}
-    leaves = [leaf for tree in proof.trees for leaf in tree.leaves]
     arrays = {
         **data,
         **counted,
         "beta": problem.beta,
         **loss_arrays(fit.loss, problem.y),
-        "activation": np.array(problem.activation.coefficients if problem.activation else (), dtype="<f8"),
-        "levels": np.int64(problem.levels),
+        **_network_arrays(network),
+        "nu": proof.nu,
+        **_tree_arrays(proof.trees),
+        **claims,
+    }
+    _write(path, arrays)
+
+
+def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Claims) -> None:
+    """Write a proof without its rows, as `write_proof` does.
+
+    Raises
+    ------
+    InvalidInputError
+        The loss is none of the package.
+    """
+    kind = LOSSES.get(proof.loss.name)
+    if kind is None or not isinstance(proof.loss, kind):
+        raise InvalidInputError(
+            f"a certificate of the {proof.loss.name} loss on batches cannot be saved: files hold {', '.join(LOSSES)}"
+        )
+    arrays = {
+        "n_samples": np.int64(proof.n_samples),
+        "rows_sha256": proof.digest,
+        "beta": proof.beta,
+        **loss_arrays(proof.loss, np.zeros(0)),
+        **_network_arrays(proof.network),
+        "scores": np.stack([one.forms for one in proof.scores]),
+        "steps": np.array([one.step for one in proof.scores]),
+        "mixture": proof.mixture,
+        **_tree_arrays(proof.trees),
+        **claims,
+    }
+    _write(path, arrays)
+
+
+def _network_arrays(network: BilinearNetwork) -> dict[str, Any]:
+    return {
+        "activation": np.array(network.activation.coefficients if network.activation else (), dtype="<f8"),
+        "levels": np.int64(network.levels),
         "U": network.U,
         "V": network.V,
         "alpha": network.alpha,
-        "nu": proof.nu,
-        "order": np.array([tree.order for tree in proof.trees], dtype="<i8"),
-        "leaves": np.array([len(tree.leaves) for tree in proof.trees], dtype="<i8"),
+    }
+
+
+def _tree_arrays(trees: Sequence[BoundTree]) -> dict[str, Any]:
+    leaves = [leaf for tree in trees for leaf in tree.leaves]
+    return {
+        "order": np.array([tree.order for tree in trees], dtype="<i8"),
+        "leaves": np.array([len(tree.leaves) for tree in trees], dtype="<i8"),
         "lengths": np.array([len(leaf.signs) for leaf in leaves], dtype="<i8"),
         "signs": np.concatenate([leaf.signs for leaf in leaves]).astype(np.int8),
         "shifted": np.array([leaf.shift is not None for leaf in leaves]),
         "shifts": np.concatenate([np.zeros(0), *(leaf.shift for leaf in leaves if leaf.shift is not None)]),
-        **claims,
     }
+
+
+def _write(path: str | os.PathLike[str], arrays: dict[str, Any]) -> None:
     body = _archive(arrays)
     write_whole(path, MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
@@ -158,7 +209,7 @@ def _archive(arrays: dict[str, Any]) -> bytes:
 
 def read_proof(
     path: str | os.PathLike[str], problem: TrainingProblem | None = None
-) -> tuple[Proof | None, dict[str, Any]]:
+) -> tuple[Proof | RowsProof | None, dict[str, Any]]:
     """Return the proof and the claims in a file; no proof if it lacks the data and no problem is given.
 
     Raises
@@ -176,7 +227,7 @@ def read_proof(
         raise StorageError(f"{os.fspath(path)!r} is no valid certificate: {reason}") from None
 
 
-def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | None, dict[str, Any]]:
+def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | RowsProof | None, dict[str, Any]]:
     if not contents.startswith(MAGIC):
         raise StorageError("it does not begin as one")
     line, body = contents[len(MAGIC) :][:_DIGEST_LINE], contents[len(MAGIC) + _DIGEST_LINE :]
@@ -190,6 +241,10 @@ def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | Non
         raise StorageError(f"it claims an unknown bound type, {claims['bound_type']!r}, {claims['arithmetic']!r}")
     if not np.all(np.isfinite(list(numbers.values()))):
         raise StorageError("it claims numbers that are not finite")
+    if "scores" in arrays:
+        if problem is not None:
+            raise StorageError("it belongs to rows that came in batches, not to a TrainingProblem")
+        return _rows_proof(arrays), {**claims, **numbers}
     stored = _problem(arrays, problem)
     if stored is None:
         return None, {**claims, **numbers}
@@ -199,6 +254,28 @@ def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | Non
     for tree in trees:
         check_tree(tree, stored.size)
     return Proof(stored, network, nu, trees), {**claims, **numbers}
+
+
+def _rows_proof(arrays: dict[str, npt.NDArray[Any]]) -> RowsProof:
+    levels, activation = int(arrays["levels"]), get_activation(arrays["activation"].tolist() or None)
+    network = BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], levels, activation)
+    size, forms, mixture = network.U.shape[1], own(arrays["scores"]), own(arrays["mixture"])
+    trees = _trees(arrays, size)
+    for tree in trees:
+        check_tree(tree, size)
+    fits = forms.shape == (len(mixture), network.n_outputs, size, size) and len(trees) == network.n_outputs
+    if not fits or mixture.ndim != 2 or arrays["steps"].shape != (len(mixture),):
+        raise StorageError("its scores do not fit together")
+    return RowsProof(
+        network,
+        read_loss(arrays, np.zeros(0)),
+        float(arrays["beta"]),
+        int(arrays["n_samples"]),
+        str(arrays["rows_sha256"]),
+        tuple(Scores(S, float(step)) for S, step in zip(forms, arrays["steps"], strict=True)),
+        mixture,
+        trees,
+    )
 
 
 def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None) -> TrainingProblem | None:

@@ -73,6 +73,16 @@ class Proof:
     nu: FloatArray
     trees: tuple[BoundTree, ...]
 
+    @property
+    def size(self) -> int:
+        """Side N of the matrices."""
+        return self.problem.size
+
+    @property
+    def vector(self) -> bool:
+        """Whether outputs have the shape (n, C)."""
+        return self.problem.vector
+
 
 def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> None:
     """Raise `InvalidInputError` unless dual vector and trees have the shapes of the problem."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,15 @@ from qsdp.losses import DataFit, Loss
 from qsdp.pricing import BoundTree, Leaf
 from qsdp.problem import TrainingProblem
 
-__all__ = ["check_guarded", "gamma", "semidefinite_shift", "verified_bound", "verified_scales"]
+__all__ = [
+    "ScaledRows",
+    "check_guarded",
+    "gamma",
+    "guarded_tree_bound",
+    "semidefinite_shift",
+    "verified_bound",
+    "verified_scales",
+]
 
 _UNIT = 2.0**-53
 
@@ -132,14 +141,9 @@ def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
 
 def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> list[float]:
     r"""Return upper bounds of :math:`\tau_k / (\beta D)`, of rounded multiples of the dual vector as well."""
-    unit_x = _exponent(problem.X)
     data = problem.map
     assert isinstance(data, QuadraticMap)
-    a, b, c = data.coefficients
-    # In units of powers of two, changing to which rounds nothing (or underflows, see below), no sum overflows.
-    rows = (problem.levels - 1) * np.ldexp(problem.X, -unit_x)
-    scaled = np.ldexp([a, 0.5 * b, c], [2 * unit_x, unit_x, 0])
-    exact = np.array_equal(np.ldexp(scaled, [-2 * unit_x, -unit_x, 0]), [a, 0.5 * b, c])
+    rows = ScaledRows.of(problem.X, problem.levels, data, _exponent(problem.X))
     defects = problem.data_fit.row_defects(nu)
     dual_radius = math.nextafter(problem.beta * problem.dimension, 0.0)
     uppers = []
@@ -149,13 +153,11 @@ def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[B
         if not np.any(column):
             uppers.append(0.0)
             continue
-        if not exact or unit < _LEAST_EXPONENT:
+        if rows is None or unit < _LEAST_EXPONENT:
             uppers.append(math.inf)
             continue
-        M, r = _matrix(rows, scaled, data.lifted, np.ldexp(column, -unit), np.ldexp(defects, -unit))
-        upper = (
-            max(_leaf_upper(M, tree.order, leaf, unit) for leaf in tree.leaves) if np.all(np.isfinite(M)) else np.inf
-        )
+        M, r = rows.matrix(np.ldexp(column, -unit), np.ldexp(defects, -unit))
+        upper = guarded_tree_bound(M, tree, unit)
         room = math.nextafter(float(np.ldexp(dual_radius, -unit)), 0.0)
         total = (1.0 + 2.0**-50) * (max(0.0, upper) + r)
         uppers.append((1.0 + 2.0**-50) * total / room if room > 0.0 and math.isfinite(total) else math.inf)
@@ -166,33 +168,66 @@ def _exponent(array: FloatArray) -> int:
     return math.frexp(float(np.abs(array).max()))[1]
 
 
-def _matrix(
-    rows: FloatArray, coefficients: FloatArray, lifted: bool, nu: FloatArray, defects: FloatArray
-) -> tuple[FloatArray, float]:
-    r"""Return :math:`\hat M` and a bound of :math:`\sum_{jk} |\hat M - M|_{jk}`.
+@dataclass(frozen=True, eq=False)
+class ScaledRows:
+    r"""Rows whose matrices are summed with a bound of the error, in units whose change rounds nothing.
 
-    The entries of M are :math:`\kappa_{jk} \sum_i \nu_i e_{ij} e_{ik}` with e the row, and one for the lift. The
-    sum of magnitudes over all j and k is :math:`|a| t_i^2 + 2 |b/2| t_i + |c|`, :math:`t_i = \sum_j |e_{ij}|`.
+    Attributes
+    ----------
+    rows : ndarray of shape (n, d)
+        Data for levels, divided by a power of two.
+    coefficients : ndarray of shape (3,)
+        a, b / 2 and c of the activation, in the same units.
+    lifted : bool
     """
-    n, d = rows.shape
-    a, half_b, c = (float(value) for value in coefficients)
-    E = np.hstack([rows, np.ones((n, 1))]) if lifted else rows
-    N = E.shape[1]
-    step = max(_CHUNK, math.isqrt(n))
-    M = np.zeros((N, N))
-    for start in range(0, n, step):
-        chunk = E[start : start + step]
-        M += (chunk.T * nu[start : start + step]) @ chunk
-    factor = np.full((N, N), a)
-    factor[d:, :d], factor[:d, d:], factor[d:, d:] = half_b, half_b, c
-    M *= factor
-    t = np.abs(rows).sum(axis=1)
-    sizes = abs(a) * t**2 + (2.0 * abs(half_b) * t + abs(c) if lifted else 0.0)
-    # Besides the sums: two products of levels, that with nu, with a coefficient, the mean, and s nu itself.
-    roundings = gamma(step + -(-n // step) + 12)
-    r = _MARGIN * float((roundings * np.abs(nu) + defects) @ sizes)
-    largest = max(abs(a), abs(half_b), abs(c))
-    return 0.5 * (M + M.T), r + n * N * N * (largest * _UNDERFLOW + _LEAST)
+
+    rows: FloatArray
+    coefficients: FloatArray
+    lifted: bool
+
+    @classmethod
+    def of(cls, X: FloatArray, levels: int, data: QuadraticMap, exponent: int) -> ScaledRows | None:
+        """Return the rows of X divided by 2^exponent, or None where the coefficients would round."""
+        a, b, c = data.coefficients
+        # In units of powers of two, changing to which rounds nothing (or underflows, see below), no sum overflows.
+        scaled = np.ldexp([a, 0.5 * b, c], [2 * exponent, exponent, 0])
+        if not np.array_equal(np.ldexp(scaled, [-2 * exponent, -exponent, 0]), [a, 0.5 * b, c]):
+            return None
+        return cls((levels - 1) * np.ldexp(X, -exponent), scaled, data.lifted)
+
+    def matrix(self, nu: FloatArray, defects: FloatArray) -> tuple[FloatArray, float]:
+        r"""Return :math:`\hat M` and a bound of :math:`\sum_{jk} |\hat M - M|_{jk}`.
+
+        The entries of M are :math:`\kappa_{jk} \sum_i \nu_i e_{ij} e_{ik}` with e the row, and one for the lift. The
+        sum of magnitudes over all j and k is :math:`|a| t_i^2 + 2 |b/2| t_i + |c|`, :math:`t_i = \sum_j |e_{ij}|`.
+        """
+        rows, lifted = self.rows, self.lifted
+        n, d = rows.shape
+        a, half_b, c = (float(value) for value in self.coefficients)
+        E = np.hstack([rows, np.ones((n, 1))]) if lifted else rows
+        N = E.shape[1]
+        step = max(_CHUNK, math.isqrt(n))
+        M = np.zeros((N, N))
+        for start in range(0, n, step):
+            chunk = E[start : start + step]
+            M += (chunk.T * nu[start : start + step]) @ chunk
+        factor = np.full((N, N), a)
+        factor[d:, :d], factor[:d, d:], factor[d:, d:] = half_b, half_b, c
+        M *= factor
+        t = np.abs(rows).sum(axis=1)
+        sizes = abs(a) * t**2 + (2.0 * abs(half_b) * t + abs(c) if lifted else 0.0)
+        # Besides the sums: two products of levels, that with nu, with a coefficient, the mean, and s nu itself.
+        roundings = gamma(step + -(-n // step) + 12)
+        r = _MARGIN * float((roundings * np.abs(nu) + defects) @ sizes)
+        largest = max(abs(a), abs(half_b), abs(c))
+        return 0.5 * (M + M.T), r + n * N * N * (largest * _UNDERFLOW + _LEAST)
+
+
+def guarded_tree_bound(M: FloatArray, tree: BoundTree, exponent: int = 0) -> float:
+    r"""Return an upper bound of :math:`\max |u^T M v|` that a tree of 2^exponent M proves; M is exact."""
+    if not np.all(np.isfinite(M)):
+        return math.inf
+    return max(_leaf_upper(M, tree.order, leaf, exponent) for leaf in tree.leaves)
 
 
 def _leaf_upper(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: int) -> float:

@@ -4,58 +4,105 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
+import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
-from qsdp._utils.files import write_whole
+from qsdp._utils.files import writing_whole
+from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.cli._options import Force, ModelFile
 from qsdp.cli._streams import destination, say, stage
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.report.figures import show_score
-from qsdp.tabular import Table, TabularModel, Target, class_scores, load_model, read_table
+from qsdp.tabular import RunningScore, Table, TabularModel, class_scores, load_model, table_batches
+
+#: Entries of a batch of rows, 2 MiB as numbers: a batch fits the caches, and costs little beside its rows.
+_BATCH_ENTRIES = 2**18
+
+#: Bytes of predictions that wait in memory for the standard output.
+_IN_MEMORY = 2**26
 
 
 def predict(
     model_file: ModelFile,
-    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="CSV file with the columns of the training file.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or Parquet file with the columns of the training.")],
     output: Annotated[
         Path | None, typer.Option(metavar="PRED.csv", help="Output file; standard output by default.")
     ] = None,
     force: Force = False,
 ) -> None:
-    """Predict the rows of a CSV file, as CSV with a column `prediction` and, for classes, scores.
+    """Predict the rows of a CSV or Parquet file, as CSV with a column `prediction` and, for classes, scores.
 
     Columns are matched by name. Two classes have one `score`, positive for the second class; more classes have one
     `score_LABEL` each, of which the largest decides. The losses logistic and cross_entropy add one
-    `probability_LABEL` per class. If the file has the target, accuracy or R^2 is printed to standard error.
+    `probability_LABEL` per class. If the file has the target, accuracy or R^2 is printed to standard error. Rows are
+    read, predicted and written a batch after the other: files may be of any size.
     """
     path = None if output is None else destination(output, force=force, inputs=[file, model_file])
-    with stage("Predicting"):
-        model, table = load_model(model_file), read_table(file)
-        outputs = model.outputs(table)
-        content = _prediction_csv(model, outputs).encode()
-        verdict = _verdict(model.target, table, outputs)
+    with stage("Predicting") as bar:
+        model = load_model(model_file)
         if path is not None:
-            write_whole(path, content)
+            with writing_whole(path) as stream:
+                verdict = _write_predictions(model, file, stream, bar)
+        else:
+            waiting = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 (closed below)
+            verdict = _write_predictions(model, file, waiting, bar)
     if path is None:
-        typer.echo(content, nl=False)
+        with waiting:
+            waiting.seek(0)
+            shutil.copyfileobj(waiting, sys.stdout.buffer)
+            sys.stdout.flush()
     if verdict:
         say(verdict)
 
 
-def _prediction_csv(model: TabularModel, outputs: FloatArray) -> str:
+def _write_predictions(model: TabularModel, file: Path, stream: IO[bytes], bar: ProgressBar) -> str:
+    """Write the predictions of all rows; return a line with the score on those with a target, empty without any."""
+    running, done = RunningScore(model.target), 0
+    rows = max(256, _BATCH_ENTRIES // (len(model.encoder.columns) + len(model.encoder.dropped) + 1))
+    for table in table_batches(file, rows):
+        with warnings.catch_warnings():
+            if done:
+                # What the first rows have warned of is not repeated for every batch.
+                warnings.simplefilter("ignore", QSDPWarning)
+            outputs = model.outputs(table)
+        stream.write(_prediction_csv(model, outputs, header=not done).encode())
+        if running.usable:
+            _count(running, table, outputs)
+        done += len(table)
+        bar.count(done, None, f"{done:,} rows")
+    if not running.n_rows:
+        return ""
+    number = model.target.classes is None
+    metric = "R^2" if number else "accuracy"
+    return f"{metric} {show_score(running.value, number=number)} on {running.n_rows} rows with {model.target.name!r}"
+
+
+def _count(running: RunningScore, table: Table, outputs: FloatArray) -> None:
+    try:
+        running.add(table, outputs)
+    except InvalidInputError as error:
+        # The predictions do not depend on that column.
+        running.give_up()
+        warnings.warn(f"not scored: {error}", QSDPWarning, stacklevel=2)
+
+
+def _prediction_csv(model: TabularModel, outputs: FloatArray, *, header: bool) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     names, columns = ["prediction"], [list(model.target.decode(outputs))]
     for name, values in _figures(model, outputs):
         names.append(name)
         columns.append(values)
-    writer.writerow(names)
+    if header:
+        writer.writerow(names)
     writer.writerows(zip(*columns, strict=True))
     return stream.getvalue()
 
@@ -71,20 +118,3 @@ def _figures(model: TabularModel, outputs: FloatArray) -> Iterator[tuple[str, li
         yield from zip([f"score_{label}" for label in classes], scores.T.tolist(), strict=True)
     if probabilities is not None:
         yield from zip([f"probability_{label}" for label in classes], probabilities.T.tolist(), strict=True)
-
-
-def _verdict(target: Target, table: Table, outputs: FloatArray) -> str:
-    """Return a line with the score on the rows with a target, or an empty one."""
-    if target.name not in table.columns:
-        return ""
-    known = [row for row, entry in enumerate(table.column(target.name)) if entry is not None]
-    if not known:
-        return ""
-    try:
-        score = target.score(outputs[known], target.truth(table.take(known)))
-    except InvalidInputError as error:
-        # The predictions do not depend on that column.
-        warnings.warn(f"not scored: {error}", QSDPWarning, stacklevel=2)
-        return ""
-    metric = "accuracy" if target.classes else "R^2"
-    return f"{metric} {show_score(score, number=target.classes is None)} on {len(known)} rows with {target.name!r}"

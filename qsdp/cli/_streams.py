@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
-from qsdp._utils.progress import progress
+from qsdp._utils.progress import ProgressBar, progress
 from qsdp.exceptions import InvalidInputError, QSDPError, QSDPWarning
 
 
@@ -100,16 +100,16 @@ def say(message: str, style: str = "") -> None:
 
 
 @contextmanager
-def stage(name: str) -> Iterator[None]:
+def stage(name: str) -> Iterator[ProgressBar]:
     """Show a stage on the standard error while it runs; afterwards print warnings, a line each.
 
-    Verbose calls in it add their own lines below.
+    Verbose calls in it add their own lines below; the bar may be told how far it is.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            with progress(True, transient=True) as stages, stages.stage(name):
-                yield
+            with progress(True, transient=True) as stages, stages.stage(name) as bar:
+                yield bar
         finally:
             for warning in caught:
                 if issubclass(warning.category, QSDPWarning):

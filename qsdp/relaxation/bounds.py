@@ -15,7 +15,7 @@ from qsdp.inner_problem import grothendieck_bound
 from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.instance import Instance, LinearInstance
 
 __all__ = [
     "DualBound",
@@ -178,7 +178,7 @@ def _tightest(
     return max(t, EPS * instance.dual_radius / float(z.sum())), z
 
 
-def pricing_roundings(instance: Instance, nu: FloatArray) -> FloatArray:
+def pricing_roundings(instance: LinearInstance, nu: FloatArray) -> FloatArray:
     r"""Return for each output by how much rounding can change a pricing value of `nu`, see `entry_rounding`.
 
     Where outputs are coupled, entries of a row are meant to sum to zero; what floats miss moves the matrix, too.

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 
+from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import check_integer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["accumulate", "check_finite", "row_batches"]
+__all__ = ["accumulate", "check_finite", "naming", "numbered", "require_rows", "row_batches"]
 
 
 class _Accumulator(Protocol):
@@ -24,7 +26,11 @@ class _Accumulator(Protocol):
 
 
 def accumulate(
-    statistics: _Accumulator, batches: Iterable[Any], checkpoint: str | os.PathLike[str] | None, every: int
+    statistics: _Accumulator,
+    batches: Iterable[Any],
+    checkpoint: str | os.PathLike[str] | None,
+    every: int,
+    bar: ProgressBar = NO_BAR,
 ) -> None:
     """Take in a stream whose first rows, as many as the statistics have seen, are passed over.
 
@@ -39,25 +45,47 @@ def accumulate(
             statistics.save(checkpoint)
             saved = statistics.n_samples_seen_
 
+    for number, parts in numbered(batches):
+        rows = len(parts[0])
+        known = min(rows, max(0, taken - first))
+        try:
+            with naming(number, first + known):
+                if known < rows:
+                    statistics.partial_fit(*(part if part is None or not known else part[known:] for part in parts))
+        except (InvalidInputError, InvalidTypeError):
+            save(1)
+            raise
+        first += rows
+        save(every)
+        bar.count(first, None, f"{first:,} rows")
+    require_rows(statistics.n_samples_seen_)
+    if first < taken:
+        raise InvalidInputError(f"batches must be the stream of the checkpoint, of {taken} rows at least; got {first}")
+    save(1)
+
+
+def numbered(batches: Iterable[Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Yield the batches of a stream, each of two or three parts, with their numbers."""
     for number, batch in enumerate(batches):
         parts = batch if isinstance(batch, tuple) else (batch,)
         if len(parts) not in (2, 3):
             raise InvalidTypeError(f"batch {number} must be a tuple (X, y) or (X, y, sample_weight)")
-        rows = len(parts[0])
-        known = min(rows, max(0, taken - first))
-        try:
-            if known < rows:
-                statistics.partial_fit(*(part if part is None or not known else part[known:] for part in parts))
-        except (InvalidInputError, InvalidTypeError) as error:
-            save(1)
-            raise type(error)(f"batch {number}, which begins at row {first + known}: {error}") from None
-        first += rows
-        save(every)
-    if not statistics.n_samples_seen_:
+        yield number, parts
+
+
+@contextmanager
+def naming(number: int, row: int) -> Iterator[None]:
+    """Say of which batch errors are that are raised inside."""
+    try:
+        yield
+    except (InvalidInputError, InvalidTypeError) as error:
+        raise type(error)(f"batch {number}, which begins at row {row}: {error}") from None
+
+
+def require_rows(n_samples: int) -> None:
+    """Raise `InvalidInputError` where a stream has had no rows."""
+    if not n_samples:
         raise InvalidInputError("batches must have a row at least; got an empty stream")
-    if first < taken:
-        raise InvalidInputError(f"batches must be the stream of the checkpoint, of {taken} rows at least; got {first}")
-    save(1)
 
 
 def row_batches(X: Any, y: Any, sample_weight: Any = None, *, rows: int = 2**16) -> Iterator[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Models of CSV files: encoding of columns and targets, stored with the network trained on them."""
+"""Models of files of tables: encoding of columns and targets, stored with the network trained on them."""
 
 from qsdp.estimators.classes import (
     PROBABILISTIC,
@@ -8,12 +8,13 @@ from qsdp.estimators.classes import (
     encode_classes,
 )
 from qsdp.tabular._encoding import TabularEncoder
+from qsdp.tabular._files import file_batches, held_bytes, read_table, table_batches
 from qsdp.tabular._model import Holdout, TabularModel, network_inputs
 from qsdp.tabular._provenance import versions
-from qsdp.tabular._reading import MISSING, Table, read_table
+from qsdp.tabular._reading import MISSING, Table
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._stored import load_model
-from qsdp.tabular._target import Target
+from qsdp.tabular._target import RunningScore, Target
 from qsdp.tabular._training import TASKS, Training, choose_encoding, prepare
 from qsdp.tabular._weighting import Weighting
 
@@ -22,6 +23,7 @@ __all__ = [
     "PROBABILISTIC",
     "TASKS",
     "Holdout",
+    "RunningScore",
     "Solution",
     "Table",
     "TabularEncoder",
@@ -34,9 +36,12 @@ __all__ = [
     "class_probabilities",
     "class_scores",
     "encode_classes",
+    "file_batches",
+    "held_bytes",
     "load_model",
     "network_inputs",
     "prepare",
     "read_table",
+    "table_batches",
     "versions",
 ]

@@ -1,14 +1,9 @@
-"""CSV files as tables of text with line numbers."""
+"""Tables as files have them: columns of text or numbers, with the numbers of their lines."""
 
 from __future__ import annotations
 
-import csv
 import difflib
-import io
 import math
-import os
-import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,35 +16,66 @@ MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"}
 MAX_LISTED = 10
 #: Numbers whose squares are representable.
 LARGEST = 1e100
-
-_DELIMITERS = ",;\t|"
+#: Integers below are exact.
+_WHOLE = 2.0**53
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """Entries of a CSV file as text, None where missing, with the line number of each row."""
+    """Columns of a file, with the number of the line (or row) that each row is.
+
+    Attributes
+    ----------
+    path : str
+    columns : tuple of str
+    data : sequence of lists or arrays
+        A column is a list of text, None where missing, or an array of numbers, NaN where missing.
+    lines : sequence of int
+    unit : str
+        What the lines number.
+    """
 
     path: str
     columns: tuple[str, ...]
-    rows: Sequence[Sequence[str | None]]
+    data: Sequence[list[str | None] | FloatArray]
     lines: Sequence[int]
+    unit: str = "line"
+
+    @classmethod
+    def of_rows(
+        cls, path: str, columns: Sequence[str], rows: Sequence[Sequence[str | None]], lines: Sequence[int]
+    ) -> Table:
+        """Return the table of rows of text."""
+        return cls(path, tuple(columns), [list(column) for column in zip(*rows, strict=True)], lines)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.lines)
 
     def column(self, name: str) -> list[str | None]:
-        """Return the entries of a column."""
-        index = self.columns.index(name)
-        return [row[index] for row in self.rows]
+        """Return the entries of a column as text."""
+        entries = self.data[self.columns.index(name)]
+        return entries if isinstance(entries, list) else [_text(number) for number in entries.tolist()]
 
     def take(self, indices: Iterable[int]) -> Table:
         """Return the table with some of the rows."""
         chosen = list(indices)
-        return replace(self, rows=[self.rows[i] for i in chosen], lines=[self.lines[i] for i in chosen])
+        data = [[one[i] for i in chosen] if isinstance(one, list) else one[chosen] for one in self.data]
+        return replace(self, data=data, lines=[self.lines[i] for i in chosen])
+
+    def stacked(self, other: Table) -> Table:
+        """Return the table with the rows of another one of the same columns below."""
+        data: list[list[str | None] | FloatArray] = []
+        for name, one, two in zip(self.columns, self.data, other.data, strict=True):
+            arrays = isinstance(one, np.ndarray) and isinstance(two, np.ndarray)
+            data.append(np.concatenate([one, two]) if arrays else self.column(name) + other.column(name))
+        return replace(self, data=data, lines=[*self.lines, *other.lines])
 
     def known(self, name: str) -> Table:
         """Return the table with the rows in which a column is not missing."""
-        return self.take(i for i, entry in enumerate(self.column(name)) if entry is not None)
+        entries = self.data[self.columns.index(name)]
+        if isinstance(entries, list):
+            return self.take(i for i, entry in enumerate(entries) if entry is not None)
+        return self.take(np.flatnonzero(~np.isnan(entries)).tolist())
 
     def require(self, names: Iterable[str]) -> None:
         """Raise one error that names all missing columns."""
@@ -62,14 +88,19 @@ class Table:
 
     def numbers(self, name: str) -> FloatArray | None:
         """Return a column as floats, NaN where missing, or None if an entry is not a number."""
-        entries = self.column(name)
-        parsed = [math.nan if entry is None else parse_number(entry) for entry in entries]
-        if any(number is None for number in parsed):
-            return None
-        numbers = np.array(parsed, dtype=np.float64)
-        for i in map(int, np.flatnonzero(~(np.abs(numbers) <= LARGEST))):
-            if entries[i] is not None:
-                raise self.wrong(i, name, f"a finite number within {LARGEST:g}")
+        entries = self.data[self.columns.index(name)]
+        if isinstance(entries, np.ndarray):
+            numbers, missing = entries, np.isnan(entries)
+        else:
+            parsed = [math.nan if entry is None else parse_number(entry) for entry in entries]
+            if any(number is None for number in parsed):
+                return None
+            numbers, missing = (
+                np.array(parsed, dtype=np.float64),
+                np.array([entry is None for entry in entries], dtype=bool),
+            )
+        for i in map(int, np.flatnonzero(~(np.abs(numbers) <= LARGEST) & ~missing)):
+            raise self.wrong(i, name, f"a finite number within {LARGEST:g}")
         return numbers
 
     def all_numbers(self, name: str) -> FloatArray:
@@ -84,75 +115,15 @@ class Table:
         """Return an error that names file, line, column, entry and what was expected."""
         entry = self.column(name)[row]
         return InvalidInputError(
-            f"{self.path!r}, line {self.lines[row]}, column {name!r}: expected {expected}; got {entry!r:.60}"
+            f"{self.path!r}, {self.unit} {self.lines[row]}, column {name!r}: expected {expected}; got {entry!r:.60}"
         )
 
 
-def read_table(path: str | os.PathLike[str]) -> Table:
-    """Read a CSV file: UTF-8, a header line, fields split at commas, semicolons, tabs or bars.
-
-    Raises
-    ------
-    InvalidInputError
-        The file is not UTF-8, has no rows, a column without a name or with a repeated one, or a line with more or
-        fewer fields than the header; the message names file and line.
-    """
-    name = os.fspath(path)
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as stream:
-            text = stream.read()
-    except UnicodeDecodeError:
-        raise InvalidInputError(f"{name!r} is not UTF-8 text; save it with that encoding") from None
-    records = _records(name, text)
-    if not records:
-        raise InvalidInputError(f"{name!r} is empty; its first line must name the columns")
-    (line, header), *body = records
-    _check_header(f"{name!r}, line {line}", header)
-    for line, fields in body:
-        if len(fields) != len(header):
-            raise InvalidInputError(f"{name!r}, line {line}: {len(fields)} fields; the header has {len(header)}")
-    if not body:
-        raise InvalidInputError(f"{name!r} has a header line but no rows")
-    rows = [[None if field in MISSING else field for field in fields] for _, fields in body]
-    return Table(name, tuple(header), rows, [line for line, _ in body])
-
-
-def _records(name: str, text: str) -> list[tuple[int, list[str]]]:
-    stream = io.StringIO(text, newline="")
-    reader = csv.reader(stream, delimiter=_delimiter(text), skipinitialspace=True, strict=True)
-    records, line = [], 1
-    try:
-        for fields in reader:
-            if len(fields) > 1 or any(field.strip() for field in fields):
-                records.append((line, [field.strip() for field in fields]))
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise InvalidInputError(f"{name!r}, line {line}: not valid CSV: {error}") from None
-    return records
-
-
-def _delimiter(text: str) -> str:
-    # The sniffer is unreliable without restriction: it may choose only among delimiters in the header.
-    sample = text[:8192].lstrip("\r\n ")
-    header = re.sub('"[^"]*"', "", (sample.splitlines() or [""])[0])
-    candidates = [delimiter for delimiter in _DELIMITERS if delimiter in header]
-    likely = max(candidates, key=header.count, default=",")
-    if len(candidates) < 2:
-        return likely
-    try:
-        sniffed = csv.Sniffer().sniff(sample, "".join(candidates)).delimiter
-    except csv.Error:
-        return likely
-    return sniffed if sniffed in candidates else likely
-
-
-def _check_header(where: str, header: list[str]) -> None:
-    unnamed = [str(number) for number, name in enumerate(header, start=1) if not name]
-    if unnamed:
-        raise InvalidInputError(f"{where}: every column needs a name; number {', '.join(unnamed)} has none")
-    repeated = [name for name, count in Counter(header).items() if count > 1]
-    if repeated:
-        raise InvalidInputError(f"{where}: names of columns must be distinct; repeated: {listing(repeated)}")
+def _text(number: float) -> str | None:
+    """Return a number of a column of numbers as text; whole ones as integers."""
+    if math.isnan(number):
+        return None
+    return str(int(number)) if number.is_integer() and abs(number) < _WHOLE else repr(number)
 
 
 def parse_number(entry: str) -> float | None:

@@ -151,3 +151,50 @@ def _too_many_classes(table: Table, name: str, labels: list[tuple[str, int]], *,
         f"target {name!r} of {table.path!r} has {len(labels)} classes, at most {MAX_CLASSES} are possible: "
         f"{shown}, and {len(labels) - MAX_LISTED} more{advice}"
     )
+
+
+class RunningScore:
+    """The score of a target over batches of rows: accuracy, or R^2.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows with a target so far.
+    usable : bool
+        Whether all targets so far were understood.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.n_rows, self.usable = 0, True
+        self._target, self._right, self._squares = target, 0.0, 0.0
+        self._mean = self._spread = 0.0
+
+    def add(self, table: Table, outputs: FloatArray) -> None:
+        """Count the rows of a table that have a target."""
+        if self._target.name not in table.columns:
+            return
+        known = [row for row, entry in enumerate(table.column(self._target.name)) if entry is not None]
+        if not known:
+            return
+        truth = self._target.truth(table.take(known))
+        if self._target.classes is not None:
+            self._right += len(known) * self._target.score(outputs[known], truth)
+        else:
+            self._squares += float(np.sum((truth - outputs[known]) ** 2))
+            # The spread about the mean of all rows, from those of the parts (Chan, Golub and LeVeque).
+            n, mean = len(known), float(truth.mean())
+            share = self.n_rows * n / (self.n_rows + n)
+            self._spread += float(np.sum((truth - mean) ** 2)) + share * (mean - self._mean) ** 2
+            self._mean += (mean - self._mean) * n / (self.n_rows + n)
+        self.n_rows += len(known)
+
+    def give_up(self) -> None:
+        """Count no rows any more, and forget those so far."""
+        self.n_rows, self.usable = 0, False
+
+    @property
+    def value(self) -> float:
+        """Accuracy, or R^2, NaN for a constant true target."""
+        if self._target.classes is not None:
+            return self._right / self.n_rows
+        return 1.0 - self._squares / self._spread if self._spread > 0.0 else math.nan

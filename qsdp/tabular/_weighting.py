@@ -37,7 +37,7 @@ class Weighting:
             if np.any(rows):
                 raise InvalidInputError(
                     f"{table.path!r}, column {self.column!r}: {int(rows.sum())} of {len(table)} rows have {fault}, the "
-                    f"first in line {table.lines[int(rows.argmax())]}; weights must be numbers >= 0"
+                    f"first in {table.unit} {table.lines[int(rows.argmax())]}; weights must be numbers >= 0"
                 )
         return weights
 

@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, TrainingProblem, certify, solve_relaxation
 from qsdp.certificates.proof import check_tree, enumerated, root_tree, tree_bound
-from qsdp.certificates.verification import _leaf_upper, _matrix, semidefinite_shift, verified_bound, verified_scales
+from qsdp.certificates.verification import (
+    ScaledRows,
+    _leaf_upper,
+    semidefinite_shift,
+    verified_bound,
+    verified_scales,
+)
 from qsdp.exceptions import InvalidInputError, QSDPError
 from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Loss
 from qsdp.losses._entropy import logarithm
@@ -414,7 +420,7 @@ def test_the_matrix_is_as_accurate_as_claimed(seed: int, n: int, lifted: bool, w
     rng = np.random.default_rng(seed)
     rows, nu = rng.standard_normal((n, 2)), rng.standard_normal(n)
     kappa, defects = rng.standard_normal(3), wrong * rng.random(n)
-    M, r = _matrix(rows, kappa, lifted, nu, defects)
+    M, r = ScaledRows(rows, kappa, lifted).matrix(nu, defects)
     a, half_b, c = map(Fraction, kappa.tolist())
     meant = [
         Fraction(v) + Fraction(e) * sign
@@ -515,11 +521,13 @@ def test_the_error_of_the_matrix_counts(monkeypatch: pytest.MonkeyPatch) -> None
     tree, nu = enumerated_tree(problem.size), 1e3 * problem.y
     before = verified_scales(problem, nu, [tree])[2][0]
 
+    matrix = ScaledRows.matrix
+
     def worse(*arguments: Any) -> tuple[np.ndarray, float]:
-        M, _ = _matrix(*arguments)
+        M, _ = matrix(*arguments)
         return M, tree_bound(M, tree)
 
-    monkeypatch.setattr("qsdp.certificates.verification._matrix", worse)
+    monkeypatch.setattr(ScaledRows, "matrix", worse)
     assert verified_scales(problem, nu, [tree])[2][0] == pytest.approx(before / 2, rel=1e-9)
 
 

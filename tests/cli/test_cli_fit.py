@@ -273,7 +273,7 @@ def test_files_that_cannot_be_learned_from(here: Path, text: str | None, options
 
 def test_a_folder_is_no_file(here: Path) -> None:
     (here / "data").mkdir()
-    assert "Is a directory" in refused("fit", "data", "--target", "y")
+    assert "folder without Parquet files" in refused("fit", "data", "--target", "y")
     assert "Is a directory" in refused("predict", "data", "data")
 
 

@@ -19,7 +19,7 @@ def write(folder: Path, text: str | bytes, name: str = "data.csv") -> Path:
 
 def table(columns: dict[str, list[str | None]], path: str = "data.csv") -> Table:
     rows = list(zip(*columns.values(), strict=True))
-    return Table(path, tuple(columns), rows, range(2, len(rows) + 2))
+    return Table.of_rows(path, tuple(columns), rows, range(2, len(rows) + 2))
 
 
 def rows_csv(n: int = 60, seed: int = 0) -> str:

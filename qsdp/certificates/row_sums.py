@@ -1,0 +1,230 @@
+r"""Sums over rows that prove a bound: all that a certificate of any number of rows takes from a pass over them.
+
+The multiplier :math:`\nu_i` of a row follows from that row alone, through scores: predictions of some relaxation or
+network. For any scores :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i` adds up, and so do the conjugates of multiples of
+:math:`\nu`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from qsdp._utils.validation import FloatArray, check_magnitude, check_matrix, check_sample_weight, check_targets
+from qsdp.certificates.proof import output_columns
+from qsdp.certificates.verification import ScaledRows, gamma
+from qsdp.exceptions import InvalidInputError
+from qsdp.lifting import QuadraticMap
+from qsdp.losses import DataFit, Loss
+from qsdp.networks import BilinearNetwork
+from qsdp.problem import quadratic_map
+from qsdp.relaxation.bounds import pricing_roundings
+from qsdp.relaxation.instance import LinearInstance
+from qsdp.statistics.batches import check_finite
+
+__all__ = ["SCALES", "RowSums", "Scores", "Totals", "read_rows"]
+
+#: Multiples of the dual vector whose values are summed; between them values are interpolated, which concavity allows.
+SCALES = (0.25, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99, 1.0)
+
+#: Floats of a block of rows, 2 MiB: they stay in the cache for all products and conjugates.
+_BLOCK_FLOATS = 2**18
+
+#: Powers of two by which rows and multipliers may exceed those of the first block: sums stay clear of overflow.
+_REACH = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    r"""What multipliers follow from.
+
+    Attributes
+    ----------
+    forms : ndarray of shape (C, N, N)
+        Matrices S of the predictions :math:`\langle \mathcal{X}_i, S \rangle`, for weights of true levels.
+    step : float
+        Multipliers are minus the gradient of the loss there or, for a positive step, of its Moreau envelope: at the
+        kinks of a loss the gradient jumps.
+    """
+
+    forms: FloatArray
+    step: float
+
+    def predictions(self, data: QuadraticMap, vector: bool) -> FloatArray:
+        """Return predictions, of shape (n, C) or (n,)."""
+        columns = [data.forward(S) for S in self.forms]
+        return np.stack(columns, axis=1) if vector else columns[0]
+
+    def multipliers(self, prediction: FloatArray, fit: DataFit) -> FloatArray:
+        """Return dual vectors in the shape of the target, inside the conjugate's domain up to rounding."""
+        if self.step == 0.0:
+            return -fit.gradient(prediction)
+        return fit.weighted((fit.loss.prox(prediction, fit.target, self.step) - prediction) / self.step)
+
+    def slopes(self, prediction: FloatArray, fit: DataFit) -> FloatArray:
+        """Return minus the derivatives of the multipliers, outputs of coupled losses each for itself."""
+        if self.step == 0.0:
+            return fit.curvature(prediction).diagonal
+        change = 0.25 * self.step
+        ends = [self.multipliers(prediction + sign * change, fit) for sign in (-1.0, 1.0)]
+        return np.maximum(ends[0] - ends[1], 0.0) / (2.0 * change)
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    r"""Sums of a pass for one set of scores.
+
+    Attributes
+    ----------
+    scores : Scores
+    matrices : ndarray of shape (C, N, N)
+        :math:`M_\nu` for data scaled by the levels.
+    roundings : ndarray of shape (C,)
+        By how much pricing values may exceed those of `matrices`.
+    values : ndarray of shape (P, len(SCALES))
+        Lower bounds of :math:`-\ell^*(-s \nu)` for the multiples of `SCALES`, of each of P parts: the outputs that do
+        not interact, or all.
+    """
+
+    scores: Scores
+    matrices: FloatArray
+    roundings: FloatArray
+    values: FloatArray
+
+
+class RowSums:
+    """Sum what certifies a network over rows, a block after the other.
+
+    Parameters
+    ----------
+    network : BilinearNetwork
+    loss : Loss
+    scores : Scores
+    verified : bool
+        Whether nothing that rounding may do makes the bound wrong.
+    """
+
+    def __init__(self, network: BilinearNetwork, loss: Loss, scores: Scores, *, verified: bool) -> None:
+        self.n_samples = 0
+        self._network, self._loss, self._scores, self._verified = network, loss, scores, verified
+        C, N = network.n_outputs, scores.forms.shape[-1]
+        self._matrices, self._sizes, self._roundings = np.zeros((C, N, N)), np.zeros(C), np.zeros(C)
+        self._losses: list[float] = []
+        self._weights: list[float] = []
+        self._values: list[FloatArray] = []
+        self._exponent: int | None = None
+        self._digest = hashlib.sha256()
+
+    @property
+    def loss_value(self) -> float:
+        """Loss of the network."""
+        return math.fsum(self._losses)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return math.fsum(self._weights)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the rows (x, y, and the weight if there are any), as little-endian float64."""
+        return self._digest.hexdigest()
+
+    def totals(self) -> Totals:
+        """Return the sums of all rows so far."""
+        values = np.array(self._values)
+        summed = np.array([[math.fsum(values[:, p, s]) for s in range(len(SCALES))] for p in range(values.shape[1])])
+        # Sums of blocks round once more for each, those of `fsum` once.
+        roundings = 1.01 * self._roundings + gamma(len(self._values) + 2) * self._sizes
+        return Totals(self._scores, self._matrices.copy(), roundings, np.nextafter(summed, -np.inf))
+
+    def add(self, X: FloatArray, fit: DataFit) -> None:
+        """Take in rows that `read_rows` has read."""
+        step = max(64, _BLOCK_FLOATS // X.shape[1])
+        # What overflows proves nothing, and is found infinite or not a number.
+        with np.errstate(all="ignore"):
+            for start in range(0, len(X), step):
+                rows = slice(start, start + step)
+                self._add(X[rows], fit.rows(rows))
+        self.n_samples += len(X)
+        self._weights.append(fit.total_weight)
+
+    def _add(self, X: FloatArray, fit: DataFit) -> None:
+        data = quadratic_map(X, self._network.activation)
+        self._losses.append(fit.value(self._network.predict(X)))
+        nu = self._scores.multipliers(self._scores.predictions(data, self._network.vector), fit)
+        nu = fit.admissible(nu) if self._verified else fit.project(nu)
+        matrices, roundings = self._guarded(X, data, fit, nu) if self._verified else self._rounded(data, fit, nu)
+        self._matrices += matrices
+        self._sizes += np.abs(matrices).sum(axis=(1, 2))
+        self._roundings += roundings
+        parts = zip(fit.columns(), nu.T if fit.separable else [nu], strict=True)
+        self._values.append(np.array([[self._value(one, s * column) for s in SCALES] for one, column in parts]))
+        columns = [X, fit.target.reshape(len(X), -1)] + ([] if fit.weights is None else [fit.weights[:, None]])
+        self._digest.update(np.ascontiguousarray(np.hstack(columns) + 0.0, dtype="<f8").data)
+
+    def _value(self, fit: DataFit, nu: FloatArray) -> float:
+        return fit.verified_dual_value(nu) if self._verified else fit.guarded_dual_value(nu)
+
+    def _rounded(self, data: QuadraticMap, fit: DataFit, nu: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return matrices, and allowances for their rounding as of `pricing_roundings`."""
+        scaled = data.with_levels(self._network.levels - 1.0)
+        matrices = np.stack([scaled.adjoint(column) for column in output_columns(nu)])
+        return matrices, pricing_roundings(LinearInstance(scaled, fit, 0.0), nu)
+
+    def _guarded(
+        self, X: FloatArray, data: QuadraticMap, fit: DataFit, nu: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return matrices and bounds of their errors, infinite where numbers leave the range of the first rows."""
+        largest = [math.frexp(float(np.abs(array).max()))[1] for array in (X, nu)]
+        if self._exponent is None:
+            self._exponent = largest[0]
+        rows = ScaledRows.of(X, self._network.levels, data, self._exponent)
+        defects = fit.row_defects(nu)
+        if rows is None or max(largest[0] - self._exponent, largest[1]) > _REACH:
+            return np.zeros_like(self._matrices), np.full(len(self._roundings), np.inf)
+        pairs = [rows.matrix(column, defects) for column in output_columns(nu)]
+        return np.stack([M for M, _ in pairs]), np.array([r for _, r in pairs])
+
+
+def read_rows(
+    network: BilinearNetwork, loss: Loss, X: object, y: object, sample_weight: object = None
+) -> tuple[FloatArray, DataFit]:
+    """Return checked rows of positive weight, with the loss of their targets.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        An argument is not what the network and the loss take; labels and classes need not all be present.
+    """
+    check_finite("X", X)
+    check_finite("y", y)
+    data = check_matrix("X", X, n_columns=network.n_inputs)
+    target = _encoded(loss, check_targets("y", y, length=len(data)), network)
+    check_magnitude("X", data, "rescale its columns")
+    check_magnitude("y", target, "rescale it")
+    weights = check_sample_weight(sample_weight, len(data))
+    if weights is not None and not np.all(weights > 0.0):
+        kept = weights > 0.0
+        data, target, weights = data[kept], target[kept], weights[kept]
+    return data, DataFit(loss, target, weights)
+
+
+def _encoded(loss: Loss, target: FloatArray, network: BilinearNetwork) -> FloatArray:
+    if loss.coupled and target.ndim == 1:
+        if not np.all(np.isin(target, np.arange(network.n_outputs))):
+            raise InvalidInputError(
+                f"y must hold class numbers 0 .. {network.n_outputs - 1} for the {loss.name} loss of this network"
+            )
+        target = np.eye(network.n_outputs)[target.astype(np.intp)]
+    if loss.coupled and not (np.all((target == 0.0) | (target == 1.0)) and np.all(target.sum(axis=1) == 1.0)):
+        raise InvalidInputError(f"y must have one-hot rows or class numbers for the {loss.name} loss")
+    if target.shape[1:] != ((network.n_outputs,) if network.vector else ()):
+        outputs = f"(n, {network.n_outputs})" if network.vector else "(n,)"
+        raise InvalidInputError(f"y must have shape {outputs}, as the network's outputs; got {target.shape}")
+    if loss.labels and not np.all(np.abs(target) == 1.0):
+        raise InvalidInputError(f"y must hold the labels -1 and +1 only for the {loss.name} loss")
+    return target

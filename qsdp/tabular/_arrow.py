@@ -1,0 +1,107 @@
+"""Parquet and Arrow files as tables, by pyarrow where that is installed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.validation import FloatArray
+from qsdp.exceptions import InvalidInputError
+from qsdp.tabular._reading import MISSING, Table
+
+__all__ = ["held_bytes", "kind", "tables"]
+
+#: First bytes of files, and the names that pyarrow has for them.
+_KINDS = {b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "feather"}
+_LONGEST = 6
+#: Bytes of an entry in memory, with its text and a copy.
+_ENTRY = 16
+
+
+def kind(path: str | os.PathLike[str]) -> str | None:
+    """Return pyarrow's name of a file's format, None for text; a folder is one of Parquet files."""
+    if os.path.isdir(path):
+        return "parquet"
+    with open(path, "rb") as stream:
+        begin = stream.read(_LONGEST)
+    return next((name for magic, name in _KINDS.items() if begin.startswith(magic)), None)
+
+
+def tables(name: str, kind: str, rows: int | None) -> Iterator[Table]:
+    """Yield the rows of a file in its order."""
+    with _reasons(name):
+        data = _dataset(name, kind)
+        columns = tuple(map(str, data.schema.names))
+        if len(set(columns)) < len(columns):
+            raise InvalidInputError(f"{name!r}: names of columns must be distinct")
+        if rows is None:
+            whole = data.to_table()
+            batches = iter([whole] if len(whole) else [])
+        else:
+            batches = (batch for batch in data.scanner(batch_size=rows).to_batches() if len(batch))
+    first = 1
+    while True:
+        with _reasons(name):
+            batch = next(batches, None)
+            if batch is None:
+                return
+            parts = [_column(name, label, one) for label, one in zip(columns, batch.columns, strict=True)]
+        yield Table(name, columns, parts, range(first, first + len(batch)), "row")
+        first += len(batch)
+
+
+def held_bytes(name: str, kind: str) -> int:
+    """Return about how many bytes a file takes once it is read."""
+    with _reasons(name):
+        data = _dataset(name, kind)
+        return int(data.count_rows()) * len(data.schema) * _ENTRY
+
+
+def _dataset(name: str, kind: str) -> Any:
+    try:
+        import pyarrow.dataset
+    except ImportError:
+        raise InvalidInputError(
+            f"{name!r} is a {kind} file, which takes pyarrow to read: pip install pyarrow"
+        ) from None
+    if os.path.isdir(name) and not any(Path(name).rglob("*.parquet")):
+        raise InvalidInputError(f"{name!r} is a folder without Parquet files (*.parquet)")
+    return pyarrow.dataset.dataset(name, format=kind)
+
+
+class _reasons:  # noqa: N801 (a context)
+    """Errors of pyarrow as the file's."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
+        if type(error).__module__.startswith("pyarrow"):
+            reason = str(error).split("\n", 1)[0]
+            raise InvalidInputError(f"{self._name!r} is damaged or incomplete: {reason}") from None
+
+
+def _column(name: str, label: str, column: Any) -> list[str | None] | FloatArray:
+    """Return numbers as an array, all else as text."""
+    import pyarrow as pa
+
+    types, kind = pa.types, column.type
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+        column = column.cast(kind)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        # A null becomes NaN. Halves have no cast of their own.
+        wide = column.cast(pa.float32()) if types.is_float16(kind) else column
+        numbers: FloatArray = np.array(wide.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+        return numbers
+    if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+        raise InvalidInputError(f"{name!r}, column {label!r}: entries must be numbers or text; got {kind}")
+    entries = (None if entry is None else str(entry).strip() for entry in column.to_pylist())
+    return [None if entry is None or entry in MISSING else entry for entry in entries]

@@ -1,0 +1,177 @@
+"""Files as tables, whole or a batch of rows after the other: CSV, also compressed; with pyarrow Parquet and Arrow.
+
+What a file is tells its first bytes, not its name.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import TextIO
+
+import numpy as np
+
+from qsdp._utils.validation import FloatArray, check_integer
+from qsdp.exceptions import InvalidInputError
+from qsdp.tabular import _arrow
+from qsdp.tabular._reading import MISSING, Table, listing
+
+__all__ = ["file_batches", "held_bytes", "read_table", "table_batches"]
+
+_DELIMITERS = ",;\t|"
+_GZIP = b"\x1f\x8b"
+#: Characters in which delimiters are looked for.
+_SAMPLE = 8192
+#: Bytes that a field of text takes in memory for one in the file, and what gzip saves, about.
+_TEXT_SHARE, _GZIP_SHARE = 12, 5
+
+
+def read_table(path: str | os.PathLike[str]) -> Table:
+    """Read a file: CSV (UTF-8, a header line, fields split at commas, semicolons, tabs or bars), or gzip of it.
+
+    With pyarrow also Parquet and Arrow files, and folders of Parquet files.
+
+    Raises
+    ------
+    InvalidInputError
+        The file is not UTF-8, damaged, has no rows, a column without a name or with a repeated one, a line with more or
+        fewer fields than the header, or columns of lists; the message names file and line.
+    """
+    (table,) = table_batches(path, None)
+    return table
+
+
+def table_batches(path: str | os.PathLike[str], rows: int | None = 2**16) -> Iterator[Table]:
+    """Yield the rows of a file as tables of so many rows, None for all in one; errors are those of `read_table`."""
+    if rows is not None:
+        check_integer("rows", rows, minimum=1)
+    name, kind = os.fspath(path), _arrow.kind(path)
+    empty = True
+    for table in _text_tables(name, rows) if kind is None else _arrow.tables(name, kind, rows):
+        empty = False
+        yield table
+    if empty:
+        raise InvalidInputError(f"{name!r} has {'a header line' if kind is None else 'columns'} but no rows")
+
+
+def file_batches(
+    path: str | os.PathLike[str],
+    target: str,
+    *,
+    weights: str | None = None,
+    drop: tuple[str, ...] = (),
+    rows: int = 2**16,
+) -> Iterator[tuple[FloatArray, ...]]:
+    """Yield batches (X, y) or (X, y, sample_weight) of a file of numbers, as `SufficientStatistics.from_batches` takes.
+
+    Parameters
+    ----------
+    path : path
+        See `read_table`; also a folder of Parquet files.
+    target : str
+        Column y; X are all others.
+    weights : str, optional
+        Column of sample weights.
+    drop : tuple of str
+        Columns left out.
+    rows : int
+        Of a batch.
+
+    Raises
+    ------
+    InvalidInputError
+        As `read_table`; or an entry is not a number, or missing.
+    """
+    for table in table_batches(path, rows):
+        names = [target, *drop] + ([] if weights is None else [weights])
+        table.require(names)
+        inputs = [table.all_numbers(name) for name in table.columns if name not in names]
+        if not inputs:
+            raise InvalidInputError(f"{table.path!r} has no column besides {listing(names)}")
+        others = [table.all_numbers(name) for name in names[:1] + names[1 + len(drop) :]]
+        yield np.column_stack(inputs), *others
+
+
+def held_bytes(path: str | os.PathLike[str]) -> int:
+    """Return about how many bytes a file takes once it is read."""
+    if (kind := _arrow.kind(path)) is not None:
+        return _arrow.held_bytes(os.fspath(path), kind)
+    with open(path, "rb") as stream:
+        share = _GZIP_SHARE if stream.read(2) == _GZIP else 1
+    return os.path.getsize(path) * _TEXT_SHARE * share
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[TextIO]:
+    with open(name, "rb") as stream:
+        packed = stream.read(2) == _GZIP
+        stream.seek(0)
+        with gzip.GzipFile(fileobj=stream) if packed else stream as plain:
+            try:
+                yield io.TextIOWrapper(plain, encoding="utf-8-sig", newline="")
+            except UnicodeDecodeError:
+                raise InvalidInputError(f"{name!r} is not UTF-8 text; save it with that encoding") from None
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise InvalidInputError(f"{name!r} is damaged or incomplete: {error}") from None
+
+
+def _text_tables(name: str, rows: int | None) -> Iterator[Table]:
+    with _opened(name) as stream:
+        delimiter = _delimiter(stream.read(_SAMPLE))
+        stream.seek(0)
+        records = _records(name, stream, delimiter)
+        line, header = next(records, (0, []))
+        if not header:
+            raise InvalidInputError(f"{name!r} is empty; its first line must name the columns")
+        _check_header(f"{name!r}, line {line}", header)
+        while some := list(islice(records, rows)):
+            for line, fields in some:
+                if len(fields) != len(header):
+                    raise InvalidInputError(
+                        f"{name!r}, line {line}: {len(fields)} fields; the header has {len(header)}"
+                    )
+            entries = [[None if field in MISSING else field for field in fields] for _, fields in some]
+            yield Table.of_rows(name, header, entries, [line for line, _ in some])
+
+
+def _records(name: str, stream: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    reader, line = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True), 1
+    try:
+        for fields in reader:
+            if len(fields) > 1 or any(field.strip() for field in fields):
+                yield line, [field.strip() for field in fields]
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise InvalidInputError(f"{name!r}, line {line}: not valid CSV: {error}") from None
+
+
+def _delimiter(text: str) -> str:
+    # The sniffer is unreliable without restriction: it may choose only among delimiters in the header.
+    sample = text.lstrip("\r\n ")
+    header = re.sub('"[^"]*"', "", (sample.splitlines() or [""])[0])
+    candidates = [delimiter for delimiter in _DELIMITERS if delimiter in header]
+    likely = max(candidates, key=header.count, default=",")
+    if len(candidates) < 2:
+        return likely
+    try:
+        sniffed = csv.Sniffer().sniff(sample, "".join(candidates)).delimiter
+    except csv.Error:
+        return likely
+    return sniffed if sniffed in candidates else likely
+
+
+def _check_header(where: str, header: list[str]) -> None:
+    unnamed = [str(number) for number, name in enumerate(header, start=1) if not name]
+    if unnamed:
+        raise InvalidInputError(f"{where}: every column needs a name; number {', '.join(unnamed)} has none")
+    repeated = [name for name, count in Counter(header).items() if count > 1]
+    if repeated:
+        raise InvalidInputError(f"{where}: names of columns must be distinct; repeated: {listing(repeated)}")
