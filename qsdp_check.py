@@ -34,7 +34,9 @@ columns of X times M only signs u, v count, and max over v of u'Mv is the 1-norm
 coordinate is +1.  A tree splits the sign vectors u: a leaf fixes those of the first k coordinates F of its order,
 u_F = s, and leaves R free.  (None) its completions are enumerated here.  (Shift) with c = M[:, F] s the form is
 w' B w for w = (1, v, u_R), B = [[0, c'/2, 0], [c/2, 0, M[:, R]/2], [0, M[:, R]'/2, 0]], and for any numbers z
-it is at most sum(z) + dim(B) max(0, -smallest eigenvalue of Diag(z) - B).
+it is at most sum(z) + dim(B) max(0, -smallest eigenvalue of Diag(z) - B).  A shift may have cuts, integer vectors b
+with an odd sum of entries and weights g >= 0: b'w is odd, (b'w)^2 >= 1, so w' B w <= w' (B + sum g b b') w - sum g, and
+the matrix B + sum g b b' takes the place of B, while the bound is less by sum g.
 
 What is accepted.  The arithmetic is ordinary floating point; every step adds an allowance for its rounding: the
 worst case for sums, 10 dim(B) eps times the norm for eigenvalues, 16 eps for logarithms and for terms of l*.  If the
@@ -58,7 +60,7 @@ from typing import Any, TextIO
 import numpy as np
 
 Array = np.ndarray
-Leaf = tuple[Array, Array | None]  # signs; shift, or None
+Leaf = tuple[Array, Array | None, Array, Array]  # signs; shift, or None; vectors of cuts and their weights
 
 MAGIC = b"qsdp certificate 2\n"
 EPS = 2.0**-52
@@ -263,12 +265,12 @@ def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO) -> float:
 
 
 def pricing_bound(M: Array, order: Array, leaves: list[Leaf], progress: TextIO) -> float:
-    """Return an upper bound of max |u'Mv| over signs u, v, proven by leaves (signs, shift or None)."""
+    """Return an upper bound of max |u'Mv| over signs u, v, proven by leaves."""
     N, bound, covered = len(M), 0.0, 0
     need(sorted(order.tolist()) == list(range(N)), "the order of a tree is no permutation")
-    prefixes = sorted(tuple(s.tolist()) for s, _ in leaves)
+    prefixes = sorted(tuple(leaf[0].tolist()) for leaf in leaves)
     need(all(b[: len(a)] != a for a, b in zip(prefixes, prefixes[1:])), "a leaf lies in another one")  # noqa: B905, RUF007
-    for s, z in leaves:
+    for s, z, cuts, weights in leaves:
         k = len(s)
         need(k <= N and set(s.tolist()) <= {-1, 1} and (k == 0 or s[0] == 1), "a leaf fixes no signs, or -1 first")
         covered += 2 ** (N - max(k, 1))
@@ -278,13 +280,17 @@ def pricing_bound(M: Array, order: Array, leaves: list[Leaf], progress: TextIO) 
         B = np.zeros((1 + N + N - k,) * 2)
         B[0, 1 : 1 + N], B[1 : 1 + N, 1 + N :] = M[:, order[:k]] @ s / 2, M[:, order[k:]] / 2
         need(z.shape == (len(B),) and np.all(np.isfinite(z)), "a shift has a wrong shape")
+        need(np.all((weights >= 0) & np.isfinite(weights)), "the weight of a cut is negative")
+        need(np.all(cuts.sum(axis=1) % 2 == 1), "a cut has an even sum")
+        A = np.diag(z) - B - B.T - (cuts.T * weights) @ cuts
+        size = np.abs(M).sum() + (len(cuts) + 8) / len(M) * (weights @ np.abs(cuts).sum(axis=1) ** 2)
         # Any w > 0 will do: with w^2 near z the eigenvalues are near one, however far apart the sizes of rows are.
         near, missing = np.sqrt(np.maximum(z, 1e-9 * np.abs(z).mean())), np.inf
         for w in (np.where(near > 0, near, 1.0), np.ones(len(z))):
-            eigenvalues = np.linalg.eigvalsh((np.diag(z) - B - B.T) / np.outer(w, w))
+            eigenvalues = np.linalg.eigvalsh(A / np.outer(w, w))
             worst = max(0.0, 10 * len(B) * EPS * np.abs(eigenvalues).max() - eigenvalues[0])
             missing = min(missing, worst * math.fsum(w**2))
-        bound = max(bound, math.fsum(z) + missing + 4 * N * EPS * np.abs(M).sum())
+        bound = max(bound, math.fsum(z) - math.fsum(weights) + missing + 4 * N * EPS * size)
     need(covered == 2 ** (N - 1), "the leaves do not cover all sign vectors")
     return float(bound)
 
@@ -328,16 +334,41 @@ def multipliers_of(f: dict[str, Array], loss: Loss, X: Array, abc: tuple[float, 
     return loss.inside(nu)
 
 
+def cuts_of(f: dict[str, Array], sizes: list[int]) -> list[tuple[Array, Array]]:
+    """Return the vectors and weights of the cuts of each leaf, of so many coordinates; files may have none at all."""
+    if "cuts" not in f:
+        return [(np.zeros((0, size)), np.zeros(0)) for size in sizes]
+    counts, lengths = f["cuts"].tolist(), f["cut_lengths"].tolist()
+    nodes, values, weights = f["cut_nodes"], f["cut_values"], f["cut_weights"]
+    need(min(counts + lengths, default=0) >= 0 and len(counts) == len(sizes), "the cuts do not fit the leaves")
+    need(sum(counts) == len(lengths) == len(weights), "the cuts do not fit the leaves")
+    need(sum(lengths) == len(nodes) == len(values) and values.dtype.kind in "iu", "the cuts do not fit their entries")
+    found, cut, entry = [], 0, 0
+    for count, size in zip(counts, sizes):  # noqa: B905 (lengths are compared above)
+        vectors = np.zeros((count, size))
+        for row, length in enumerate(lengths[cut : cut + count]):
+            own = nodes[entry : entry + length]
+            need(np.all((own >= 0) & (own < size)) and len(set(own.tolist())) == length, "a cut has a wrong entry")
+            vectors[row, own] = values[entry : entry + length]
+            entry += length
+        found.append((vectors, weights[cut : cut + count].astype(float)))
+        cut += count
+    return found
+
+
 def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
-    """Return for each output the order and the leaves (signs, shift or None) of its tree."""
-    signs, shifts, trees, leaf = f["signs"].tolist(), f["shifts"], [], 0
+    """Return for each output the order and the leaves of its tree."""
+    signs, shifts, leaf = f["signs"].tolist(), f["shifts"], 0
+    trees: list[tuple[Array, list[Leaf]]] = []
+    cuts = cuts_of(f, [1 + 2 * N - k for k in f["lengths"].tolist()])
     for order, count in zip(f["order"], f["leaves"].tolist()):  # noqa: B905 (lengths are compared below)
-        leaves = []
+        leaves: list[Leaf] = []
         for k, shifted in zip(f["lengths"][leaf : leaf + count].tolist(), f["shifted"][leaf : leaf + count]):  # noqa: B905
             need(0 <= k <= min(N, len(signs)), "the leaves do not fit their signs")
             s, signs = np.array(signs[:k], dtype=int), signs[k:]
             z, shifts = (shifts[: 1 + 2 * N - k], shifts[1 + 2 * N - k :]) if shifted else (None, shifts)
-            leaves.append((s, z))
+            need(shifted or not len(cuts[leaf + len(leaves)][1]), "a leaf has cuts and no shift")
+            leaves.append((s, z, *cuts[leaf + len(leaves)]))
         need(len(leaves) == count and count > 0, "a tree lacks leaves")
         trees.append((order, leaves))
         leaf += count
@@ -456,7 +487,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
     print(f"network      {len(f['alpha'])} neurons, objective {objective:.12g}")
     print(f"proof        {np.sum(shifted)} leaves by eigenvalues, {np.sum(~shifted)} enumerated: u'M(nu)v at most")
-    print(f"             {value:.12g}, beta D = {penalty:.12g}")
+    print(f"             {value:.12g}, beta D = {penalty:.12g}; cuts: {len(f.get('cut_weights', ()))}")
     print(f"lower bound  {bound:.12g} ({bound_type}; claimed {float(f['lower_bound']):.12g}, {arithmetic})")
     print(f"gap          {objective - bound:.4g}, relative {relative:.4g}")
     print(

@@ -81,7 +81,7 @@ class Certificate(Summarized, Gap):
     def z(self) -> FloatArray | None:
         r"""``(N,)`` or ``(C, N)`` with ``Diag(z) +- M_nu`` positive semidefinite; None where the proof is another."""
         roots = [tree.leaves[0] for tree in self.proof.trees if len(tree.leaves) == 1] if self.proof else []
-        shifts = [leaf.shift for leaf in roots if leaf.shift is not None and not len(leaf.signs)]
+        shifts = [leaf.shift for leaf in roots if leaf.shift is not None and leaf.cuts is None and not len(leaf.signs)]
         if not self.proof or len(shifts) != len(self.proof.trees):
             return None
         N = self.proof.size

@@ -33,6 +33,11 @@ bytes. Its arrays, with N the side of the matrices, T outputs, L leaves in all t
 ``signs``             the signs of all leaves, one after the other, int8
 ``shifted``           (L,), whether a leaf has a shift, of 1 + N + (N - length) numbers
 ``shifts``            those numbers, one leaf after the other
+``cuts``              (L,), how many cuts each leaf has, see `qsdp.certificates.proof`; files may lack all these
+``cut_lengths``       how many nonzero entries each cut has, for all leaves one after the other
+``cut_nodes``         the places of those entries among the coordinates of the leaf's shift
+``cut_values``        the entries, integers
+``cut_weights``       the weight of each cut
 ``bound_type``        "sdp" or "exact"
 ``arithmetic``        "float" or "verified"
 ``lower_bound``       number claimed
@@ -64,7 +69,7 @@ from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES, DataFit
 from qsdp.networks import BilinearNetwork
-from qsdp.pricing import BoundTree, Leaf
+from qsdp.pricing import BoundTree, Leaf, LeafCuts
 from qsdp.problem import TrainingProblem
 
 __all__ = ["data_digest", "read_proof", "write_proof", "write_rows_proof"]
@@ -184,12 +189,55 @@ def _tree_arrays(trees: Sequence[BoundTree]) -> dict[str, Any]:
         "signs": np.concatenate([leaf.signs for leaf in leaves]).astype(np.int8),
         "shifted": np.array([leaf.shift is not None for leaf in leaves]),
         "shifts": np.concatenate([np.zeros(0), *(leaf.shift for leaf in leaves if leaf.shift is not None)]),
+        **_cut_arrays(leaves),
     }
 
 
 def _write(path: str | os.PathLike[str], arrays: dict[str, Any]) -> None:
     body = _archive(arrays)
     write_whole(path, MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+
+def _cut_arrays(leaves: Sequence[Leaf]) -> dict[str, Any]:
+    """Return the arrays that hold the cuts of leaves; none where there are none."""
+    cuts = [leaf.cuts for leaf in leaves if leaf.cuts is not None]
+    if not cuts:
+        return {}
+    entries = [np.nonzero(part.vectors) for part in cuts]
+    values = [part.vectors[places] for part, places in zip(cuts, entries, strict=True)]
+    return {
+        "cuts": np.array([0 if leaf.cuts is None else len(leaf.cuts.weights) for leaf in leaves], dtype="<i8"),
+        "cut_lengths": np.concatenate([np.count_nonzero(part.vectors, axis=1) for part in cuts]).astype("<i8"),
+        "cut_nodes": np.concatenate([places[1] for places in entries]).astype("<i4"),
+        "cut_values": np.concatenate(values).astype(np.int8),
+        "cut_weights": np.concatenate([part.weights for part in cuts]),
+    }
+
+
+def _read_cuts(arrays: dict[str, npt.NDArray[Any]], sizes: npt.NDArray[Any]) -> list[LeafCuts | None]:
+    """Return the cuts of leaves whose shifts have these sizes."""
+    if "cuts" not in arrays:
+        return [None] * len(sizes)
+    counts, lengths, weights = arrays["cuts"], arrays["cut_lengths"], arrays["cut_weights"]
+    nodes, values = arrays["cut_nodes"], arrays["cut_values"]
+    fits = len(counts) == len(sizes) and len(lengths) == len(weights) == counts.sum()
+    if not (fits and len(nodes) == len(values) == lengths.sum() and np.all(counts >= 0) and np.all(lengths >= 0)):
+        raise StorageError("its cuts do not fit together")
+    # The leaf of every cut, and the cut of every entry.
+    leaf = np.repeat(np.arange(len(counts)), counts)
+    cut = np.repeat(np.arange(len(lengths)), lengths)
+    if np.any((nodes < 0) | (nodes >= sizes[leaf[cut]])):
+        raise StorageError("its cuts do not fit its leaves")
+    found: list[LeafCuts | None] = []
+    for number, size in enumerate(sizes):
+        own = np.flatnonzero(leaf == number)
+        if not len(own):
+            found.append(None)
+            continue
+        vectors, mine = np.zeros((len(own), int(size)), dtype=np.int8), np.isin(cut, own)
+        vectors[cut[mine] - own[0], nodes[mine]] = values[mine]
+        found.append(LeafCuts(read_only(vectors), read_only(weights[own].astype(np.float64))))
+    return found
 
 
 def _archive(arrays: dict[str, Any]) -> bytes:
@@ -327,8 +375,8 @@ def _trees(arrays: dict[str, npt.NDArray[Any]], size: int) -> tuple[BoundTree, .
     sizes = np.where(shifted, 1 + 2 * size - lengths, 0)
     shifts = np.split(arrays["shifts"], np.cumsum(sizes)[:-1])
     leaves = [
-        Leaf(read_only(fixed.astype(np.int8)), read_only(shift.astype(np.float64)) if has else None)
-        for fixed, shift, has in zip(signs, shifts, shifted, strict=True)
+        Leaf(read_only(fixed.astype(np.int8)), read_only(shift.astype(np.float64)) if has else None, cuts)
+        for fixed, shift, has, cuts in zip(signs, shifts, shifted, _read_cuts(arrays, sizes), strict=True)
     ]
     ends = np.cumsum(arrays["leaves"])
     if not len(ends) or ends[-1] != len(leaves) or len(arrays["signs"]) != lengths.sum():

@@ -11,6 +11,10 @@ enumerated, :math:`\max \|M u\|_1`, or a shift z proves a bound: with :math:`c =
     B = \begin{bmatrix} 0 & c^T / 2 & 0 \\ c / 2 & 0 & M_{\cdot R} / 2 \\ 0 & M_{\cdot R}^T / 2 & 0 \end{bmatrix},
     \qquad u^T M v = (1, v, u_R)\, B\, (1, v, u_R)^T
     \le \sum_j z_j + \dim(B) \max(0, -\lambda_{\min}(\mathrm{Diag}(z) - B)).
+
+A shift may come with cuts, integer vectors b of odd sum with weights :math:`\gamma \ge 0`. As :math:`(b^T x)^2 \ge 1`
+for all sign vectors, :math:`x^T B x \le x^T (B + \sum_k \gamma_k b_k b_k^T)\, x - \sum_k \gamma_k`: the matrix in
+brackets takes the place of B, and the bound is less by :math:`\sum_k \gamma_k`.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
-from qsdp.pricing import BoundTree, Leaf
+from qsdp.pricing import BoundTree, Leaf, LeafCuts
 from qsdp.pricing.shifts import bordered, free_matrix
 from qsdp.pricing.sign_vectors import attained, sign_table
 from qsdp.problem import TrainingProblem
@@ -92,16 +96,34 @@ def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundT
         raise InvalidInputError(f"trees must be {problem.n_outputs}, one for each output; got {len(trees)}")
 
 
-def root_tree(z: FloatArray) -> BoundTree:
-    """Return the tree of one leaf for weights `z`: ``Diag(z) +- M`` positive semidefinite, as a relaxation has them."""
+def root_tree(
+    z: FloatArray, vectors: npt.NDArray[np.int8] | None = None, weights: FloatArray | None = None
+) -> BoundTree:
+    r"""Return the tree of one leaf for weights `z`: ``Diag(z) +- M`` positive semidefinite, as a relaxation has them.
+
+    Cuts of (u, v), vectors (p, q) of shape (m, 2N), and their weights are those of a `CutBound`: with
+    :math:`a = p + q` and :math:`c = p - q`, ``Diag(z) - M`` less the weighted :math:`a a^T` and ``Diag(z) + M`` less
+    the weighted :math:`c c^T` are positive semidefinite. Half of each weight is the cut's, and half its mirror's.
+    """
+    N = len(z)
     shift = read_only(np.concatenate([[0.0], 0.5 * z, 0.5 * z]))
-    return BoundTree(np.arange(len(z)), (Leaf(np.zeros(0, dtype=np.int8), shift),))
+    cuts = None
+    if vectors is not None and weights is not None and len(weights):
+        p, q, zeros = vectors[:, :N], vectors[:, N:], np.zeros((len(vectors), 1), dtype=np.int8)
+        both = np.vstack([np.hstack([zeros, q, p]), np.hstack([zeros, p, q])])
+        cuts = LeafCuts(read_only(both), read_only(0.5 * np.concatenate([weights, weights])))
+    return BoundTree(np.arange(N), (Leaf(np.zeros(0, dtype=np.int8), shift, cuts),))
 
 
 def scaled_tree(tree: BoundTree, scale: float) -> BoundTree:
     """Return the tree of `scale` times the matrix, for ``scale >= 0``: shifts scale with it."""
-    leaves = tuple(leaf if leaf.shift is None else replace(leaf, shift=scale * leaf.shift) for leaf in tree.leaves)
-    return replace(tree, leaves=leaves)
+    return replace(tree, leaves=tuple(_scaled(leaf, scale) for leaf in tree.leaves))
+
+
+def _scaled(leaf: Leaf, scale: float) -> Leaf:
+    if leaf.shift is None:
+        return leaf
+    return replace(leaf, shift=scale * leaf.shift, cuts=None if leaf.cuts is None else leaf.cuts.scaled(scale))
 
 
 def check_tree(tree: BoundTree, size: int) -> None:
@@ -121,6 +143,8 @@ def check_tree(tree: BoundTree, size: int) -> None:
         wrong = leaf.shift is not None and np.shape(leaf.shift) != (1 + size + size - k,)
         if wrong or not np.all(np.isfinite(leaf.shift if leaf.shift is not None else 0.0)):
             raise InvalidInputError(f"the shift of a leaf must be {1 + size + size - k} finite numbers")
+        if leaf.cuts is not None:
+            _check_cuts(leaf.cuts, 1 + size + size - k if leaf.shift is not None else -1)
     if signs == [()]:
         return
     # Sorted, a leaf that continues another one comes right after it or one of its continuations.
@@ -128,6 +152,17 @@ def check_tree(tree: BoundTree, size: int) -> None:
     nested = any(after[: len(before)] == before for before, after in pairwise(ordered))
     if not signs or nested or sum(2 ** (size - len(fixed)) for fixed in signs) != 2 ** (size - 1):
         raise InvalidInputError("the leaves of a tree must cover every sign vector once")
+
+
+def _check_cuts(cuts: LeafCuts, size: int) -> None:
+    """Raise `InvalidInputError` unless the cuts hold for all sign vectors of `size` entries."""
+    vectors, weights = np.asarray(cuts.vectors), np.asarray(cuts.weights)
+    if vectors.shape != (len(weights), size) or vectors.dtype.kind not in "iu" or weights.ndim != 1:
+        raise InvalidInputError(f"the cuts of a leaf must be integer vectors of {size} entries with a weight each")
+    if not np.all(vectors.sum(axis=1, dtype=np.int64) % 2 == 1):
+        raise InvalidInputError("the cuts of a leaf must have odd sums")
+    if not np.all((weights >= 0.0) & np.isfinite(weights)):
+        raise InvalidInputError("the weights of cuts must be finite and >= 0")
 
 
 def leaf_matrix(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> FloatArray:
@@ -198,14 +233,17 @@ def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float
     size = float(np.abs(M).sum())
     if leaf.shift is None:
         return enumerated(M, order, leaf) + 6 * len(M) * EPS * size
-    z, A = leaf.shift, np.diag(leaf.shift) - leaf_matrix(M, order, leaf)
+    z, A, saved, allowance = leaf.shift, np.diag(leaf.shift) - leaf_matrix(M, order, leaf), 0.0, 0.0
+    if leaf.cuts is not None:
+        A -= leaf.cuts.matrix
+        saved, allowance = float(leaf.cuts.weights.sum()), 2 * (len(leaf.cuts.weights) + 8) * EPS * leaf.cuts.size
     w = np.sqrt(np.maximum(z, _LEAST_SHIFT * float(np.abs(z).mean())))
     w[w == 0.0] = 1.0
     missing = _missing(A, w)
     if missing > _LEAST_SHIFT * float(np.abs(z).sum()):
         # Insufficient shifts do not tell the sizes of rows.
         missing = min(missing, _missing(A, np.ones(len(z))))
-    return float(z.sum()) + missing + 4 * len(M) * EPS * size
+    return float(z.sum()) - saved + missing + allowance + 4 * len(M) * EPS * size
 
 
 def _missing(A: FloatArray, w: FloatArray) -> float:

@@ -92,7 +92,8 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Bou
        most that.
     2. Enumerated leaves: floats and :math:`\gamma_{6N}` times the sum of :math:`|\hat M|`. Leaves with a shift z:
        :math:`\mathrm{Diag}(z + d) - B` is proven positive semidefinite, see `semidefinite_shift`, so that
-       :math:`\sum z + \sum d` is a bound.
+       :math:`\sum z + \sum d` is a bound; with cuts, B is replaced and the bound reduced as in
+       `qsdp.certificates.proof`, the sums of their products rounded by :math:`\gamma_{m + 8}`.
     3. With :math:`\bar\tau` their maximum plus r, every :math:`s \le \beta D / \bar\tau` makes :math:`s \nu`
        feasible, its rounding to floats included in r.
     4. The dual value of :math:`s \nu` is rounded down, the conjugate's domain tested exactly: see
@@ -239,11 +240,18 @@ def _leaf_upper(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: in
     z = np.ldexp(leaf.shift, -unit)
     if not np.abs(z).sum() < _HUGE:
         return math.inf
+    weights, rounding = np.zeros(0), 0.0
+    if leaf.cuts is not None:
+        cuts = leaf.cuts.scaled(math.ldexp(1.0, -unit))
+        weights = cuts.weights
+        B = B + cuts.matrix
+        # Sums of so many products, B added to them, and all of it taken off the shift.
+        rounding = gamma(len(weights) + 8) * cuts.size + gamma(4) * (size + float(np.abs(z).sum()))
     d = semidefinite_shift(np.diag(z) - B)
     # The fixed part c of the matrix is a rounded sum; its error meets signs v.
     if not np.all(np.isfinite(d)):
         return math.inf
-    return math.nextafter(math.fsum([*z, *d]), math.inf) + gamma(N + 4) * size
+    return math.nextafter(math.fsum([*z, *d, *-weights]), math.inf) + (gamma(N + 4) * size + rounding)
 
 
 def semidefinite_shift(A: FloatArray) -> FloatArray:

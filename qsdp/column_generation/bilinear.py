@@ -11,7 +11,8 @@ import numpy as np
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
-from qsdp.certificates.proof import output_columns, root_tree, scaled_tree
+from qsdp.certificates.proof import output_columns, scaled_tree
+from qsdp.column_generation.floor import Floor
 from qsdp.column_generation.loop import ATOMS, CLOSING, NEIGHBOURS, STARTS, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.networks import BilinearNetwork
@@ -40,6 +41,14 @@ _SHAPINGS, _SAMPLING = {"adaptive": 600.0, "krivine": 60.0}, 0.25
 
 #: Share of the gap to which an expensive proof must promise to reduce it.
 _PROMISE = 0.1
+
+#: Size up to which a proof may take all the time that is left: beyond it enumeration takes more than seconds. Larger
+#: ones are tried in this share of it, once, as long as cutting planes raise the bound.
+_ENUMERATED, _TRIED = 35, 0.2
+
+#: Share of the time for cutting planes before the first search, and share of the gap that columns still promise to
+#: close below which every round has another one.
+_CUTTING, _REMAINS = 0.1, 0.5
 
 #: Operations, per entry of the matrix, in which a start settles: ten rounds of two products; and the share of the time
 #: left that a search spends near the neurons in hand, so that wide inputs have rounds as well.
@@ -83,22 +92,29 @@ def bilinear_part(
     deadline = deadline.before(deadline.seconds(_CERTIFIED * problem.size**3))
     master = Master(Instance.of(problem), deadline)
     inner = deadline.share(1.0 - CLOSING)
-    floor = None
+    dual = None
     if relaxation is not None:
-        dual = relaxation.dual
-        nu = dual.nu if k is None else dual.nu[:, k]
-        z = np.atleast_2d(dual.z) if k is None else dual.z[[k]]
-        floor = instance_bound(master.instance, [nu], [z if problem.vector else z[0]])
-    pricing = _BilinearPricing(problem, rng, inner, tol, None if floor is None else np.atleast_2d(floor.z))
+        found = relaxation.dual
+        nu = found.nu if k is None else found.nu[:, k]
+        z = np.atleast_2d(found.z) if k is None else found.z[[k]]
+        dual = instance_bound(master.instance, [nu], [z if problem.vector else z[0]])
+    floor = Floor(master.instance, dual, inner, rng)
+    pricing = _BilinearPricing(problem, rng, inner, tol, None if dual is None else np.atleast_2d(dual.z), floor)
     seeds = [start] if start is not None else []
     if relaxation is not None and relaxation.status != "failed":
         seeds += _sampled(relaxation, k, rng, inner)
     if seeds:
-        nu = floor.nu if floor is not None else _slope(problem, k, seeds[0])
+        nu = dual.nu if dual is not None else _slope(problem, k, seeds[0])
         master.add(pricing.seeds(nu, seeds))
     with few_threads(small=master.small):
         outcome = generate(
-            master, pricing, tol=tol, deadline=inner, floor=0.0 if floor is None else floor.value, report=report
+            master,
+            pricing,
+            tol=tol,
+            deadline=inner,
+            floor=lambda: floor.value,
+            raise_floor=floor.improve,
+            report=report,
         )
         atoms, weights = master.support(outcome.accuracy, deadline)
     M = np.int8(problem.levels - 1)
@@ -107,13 +123,11 @@ def bilinear_part(
     V[:, : problem.n_features] *= M
     atoms = Atoms(U, V, atoms.signs, atoms.outputs)
     proof, priced = outcome.proof, outcome.priced
-    if proof is not None and priced is not None and (floor is None or proof.value >= floor.value):
+    if proof is not None and priced is not None and proof.value >= floor.value:
         trees = tuple(scaled_tree(tree, proof.scale) for tree in priced.trees)
         uppers = tuple(proof.largest(upper) for upper in priced.uppers)
         return Part(atoms, weights, proof.nu, trees, uppers, priced.exact, outcome.status)
-    nu = np.zeros_like(problem.y) if floor is None else floor.nu
-    shifts = np.zeros((problem.n_outputs, problem.size)) if floor is None else np.atleast_2d(floor.z)
-    trees = tuple(root_tree(z * bool(np.any(column))) for column, z in zip(output_columns(nu), shifts, strict=True))
+    nu, trees = floor.proof()
     return Part(atoms, weights, nu, trees, (None,) * len(trees), False, outcome.status)
 
 
@@ -150,8 +164,10 @@ class _BilinearPricing:
         deadline: Deadline,
         tol: float,
         shifts: FloatArray | None,
+        floor: Floor,
     ) -> None:
         self.problem, self.rng, self.deadline, self.tol, self.shifts = problem, rng, deadline, tol, shifts
+        self.floor, self._first, self._open = floor, True, True
         self.oracle = BilinearOracle(problem.size)
 
     def seeds(self, nu: FloatArray, networks: Sequence[BilinearNetwork]) -> Atoms:
@@ -177,14 +193,25 @@ class _BilinearPricing:
         matrices = list(master.instance.adjoints(master.nu))
         if is_cheap(self.problem):
             return self._prove(matrices, dual_radius, [0.0] * len(matrices))
+        self._raise_floor_first()
         began = time.monotonic()
         found = self._search(master, matrices, dual_radius, STARTS)
         seconds = (time.monotonic() - began) * (_MANY_STARTS / STARTS)
         if self._promising(master, found, gap) and seconds <= self.deadline.left:
             found = self._search(master, matrices, dual_radius, _MANY_STARTS)
-        if self._promising(master, found, gap):
+        if self._promising(master, found, gap) and (self._open or self.floor.exhausted):
             return self._prove(matrices, dual_radius, [result.value for result in found])
+        if master.gap(max(result.value for result in found)) <= _REMAINS * gap:
+            self.floor.improve()
         return PricingResult.of(found)
+
+    def _raise_floor_first(self) -> None:
+        """Spend a share of the time on the bound of the semidefinite program, once."""
+        if self._first:
+            self._first = False
+            share = self.deadline.share(_CUTTING)
+            while not share.over and self.floor.improve():
+                pass
 
     def _promising(self, master: Master, found: Sequence[OracleResult], gap: float) -> bool:
         """Whether a proof that no pricing value exceeds those found would close much of the gap."""
@@ -224,6 +251,8 @@ class _BilinearPricing:
 
     def _prove(self, matrices: list[FloatArray], dual_radius: float, incumbents: list[float]) -> PricingResult:
         n_atoms = max(20, ATOMS // len(matrices))
+        whole = self.problem.size <= _ENUMERATED or self.floor.exhausted
+        deadline = self.deadline if whole else self.deadline.share(_TRIED)
         results = [
             self.oracle.prove(
                 M,
@@ -231,12 +260,14 @@ class _BilinearPricing:
                 max_atoms=n_atoms,
                 incumbent=incumbent,
                 slack=0.1 * self.tol if not is_cheap(self.problem) else 0.0,
-                time_limit=self.deadline.share(1.0 / (len(matrices) - k)).time_limit,
+                time_limit=deadline.share(1.0 / (len(matrices) - k)).time_limit,
                 shift=None if self.shifts is None else self.shifts[k],
             )
             for k, (M, incumbent) in enumerate(zip(matrices, incumbents, strict=True))
         ]
-        return PricingResult.of(results)
+        proven = PricingResult.of(results)
+        self._open = proven.exact or whole
+        return proven
 
 
 def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:

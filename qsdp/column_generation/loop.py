@@ -105,19 +105,31 @@ def generate(
     *,
     tol: float,
     deadline: Deadline = NEVER,
-    floor: float = 0.0,
+    floor: Callable[[], float] = lambda: 0.0,
+    raise_floor: Callable[[], bool] = lambda: False,
     report: Callable[[Round], None] | None = None,
 ) -> Outcome:
     """Generate columns until the relative gap is at most `tol`, time is over, or rounds no longer improve.
 
     The master is changed in place: on return it holds the last atoms. `pricing` is given the master and the relative
-    gap reached; `floor` is a lower bound that is known already, in the units of the master's instance. The status is
-    "optimal", "time limit", "stalled" or "interrupted".
+    gap reached; `floor` returns a lower bound that is known from elsewhere, in the units of the master's instance, and
+    may grow with the rounds. Once columns no longer help, the rest of the time is for `raise_floor`, until it returns
+    false. The status is "optimal", "time limit", "stalled" or "interrupted".
     """
     proof: DualProof | None = None
     priced: PricingResult | None = None
     number, gap, accuracy = 0, 1.0, _COARSEST
     least, since = np.inf, 0
+
+    def relative_gap() -> float:
+        """Report the end of a round, and return the gap reached."""
+        bound = max(floor(), proof.value if proof else 0.0)
+        reached = relative(master.objective - bound, master.objective)
+        if report is not None:
+            sizes = len(master.atoms), master.n_neurons
+            report(Round(number, master.objective, bound, reached, *sizes, deadline.elapsed))
+        return reached
+
     try:
         while since < _PATIENCE:
             number += 1
@@ -127,14 +139,10 @@ def generate(
                 candidate = master.proof(found.upper)
                 if proof is None or candidate.value > proof.value:
                     proof, priced = candidate, found
-            bound = max(floor, proof.value if proof else floor)
-            gap = relative(master.objective - bound, master.objective)
+            gap = relative_gap()
             # What the gap would be if no pricing value exceeded those found: a search alone proves nothing.
             promised = min(gap, max(master.gap(found.value), 0.0))
             least, since = (promised, 0) if promised < 0.99 * least else (least, since + 1)
-            if report is not None:
-                sizes = len(master.atoms), master.n_neurons
-                report(Round(number, master.objective, bound, gap, *sizes, deadline.elapsed))
             if gap <= tol:
                 return Outcome("optimal", proof, priced, gap)
             if deadline.over:
@@ -147,6 +155,11 @@ def generate(
                 break
             else:
                 accuracy = max(0.01 * accuracy, _FINEST)
+        while not deadline.over and raise_floor():
+            number += 1
+            gap = relative_gap()
+            if gap <= tol:
+                return Outcome("optimal", proof, priced, gap)
     except KeyboardInterrupt:
         return Outcome("interrupted", proof, priced, gap)
-    return Outcome("stalled", proof, priced, gap)
+    return Outcome("time limit" if deadline.over else "stalled", proof, priced, gap)

@@ -9,9 +9,40 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["BoundTree", "Leaf", "OracleResult"]
+__all__ = ["BoundTree", "Leaf", "LeafCuts", "OracleResult"]
 
 SignArray = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class LeafCuts:
+    r"""Inequalities :math:`(b^T x)^2 \ge 1` of sign vectors x, for b of integers with an odd sum, with weights.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (m, p), int8
+    weights : ndarray of shape (m,)
+        Nonnegative.
+    """
+
+    vectors: SignArray
+    weights: FloatArray
+
+    @property
+    def matrix(self) -> FloatArray:
+        r"""The sum of :math:`\gamma_k b_k b_k^T`, in floats."""
+        vectors = self.vectors.astype(np.float64)
+        matrix: FloatArray = (vectors.T * self.weights) @ vectors
+        return matrix
+
+    @property
+    def size(self) -> float:
+        """The sum of the magnitudes of all entries of all terms of the matrix."""
+        return float(self.weights @ np.square(np.abs(self.vectors.astype(np.float64)).sum(axis=1)))
+
+    def scaled(self, scale: float) -> LeafCuts:
+        """Return the inequalities with their weights times `scale`."""
+        return LeafCuts(self.vectors, scale * self.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +57,13 @@ class Leaf:
         Diagonal z that proves the leaf's bound (see the module ``qsdp.pricing.shifts``): of shape
         (1 + N + N - k,) for (1, v, u_R); in a polynomial tree of shape (1 + N - k,) for (1, q_R), the form
         written in units of the largest level and its constant left out. None: all completions were enumerated.
+    cuts : LeafCuts or None
+        Inequalities of the coordinates of the shift that strengthen it: the bound is less by the sum of their weights.
     """
 
     signs: SignArray
     shift: FloatArray | None
+    cuts: LeafCuts | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,11 +28,15 @@ from hypothesis import strategies as st
 
 import qsdp
 import qsdp_check
+from qsdp._utils.deadline import NEVER
 from qsdp.certificates import Certificate, certificate_of, certify, guarded, load_certificate
 from qsdp.certificates.files import MAGIC, data_digest
+from qsdp.certificates.proof import root_tree
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Squared, SquaredHinge
 from qsdp.pricing import BoundTree, Leaf
+from qsdp.relaxation.cuts import CuttingPlanes
+from qsdp.relaxation.instance import Instance
 
 ROOT = Path(qsdp_check.__file__).parent
 SCALAR = [loss for loss in LOSSES if loss != "cross_entropy"]
@@ -772,8 +776,88 @@ def test_its_pricing_value_of_a_leaf_with_any_shift(seed: int, N: int) -> None:
     M = M + M.T
     true = np.abs(qsdp_check.signs_of(N).T @ M).sum(axis=1).max()
     z = rng.standard_normal(1 + 2 * N) * 10.0 ** rng.uniform(-2, 1)
-    leaves = [(np.zeros(0, dtype=int), z)]
+    cuts = rng.integers(-1, 2, (rng.integers(0, 4), 1 + 2 * N))
+    cuts[:, 0] += (cuts.sum(axis=1) + 1) % 2
+    leaves = [(np.zeros(0, dtype=int), z, cuts.astype(float), rng.exponential(size=len(cuts)))]
     assert qsdp_check.pricing_bound(M, rng.permutation(N), leaves, io.StringIO()) >= true * (1 - 1e-12)
+
+
+# -- cuts ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cut_certificate() -> Certificate:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 9))
+    problem = qsdp.TrainingProblem(X, X[:, 0] * X[:, 1] + rng.standard_normal(30), beta=0.05)
+    planes = CuttingPlanes(Instance.of(problem), NEVER, rng)
+    for _ in range(4):
+        planes.improve(NEVER)
+    best = planes.best
+    assert best is not None
+    tree = root_tree(best.z, best.vectors, best.weights)
+    return certificate_of(problem, random_network(problem), best.nu, [tree], "sdp")
+
+
+def test_cuts_are_saved_and_accepted(
+    cut_certificate: Certificate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cut_certificate.proof is not None
+    plain = qsdp.solve_relaxation(cut_certificate.proof.problem)
+    assert cut_certificate.lower_bound > 1.02 * plain.lower_bound
+    for certificate in (cut_certificate, guarded(cut_certificate)):
+        path = tmp_path / "cuts.qsdp"
+        certificate.save(path)
+        code, line = answer(path, capsys)
+        assert code == 0, line
+        again = load_certificate(path)
+        assert again == certificate
+        again.save(tmp_path / "again.qsdp")
+        assert path.read_bytes() == (tmp_path / "again.qsdp").read_bytes()
+
+
+def _with(array: np.ndarray, place: int, value: float) -> np.ndarray:
+    changed = array.copy()
+    changed[place] = value
+    return changed
+
+
+FORGERIES: dict[str, Callable[[dict[str, np.ndarray]], dict[str, Any]]] = {
+    "no cuts at all": lambda f: {"cut_weights": 0.0 * f["cut_weights"]},
+    "larger weights": lambda f: {"cut_weights": 1.01 * f["cut_weights"]},
+    "a negative weight": lambda f: {"cut_weights": _with(f["cut_weights"], 0, -1e-3)},
+    "an infinite weight": lambda f: {"cut_weights": _with(f["cut_weights"], 0, np.inf)},
+    "no number": lambda f: {"cut_weights": _with(f["cut_weights"], 0, np.nan)},
+    "wrong signs": lambda f: {"cut_values": np.abs(f["cut_values"])},
+    "other nodes": lambda f: {"cut_nodes": (f["cut_nodes"] + 1) % 19},
+    "an even sum": lambda f: {"cut_values": _with(f["cut_values"], 0, 2)},
+    "a fraction": lambda f: {"cut_values": 0.5 * f["cut_values"]},
+    "a node twice": lambda f: {"cut_nodes": _with(f["cut_nodes"], 1, f["cut_nodes"][0])},
+    "a node outside": lambda f: {"cut_nodes": _with(f["cut_nodes"], 0, 19)},
+    "a negative node": lambda f: {"cut_nodes": _with(f["cut_nodes"], 0, -1)},
+    "fewer weights": lambda f: {"cut_weights": f["cut_weights"][1:]},
+    "fewer entries": lambda f: {"cut_nodes": f["cut_nodes"][1:]},
+    "a count too many": lambda f: {"cuts": f["cuts"] + 1},
+    "counts of other leaves": lambda f: {"cuts": np.append(f["cuts"], 0)},
+    "a negative length": lambda f: {"cut_lengths": _with(f["cut_lengths"], 0, -3)},
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_forged_cuts_are_rejected(
+    forgery: str, cut_certificate: Certificate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cuts.qsdp"
+    cut_certificate.save(path)
+    contents = contents_of(path)
+    rewritten(path, **{**contents, **FORGERIES[forgery](contents)})
+    code, line = answer(path, capsys)
+    assert code == 1, line
+    assert line.startswith("no: ")
+    # Reading does not compute the bound again, but takes no malformed proof.
+    if forgery not in ("no cuts at all", "larger weights", "wrong signs", "other nodes"):
+        with pytest.raises(StorageError):
+            load_certificate(path)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -59,6 +59,10 @@ class SampleCoordinates:
         """Return the adjoint of the data map."""
         return self._map.adjoint(q)
 
+    def squares(self, vectors: FloatArray) -> FloatArray:
+        """Return the values, of shape (m, n), of the matrices v v' of the rows of an (m, N) array."""
+        return self._map.products(vectors, vectors).T
+
     def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
         """Write the lower triangle of the sum of both kernels; it is positive semidefinite up to rounding.
 
@@ -168,6 +172,11 @@ class MatrixCoordinates:
         values: FloatArray = T.ravel()[self._upper] * self._factors
         return values
 
+    def squares(self, vectors: FloatArray) -> FloatArray:
+        """Return the coordinates, in rows, of the matrices v v' of the rows of an (m, N) array."""
+        values: FloatArray = vectors[:, self._first] * vectors[:, self._second] * self._factors
+        return values
+
     def adjoint(self, q: FloatArray) -> FloatArray:
         """Return the matrix of coordinates."""
         matrix: FloatArray = q[self._place] * self._inverse
@@ -232,6 +241,11 @@ class FactorCoordinates:
     def adjoint(self, q: FloatArray) -> FloatArray:
         """Return the matrix of coordinates R' q."""
         return self._entries.adjoint(self._factor @ q)
+
+    def squares(self, vectors: FloatArray) -> FloatArray:
+        """Return the values, of shape (m, length), of the matrices v v' of the rows of an (m, N) array."""
+        values: FloatArray = self._entries.squares(vectors) @ self._factor
+        return values
 
     def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
         """Write R K R' for the kernel K of the entries."""

@@ -50,15 +50,15 @@ class Newton(ABC):
     """
 
     def __init__(self, coordinates: Coordinates, work: float) -> None:
-        self._coordinates, self.work = coordinates, work
+        self.coordinates, self.work = coordinates, work
 
     def forward(self, T: FloatArray) -> FloatArray:
         """Return the predictions of shape (C, n) of matrices of shape (C, N, N)."""
-        return np.stack([self._coordinates.forward(block) for block in T])
+        return np.stack([self.coordinates.forward(block) for block in T])
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
         """Return the matrices of shape (C, N, N) of a multiplier of shape (C, n)."""
-        return np.stack([self._coordinates.adjoint(row) for row in nu])
+        return np.stack([self.coordinates.adjoint(row) for row in nu])
 
     @abstractmethod
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
@@ -165,7 +165,7 @@ class CoupledNewton(Newton):
 
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
         """Factor all systems and the sum of their responses."""
-        n = self._coordinates.length
+        n = self.coordinates.length
         total = np.zeros((n, n))
         for system, scaling, diagonal in zip(self._systems, G, compliance, strict=True):
             system.factor(scaling, diagonal)
@@ -176,7 +176,7 @@ class CoupledNewton(Newton):
         self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the steps."""
-        n = self._coordinates.length
+        n = self.coordinates.length
         sides = [system.rhs(*given) for system, *given in zip(self._systems, R, error, off, strict=True)]
         alone = [system.solve(side, float(e))[0] for system, side, e in zip(self._systems, sides, excess, strict=True)]
         shift = solved(self._total, -np.sum(alone, axis=0))

@@ -24,7 +24,7 @@ from qsdp.relaxation.solvers.interior.newton import Newton
 from qsdp.relaxation.solvers.interior.setup import FactorCache, NewtonSetup
 from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 
-__all__ = ["solve_interior"]
+__all__ = ["cold_start", "solve_interior"]
 
 #: Dual radius in place of zero, as a share of what the dual vector at zero needs: for zero there is no central path.
 _LEAST_DUAL_RADIUS = 1e-9
@@ -84,7 +84,7 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
     dual_radius = part.dual_radius or _LEAST_DUAL_RADIUS * largest
     if not (dual_radius > 0.0 and np.isfinite(largest)):
         return "stalled"
-    start = _cold_start(setup.fit, newton, nu, M, dual_radius, float(incumbent.objectives.sum()))
+    start = cold_start(setup.fit, newton, nu, M, dual_radius, float(incumbent.objectives.sum()))
     if given is not None and (warm := _warm(part, setup, incumbent, start, given)) is not None:
         fit = fit_of(setup.fit, warm.nu)
         fit.centre(newton.forward(warm.Y[:, 0] - warm.Y[:, 1]), _mean_product(newton, warm))
@@ -126,7 +126,7 @@ class Start:
     dual_radius: float
 
 
-def _cold_start(fit: DataFit, newton: Newton, nu: FloatArray, M: FloatArray, dual_radius: float, value: float) -> Start:
+def cold_start(fit: DataFit, newton: Newton, nu: FloatArray, M: FloatArray, dual_radius: float, value: float) -> Start:
     """Return the start from the zero point, whose dual vector is nu, of shape (C, n), with matrices M of (C, N, N).
 
     M is not zero, the dual radius c is positive, and `value` is the loss at zero.

@@ -1,0 +1,82 @@
+"""Lower bounds beside those of exact pricing: the relaxation's, and the relaxation's with cutting planes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.validation import FloatArray
+from qsdp.certificates.proof import output_columns, root_tree
+from qsdp.pricing import BoundTree
+from qsdp.relaxation import DualBound
+from qsdp.relaxation.cuts import CutBound, CuttingPlanes
+from qsdp.relaxation.instance import Instance
+
+__all__ = ["Floor"]
+
+#: Share of the time left that a round of cutting planes may take by estimate.
+_ROUND = 0.5
+
+
+class Floor:
+    """The best lower bound of an instance that semidefinite programs have proven so far.
+
+    Parameters
+    ----------
+    instance : Instance
+        Of one output, or of all coupled ones.
+    dual : DualBound or None
+        That of the relaxation.
+    deadline : Deadline
+        Of all rounds.
+    rng : numpy.random.Generator
+    """
+
+    def __init__(
+        self, instance: Instance, dual: DualBound | None, deadline: Deadline, rng: np.random.Generator
+    ) -> None:
+        self._instance, self._dual, self._deadline, self._rng = instance, dual, deadline, rng
+        self._planes: CuttingPlanes | None = None
+        self.exhausted = dual is None or not CuttingPlanes.supports(instance)
+
+    @property
+    def value(self) -> float:
+        """The bound, at least 0."""
+        plain = 0.0 if self._dual is None else self._dual.value
+        return plain if self._cut is None else max(plain, self._cut.value)
+
+    @property
+    def nu(self) -> FloatArray | None:
+        """The dual vector of the bound."""
+        if self._cut is not None and self._cut.value >= self.value:
+            return self._cut.nu
+        return None if self._dual is None else self._dual.nu
+
+    @property
+    def _cut(self) -> CutBound | None:
+        return None if self._planes is None else self._planes.best
+
+    def improve(self) -> bool:
+        """Make a round of cutting planes if there is time for it; return whether others may help."""
+        if self.exhausted:
+            return False
+        try:
+            if self._planes is None:
+                self._planes = CuttingPlanes(self._instance, self._deadline.share(_ROUND), self._rng)
+            self.exhausted = self._planes.round_seconds(self._deadline) > _ROUND * self._deadline.left
+            if not self.exhausted:
+                self._planes.improve(self._deadline)
+                self.exhausted = self._planes.exhausted
+        except TimeOver:
+            self.exhausted = True
+        return not self.exhausted
+
+    def proof(self) -> tuple[FloatArray, tuple[BoundTree, ...]]:
+        """Return the dual vector, and the trees that bound its pricing values."""
+        cut, instance = self._cut, self._instance
+        if cut is not None and cut.value >= self.value:
+            return cut.nu, (root_tree(cut.z, cut.vectors, cut.weights),)
+        nu = np.zeros_like(instance.target) if self._dual is None else self._dual.nu
+        shifts = np.zeros((instance.n_blocks, instance.size)) if self._dual is None else np.atleast_2d(self._dual.z)
+        columns = output_columns(nu)
+        return nu, tuple(root_tree(z * bool(np.any(column))) for column, z in zip(columns, shifts, strict=True))

@@ -1,0 +1,124 @@
+r"""Mehrotra's predictor and corrector for the relaxation with cuts, of one output.
+
+As `qsdp.relaxation.solvers.interior.method`, with the pairs :math:`(\gamma_k, s_k)` of the cuts beside those of the
+matrices; a slack need not be its cut's value on the way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.validation import FloatArray
+from qsdp.relaxation.cuts.newton import CutNewton
+from qsdp.relaxation.solvers.interior.cone import LinAlgError, centred, largest_steps, scaling
+from qsdp.relaxation.solvers.interior.fits import Fit
+
+__all__ = ["State", "follow"]
+
+#: Share of the way to the boundary of the cone that a step goes, and the least share of mu that the next one aims at.
+_TO_BOUNDARY, _LEAST_CENTRING = 0.98, 1e-3
+
+#: Steps after which a path that does not end is left, and the length below which a step counts as none.
+_MOST_STEPS, _NO_STEP = 30, 1e-8
+
+
+@dataclass
+class State:
+    """An iterate: Y = (A, B) of shape (2, N, N), r, z of shape (N,), and weights and slacks of the cuts, (m,)."""
+
+    Y: FloatArray
+    r: float
+    z: FloatArray
+    weights: FloatArray
+    slacks: FloatArray
+
+
+def follow(
+    newton: CutNewton, fit: Fit, state: State, dual_radius: float, goal: Callable[[], float], deadline: Deadline
+) -> None:
+    """Follow the central path until the products of all pairs, the gap, add up to `goal()` at most.
+
+    Raises
+    ------
+    TimeOver
+        The next step would end too late; the state is that of the last one.
+    LinAlgError
+        Rounding dominates.
+    """
+    seconds = 0.0
+    for _ in range(_MOST_STEPS):
+        if seconds > deadline.left or deadline.over:
+            raise TimeOver
+        began = time.monotonic()
+        if _advance(newton, fit, state, dual_radius) <= goal():
+            return
+        seconds = time.monotonic() - began
+
+
+def _advance(newton: CutNewton, fit: Fit, state: State, dual_radius: float) -> float:
+    """Make one step; return the sum of the products of all pairs that it aimed at."""
+    Y, z, g, s, cuts = state.Y, state.z, state.weights, state.slacks, newton.cuts
+    G, values = scaling(Y, newton.dual_matrices(fit.nu[0], g, z))
+    transposed = G.swapaxes(-1, -2)
+    newton.factor(G, fit.linearise(newton.forward(Y[0] - Y[1])[None])[0], s / g)
+    n_pairs = values.size + fit.n_pairs + len(g)
+    mu = (float(np.vdot(values, values)) + fit.products() + float(g @ s)) / n_pairs
+    off = np.diagonal(Y[0] + Y[1]) - state.r
+    missing = cuts.values(Y) - state.r - s
+    excess = float(z.sum() - g.sum()) - dual_radius
+
+    def direction(R: FloatArray, aim: FloatArray, error: FloatArray, slack_aim: FloatArray) -> _Direction:
+        """Return the scaled steps of Y and of the dual matrices, and the steps of the rest."""
+        dq, dg, dz, dr = newton.solve(R, error[0], off, slack_aim - missing, excess)
+        fit.direct(dq[None])
+        change = transposed @ newton.dual_matrices(dq, dg, dz) @ G
+        return _Direction(np.stack([aim - change, change]), dz, dr, dg, slack_aim - s / g * dg)
+
+    ahead = direction(-Y, _diagonals(-values), fit.error(0.0, corrected=False), -s)
+    reach = min(1.0, ahead.reach(values, g, s), fit.reach())
+    there = _diagonals(values) + reach * ahead.steps
+    predicted = float(np.vdot(there[0], there[1])) + fit.products_after(reach)
+    predicted = (predicted + float((g + reach * ahead.dg) @ (s + reach * ahead.ds))) / n_pairs
+    away = mu + fit.distance() / n_pairs
+    centre = away * min(1.0, max(_LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
+    aim = centred(values, centre, ahead.steps[0], ahead.steps[1])
+    error = fit.error(centre, corrected=True)
+    best = direction(G @ aim @ transposed, aim, error, (centre - ahead.dg * ahead.ds) / g - s)
+    step = min(1.0, _TO_BOUNDARY * min(best.reach(values, g, s), fit.reach()))
+    if not step > _NO_STEP:
+        raise LinAlgError("no step")
+    fit.keep()
+    moved = Y + step * (G @ best.steps[0] @ transposed)
+    state.Y = 0.5 * (moved + moved.swapaxes(-1, -2))
+    state.r, state.z = state.r + step * best.dr, z + step * best.dz
+    state.weights, state.slacks = g + step * best.dg, s + step * best.ds
+    fit.move(step)
+    return n_pairs * (centre + (1.0 - step) * mu)
+
+
+@dataclass(frozen=True)
+class _Direction:
+    """Scaled steps of Y and of the dual matrices, those of z and r, and those of weights and slacks."""
+
+    steps: FloatArray
+    dz: FloatArray
+    dr: float
+    dg: FloatArray
+    ds: FloatArray
+
+    def reach(self, values: FloatArray, g: FloatArray, s: FloatArray) -> float:
+        """Return how far matrices, weights and slacks stay in their cones."""
+        lowest = min(float((self.dg / g).min(initial=0.0)), float((self.ds / s).min(initial=0.0)))
+        return min(largest_steps(self.steps, values), -1.0 / lowest if lowest < 0.0 else np.inf)
+
+
+def _diagonals(values: FloatArray) -> FloatArray:
+    matrices = np.zeros((*values.shape, values.shape[-1]))
+    diagonal = np.arange(values.shape[-1])
+    matrices[..., diagonal, diagonal] = values
+    return matrices

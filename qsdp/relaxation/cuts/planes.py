@@ -1,0 +1,252 @@
+r"""Cutting planes: solve the relaxation, add the inequalities that its solution violates, and solve again.
+
+A weight :math:`\gamma_k \ge 0` of every cut makes the dual problem
+
+.. math::
+
+    \max_{\nu, z, \gamma}\; -\ell^*(-\nu) \quad\text{s.t.}\quad
+    \mathrm{Diag}(z) - M_\nu - \sum_k \gamma_k a_k a_k^T \succeq 0,\;
+    \mathrm{Diag}(z) + M_\nu - \sum_k \gamma_k c_k c_k^T \succeq 0,\; 1^T z - 1^T \gamma \le \beta D ,
+
+and every feasible point proves its value: for sign vectors u and v with w = u + v and t = u - v,
+
+.. math::
+
+    4 u^T M v = w^T M w - t^T M t \le \sum_j z_j (w_j^2 + t_j^2) - \sum_k \gamma_k ((a_k^T w)^2 + (c_k^T t)^2)
+    \le 4 \sum_j z_j - 4 \sum_k \gamma_k ,
+
+since :math:`w_j^2 + t_j^2 = 4`, and :math:`(a^T w)^2 + (c^T t)^2 = 2 ((p^T u + q^T v)^2 + (p^T v + q^T u)^2) \ge 4`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.numeric import EPS
+from qsdp._utils.validation import FloatArray
+from qsdp.relaxation.bounds import best_scale, entry_rounding
+from qsdp.relaxation.cuts.method import State, follow
+from qsdp.relaxation.cuts.newton import CutNewton
+from qsdp.relaxation.cuts.odd import OddCuts
+from qsdp.relaxation.cuts.separation import longer_cuts, triangle_cuts
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.solvers.interior import unfit
+from qsdp.relaxation.solvers.interior.cone import LinAlgError
+from qsdp.relaxation.solvers.interior.fits import as_rows, as_target, fit_of
+from qsdp.relaxation.solvers.interior.setup import FactorCache
+from qsdp.relaxation.solvers.interior.solve import cold_start
+
+__all__ = ["CutBound", "CuttingPlanes"]
+
+#: Relative accuracies of the relaxation without cuts and of those with cuts.
+_PLAIN, _ROUGH = 1e-3, 3e-3
+
+#: Most cuts of a round, and in all: their system takes a second.
+_NEW, _MOST = 600, 3500
+
+#: Violation from which on a cut is one, and slack, both relative to r, from which on one is dropped.
+_VIOLATED, _SLACK = 0.01, 0.1
+
+#: Fewer violated triangles than these are joined by longer inequalities: grown in so many steps from so many vectors.
+_FEW, _STEPS, _STARTS = 200, 4, 1500
+
+#: Longest vectors from which others are grown.
+_LONGEST = 9
+
+#: Share of the identity in a new start, and the least slack there, relative to r.
+_EVEN, _LEAST_SLACK = 0.2, 0.02
+
+#: Weight of a cut, relative to the sum of z, below which a bound does without it.
+_NEGLIGIBLE = 1e-9
+
+#: Steps of a round, for its time.
+_ROUND = 5
+
+#: Largest system.
+_LARGEST = 8000
+
+
+@dataclass(frozen=True, eq=False)
+class CutBound:
+    r"""A lower bound of one output, and what proves it, in the units of the instance.
+
+    Attributes
+    ----------
+    value : float
+    nu : ndarray of shape (n,)
+    z : ndarray of shape (N,)
+    vectors : ndarray of shape (m, 2N), int8
+        Odd vectors b of (u, v): :math:`(b^T (u, v))^2 \ge 1`.
+    weights : ndarray of shape (m,)
+        Their weights in the bound :math:`\sum_j z_j - \sum_k \gamma_k` of pricing values.
+    """
+
+    value: float
+    nu: FloatArray
+    z: FloatArray
+    vectors: npt.NDArray[np.int8]
+    weights: FloatArray
+
+
+class CuttingPlanes:
+    """The relaxation of an instance of one output with more and more inequalities; valid and usable at any moment.
+
+    Parameters
+    ----------
+    instance : Instance
+        One that `supports` accepts.
+    deadline : Deadline
+        Of the preparations.
+    rng : numpy.random.Generator
+        Of the vectors from which inequalities are grown.
+
+    Attributes
+    ----------
+    best : CutBound or None
+    exhausted : bool
+        Whether no round will improve the bound.
+    """
+
+    def __init__(self, instance: Instance, deadline: Deadline, rng: np.random.Generator) -> None:
+        self._instance, self._rng = instance, rng
+        self._normal, self._units = instance.normalised()
+        self.best: CutBound | None = None
+        self.exhausted = False
+        self._setup = FactorCache(self._normal, None, deadline).setup(0, self._normal)
+        self._coordinates = self._setup.newton.coordinates
+        self._cuts = OddCuts.none(instance.size)
+        self._state: State | None = None
+
+    @staticmethod
+    def supports(instance: Instance) -> bool:
+        """Return whether there are cutting planes for an instance."""
+        return instance.target.ndim == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
+
+    def round_seconds(self, deadline: Deadline) -> float:
+        """Return about how long the next round takes; infinite if its system is too large."""
+        side = self._coordinates.length + min(len(self._cuts) + _NEW, _MOST) + self._instance.size
+        if side > _LARGEST:
+            return np.inf
+        return deadline.seconds(_ROUND * (side**3 / 3.0 + self._coordinates.work + 4.0 * side**2 * self._instance.size))
+
+    def improve(self, deadline: Deadline) -> None:
+        """Solve once more with the inequalities that the last solution violates; keep the better bound."""
+        try:
+            fresh = self._state is None
+            if self._state is None:
+                self._state = self._start()
+            if self._state is None or not (fresh or self._cut()):
+                self.exhausted = True
+                return
+            newton = CutNewton(self._coordinates, self._cuts)
+            if not fresh:
+                self._restart(newton)
+            tol = _PLAIN if fresh else _ROUGH
+            try:
+                goal = partial(self._share_of_value, tol)
+                follow(newton, self._fit, self._state, self._normal.dual_radius, goal, deadline)
+            finally:
+                self._offer()
+        except TimeOver:
+            pass
+        except LinAlgError:
+            self.exhausted = True
+
+    def _start(self) -> State | None:
+        """Return the first point of the path without cuts; None if the zero network is optimal or all is zero."""
+        newton, fit, radius = self._setup.newton, self._setup.fit, self._normal.dual_radius
+        nu = as_rows(fit.zero_dual)
+        M = newton.adjoint(nu)
+        largest = self._normal.size * float(np.abs(np.linalg.eigvalsh(M)).max())
+        if not (np.isfinite(largest) and largest > radius):
+            return None
+        start = cold_start(fit, newton, nu, M, radius, self._normal.fit.value_at_zero)
+        self._fit = fit_of(fit, start.nu)
+        return State(start.Y[0], float(start.r[0]), start.z[0], np.zeros(0), np.zeros(0))
+
+    def _share_of_value(self, share: float) -> float:
+        """Return a share of the value that the present iterate proves, about."""
+        state, fit = self._state, self._setup.fit
+        assert state is not None
+        tau = float(state.z.sum() - state.weights.sum())
+        nu = as_target(self._fit.nu, fit) * min(1.0, self._normal.dual_radius / tau)
+        return share * max(0.0, fit.dual_value(fit.project(nu)))
+
+    def _cut(self) -> int:
+        """Drop slack inequalities and add violated ones; return how many."""
+        state = self._state
+        assert state is not None
+        kept = np.flatnonzero(state.slacks < _SLACK * state.r)
+        kept = np.sort(kept[np.argsort(state.slacks[kept], kind="stable")[: _MOST - _NEW]])
+        self._cuts, state.weights, state.slacks = self._cuts[kept], state.weights[kept], state.slacks[kept]
+        V, Z = (state.Y[0] + state.Y[1]) / state.r, (state.Y[0] - state.Y[1]) / state.r
+        found = triangle_cuts(V, Z, _NEW, _VIOLATED)
+        if len(found) < _FEW:
+            more = longer_cuts(np.block([[V, Z], [Z, V]]), self._starts(), _NEW, _VIOLATED, _STEPS, self._rng)
+            found = found + more
+        found = found.unlike(self._cuts)
+        self._cuts = self._cuts + found
+        return len(found)
+
+    def _starts(self) -> FloatArray:
+        """Return unit vectors, and short vectors of present inequalities."""
+        units = np.eye(2 * self._instance.size)
+        few = units[self._rng.permutation(len(units))[: _STARTS // 3]]
+        vectors = self._cuts.vectors
+        vectors = vectors[np.abs(vectors).sum(axis=1) <= _LONGEST]
+        return np.vstack([few, vectors[self._rng.permutation(len(vectors))[: _STARTS - len(few)]]])
+
+    def _restart(self, newton: CutNewton) -> None:
+        """Move off the boundary, and give new cuts slacks and weights."""
+        state = self._state
+        assert state is not None
+        N, old = self._instance.size, len(state.weights)
+        state.Y = (1.0 - _EVEN) * state.Y + _EVEN * 0.5 * state.r * np.eye(N)
+        weights = np.concatenate([state.weights, np.zeros(len(self._cuts) - old)])
+        state.slacks = np.maximum(self._cuts.values(state.Y) - state.r, _LEAST_SLACK * state.r)
+        mu = float(np.vdot(state.Y, newton.dual_matrices(self._fit.nu[0], weights, state.z))) / (2 * N)
+        weights[old:] = mu / state.slacks[old:]
+        # Any factor will do that leaves the dual matrices positive definite, as they are without new cuts.
+        while np.linalg.eigvalsh(newton.dual_matrices(self._fit.nu[0], weights, state.z)).min() <= 0.0:
+            weights[old:] *= 0.5
+            state.z = state.z * 1.02
+        state.weights = np.maximum(weights, 1e-14 * float(weights.max()))
+        self._fit.centre(newton.forward(state.Y[0] - state.Y[1])[None], mu)
+
+    def _offer(self) -> None:
+        """Evaluate the bound of the present iterate from the data, and keep the better one."""
+        state, instance = self._state, self._instance
+        assert state is not None
+        nu = self._setup.evaluation.nu(self._setup.candidate(self._fit.nu)) * (
+            self._units.value / self._units.prediction
+        )
+        nu = instance.fit.project(nu)
+        unit = self._units.value / self._units.weight
+        z, weights = unit * state.z, unit * state.weights
+        used = weights > _NEGLIGIBLE * float(np.abs(z).sum())
+        cuts, weights = self._cuts[used], weights[used]
+        bound = cut_bound(instance, nu, z, cuts, weights)
+        if bound is not None and (self.best is None or bound.value > self.best.value):
+            self.best = bound
+
+
+def cut_bound(instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, weights: FloatArray) -> CutBound | None:
+    """Return the bound that a dual vector proves with these weights, z raised as far as must be; None if it is none."""
+    M = instance.map.adjoint(nu)
+    dual = np.stack([-M, M]) - cuts.matrices(weights)
+    diagonal = np.arange(len(z))
+    dual[:, diagonal, diagonal] += z
+    if not np.all(np.isfinite(dual)):
+        return None
+    spectra = np.linalg.eigvalsh(dual)
+    size = float(np.abs(spectra).max() + np.abs(z).max())
+    z = z + max(0.0, 20.0 * EPS * (len(z) + len(weights)) * size - float(spectra.min()))
+    tau = float(z.sum() - weights.sum()) + entry_rounding(instance.map, nu)
+    scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
+    value = instance.fit.guarded_dual_value(scale * nu)
+    return CutBound(value, scale * nu, scale * z, cuts.vectors.astype(np.int8), scale * weights)
