@@ -487,13 +487,12 @@ def test_nothing_found_and_nothing_proven_is_stalled(monkeypatch: pytest.MonkeyP
     assert result.certificate.bound_type == "sdp"
     assert result.lower_bound == 0.0
     assert not np.any(result.network.alpha)
-    # With a relaxation its bound remains.
+    # With a relaxation its bound remains, raised by cutting planes.
     relaxation = solve_relaxation(problem)
     kept = solve(problem, relaxation=relaxation)
     check_valid(kept, problem)
     assert kept.status == "stalled"
-    assert kept.lower_bound == pytest.approx(relaxation.lower_bound, rel=1e-6)
-    assert kept.lower_bound > 0.0
+    assert 0.0 < relaxation.lower_bound <= kept.lower_bound * (1.0 + 1e-6)
 
 
 class _Loose(BilinearOracle):
