@@ -50,6 +50,13 @@ _ENUMERATED, _TRIED = 35, 0.2
 #: close below which every round has another one.
 _CUTTING, _REMAINS = 0.1, 0.5
 
+#: Least share of all its rise that a round of these must add to the bound, or columns come first.
+_LEAST_RISE = 0.05
+
+#: Seconds in which enumeration screens one column of one vector, half of which it visits where values lie close, and
+#: how often the time left must hold a proof for another one to be expected.
+_SCREENED, _LAST = 0.4e-9, 2.0
+
 #: Operations, per entry of the matrix, in which a start settles: ten rounds of two products; and the share of the time
 #: left that a search spends near the neurons in hand, so that wide inputs have rounds as well.
 _SETTLED, _NEAR = 40.0, 0.1
@@ -169,6 +176,9 @@ class _BilinearPricing:
         self.problem, self.rng, self.deadline, self.tol, self.shifts = problem, rng, deadline, tol, shifts
         self.floor, self._first, self._open = floor, True, True
         self.oracle = BilinearOracle(problem.size)
+        #: Seconds that a proof takes, and when the last one ended.
+        self._seconds = 0.5 * _SCREENED * problem.size * 2.0 ** min(problem.size, 100)
+        self._proven = time.monotonic()
 
     def seeds(self, nu: FloatArray, networks: Sequence[BilinearNetwork]) -> Atoms:
         """Return atoms near the neurons of networks whose pricing values reach most of their penalty."""
@@ -197,26 +207,40 @@ class _BilinearPricing:
         began = time.monotonic()
         found = self._search(master, matrices, dual_radius, STARTS)
         seconds = (time.monotonic() - began) * (_MANY_STARTS / STARTS)
-        if self._promising(master, found, gap) and seconds <= self.deadline.left:
+        if self._pays(_promised(master, found), gap) and seconds <= self.deadline.left:
             found = self._search(master, matrices, dual_radius, _MANY_STARTS)
-        if self._promising(master, found, gap) and (self._open or self.floor.exhausted):
+        promised = _promised(master, found)
+        if self._pays(promised, gap):
             return self._prove(matrices, dual_radius, [result.value for result in found])
-        if master.gap(max(result.value for result in found)) <= _REMAINS * gap:
+        if promised <= _REMAINS * gap:
             self.floor.improve()
         return PricingResult.of(found)
 
     def _raise_floor_first(self) -> None:
-        """Spend a share of the time on the bound of the semidefinite program, once."""
+        """Spend a share of the time on the bound of the semidefinite program, once, as long as that pays."""
         if self._first:
             self._first = False
-            share = self.deadline.share(_CUTTING)
-            while not share.over and self.floor.improve():
-                pass
+            share, start, before = self.deadline.share(_CUTTING), self.floor.value, -np.inf
+            while self.floor.value - before > _LEAST_RISE * (self.floor.value - start) and not share.over:
+                before = self.floor.value
+                if not self.floor.improve():
+                    break
 
-    def _promising(self, master: Master, found: Sequence[OracleResult], gap: float) -> bool:
-        """Whether a proof that no pricing value exceeds those found would close much of the gap."""
-        promised = master.gap(max(result.value for result in found))
-        return not self.deadline.over and promised <= max(_PROMISE * gap, self.tol)
+    def _pays(self, promised: float, gap: float) -> bool:
+        """Whether to prove now that no pricing value exceeds those found, which would leave the gap `promised`.
+
+        An expensive proof must close most of the gap and take no longer than the rounds since the last one took; or
+        close the gap as far as is asked for, or be the last one that there is time for.
+        """
+        if self.deadline.over or not (self._open or self.floor.exhausted):
+            return False
+        if promised <= self.tol:
+            return True
+        if self.problem.size > _ENUMERATED:
+            return promised <= _PROMISE * gap
+        if promised <= _PROMISE * gap and self._seconds <= time.monotonic() - self._proven:
+            return True
+        return promised <= _REMAINS * gap and self.deadline.left <= _LAST * self._seconds
 
     def _search(
         self, master: Master, matrices: list[FloatArray], dual_radius: float, n_starts: int
@@ -252,7 +276,7 @@ class _BilinearPricing:
     def _prove(self, matrices: list[FloatArray], dual_radius: float, incumbents: list[float]) -> PricingResult:
         n_atoms = max(20, ATOMS // len(matrices))
         whole = self.problem.size <= _ENUMERATED or self.floor.exhausted
-        deadline = self.deadline if whole else self.deadline.share(_TRIED)
+        deadline, began = self.deadline if whole else self.deadline.share(_TRIED), time.monotonic()
         results = [
             self.oracle.prove(
                 M,
@@ -266,8 +290,15 @@ class _BilinearPricing:
             for k, (M, incumbent) in enumerate(zip(matrices, incumbents, strict=True))
         ]
         proven = PricingResult.of(results)
-        self._open = proven.exact or whole
+        self._open, self._proven = proven.exact or whole, time.monotonic()
+        if proven.exact:
+            self._seconds = self._proven - began
         return proven
+
+
+def _promised(master: Master, found: Sequence[OracleResult]) -> float:
+    """Return the relative gap that a proof would leave if no pricing value exceeds those found."""
+    return master.gap(max(result.value for result in found))
 
 
 def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:

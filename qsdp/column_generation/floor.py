@@ -17,6 +17,9 @@ __all__ = ["Floor"]
 #: Share of the time left that a round of cutting planes may take by estimate.
 _ROUND = 0.5
 
+#: Relative rise of the bound below which a round has not helped, and so many rounds after which none will.
+_RISE, _PATIENCE = 1e-4, 4
+
 
 class Floor:
     """The best lower bound of an instance that semidefinite programs have proven so far.
@@ -37,6 +40,7 @@ class Floor:
     ) -> None:
         self._instance, self._dual, self._deadline, self._rng = instance, dual, deadline, rng
         self._planes: CuttingPlanes | None = None
+        self._still = 0
         self.exhausted = dual is None or not CuttingPlanes.supports(instance)
 
     @property
@@ -65,8 +69,10 @@ class Floor:
                 self._planes = CuttingPlanes(self._instance, self._deadline.share(_ROUND), self._rng)
             self.exhausted = self._planes.round_seconds(self._deadline) > _ROUND * self._deadline.left
             if not self.exhausted:
+                before = self.value
                 self._planes.improve(self._deadline)
-                self.exhausted = self._planes.exhausted
+                self._still = 0 if self.value > (1.0 + _RISE) * before else self._still + 1
+                self.exhausted = self._planes.exhausted or self._still == _PATIENCE
         except TimeOver:
             self.exhausted = True
         return not self.exhausted

@@ -53,10 +53,10 @@ _NEW, _MOST = 600, 3500
 _VIOLATED, _SLACK = 0.01, 0.1
 
 #: Fewer violated triangles than these are joined by longer inequalities: grown in so many steps from so many vectors.
-_FEW, _STEPS, _STARTS = 200, 4, 1500
+_FEW, _STEPS, _STARTS = 200, 6, 1500
 
 #: Longest vectors from which others are grown.
-_LONGEST = 9
+_LONGEST = 15
 
 #: Share of the identity in a new start, and the least slack there, relative to r.
 _EVEN, _LEAST_SLACK = 0.2, 0.02
