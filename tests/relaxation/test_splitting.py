@@ -93,7 +93,7 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
 
 def test_smallest_system_is_chosen():
     def chosen(n, d):
-        return choose_step(Instance.of(qsdp.TrainingProblem(np.ones((n, d)), np.ones(n), beta=1.0)))
+        return choose_step(Instance.of(qsdp.TrainingProblem(np.ones((n, d)), np.ones(n), beta=1.0)), 1e-6)
 
     assert chosen(50, 40) == "kernel"
     assert chosen(5000, 10) == "gram"

@@ -96,11 +96,11 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
         for backend in BACKENDS.values()
         if backend.operations is not None and _refusal(backend, instance, settings) is None
     ]
-    if own and not any(settings.deadline.affords(_operations(backend, instance)) for backend in own):
+    if own and not any(settings.deadline.affords(_operations(backend, instance, settings)) for backend in own):
         # None would end in time: the one whose iterations are the cheapest gets furthest.
         own = [SPLITTING]
     if own:
-        return min(own, key=lambda backend: _expected(backend, instance))
+        return min(own, key=lambda backend: _expected(backend, instance, settings))
     # Looking for packages and licences takes longer than a small solve.
     reasons = {name: _refusal(other, instance, settings) or missing(other) for name, other in BACKENDS.items()}
     able = [BACKENDS[name] for name, reason in reasons.items() if reason is None]
@@ -109,16 +109,16 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
     raise UnavailableSolverError("no solver can be used: " + "; ".join(str(reason) for reason in reasons.values()))
 
 
-def _expected(backend: Backend, instance: Instance) -> float:
+def _expected(backend: Backend, instance: Instance, settings: Settings) -> float:
     """Return the operations that "auto" compares."""
     easy = instance.map.n_samples >= _MANY * instance.size * (instance.size + 1) / 2
     factor = 1.0 if easy or backend is INTERIOR else _UNCERTAINTY
-    return max(factor * _operations(backend, instance), _NEGLIGIBLE)
+    return max(factor * _operations(backend, instance, settings), _NEGLIGIBLE)
 
 
-def _operations(backend: Backend, instance: Instance) -> float:
+def _operations(backend: Backend, instance: Instance, settings: Settings) -> float:
     assert backend.operations is not None
-    return backend.operations(instance)
+    return backend.operations(instance, settings.tol)
 
 
 def _cannot(backend: Backend, loss: Loss) -> str | None:

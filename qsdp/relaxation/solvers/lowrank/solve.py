@@ -36,7 +36,7 @@ _PRODUCTS, _COLUMNS = 2000, 80
 _FEWEST_COLUMNS = 150
 
 
-def operations(instance: Instance) -> float:
+def operations(instance: Instance, tol: float) -> float:
     """Return about how many floating-point operations a solve takes; infinity where the method is not meant for it."""
     if instance.size < _FEWEST_COLUMNS or not isinstance(instance.map, QuadraticMap):
         return math.inf

@@ -20,11 +20,15 @@ class MetricRule:
     relaxation: float = 1.7
     #: Iterations to the first renewal of the metric, at least and at most.
     soonest: int = 5
-    latest: int = 20
+    latest: int = 10
     #: By which share of the iterations so far the next renewal is later.
     growth: float = 0.5
-    #: A factorisation of side p takes as long as about ``p / side`` iterations of one output.
+    #: A factorisation of side p takes as long as about ``p / side`` iterations of one output. After the first renewal,
+    #: which the solve cannot do without, there are ``p / costly`` iterations or more to the next: with ten outputs of
+    #: 101 inputs (p = 5151) one renewal after 10 iterations left 60 to do, another after 30 left 50, those of smaller
+    #: systems 65.
     side: float = 100.0
+    costly: int = 300
     #: Smallest weight z, as a share of their mean, that shapes the metric: at first, and in the end. Early weights are
     #: noise, but where z vanishes the metric has to follow.
     first_floor: float = 1e-2

@@ -48,10 +48,14 @@ from qsdp.relaxation.solvers.splitting.data_step import (
     Outputs,
     choose_step,
     forward,
+    precision,
 )
 from qsdp.relaxation.solvers.splitting.metric import MetricRule, first_scales, norm_ratio, shape_of
 
 __all__ = ["solve_splitting"]
+
+#: Share of the tolerance to which evaluations in single precision have to come.
+_SINGLE_MARGIN = 0.97
 
 
 def solve_splitting(
@@ -72,9 +76,11 @@ def solve_splitting(
     incumbent: Incumbent | None = None
     spent, deadline = 0.0, limits.deadline
     try:
-        data_step, evaluation = _make_steps(
-            instance, choose_step(instance, deadline) if step == "auto" else step, reductions, deadline
-        )
+        name = choose_step(instance, limits.tol, deadline) if step == "auto" else step
+        dtype = precision(name, instance, limits.tol)
+        data_step, evaluation = _make_steps(instance, name, dtype, reductions, deadline)
+        if dtype == np.float32:
+            limits = replace(limits, tol=_SINGLE_MARGIN * limits.tol)
         incumbent = Incumbent(evaluation, limits, WeightSearch())
         iteration = _Iteration(instance, data_step, evaluation, start, deadline, rule or MetricRule())
         spent = time.perf_counter() - began
@@ -126,16 +132,16 @@ def _check_distance(k: int) -> int:
 
 
 def _make_steps(
-    instance: Instance, step: str, reductions: Reductions | None, deadline: Deadline
+    instance: Instance, step: str, dtype: npt.DTypeLike, reductions: Reductions | None, deadline: Deadline
 ) -> tuple[DataStep, Evaluation]:
     """Return the step through the data of that name, and the evaluation that shares its products."""
     data = instance.map
     weights = instance.fit.weights
     if isinstance(data, QuadraticMap) and step == "kernel":
-        return KernelStep(data, weights, deadline), DirectEvaluation(instance)
+        return KernelStep(data, weights, deadline, dtype), DirectEvaluation(instance)
     if isinstance(data, QuadraticMap) and step == "iterative":
         return IterativeStep(data, weights, deadline), DirectEvaluation(instance)
-    gram, products = gram_in_basis(instance, reductions, deadline)
+    gram, products = gram_in_basis(instance, reductions, deadline, dtype)
     if not instance.fit.quadratic:
         return GramStep(data, gram, weights=weights, deadline=deadline), DirectEvaluation(instance)
     return GramStep(data, gram, products, deadline=deadline), GramEvaluation(instance, gram, products)
@@ -174,7 +180,7 @@ class _Iteration:
         self._p, self._u = np.zeros_like(self._target), np.zeros_like(self._target)
         # Outputs that are not certified yet; the others stand still.
         self._active = outputs
-        self._count, self._next, self._renewals = 0, self._patience(), 0
+        self._count, self._next, self._renewable, self._renewals = 0, self._patience(), 0, 0
         z, r, w = self._guess()
         if start is not None:
             z, r, w = self._start_from(start, z, r, w)
@@ -290,7 +296,7 @@ class _Iteration:
         left = self._active[wanted[self._active]]
         if 0 < len(left) < len(self._active):
             self._active, self._acceleration = left, Anderson()
-            self.renew()
+            self._next = max(self._count, self._renewable)
         return len(left) > 0
 
     # -- certificates --------------------------------------------------------------------------------
@@ -311,11 +317,13 @@ class _Iteration:
     def renew_if_due(self) -> None:
         """Estimate the metric again at iterations whose distance grows."""
         if self._count >= self._next:
-            self._next = self._count + max(self._patience(), int(self.rule.growth * self._count))
+            rule = self.rule
+            self._renewable = self._count + self._step.side // rule.costly
+            self._next = max(self._count + max(self._patience(), int(rule.growth * self._count)), self._renewable)
             self.renew()
 
     def _patience(self) -> int:
-        """Return how many iterations a renewal is worth: as many as take as long as its factorisation."""
+        """Return how many iterations the first renewal is worth."""
         rule = self.rule
         return int(np.clip(self._step.side // (rule.side * len(self._active)), rule.soonest, rule.latest))
 
