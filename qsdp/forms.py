@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,13 +91,18 @@ class FormMap:
         return (0.5 * self.factor * self.rows) @ (S[first, second] + S[second, first])
 
     def gram(
-        self, targets: FloatArray, weights: FloatArray | None = None, deadline: Deadline = NEVER
+        self,
+        targets: FloatArray,
+        weights: FloatArray | None = None,
+        deadline: Deadline = NEVER,
+        dtype: Any = np.float64,
     ) -> tuple[FloatArray, FloatArray]:
         """Return what `QuadraticMap.gram` does, for rows of weight one."""
         assert weights is None
         deadline.require(float(self.n_rows) * self.rows.shape[1] ** 2)
         scale = self.factor / self._counts
-        G = self.rows.T @ self.rows
+        rows = self.rows.astype(dtype, copy=False)
+        G = rows.T @ rows
         G *= scale
         G *= scale[:, None]
         return G, scale[:, None] * (self.rows.T @ targets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,17 +13,12 @@ from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.parallel import blocks, in_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
+from qsdp.fourth_moments import gram_of_pairs
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
 __all__ = ["DataMap", "QuadraticMap", "append_constant", "quadratic_values"]
-
-#: Floats of a block of lifted rows held at once, 32 MiB: each block reads and writes the whole Gram matrix.
-_CHUNK_FLOATS = 2**22
-
-#: Operations of a block of rows, a tenth of a second, and its rows at least, where there is a deadline.
-_CHUNK_OPERATIONS, _LEAST_ROWS = 2e9, 64
 
 #: Columns of a strip of a triangular matrix at least, and strips at most: narrower products are slow.
 _STRIP, _MOST_STRIPS = 64, 8
@@ -225,7 +220,11 @@ class QuadraticMap:
         return replace(self, X=self.X * ratio)
 
     def gram(
-        self, targets: FloatArray, weights: FloatArray | None = None, deadline: Deadline = NEVER
+        self,
+        targets: FloatArray,
+        weights: FloatArray | None = None,
+        deadline: Deadline = NEVER,
+        dtype: Any = np.float64,
     ) -> tuple[FloatArray, FloatArray]:
         r"""Return the Gram matrix of the rows in the symmetric-vector basis, and their products with targets.
 
@@ -236,6 +235,8 @@ class QuadraticMap:
             Sample weights; None is one for each.
         deadline : Deadline
             Raises TimeOver in the midst of it.
+        dtype : data type
+            Of the Gram matrix.
 
         Returns
         -------
@@ -244,33 +245,15 @@ class QuadraticMap:
         h : ndarray of shape (p, C)
             :math:`F^T W Y`.
         """
-        first, second = np.triu_indices(self.size)
-        G, h = np.zeros((len(first), len(first))), np.zeros((len(first), targets.shape[1]))
-        step = max(1, _CHUNK_FLOATS // len(first))
-        if deadline.limited:
-            step = min(step, max(_LEAST_ROWS, int(_CHUNK_OPERATIONS / len(first) ** 2)))
-        for start in range(0, self.n_rows, step):
-            deadline.check()
-            rows = slice(start, start + step)
-            F = self._rows(rows, first, second)
-            Y = targets[rows]
-            if weights is not None:
-                roots = np.sqrt(weights[rows])[:, None]
-                F, Y = roots * F, roots * Y
-            G += F.T @ F
-            h += F.T @ Y
-        return G, h
-
-    def _rows(self, rows: slice, first: np.ndarray, second: np.ndarray) -> FloatArray:
         a, b, c = self.coefficients
-        X = self.X[rows]
-        if not self.lifted:
-            F: FloatArray = a * X[:, first] * X[:, second]
-            return F
-        extended = append_constant(X)
-        kinds = (first == X.shape[1]).astype(int) + (second == X.shape[1])
-        lifted: FloatArray = extended[:, first] * extended[:, second] * np.array([a, 0.5 * b, c])[kinds]
-        return lifted
+        first, second = np.triu_indices(self.size)
+        kinds = (first == self.X.shape[1]).astype(int) + (second == self.X.shape[1])
+        factors = np.array([a, 0.5 * b, c])[kinds]
+        G = gram_of_pairs(append_constant(self.X) if self.lifted else self.X, weights, deadline, dtype)
+        G *= factors
+        G *= factors[:, None]
+        weighted = targets if weights is None else weights[:, None] * targets
+        return G, np.stack([self.adjoint(column)[first, second] for column in weighted.T], axis=1)
 
 
 #: The data as a linear map: of samples in hand, or of their statistics.

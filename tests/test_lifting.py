@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp import BilinearNetwork, lifting
+from qsdp import BilinearNetwork, fourth_moments, lifting
+from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp.lifting import QuadraticMap, append_constant
 
 FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
@@ -156,13 +157,35 @@ def test_gram_against_explicit_rows(coefficients: Any, lifted: bool, seed: int, 
 
 
 @maps
-def test_gram_does_not_depend_on_the_chunks(coefficients: Any, lifted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, rng = random_map(1, 23, 3, coefficients, lifted)
-    targets = rng.standard_normal((23, 2))
-    whole = data.gram(targets)
-    monkeypatch.setattr(lifting, "_CHUNK_FLOATS", 5 * data.size)
-    for expected, actual in zip(whole, data.gram(targets), strict=True):
-        np.testing.assert_allclose(actual, expected, rtol=1e-13, atol=1e-13)
+@pytest.mark.parametrize("columns", [1, 2, 3, 16])
+def test_gram_does_not_depend_on_the_blocks(
+    coefficients: Any, lifted: bool, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, rng = random_map(1, 23, 7, coefficients, lifted)
+    first, second = np.triu_indices(data.size)
+    rows, targets, weights = explicit(data)[:, first, second], rng.standard_normal((23, 2)), rng.random(23) + 0.1
+    for name, value in {"_PAIR_FLOATS": 1, "_LEAST_ROWS": 5, "_COLUMNS": columns}.items():
+        monkeypatch.setattr(fourth_moments, name, value)
+    G, h = data.gram(targets, weights)
+    expected = rows.T @ (weights[:, None] * rows)
+    np.testing.assert_allclose(G, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(h, rows.T @ (weights[:, None] * targets), rtol=1e-12, atol=1e-12)
+    single, _ = data.gram(targets, weights, dtype=np.float32)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+def test_gram_takes_a_third_of_the_operations_of_a_triangle() -> None:
+    n, size = 1000, 197
+    p = size * (size + 1) // 2
+    assert fourth_moments.gram_operations(n, size) < 0.4 * n * p * p
+    # Matrices of one block have no entry twice but those of the triangle.
+    assert fourth_moments.gram_operations(n, 10) == 2 * n * 55 * 55
+
+
+def test_gram_ends_at_its_deadline() -> None:
+    with pytest.raises(TimeOver):
+        fourth_moments.gram_of_pairs(np.ones((3, 2)), deadline=Deadline(0.0))
 
 
 @maps
@@ -226,15 +249,15 @@ def test_memory_stays_far_below_one_matrix_a_sample(lifted: bool) -> None:
 def test_memory_of_the_gram_matrix_is_bounded_by_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     data, rng = random_map(4, 20_000, 12, (0.5, 1.0, 0.25), True)
     targets = rng.standard_normal((20_000, 1))
-    monkeypatch.setattr(lifting, "_CHUNK_FLOATS", 2**14)
+    monkeypatch.setattr(fourth_moments, "_PAIR_FLOATS", 2**14)
     tracemalloc.start()
     try:
         data.gram(targets)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # All rows at once would take 20000 * 91 floats, 14.6 MB.
-    assert peak < 3e6
+    # A few copies of the data; all rows at once would take 20000 * 91 floats, 14.6 MB.
+    assert peak < 4 * data.X.nbytes
 
 
 def test_power_of_two_is_the_nearest() -> None:

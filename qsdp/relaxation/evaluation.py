@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -101,7 +102,7 @@ class GramEvaluation:
     r"""Evaluation of a squared loss through the Gram matrix of the data, without a pass over the samples.
 
     A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is given by T. See
-    `gram_in_basis` for the Gram matrix and the products with the targets.
+    `gram_in_basis` for the Gram matrix, of either precision, and the products with the targets.
     """
 
     def __init__(self, instance: Instance, gram: FloatArray, products: FloatArray) -> None:
@@ -112,13 +113,13 @@ class GramEvaluation:
         """Return the losses along the ray through T."""
         t = to_vectors(T)
         return _squared_point(
-            self.squares, np.einsum("pk,pk->k", t, self.products), np.einsum("pk,pk->k", t, self.gram @ t)
+            self.squares, np.einsum("pk,pk->k", t, self.products), np.einsum("pk,pk->k", t, self._image(t))
         )
 
     def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
         r"""Return :math:`M_\nu` and the dual values along the ray."""
         t = to_vectors(candidate)
-        image = self.gram @ t
+        image = self._image(t)
         linear = 2.0 * (self.squares - np.einsum("pk,pk->k", t, self.products))
         curved = (
             self.squares
@@ -131,6 +132,9 @@ class GramEvaluation:
     def nu(self, candidate: FloatArray) -> FloatArray:
         """Return the dual vector in the shape of the target."""
         return -self.instance.fit.gradient(0.5 * self.instance.predictions(candidate))
+
+    def _image(self, t: FloatArray) -> FloatArray:
+        return (self.gram @ t.astype(self.gram.dtype, copy=False)).astype(np.float64, copy=False)
 
 
 #: What certifying candidates of a (normalised) instance takes. A point is given by ``T = 2 Z`` of shape (C, N, N), of
@@ -150,11 +154,14 @@ def symmetric_basis(size: int) -> tuple[np.ndarray, np.ndarray, FloatArray]:
 
 
 def gram_in_basis(
-    instance: Instance, reductions: Reductions | None = None, deadline: Deadline = NEVER
+    instance: Instance,
+    reductions: Reductions | None = None,
+    deadline: Deadline = NEVER,
+    dtype: Any = np.float64,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the Gram matrix (p, p) of weighted samples, in `symmetric_basis`, and products (p, C) with targets."""
     targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-    gram, products = gram_of(instance.map, targets, instance.fit.weights, reductions, deadline)
+    gram, products = gram_of(instance.map, targets, instance.fit.weights, reductions, deadline, dtype)
     _, _, factors = symmetric_basis(instance.size)
     gram *= factors
     gram *= factors[:, None]

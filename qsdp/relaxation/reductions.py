@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -54,14 +55,16 @@ class Reductions:
         targets: FloatArray,
         weights: FloatArray | None = None,
         deadline: Deadline = NEVER,
+        dtype: Any = np.float64,
     ) -> tuple[FloatArray, FloatArray]:
         """Return ``data.gram(targets, weights)``, computed or scaled; the arrays are the caller's own."""
         known = self._known
-        if known is not None and equal_weights(weights, known.weights):
+        if known is not None and np.can_cast(dtype, known.gram.dtype) and equal_weights(weights, known.weights):
             factor, unit = _map_ratio(data, known.data), _ratio(targets, known.targets)
             if factor is not None and unit is not None:
-                return factor**2 * known.gram, (factor * unit) * known.products
-        gram, products = data.gram(targets, weights, deadline)
+                gram = np.multiply(known.gram, factor**2, dtype=dtype, casting="same_kind")
+                return gram, (factor * unit) * known.products
+        gram, products = data.gram(targets, weights, deadline, dtype)
         self._known = _Known(data, targets, weights, gram.copy(), products.copy())
         return gram, products
 
@@ -72,11 +75,12 @@ def gram_of(
     weights: FloatArray | None,
     reductions: Reductions | None,
     deadline: Deadline = NEVER,
+    dtype: Any = np.float64,
 ) -> tuple[FloatArray, FloatArray]:
     """Return ``data.gram(targets, weights)``, from the cache if one is given."""
     if reductions is None:
-        return data.gram(targets, weights, deadline)
-    return reductions.gram(data, targets, weights, deadline)
+        return data.gram(targets, weights, deadline, dtype)
+    return reductions.gram(data, targets, weights, deadline, dtype)
 
 
 def _map_ratio(data: DataMap, known: DataMap) -> float | None:

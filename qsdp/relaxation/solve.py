@@ -185,7 +185,7 @@ def solve_with(
         return _solve_apart(scaled, backend, settings, n_jobs, bar)
     settings = replace(settings, callback=_callback_in_units(settings.callback, scaled.units, bar))
     # Threads that share small matrices wait for one another: on a busy machine much longer than they work.
-    small = backend.operations is not None and backend.operations(scaled.instance) < _SMALL
+    small = backend.operations is not None and backend.operations(scaled.instance, settings.tol) < _SMALL
     with few_threads(small=small):
         relaxation = _best_of_attempts(scaled, backend, settings)
         if solver == "auto" and _worth_another_try(relaxation, settings):

@@ -134,9 +134,9 @@ def test_low_rank_refuses_losses_with_kinks(loss):
 @pytest.mark.parametrize("loss", [name for name in LOSSES if LOSSES[name].smooth])
 def test_auto_through_low_rank(loss, monkeypatch):
     for other in ("interior", "splitting"):
-        dear = replace(BACKENDS[other], operations=lambda instance: math.inf)
+        dear = replace(BACKENDS[other], operations=lambda instance, tol: math.inf)
         monkeypatch.setitem(BACKENDS, other, dear)
-    monkeypatch.setitem(BACKENDS, "low-rank", replace(BACKENDS["low-rank"], operations=lambda instance: 0.0))
+    monkeypatch.setitem(BACKENDS, "low-rank", replace(BACKENDS["low-rank"], operations=lambda instance, tol: 0.0))
     X, y = data(80, 6, loss)
     problem = qsdp.TrainingProblem(X, y, beta=3.0, loss=loss)
     cold = qsdp.solve_relaxation(problem, tol=1e-4)

@@ -20,10 +20,10 @@ from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import finish
+from qsdp.relaxation.solvers.splitting import data_step, solve_splitting
 from qsdp.relaxation.solvers.splitting import solve as splitting
-from qsdp.relaxation.solvers.splitting import solve_splitting
 from qsdp.relaxation.solvers.splitting.acceleration import Anderson
-from qsdp.relaxation.solvers.splitting.data_step import GramStep, IterativeStep, KernelStep, choose_step
+from qsdp.relaxation.solvers.splitting.data_step import GramStep, IterativeStep, KernelStep, choose_step, precision
 
 STEPS = ("kernel", "gram", "iterative")
 
@@ -93,11 +93,56 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
 
 def test_smallest_system_is_chosen():
     def chosen(n, d):
-        return choose_step(Instance.of(qsdp.TrainingProblem(np.ones((n, d)), np.ones(n), beta=1.0)))
+        return choose_step(Instance.of(qsdp.TrainingProblem(np.ones((n, d)), np.ones(n), beta=1.0)), 1e-6)
 
     assert chosen(50, 40) == "kernel"
     assert chosen(5000, 10) == "gram"
     assert chosen(20_000, 300) == "iterative"
+
+
+def test_large_matrices_of_coarse_solves_are_in_single_precision():
+    def chosen(n, d, tol, **options):
+        instance = Instance.of(qsdp.TrainingProblem(np.ones((n, d)), np.ones(n), beta=1.0, **options))
+        step = choose_step(instance, tol)
+        return step, np.dtype(precision(step, instance, tol)).name
+
+    assert chosen(50_000, 197, 1e-2) == ("gram", "float32")
+    # In double precision it would take twice the memory.
+    assert chosen(50_000, 197, 1e-6)[0] == "iterative"
+    assert chosen(4000, 100, 1e-2) == ("kernel", "float32")
+    assert chosen(4000, 100, 1e-6) == ("kernel", "float64")
+    assert chosen(400, 100, 1e-2) == ("kernel", "float64")
+    instance = Instance.of(qsdp.TrainingProblem(np.full((4000, 9), 1e10), np.ones(4000), beta=1.0))
+    assert np.dtype(precision("kernel", instance, 1e-2)).name == "float64"
+
+
+@pytest.mark.parametrize("step", ["kernel", "gram"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_single_precision_reaches_a_thousandth(monkeypatch, step, weighted):
+    monkeypatch.setattr(data_step, "_LARGE", 0)
+    monkeypatch.setattr(splitting, "_MANY_ROWS", 0)
+    rng = np.random.default_rng(0)
+    X = append_constant(rng.standard_normal((300, 17)))
+    Y = np.eye(3)[rng.integers(3, size=300)] + 0.1 * X[:, :3] * X[:, 1:4]
+    weights = rng.integers(1, 4, size=300) if weighted else None
+    problem = qsdp.TrainingProblem(X, Y, beta=0.3, sample_weight=weights)
+    raw, _ = raw_solution(problem, 1e-3, step)
+    assert raw.status == "optimal"
+    single = finish(ScaledProblem.of(problem), raw, solver="", tol=1e-3, certified=True)
+    assert single.status == "optimal"
+    interior = qsdp.solve_relaxation(problem, solver="interior", tol=1e-6)
+    assert single.lower_bound <= interior.objective
+    assert interior.lower_bound <= single.objective <= interior.objective * 1.0011
+
+
+def test_matrices_that_take_long_to_factor_are_factored_in_place():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((30, 60)).astype(np.float32)
+    A = A @ A.T + np.eye(30, dtype=np.float32)
+    b, expected = rng.standard_normal((30, 2)), A.astype(float)
+    factor = data_step._factored(A)
+    assert np.shares_memory(factor[0], A)
+    np.testing.assert_allclose(expected @ data_step._solved(factor, b), b, atol=1e-4)
 
 
 # -- against other solvers -------------------------------------------------------------------------------
@@ -159,7 +204,7 @@ def test_the_metric_waits_where_its_factorisation_is_expensive(monkeypatch, step
     expensive, _ = raw_solution(problem, 1e-6, name, rule=splitting.MetricRule(side=1e-3))
     assert cheap.status == expensive.status == "optimal"
     assert soon == [0, 5]
-    assert renewed[:2] == [0, 20]
+    assert renewed[:2] == [0, 10]
 
 
 @pytest.mark.filterwarnings("ignore:.*globally optimal")

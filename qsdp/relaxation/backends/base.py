@@ -69,8 +69,8 @@ class Backend:
     licence : callable or None
         Returns None where the licence is in order, else one line that says what is missing.
     operations : callable or None
-        Of methods of this package: about how many floating-point operations an instance takes, infinity where the
-        memory does not suffice; "auto" compares these.
+        Of methods of this package: about how many floating-point operations an instance takes to a tolerance, infinity
+        where the memory does not suffice; "auto" compares these.
     unfit : callable or None
         Returns what a loss lacks for it, as "to have a curvature", or None; without one `cones` alone decide.
     """
@@ -84,7 +84,7 @@ class Backend:
     devices: bool = False
     rows: bool = False
     licence: Callable[[], str | None] | None = None
-    operations: Callable[[Instance], float] | None = None
+    operations: Callable[[Instance, float], float] | None = None
     unfit: Callable[[Loss], str | None] | None = None
 
     @property

@@ -97,7 +97,7 @@ def takes_factor(n: int, N: int) -> bool:
     return _factor_step(p) + float(n) * p * p / _ITERATIONS < _samples_step(n, N)
 
 
-def operations(instance: Instance) -> float:
+def operations(instance: Instance, tol: float) -> float:
     """Return about how many floating-point operations a solve takes; infinity beyond the largest system."""
     n, N, C = instance.map.n_rows, instance.size, instance.n_blocks
     p = N * (N + 1) // 2

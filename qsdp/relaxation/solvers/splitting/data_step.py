@@ -13,6 +13,9 @@ whose factorisation all outputs share.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
@@ -20,14 +23,19 @@ import scipy.linalg
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
+from qsdp.fourth_moments import gram_operations
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.relaxation.evaluation import symmetric_basis, to_matrices, to_vectors
 from qsdp.relaxation.instance import Instance
 
-__all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step", "operations"]
+__all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step", "operations", "precision"]
 
 #: Bytes that a kernel or a Gram matrix may take, with its factor.
 _MEMORY = 3 * 2**30
+
+#: Tolerance from which on matrices of this side at least are in single precision, unless entries of the data are so
+#: large that products of four of them would overflow.
+_COARSE, _LARGE, _LARGEST_SINGLE = 1e-3, 2000, 1e8
 
 #: Factorisations and iterations that a solve is expected to need: those of easy problems.
 _FACTORISATIONS, _ITERATIONS = 4, 100
@@ -43,9 +51,16 @@ Outputs = npt.NDArray[np.intp]
 class KernelStep:
     r"""Through the n x n kernel :math:`\langle \tilde{\mathcal{X}}_i, \tilde{\mathcal{X}}_j \rangle`, of degree two."""
 
-    def __init__(self, data: QuadraticMap, weights: FloatArray | None = None, deadline: Deadline = NEVER) -> None:
+    def __init__(
+        self,
+        data: QuadraticMap,
+        weights: FloatArray | None = None,
+        deadline: Deadline = NEVER,
+        dtype: npt.DTypeLike = np.float64,
+    ) -> None:
         self._data, self._weights, self._deadline = data, _column(weights), deadline
         self.side = data.n_rows
+        self._kernel = np.empty((self.side, self.side), dtype=dtype)
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Form and factor the kernel."""
@@ -53,14 +68,15 @@ class KernelStep:
         self._deadline.require(n**3 / 3.0 + 2.0 * n * n * self._data.size)
         self._outer = np.outer(delta, delta)
         self._compliance = 0.5 / (w * self._weights)
-        K = _kernel(self._data, delta)
+        K = self._kernel
+        _fill_kernel(self._data, delta, K)
         K[np.diag_indices_from(K)] += np.ravel(self._compliance)
-        self._factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+        self._factor = _factored(K)
 
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
         """Return T and its predictions."""
         missing = q - forward(self._data, T0 / self._outer)
-        a = scipy.linalg.cho_solve(self._factor, missing, check_finite=False)
+        a = _solved(self._factor, missing)
         T = T0 + adjoint(self._data, a) / self._outer
         return T, q - self._compliance * a
 
@@ -83,6 +99,7 @@ class GramStep:
         self._weights, self._deadline = _column(weights), deadline
         self.side = len(gram)
         self._first, self._second, _ = symmetric_basis(data.size)
+        self._scaled = np.empty_like(gram)
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Scale and factor the Gram matrix."""
@@ -90,10 +107,11 @@ class GramStep:
         self._outer = np.outer(delta, delta)
         self._scale = 1.0 / (delta[self._first] * delta[self._second])
         self._ridge = 0.5 / w
-        G = self._gram * self._scale
+        G = self._scaled
+        np.multiply(self._gram, self._scale, out=G, casting="same_kind")
         G *= self._scale[:, None]
         G[np.diag_indices_from(G)] += self._ridge
-        self._factor = scipy.linalg.cho_factor(G, lower=True, overwrite_a=True, check_finite=False)
+        self._factor = _factored(G)
 
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
         """Return T, and no predictions: they would take a pass over the data."""
@@ -102,8 +120,7 @@ class GramStep:
         else:
             products = self._products[:, outputs]
         right = products * self._scale[:, None] + self._ridge * to_vectors(T0)
-        t = scipy.linalg.cho_solve(self._factor, right, overwrite_b=True, check_finite=False)
-        return to_matrices(t, T0.shape[-1]), None
+        return to_matrices(_solved(self._factor, right), T0.shape[-1]), None
 
 
 class IterativeStep:
@@ -183,44 +200,73 @@ class IterativeStep:
 DataStep = KernelStep | GramStep | IterativeStep
 
 
-def operations(instance: Instance) -> float:
+def operations(instance: Instance, tol: float) -> float:
     """Return about how many floating-point operations a solve takes."""
     cones = 2.0 * 15.0 * instance.size**3 * instance.n_blocks
     # Prox and products in every iteration are bound by memory rather than by arithmetic.
     prox = 0.0 if instance.fit.quadratic else 200.0 * instance.target.size
-    return min(_costs(instance).values()) + _ITERATIONS * (cones + prox)
+    return min(cost.total for cost in _costs(instance, tol).values()) + _ITERATIONS * (cones + prox)
 
 
-def choose_step(instance: Instance, deadline: Deadline = NEVER) -> str:
+def choose_step(instance: Instance, tol: float, deadline: Deadline = NEVER) -> str:
     """Return "kernel", "gram" or "iterative", whichever takes the fewest operations within the memory.
 
     A system whose setup would take more than half of the time is not chosen; "iterative" has no setup.
     """
-    n, p = float(instance.map.n_rows), 0.5 * instance.size * (instance.size + 1)
-    setup = {"kernel": n**3 / 3.0 + 2.0 * n * n * instance.size, "gram": n * p * p + p**3 / 3.0}
     half = deadline.share(0.5)
-    costs = _costs(instance)
-    if len(costs) > 1:
-        costs = {name: cost for name, cost in costs.items() if name not in setup or half.affords(setup[name])}
-    return min(costs, key=lambda name: costs[name])
+    costs = _costs(instance, tol)
+    affordable = {name: cost for name, cost in costs.items() if half.affords(cost.setup)} or costs
+    return min(affordable, key=lambda name: affordable[name].total)
 
 
-def _costs(instance: Instance) -> dict[str, float]:
+def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
+    """Return the data type of the matrix of a step: single precision for large ones, where that is accurate enough.
+
+    Bounds and objectives are computed from the data in the end, in double precision.
+    """
+    data = instance.map
+    side = data.n_rows if step == "kernel" else instance.size * (instance.size + 1) // 2
+    if tol < _COARSE or side < _LARGE or isinstance(data, FormMap):
+        return np.float64
+    return np.float32 if float(np.abs(data.X).max()) < _LARGEST_SINGLE else np.float64
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """Operations of a step through the data: before the first iteration, and in all; at the rate of factorisations."""
+
+    setup: float
+    total: float
+
+
+def _costs(instance: Instance, tol: float) -> dict[str, _Cost]:
     n, N, C = instance.map.n_rows, instance.size, instance.n_blocks
     p = N * (N + 1) // 2
     pass_over = 4.0 * n * N * N * C
-    costs = {
-        "kernel": _FACTORISATIONS * (n**3 / 3 + 2.0 * n * n * N) + _ITERATIONS * (10.0 * n * n * C + pass_over),
-        "gram": float(n) * p * p + _FACTORISATIONS * p**3 / 3 + _ITERATIONS * 10.0 * p * p * C,
-        "iterative": _ITERATIONS * _PRODUCTS * (pass_over + 8.0 * N**3 * C),
-    }
-    if not instance.fit.quadratic:
-        costs["gram"] += _ITERATIONS * pass_over
+    bytes_of = {step: np.dtype(precision(step, instance, tol)).itemsize for step in ("kernel", "gram")}
+
+    def factored(step: str, side: float, form: float, each: float, factorisations: float, formed: float) -> _Cost:
+        """Return the cost where a matrix is formed once, or for every metric, and factored for every metric."""
+        share = bytes_of[step] / 8.0
+        factorisation = share * (side**3 / 3.0 + each)
+        setup = share * form + factorisation
+        products = _ITERATIONS * (share * 10.0 * side * side * C + formed)
+        return _Cost(setup, setup + (factorisations - 1.0) * factorisation + products)
+
+    passes = 0.0 if instance.fit.quadratic else pass_over
+    # Products of matrices are twice as fast as factorisations.
+    forming = 0.5 * gram_operations(n, N) if isinstance(instance.map, QuadraticMap) else float(n) * p * p
+    gram = factored("gram", p, forming, 0.0, _FACTORISATIONS, passes)
     if isinstance(instance.map, FormMap):
-        return {"gram": costs["gram"]}
-    for name, side in (("kernel", n), ("gram", p)):
-        if 16 * side * side > _MEMORY:
-            del costs[name]
+        return {"gram": gram}
+    costs = {
+        "kernel": factored("kernel", n, 0.0, 2.0 * n * n * N, _FACTORISATIONS, pass_over),
+        "gram": gram,
+        "iterative": _Cost(0.0, _ITERATIONS * _PRODUCTS * (pass_over + 8.0 * N**3 * C)),
+    }
+    for step, side in (("kernel", n), ("gram", p)):
+        if 2 * bytes_of[step] * side * side > _MEMORY:
+            del costs[step]
     return costs
 
 
@@ -250,22 +296,36 @@ def second_moments(data: QuadraticMap, weights: FloatArray | None = None) -> Flo
     return full
 
 
-def _kernel(data: QuadraticMap, delta: FloatArray) -> FloatArray:
+def _factored(A: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], bool]:
+    """Return the Cholesky factor of a symmetric matrix, in its place: LAPACK's columns are the rows."""
+    factor: tuple[npt.NDArray[Any], bool] = scipy.linalg.cho_factor(
+        A.T, lower=True, overwrite_a=True, check_finite=False
+    )
+    return factor
+
+
+def _solved(factor: tuple[npt.NDArray[Any], bool], b: FloatArray) -> FloatArray:
+    """Return the solutions for right-hand sides of shape (side, C), in the precision of the factor."""
+    x = scipy.linalg.cho_solve(factor, b.astype(factor[0].dtype, copy=False), check_finite=False)
+    return x.astype(np.float64, copy=False)
+
+
+def _fill_kernel(data: QuadraticMap, delta: FloatArray, K: npt.NDArray[Any]) -> None:
+    """Write the kernel in the coordinates of the metric, in the precision of K."""
     a, b, c = data.coefficients
     d = data.X.shape[1]
-    scaled = data.X / delta[:d]
-    K: FloatArray = scaled @ scaled.T
+    scaled = (data.X / delta[:d]).astype(K.dtype, copy=False)
+    np.matmul(scaled, scaled.T, out=K)
     if not data.lifted:
         np.square(K, out=K)
         K *= a * a
-        return K
+        return
     last = float(delta[d]) ** 2
     linear = K * (0.5 * b * b / last)
     np.square(K, out=K)
     K *= a * a
     K += linear
     K += (c / last) ** 2
-    return K
 
 
 def _column(weights: FloatArray | None) -> FloatArray:

@@ -20,19 +20,24 @@ class MetricRule:
     relaxation: float = 1.7
     #: Iterations to the first renewal of the metric, at least and at most.
     soonest: int = 5
-    latest: int = 20
+    latest: int = 10
     #: By which share of the iterations so far the next renewal is later.
     growth: float = 0.5
-    #: A factorisation of side p takes as long as about ``p / side`` iterations of one output.
+    #: A factorisation of side p takes as long as about ``p / side`` iterations of one output, and ``p / costly`` of many,
+    #: which are bound by memory. The first renewals no solve can do without: of ten outputs of 101 inputs (p = 5151) one
+    #: after 10 iterations left 60 to do, another after 30 left 50, but every few iterations 65.
     side: float = 100.0
+    costly: int = 300
     #: Smallest weight z, as a share of their mean, that shapes the metric: at first, and in the end. Early weights are
     #: noise, but where z vanishes the metric has to follow.
     first_floor: float = 1e-2
     last_floor: float = 1e-5
     #: Renewals after which the floor falls, by a decade at each.
     steady: int = 4
-    #: Iterations that all outputs do in a common metric.
+    #: Iterations that all outputs do in a common metric, and as a share of the side of its factorisation: a metric of
+    #: its own costs every output one.
     together: int = 150
+    together_share: float = 0.04
     #: Changes of the metric below this factor are not worth a factorisation.
     worthwhile: float = 1.1
 

@@ -32,6 +32,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils.deadline import Deadline
+from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, gram_in_basis
@@ -48,10 +49,18 @@ from qsdp.relaxation.solvers.splitting.data_step import (
     Outputs,
     choose_step,
     forward,
+    precision,
 )
 from qsdp.relaxation.solvers.splitting.metric import MetricRule, first_scales, norm_ratio, shape_of
 
 __all__ = ["solve_splitting"]
+
+#: Side of the largest matrices that one thread decomposes, on a busy machine many times faster than two, where the
+#: step through the data has systems of this side at least; smaller solves are in one thread as a whole.
+_ONE_THREAD, _MANY_ROWS = 512, 2000
+
+#: Share of the tolerance to which evaluations in single precision have to come.
+_SINGLE_MARGIN = 0.97
 
 
 def solve_splitting(
@@ -72,10 +81,14 @@ def solve_splitting(
     incumbent: Incumbent | None = None
     spent, deadline = 0.0, limits.deadline
     try:
-        data_step, evaluation = _make_steps(
-            instance, choose_step(instance, deadline) if step == "auto" else step, reductions, deadline
-        )
-        incumbent = Incumbent(evaluation, limits, WeightSearch())
+        name = choose_step(instance, limits.tol, deadline) if step == "auto" else step
+        dtype = precision(name, instance, limits.tol)
+        data_step, evaluation = _make_steps(instance, name, dtype, reductions, deadline)
+        if dtype == np.float32:
+            limits = replace(limits, tol=_SINGLE_MARGIN * limits.tol)
+        # Beside iterations with large systems the search costs nothing.
+        search = WeightSearch(distance=2) if data_step.side >= _MANY_ROWS else WeightSearch()
+        incumbent = Incumbent(evaluation, limits, search)
         iteration = _Iteration(instance, data_step, evaluation, start, deadline, rule or MetricRule())
         spent = time.perf_counter() - began
         status = _run(iteration, incumbent, limits)
@@ -95,7 +108,7 @@ def _run(iteration: _Iteration, incumbent: Incumbent, limits: Limits) -> str:
     """
     if (status := incumbent.stop(0)) is not None:
         return status
-    shared = iteration.rule.together
+    shared = iteration.together
     together = shared if incumbent.n_parts > 1 else limits.max_iter
     k, status = _iterate(iteration, incumbent, limits, 0, together)
     while status is None:
@@ -126,16 +139,16 @@ def _check_distance(k: int) -> int:
 
 
 def _make_steps(
-    instance: Instance, step: str, reductions: Reductions | None, deadline: Deadline
+    instance: Instance, step: str, dtype: npt.DTypeLike, reductions: Reductions | None, deadline: Deadline
 ) -> tuple[DataStep, Evaluation]:
     """Return the step through the data of that name, and the evaluation that shares its products."""
     data = instance.map
     weights = instance.fit.weights
     if isinstance(data, QuadraticMap) and step == "kernel":
-        return KernelStep(data, weights, deadline), DirectEvaluation(instance)
+        return KernelStep(data, weights, deadline, dtype), DirectEvaluation(instance)
     if isinstance(data, QuadraticMap) and step == "iterative":
         return IterativeStep(data, weights, deadline), DirectEvaluation(instance)
-    gram, products = gram_in_basis(instance, reductions, deadline)
+    gram, products = gram_in_basis(instance, reductions, deadline, dtype)
     if not instance.fit.quadratic:
         return GramStep(data, gram, weights=weights, deadline=deadline), DirectEvaluation(instance)
     return GramStep(data, gram, products, deadline=deadline), GramEvaluation(instance, gram, products)
@@ -174,7 +187,7 @@ class _Iteration:
         self._p, self._u = np.zeros_like(self._target), np.zeros_like(self._target)
         # Outputs that are not certified yet; the others stand still.
         self._active = outputs
-        self._count, self._next, self._renewals = 0, self._patience(), 0
+        self._count, self._next, self._renewable, self._renewals = 0, self._patience(), 0, 0
         z, r, w = self._guess()
         if start is not None:
             z, r, w = self._start_from(start, z, r, w)
@@ -262,8 +275,10 @@ class _Iteration:
             images.append(self._roots * (rule.relaxation * moved + kept * self._p[:, own] + self._u[:, own]))
             points.append(self._roots * (self._p[:, own] + self._u[:, own]))
         moved_A, moved_B, *moved_p = self._accelerated(images, points)
-        self.A[own], self._UA[own] = _split(moved_A, self._deadline)
-        self.B[own], self._UB[own] = _split(moved_B, self._deadline)
+        # Threads for the factorisation and its solutions are in the way of small decompositions.
+        with few_threads(small=len(squares) <= _ONE_THREAD and self._step.side >= _MANY_ROWS):
+            self.A[own], self._UA[own] = _split(moved_A, self._deadline)
+            self.B[own], self._UB[own] = _split(moved_B, self._deadline)
         if moved_p:
             self._p[:, own], self._u[:, own] = self._prox(moved_p[0] / self._roots)
         self._T[own] = T
@@ -290,7 +305,7 @@ class _Iteration:
         left = self._active[wanted[self._active]]
         if 0 < len(left) < len(self._active):
             self._active, self._acceleration = left, Anderson()
-            self.renew()
+            self._next = max(self._count, self._renewable)
         return len(left) > 0
 
     # -- certificates --------------------------------------------------------------------------------
@@ -311,11 +326,18 @@ class _Iteration:
     def renew_if_due(self) -> None:
         """Estimate the metric again at iterations whose distance grows."""
         if self._count >= self._next:
-            self._next = self._count + max(self._patience(), int(self.rule.growth * self._count))
+            rule = self.rule
+            self._renewable = self._count + min(self._step.side // rule.costly, 2 * self._count)
+            self._next = max(self._count + max(self._patience(), int(rule.growth * self._count)), self._renewable)
             self.renew()
 
+    @property
+    def together(self) -> int:
+        """Number of iterations that all outputs do in a common metric."""
+        return max(self.rule.together, int(self.rule.together_share * self._step.side))
+
     def _patience(self) -> int:
-        """Return how many iterations a renewal is worth: as many as take as long as its factorisation."""
+        """Return how many iterations the first renewal is worth."""
         rule = self.rule
         return int(np.clip(self._step.side // (rule.side * len(self._active)), rule.soonest, rule.latest))
 

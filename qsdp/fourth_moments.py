@@ -1,0 +1,107 @@
+r"""The Gram matrix of products of two columns, from the distinct products of four.
+
+The entry of the pairs (a, b) and (c, d) is :math:`\sum_i w_i x_{ia} x_{ib} x_{ic} x_{id}`, whatever the order of the
+four: of the :math:`p^2` entries, p = N(N + 1)/2, there are only about :math:`N^4/24` different ones, a third of those
+of a triangle. They are the products of pairs whose larger column lies in a block of columns with all pairs that begin
+in that block or after it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.validation import FloatArray
+
+__all__ = ["gram_of_pairs", "gram_operations"]
+
+#: Columns of a block: more have more entries twice, fewer make products too narrow.
+_COLUMNS = 16
+
+#: Floats of the pairs of some rows, 32 MiB in double precision, and rows at least: each time all sums are read and
+#: written.
+_PAIR_FLOATS, _LEAST_ROWS = 2**22, 2048
+
+
+def gram_operations(n: int, size: int) -> float:
+    """Return about how many floating-point operations the Gram matrix of n rows takes."""
+    counts = [_counts(size, block) for block in _blocks(size)]
+    return 2.0 * n * sum(ending * beginning for ending, beginning in counts)
+
+
+def gram_of_pairs(
+    X: FloatArray, weights: FloatArray | None = None, deadline: Deadline = NEVER, dtype: Any = np.float64
+) -> FloatArray:
+    r"""Return :math:`F^T W F` of shape (p, p) for rows :math:`F_i` of all products of two entries of a row of X.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, N)
+    weights : ndarray of shape (n,), optional
+        Of the rows, positive; None is one for each.
+    deadline : Deadline
+        Raises TimeOver in the midst of it.
+    dtype : data type
+        Of the result and of products of some thousand rows; these are added up in double precision.
+
+    Notes
+    -----
+    The pairs are those of `numpy.triu_indices`.
+    """
+    n, size = X.shape
+    starts, blocks = _pair_starts(size), _blocks(size)
+    sums = [np.zeros(_counts(size, block)) for block in blocks]
+    step = max(_LEAST_ROWS, _PAIR_FLOATS // int(starts[-1]))
+    for begin in range(0, n, step):
+        rows = slice(begin, begin + step)
+        x = np.ascontiguousarray(X[rows].T, dtype=dtype)
+        weighted = x if weights is None else (x * weights[rows]).astype(dtype, copy=False)
+        pairs = np.concatenate([x[a:] * x[a] for a in range(size)])
+        for block, total in zip(blocks, sums, strict=True):
+            deadline.check()
+            if len(blocks) == 1:
+                ending = pairs if weights is None else np.concatenate([x[a:] * weighted[a] for a in range(size)])
+            else:
+                ending = np.concatenate([weighted[: b + 1] * x[b] for b in block])
+            total += ending @ pairs[starts[block.start] :].T
+    return sums[0].astype(dtype, copy=False) if len(blocks) == 1 else _expanded(sums, size, dtype)
+
+
+def _expanded(sums: list[FloatArray], size: int, dtype: Any) -> FloatArray:
+    """Return all entries from the distinct ones."""
+    starts = _pair_starts(size)
+    gram = np.empty((starts[-1], starts[-1]), dtype=dtype)
+    low, high = np.minimum.outer(np.arange(size), np.arange(size)), np.maximum.outer(np.arange(size), np.arange(size))
+    place = starts[low] + high - low
+    for block, total in zip(_blocks(size), sums, strict=True):
+        origin, first = starts[block.start], block.start * (block.start + 1) // 2
+        for b in block:
+            # The pairs (a, b), a <= b, with those that begin at b or after it.
+            own = total[b * (b + 1) // 2 - first :][: b + 1]
+            with_b = own[:, place[b:, b:] - origin]
+            later = own[:, starts[b + 1] - origin :]
+            for a in range(b + 1):
+                row = starts[a] + b - a
+                gram[row : starts[a + 1], starts[b] : starts[b + 1]] = with_b[a]
+                gram[row, starts[b + 1] :] = later[a]
+    for a in range(1, size):
+        rows = slice(starts[a], starts[a + 1])
+        gram[rows, : starts[a]] = gram[: starts[a], rows].T
+    return gram
+
+
+def _blocks(size: int) -> list[range]:
+    return [range(start, min(start + _COLUMNS, size)) for start in range(0, size, _COLUMNS)]
+
+
+def _counts(size: int, block: range) -> tuple[int, int]:
+    """Return the number of pairs that end in a block, and that of pairs that begin there or later."""
+    left = size - block.start
+    return sum(block) + len(block), left * (left + 1) // 2
+
+
+def _pair_starts(size: int) -> np.ndarray:
+    """Return the places of the pairs (a, a), and the number of pairs."""
+    return np.concatenate([[0], np.cumsum(size - np.arange(size))])
