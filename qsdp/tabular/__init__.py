@@ -13,6 +13,7 @@ from qsdp.tabular._model import Holdout, TabularModel, network_inputs
 from qsdp.tabular._reading import MISSING, Table
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._stored import load_model
+from qsdp.tabular._streaming import SampledRows, Sampling, checkpoint_name, sample_file, statistics_of
 from qsdp.tabular._target import RunningScore, Target
 from qsdp.tabular._training import TASKS, Training, choose_encoding, prepare
 from qsdp.tabular._weighting import Weighting
@@ -23,6 +24,8 @@ __all__ = [
     "TASKS",
     "Holdout",
     "RunningScore",
+    "SampledRows",
+    "Sampling",
     "Solution",
     "Table",
     "TabularEncoder",
@@ -30,6 +33,7 @@ __all__ = [
     "Target",
     "Training",
     "Weighting",
+    "checkpoint_name",
     "choose_classes",
     "choose_encoding",
     "class_probabilities",
@@ -41,5 +45,7 @@ __all__ = [
     "network_inputs",
     "prepare",
     "read_table",
+    "sample_file",
+    "statistics_of",
     "table_batches",
 ]
