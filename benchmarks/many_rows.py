@@ -4,8 +4,8 @@
 
 Rows are generated as they are read, of a planted quadratic function with noise, and never kept; generating them is
 timed apart and left out. Seconds are the processor's, on one thread: other work on the machine lengthens only what
-the clock shows. The peak of matrix products is that of two square matrices, measured right before. A row of a statistics pass
-counts as q^2 operations, q being the side of the triangle: the products that are computed, and no more.
+the clock shows. The peak of matrix products is that of two square matrices, measured right before. A row of a
+statistics pass counts as q^2 operations, q being the side of the triangle: the products that are computed, no more.
 
 Losses: the network and the relaxation of the first rows, certified on all rows by one to four passes; `gap` is that of
 the network on all rows, `relaxed gap` the one left when its own distance from the relaxation of few rows is taken away.

@@ -6,11 +6,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from qsdp._utils.validation import FloatArray, check_choice
+from qsdp._utils.validation import FloatArray, check_choice, check_real
+from qsdp.cli._fit_streamed import fit_streamed, memory_bytes
 from qsdp.cli._options import (
     ACTIVATION,
     BETA,
@@ -46,17 +47,19 @@ from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.report.figures import certificate_figures, network_fact, size_figures
 from qsdp.tabular import (
     TASKS,
+    Sampling,
     Table,
     TabularModel,
     Training,
     choose_encoding,
+    held_bytes,
     prepare,
     read_table,
 )
 
 
 def fit(
-    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="CSV file with a header line.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV file with a header line, or Parquet.")],
     target: Annotated[str, typer.Option(help="Column to predict.")],
     task: Annotated[str, typer.Option(help=f"{' | '.join(TASKS)}.")] = "auto",
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat it for more.")] = None,
@@ -84,6 +87,9 @@ def fit(
     test_size: Annotated[float, typer.Option(help="Share of the rows held out for testing, 0 to < 1.")] = 0.2,
     seed: Seed = SEED,
     jobs: Jobs = JOBS,
+    memory: Annotated[
+        float, typer.Option(help="Share of the machine's memory that the rows may take; a larger file is streamed.")
+    ] = 0.25,
     output: Annotated[
         Path | None,
         typer.Option(metavar="MODEL.qsdp", help="Where to save the model; FILE.qsdp here by default."),
@@ -93,12 +99,15 @@ def fit(
         bool, typer.Option("--keep-partial", help="Save what an interrupted training has, too.")
     ] = False,
 ) -> None:
-    """Train a network on a CSV file, certify it and save it.
+    """Train a network on a CSV or Parquet file, certify it and save it.
 
     Numbers are standardised, text becomes 0/1 columns, missing entries are understood; classes or a number can
     be predicted. --refine polish improves single bits of the sampled neurons, refit chooses their weights anew and
     drops most of them, and exact goes on to a network that is proven globally optimal, if time allows. Interrupted
     in training, it reports the best network so far, whose certificate holds, and exits with 130.
+
+    A file that is larger than --memory is streamed: it is read twice, for a sample of its rows and for statistics of
+    all of them, with a squared loss. Killed, the same command goes on where the statistics were last saved.
     """
     sigma = parse_activation(activation)
     options = training_options({**locals(), "activation": sigma})
@@ -111,20 +120,24 @@ def fit(
         check_loss_of_numbers(loss, f"target {target!r}")
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
     check_choice("--encoding", encoding, [AUTO, *ENCODINGS])
+    check_real("--memory", memory)
+    columns: dict[str, Any] = {
+        "task": task,
+        "loss": loss,
+        "activation": sigma,
+        "drop": drop or (),
+        "weights": weights,
+        "class_weight": class_weight,
+        "encoding": "standard" if encoding == AUTO else encoding,
+    }
+    if held_bytes(file) > memory * memory_bytes():
+        sampling = Sampling(target, weights, test_size, seed)
+        training, sample, model, result, scores = fit_streamed(file, sampling, columns, options, path)
+        rows = f"streamed: {sample.n_train} training + {sample.n_test} test rows"
+        report_fit(file, rows, training, drop or [], model, result, scores, str(path))
+        return
     with stage(f"Reading {file}"):
-        training = prepare(
-            read_table(file),
-            target,
-            task=task,
-            loss=loss,
-            activation=sigma,
-            drop=drop or (),
-            weights=weights,
-            class_weight=class_weight,
-            encoding="standard" if encoding == AUTO else encoding,
-            test_size=test_size,
-            seed=seed,
-        )
+        training = prepare(read_table(file), target, **columns, test_size=test_size, seed=seed)
         check_neurons(neurons, training.target.n_outputs(get_loss(loss)))
     began = time.perf_counter()
     if encoding == AUTO:
@@ -140,12 +153,35 @@ def fit(
         scores = _held_out_scores(model, training)
         if saved := keep_partial or not received:
             model.save(path)
+    rows = f"{len(training.X)} training + {len(training.test)} test rows"
+    if training.n_unlabelled:
+        rows += f"; {training.n_unlabelled} without {training.target.name!r} left out"
+    if training.n_weightless:
+        rows += f"; {training.n_weightless} of weight zero left out"
+    where = str(path) if saved else "no: training was interrupted; --keep-partial saves what there is"
+    report_fit(file, rows, training, drop or [], model, result, scores, where)
+    if received:
+        say("Interrupted", "red")
+        raise typer.Exit(130)
+
+
+def report_fit(
+    file: Path,
+    rows: str,
+    training: Training,
+    drop: Sequence[str],
+    model: TabularModel,
+    result: QSDPResult,
+    scores: Sequence[tuple[str, float]],
+    where: str,
+) -> None:
+    """Print what was read, what was trained, how good it is, and where it was saved."""
     print_facts(
         [
-            *_reading_facts(file, training, drop or []),
-            network_fact(model.network, model.beta, loss),
+            *_reading_facts(file, rows, training, drop),
+            network_fact(model.network, model.beta, model.loss),
             *_refinement_facts(result),
-            ("saved", str(path) if saved else "no: training was interrupted; --keep-partial saves what there is"),
+            ("saved", where),
         ]
     )
     print_figures(
@@ -156,9 +192,6 @@ def fit(
             time_figure(result),
         ]
     )
-    if received:
-        say("Interrupted", "red")
-        raise typer.Exit(130)
 
 
 def _refinement_facts(result: QSDPResult) -> list[tuple[str, str]]:
@@ -196,14 +229,9 @@ def _weights_fact(training: Training) -> str:
     return f"{', '.join(sources)}: {weights.min():.6g} to {weights.max():.6g}, {weights.sum():.6g} in all"
 
 
-def _reading_facts(file: Path, training: Training, drop: Sequence[str]) -> list[tuple[str, str]]:
+def _reading_facts(file: Path, rows: str, training: Training, drop: Sequence[str]) -> list[tuple[str, str]]:
     """Say how rows and columns were read."""
     encoder, target = training.encoder, training.target
-    rows = f"{len(training.X)} training + {len(training.test)} test rows"
-    if training.n_unlabelled:
-        rows += f"; {training.n_unlabelled} without {target.name!r} left out"
-    if training.n_weightless:
-        rows += f"; {training.n_weightless} of weight zero left out"
     numeric = [repr(column.name) for column in encoder.columns if column.categories is None]
     categorical = [
         f"{column.name!r} ({len(column.categories)} values)"

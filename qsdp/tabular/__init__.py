@@ -14,6 +14,7 @@ from qsdp.tabular._provenance import versions
 from qsdp.tabular._reading import MISSING, Table
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._stored import load_model
+from qsdp.tabular._streaming import SampledRows, Sampling, checkpoint_name, sample_file, statistics_of
 from qsdp.tabular._target import RunningScore, Target
 from qsdp.tabular._training import TASKS, Training, choose_encoding, prepare
 from qsdp.tabular._weighting import Weighting
@@ -24,6 +25,8 @@ __all__ = [
     "TASKS",
     "Holdout",
     "RunningScore",
+    "SampledRows",
+    "Sampling",
     "Solution",
     "Table",
     "TabularEncoder",
@@ -31,6 +34,7 @@ __all__ = [
     "Target",
     "Training",
     "Weighting",
+    "checkpoint_name",
     "choose_classes",
     "choose_encoding",
     "class_probabilities",
@@ -42,6 +46,8 @@ __all__ = [
     "network_inputs",
     "prepare",
     "read_table",
+    "sample_file",
+    "statistics_of",
     "table_batches",
     "versions",
 ]

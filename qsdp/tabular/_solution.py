@@ -64,7 +64,7 @@ class Solution(ReadOnlyArrays):
     def of(cls, result: QSDPResult) -> Solution:
         """Return the solution from which a `result` was sampled."""
         relaxation, problem = result.relaxation, result.problem
-        weights, nu = np.atleast_2d(relaxation.dual.z), relaxation.dual.nu.reshape(problem.n_samples, -1)
+        weights, nu = np.atleast_2d(relaxation.dual.z), relaxation.dual.nu.reshape(len(problem.y), -1)
         covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
         Z, V, rho = relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack
         bound = result.certificate.lower_bound

@@ -1,0 +1,125 @@
+"""`qsdp fit` on files that are streamed: all rows count, in any batches, and a killed pass goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_program import figure, number, refused, run
+
+from qsdp.tabular import Sampling, load_model, read_table, table_batches
+
+N_ROWS = 400
+STREAMED = ["--memory", 0, "--beta", "5%", "--tol", 1e-6, "--neurons", 100, "--encoding", "standard"]
+
+
+def text_of(n: int = N_ROWS, seed: int = 0) -> str:
+    rng = np.random.default_rng(seed)
+    lines = ["a,b,colour,w,y,label"]
+    for _ in range(n):
+        a, b, colour = rng.normal(5, 2), rng.normal(), rng.choice(["red", "green"])
+        y = (a - 5) * b + (colour == "red")
+        shown = "" if rng.random() < 0.02 else f"{a:.6f}"
+        label = "" if rng.random() < 0.02 else ["no", "yes"][int(y > 0)]
+        lines.append(f"{shown},{b:.6f},{colour},{rng.integers(0, 3)},{y:.6f},{label}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def data(here: Path) -> Path:
+    (here / "data.csv").write_text(text_of())
+    return here / "data.csv"
+
+
+@pytest.mark.parametrize("options", [["--target", "y", "--drop", "label"], ["--target", "label", "--drop", "y"]])
+def test_the_objective_is_that_of_all_training_rows(data: Path, options: list[Any]) -> None:
+    result = run("fit", data, *options, *STREAMED, "--weights", "w", "--activation", "bilinear", "--refine", "refit")
+    assert result.exit_code == 0, result.stderr
+    model = load_model("data.qsdp")
+    sampling = Sampling(options[1], "w", 0.2, 0)
+    ((train, test),) = sampling.parts(data, bar=_Silent())  # type: ignore[arg-type]
+    assert f"streamed: {len(train)} training + {len(test)} test rows" in figure(result.stdout, "data")
+    assert 0.7 * len(train) < 4 * len(test) < 1.4 * len(train)
+    outputs, target = model.outputs(train), model.target
+    truth = target.truth(train) if target.classes is None else 2.0 * target.truth(train) - 1.0 - target.offset[0]
+    w = train.all_numbers("w")
+    penalty = model.beta * model.network.U.shape[1] * np.abs(model.network.alpha).sum()
+    assert model.objective == pytest.approx(float(w @ (outputs - truth) ** 2) + penalty, rel=1e-9)
+    assert model.lower_bound <= model.objective * (1 + 1e-12)
+    assert number(result.stdout, "accuracy" if target.classes else "R^2") > 0.5
+    assert sorted(path.name for path in data.parent.iterdir()) == ["data.csv", "data.qsdp"]
+    predicted = run("predict", "data.qsdp", data)
+    assert len(predicted.stdout.splitlines()) == 1 + N_ROWS
+
+
+class _Silent:
+    def count(self, *arguments: Any) -> None:
+        pass
+
+
+def test_a_killed_pass_goes_on(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ["fit", data, "--target", "y", "--drop", "label", *STREAMED]
+    monkeypatch.setattr("qsdp.tabular._streaming._EVERY", 60)
+    monkeypatch.setattr("qsdp.tabular._streaming._ROWS", 50)
+    assert run(*command, "--output", "whole.qsdp").exit_code == 0
+    passes = 0
+
+    def killed(path: Path, rows: int) -> Iterator[Any]:
+        nonlocal passes
+        passes += 1
+        for k, table in enumerate(table_batches(path, rows)):
+            if passes == 2 and k == 5:
+                raise KeyboardInterrupt
+            yield table
+
+    monkeypatch.setattr("qsdp.tabular._streaming.table_batches", killed)
+    assert run(*command, "--output", "resumed.qsdp").exit_code == 130
+    left = [path.name for path in data.parent.iterdir() if path.name not in ("data.csv", "whole.qsdp")]
+    assert len(left) == 1
+    assert left[0].startswith(".resumed.qsdp.")
+    seen = []
+    add = "qsdp.statistics.sufficient.SufficientStatistics.partial_fit"
+    from qsdp import SufficientStatistics
+
+    original = SufficientStatistics.partial_fit
+    monkeypatch.setattr(add, lambda self, X, y, w=None: (seen.append(len(X)), original(self, X, y, w))[1])
+    assert run(*command, "--output", "resumed.qsdp").exit_code == 0
+    assert 0 < sum(seen) < 0.7 * N_ROWS
+    assert not (data.parent / left[0]).exists()
+    whole, resumed = load_model("whole.qsdp"), load_model("resumed.qsdp")
+    assert resumed.objective == pytest.approx(whole.objective, rel=1e-10)
+    np.testing.assert_array_equal(resumed.network.U, whole.network.U)
+
+
+def test_parquet_is_streamed_alike(data: Path) -> None:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = read_table(data)
+    columns = {name: table.numbers(name) for name in table.columns}
+    arrays = {n: pa.array(table.column(n)) if c is None else pa.array(c) for n, c in columns.items()}
+    parquet.write_table(pa.table(arrays), data.with_suffix(".parquet"), row_group_size=64)
+    models = []
+    for suffix in (".csv", ".parquet"):
+        options = ["--target", "label", *STREAMED, "--output", f"{suffix[1:]}.qsdp"]
+        assert run("fit", data.with_suffix(suffix), *options).exit_code == 0
+        models.append(load_model(f"{suffix[1:]}.qsdp"))
+    assert models[1].objective == pytest.approx(models[0].objective, rel=1e-9)
+    assert run("predict", "csv.qsdp", data).stdout == run("predict", "csv.qsdp", data.with_suffix(".parquet")).stdout
+
+
+def test_what_cannot_be_streamed(data: Path) -> None:
+    message = refused("fit", data, "--target", "label", "--memory", 0, "--loss", "logistic")
+    assert "is larger than --memory allows and is streamed, which takes --loss squared" in message
+    data.write_text(text_of() + "1,oops,red,1,1,no\n")
+    message = refused("fit", data, "--target", "label", "--drop", "b", "--drop", "y", "--memory", -1)
+    assert "--memory must be" in message
+    assert [path.name for path in data.parent.iterdir()] == ["data.csv"]
+
+
+def test_text_among_numbers_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qsdp.cli._fit_streamed._SAMPLE", 50)
+    data.write_text(text_of() + "1,oops,red,1,1,no\n")
+    message = refused("fit", data, "--target", "y", "--drop", "label", *STREAMED)
+    assert f"line {N_ROWS + 2}, column 'b': expected a number; got 'oops'" in message
