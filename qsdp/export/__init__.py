@@ -1,5 +1,6 @@
-"""Trained models outside of Python: as C99 of integers, as ONNX and QONNX."""
+"""Trained models outside of Python: as C99 of integers, as ONNX and QONNX, as Verilog."""
 
+from qsdp.export._bit_model import BitModel
 from qsdp.export._c import CSource, to_c
 from qsdp.export._c_compiled import CompiledModel
 from qsdp.export._formats import FORMATS, ExportedFiles, ExportFormat
@@ -8,15 +9,18 @@ from qsdp.export._model import ModelDescription, describe, load_exportable
 from qsdp.export._onnx import onnx_inputs, to_onnx
 from qsdp.export._qonnx import to_qonnx
 from qsdp.export._skl2onnx import register_skl2onnx
+from qsdp.export._verilog import VerilogSource, to_verilog
 
 __all__ = [
     "FORMATS",
+    "BitModel",
     "CSource",
     "CompiledModel",
     "ExportFormat",
     "ExportedFiles",
     "IntegerModel",
     "ModelDescription",
+    "VerilogSource",
     "describe",
     "load_exportable",
     "onnx_inputs",
@@ -24,4 +28,5 @@ __all__ = [
     "to_c",
     "to_onnx",
     "to_qonnx",
+    "to_verilog",
 ]
