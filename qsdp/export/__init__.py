@@ -1,8 +1,9 @@
-"""Trained models outside of Python: as C99 of integers, as ONNX and QONNX, as Verilog."""
+"""Trained models outside of Python: as C99 of integers, as ONNX and QONNX, as Verilog, encrypted."""
 
 from qsdp.export._bit_model import BitModel
 from qsdp.export._c import CSource, to_c
 from qsdp.export._c_compiled import CompiledModel
+from qsdp.export._encrypted import EncryptedClient, EncryptedNetwork, EncryptionParameters, encrypted
 from qsdp.export._formats import FORMATS, ExportedFiles, ExportFormat
 from qsdp.export._integer_model import IntegerModel
 from qsdp.export._model import ModelDescription, describe, load_exportable
@@ -16,12 +17,16 @@ __all__ = [
     "BitModel",
     "CSource",
     "CompiledModel",
+    "EncryptedClient",
+    "EncryptedNetwork",
+    "EncryptionParameters",
     "ExportFormat",
     "ExportedFiles",
     "IntegerModel",
     "ModelDescription",
     "VerilogSource",
     "describe",
+    "encrypted",
     "load_exportable",
     "onnx_inputs",
     "register_skl2onnx",
