@@ -35,6 +35,9 @@ def export(
     onnx: from columns to labels and probabilities in double precision; a network alone as a graph of integers.
 
     qonnx: a network alone, of integers of 8 bits, for hls4ml and FINN.
+
+    verilog: a module whose inputs are the bits of thresholds, categories and missing entries, as those of a model of
+    `qsdp fit --encoding thresholds`; which bit is which is said in its head.
     """
     suffixes = FORMATS[check_choice("--to", to, FORMATS)].suffixes
     path = output or Path(re.sub(r"\W", "_", model_file.stem) + suffixes[0])

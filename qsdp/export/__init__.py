@@ -1,27 +1,37 @@
-"""Trained models outside of Python: as C99 of integers, as ONNX and QONNX."""
+"""Trained models outside of Python: as C99 of integers, as ONNX and QONNX, as Verilog, encrypted."""
 
+from qsdp.export._bit_model import BitModel
 from qsdp.export._c import CSource, to_c
 from qsdp.export._c_compiled import CompiledModel
+from qsdp.export._encrypted import EncryptedClient, EncryptedNetwork, EncryptionParameters, encrypted
 from qsdp.export._formats import FORMATS, ExportedFiles, ExportFormat
 from qsdp.export._integer_model import IntegerModel
 from qsdp.export._model import ModelDescription, describe, load_exportable
 from qsdp.export._onnx import onnx_inputs, to_onnx
 from qsdp.export._qonnx import to_qonnx
 from qsdp.export._skl2onnx import register_skl2onnx
+from qsdp.export._verilog import VerilogSource, to_verilog
 
 __all__ = [
     "FORMATS",
+    "BitModel",
     "CSource",
     "CompiledModel",
+    "EncryptedClient",
+    "EncryptedNetwork",
+    "EncryptionParameters",
     "ExportFormat",
     "ExportedFiles",
     "IntegerModel",
     "ModelDescription",
+    "VerilogSource",
     "describe",
+    "encrypted",
     "load_exportable",
     "onnx_inputs",
     "register_skl2onnx",
     "to_c",
     "to_onnx",
     "to_qonnx",
+    "to_verilog",
 ]

@@ -10,6 +10,7 @@ from qsdp._utils.summary import first_few
 from qsdp.export._c import to_c
 from qsdp.export._onnx import to_onnx
 from qsdp.export._qonnx import to_qonnx
+from qsdp.export._verilog import to_verilog
 
 __all__ = ["FORMATS", "ExportFormat", "ExportedFiles"]
 
@@ -52,6 +53,11 @@ def _as_c(model: Any, name: str) -> ExportedFiles:
     return ExportedFiles({suffix: files[f"{name}{suffix}"] for suffix in (".c", ".h")}, code.facts())
 
 
+def _as_verilog(model: Any, name: str) -> ExportedFiles:
+    code = to_verilog(model, name=name)
+    return ExportedFiles({".v": code.source.encode("ascii")}, code.facts())
+
+
 def _as_graph(convert: Callable[[Any], Any]) -> Callable[[Any, str], ExportedFiles]:
     def export(model: Any, name: str) -> ExportedFiles:
         graph = convert(model)
@@ -71,4 +77,5 @@ FORMATS: dict[str, ExportFormat] = {
     "c": ExportFormat((".c", ".h"), _as_c),
     "onnx": ExportFormat((".onnx",), _as_graph(to_onnx)),
     "qonnx": ExportFormat((".onnx",), _as_graph(to_qonnx)),
+    "verilog": ExportFormat((".v",), _as_verilog),
 }

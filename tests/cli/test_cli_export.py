@@ -10,7 +10,7 @@ import pytest
 from cli_program import figure, refused, run
 
 import qsdp
-from qsdp.export import describe, load_exportable, to_c, to_onnx
+from qsdp.export import describe, load_exportable, to_c, to_onnx, to_verilog
 from qsdp.tabular import load_model, read_table
 
 NETWORK = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
@@ -60,6 +60,15 @@ def test_export_as_onnx(trained: Path, here: Path, target: str) -> None:
     assert "to_qonnx takes a network alone" in refused("export", trained / f"{target}.qsdp", "--to", "qonnx", "--force")
     NETWORK.save("net.qsdp")
     assert figure(run("export", "net.qsdp", "--to", "qonnx").stdout, "input range") == "[-128, 127]"
+
+
+def test_export_as_verilog(trained: Path, here: Path) -> None:
+    assert "is a number among the inputs" in refused("export", trained / "label.qsdp", "--to", "verilog")
+    NETWORK.save("net.qsdp")
+    assert figure(run("export", "net.qsdp", "--to", "verilog").stdout, "inputs") == "2 bits"
+    assert (here / "net.v").read_text() == to_verilog(NETWORK, name="net").source
+    assert "identifier of Verilog" in refused("export", "net.qsdp", "--to", "verilog", "--output", "wire.v")
+    assert sorted(path.name for path in here.iterdir()) == ["net.qsdp", "net.v"]
 
 
 def test_what_exists_stays_unless_forced(trained: Path, here: Path) -> None:

@@ -1,0 +1,169 @@
+"""Verilog: what modules compute, simulated where Icarus Verilog is installed, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import qsdp
+from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
+from qsdp.export import BitModel, VerilogSource, describe, to_verilog
+from qsdp.export._verilog import _planes
+
+needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
+
+
+def network(kind: str) -> Any:
+    rng = np.random.default_rng(3)
+    U, V = (rng.choice([-1, 1], (12, 6)) for _ in range(2))
+    several = np.eye(3)[np.arange(12) % 3] * [0.5, 0.7, 0.4]
+    if kind == "polynomial":
+        return qsdp.BilinearNetwork(
+            U, V, np.full(12, 0.3), activation=qsdp.PolynomialActivation(1, 0, 0)
+        ).to_polynomial()
+    if kind == "levels":
+        U = rng.choice([-3, -1, 1, 3], (12, 6))
+        return qsdp.BilinearNetwork(U, U.copy(), rng.normal(size=12), levels=4)
+    return qsdp.BilinearNetwork(U, V, several if kind == "several" else np.full(12, -0.25))
+
+
+@pytest.mark.parametrize("kind", ["single", "several", "levels", "polynomial"])
+@pytest.mark.parametrize("values", [(0.0, 1.0), (-1.0, 1.0)])
+def test_the_polynomial_is_the_network(kind: str, values: tuple[float, float]) -> None:
+    model = network(kind)
+    every = np.array(np.meshgrid(*[[0, 1]] * 6)).reshape(6, -1).T
+    X = np.where(every, values[1], values[0])
+    exact = model.predict(X).reshape(len(X), -1)
+    for digits in (4, 8, 20):
+        found = to_verilog(model, digits=digits, values=values)
+        np.testing.assert_array_equal(found.model.bits(X), every)
+        outputs = found.model.outputs(every)
+        assert np.all(np.abs(found.model.scores(outputs) - exact) <= found.error)
+        low, high = found.model.bounds
+        assert low <= outputs.min() <= outputs.max() <= high
+        assert -(2 ** (found.width - 1)) <= low <= high < 2 ** (found.width - 1)
+    assert found.error.max() < 0.01
+
+
+def planes_of(model: BitModel, k: int, bits: np.ndarray) -> np.ndarray:
+    """Return an output as the module adds it up, for some bits."""
+    constant, planes = _planes(model, k)
+    total = np.full(len(bits), constant)
+    for power, texts in planes.items():
+        for text in texts:
+            inner = text.removeprefix("!(").removesuffix(")")
+            product = np.ones(len(bits), dtype=np.int64)
+            for factor in inner.split(" & "):
+                product &= bits[:, int(factor.removeprefix("x[").removesuffix("]"))]
+            total += ((1 - product) if text.startswith("!") else product) << power
+    return total
+
+
+@pytest.mark.parametrize("kind", ["single", "several", "levels"])
+def test_what_is_added_up(kind: str) -> None:
+    model = to_verilog(network(kind), values=(-1, 1)).model
+    bits = np.random.default_rng(0).integers(0, 2, (1000, 6))
+    for k, outputs in enumerate(model.outputs(bits).T):
+        np.testing.assert_array_equal(planes_of(model, k, bits), outputs)
+
+
+def table() -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"age": rng.normal(40, 12, 150).round(1), "city": rng.choice(["Rome", "Oslo", "Bern"], 150)})
+    frame.loc[::11, "age"] = np.nan
+    frame.loc[::13, "city"] = None
+    return frame, np.where(frame.age.fillna(40) > 42, "old", np.where(frame.city == "Rome", "roman", "other"))
+
+
+def fitted(**options: Any) -> tuple[Any, pd.DataFrame]:
+    X, y = table()
+    given = {"encoding": "thresholds", "beta": "3%", "refine": "none", "n_neurons": 60, "random_state": 0, **options}
+    return qsdp.QuantizedNetworkClassifier(**given).fit(X, y), X
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_an_estimator_of_bits(activation: str | None) -> None:
+    model, X = fitted(activation=activation)
+    verilog = to_verilog(model, name="people", digits=10)
+    bits = verilog.model.bits(X)
+    scores = verilog.model.scores(verilog.model.outputs(bits))
+    exact = describe(model).scores(describe(model).columns(X))
+    assert np.all(np.abs(scores - exact) <= verilog.error)
+    chosen = verilog.model.description.decide(verilog.model.outputs(bits))
+    margin = -np.diff(np.sort(exact)[:, -2:])[:, 0]
+    sure = np.abs(margin) > 2.0 * verilog.error.max()
+    assert sure.mean() > 0.5
+    assert verilog.model.description.predictions(chosen)[sure].tolist() == model.predict(X)[sure].tolist()
+    names = verilog.model.names
+    assert all(f"x[{place}]: {name}" in verilog.source for place, name in enumerate(names))
+    # Bits of a column come from one entry, so none is multiplied with another one of it, but for missing numbers.
+    columns = [one.position for one in model.encoder_.encoding_.expressions]
+    kinds = [one.kind for one in model.encoder_.encoding_.expressions]
+    for _, i, j in np.argwhere(verilog.model.pairs).tolist():
+        assert columns[i] != columns[j] or {kinds[i], kinds[j]} == {"above", "missing"}
+
+
+@needs_icarus
+@pytest.mark.parametrize("kind", ["single", "several", "levels", "classes"])
+def test_simulated(kind: str) -> None:
+    verilog = to_verilog(fitted()[0]) if kind == "classes" else to_verilog(network(kind), values=(-1, 1))
+    bits = np.random.default_rng(0).integers(0, 2, (1000, verilog.model.n_bits))
+    expected = verilog.model.outputs(bits)
+    for registered in (False, True):
+        outputs, chosen = verilog.simulate(bits, registered=registered)
+        np.testing.assert_array_equal(outputs, expected)
+        np.testing.assert_array_equal(chosen, verilog.model.description.decide(expected))
+
+
+@needs_icarus
+@pytest.mark.parametrize("decision", ["none", "labels"])
+def test_other_decisions(decision: str) -> None:
+    X, bits = np.random.default_rng(0).integers(0, 2, (2, 200, 6))
+    y = np.column_stack([X[:, 0] ^ X[:, 1], X[:, 2] | X[:, 3]])
+    options: dict[str, Any] = {"encoding": "thresholds", "beta": "5%", "random_state": 0}
+    kind = qsdp.QuantizedNetworkRegressor if decision == "none" else qsdp.QuantizedNetworkClassifier
+    verilog = to_verilog(kind(**options).fit(X.astype(float), y))
+    bits = bits[:, : verilog.model.n_bits]
+    outputs, chosen = verilog.simulate(bits)
+    np.testing.assert_array_equal(outputs, verilog.model.outputs(bits))
+    if decision == "none":
+        assert chosen is None
+    else:
+        np.testing.assert_array_equal(chosen, outputs > 0)
+
+
+def test_files(tmp_path: Path) -> None:
+    verilog = to_verilog(network("single"), name="net")
+    assert verilog.write(tmp_path) == tmp_path / "net.v"
+    assert (tmp_path / "net.v").read_bytes() == verilog.files()["net.v"]
+    with pytest.raises(InvalidInputError, match="exists; overwrite it with force=True"):
+        verilog.write(tmp_path)
+    verilog.write(tmp_path, force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["net.v"]
+    assert "module net (" in verilog.source
+    assert "module net_registered (" in verilog.source
+    assert isinstance(verilog, VerilogSource)
+    assert "6 bits" in verilog._repr_html_()
+
+
+def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("9x", "a-b", "", "module", "table", None):
+        with pytest.raises(InvalidInputError, match="identifier of Verilog"):
+            to_verilog(network("single"), name=name)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="digits must be"):
+        to_verilog(network("single"), digits=0)
+    with pytest.raises(InvalidInputError, match="values must be two numbers"):
+        to_verilog(network("single"), values=(1, 1))
+    with pytest.raises(ExportError, match=r"column 'age' is a number among the inputs.*encoding='thresholds'"):
+        to_verilog(fitted(encoding="standard")[0])
+    verilog = to_verilog(network("single"), values=(-1, 1))
+    with pytest.raises(InvalidInputError, match="X must hold -1 and 1 only"):
+        verilog.model.bits(np.zeros((2, 6)))
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(MissingPackageError, match="install iverilog"):
+        verilog.simulate(np.zeros((1, 6), dtype=int))
