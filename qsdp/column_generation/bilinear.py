@@ -55,7 +55,7 @@ _LEAST_RISE = 0.05
 
 #: Seconds in which enumeration screens one column of one vector, half of which it visits where values lie close, and
 #: how often the time left must hold a proof for another one to be expected.
-_SCREENED, _LAST = 0.4e-9, 2.0
+_SCREENED, _LAST = 0.4e-9, 1.5
 
 #: Operations, per entry of the matrix, in which a start settles: ten rounds of two products; and the share of the time
 #: left that a search spends near the neurons in hand, so that wide inputs have rounds as well.
@@ -177,7 +177,7 @@ class _BilinearPricing:
         self.floor, self._first, self._open = floor, True, True
         self.oracle = BilinearOracle(problem.size)
         #: Seconds that a proof takes, and when the last one ended.
-        self._seconds = 0.5 * _SCREENED * problem.size * 2.0 ** min(problem.size, 100)
+        self._seconds = 0.5 * _SCREENED * problem.size * 2.0 ** min(problem.size - 1, 100)
         self._proven = time.monotonic()
 
     def seeds(self, nu: FloatArray, networks: Sequence[BilinearNetwork]) -> Atoms:
@@ -221,7 +221,7 @@ class _BilinearPricing:
         if self._first:
             self._first = False
             share, start, before = self.deadline.share(_CUTTING), self.floor.value, -np.inf
-            while self.floor.value - before > _LEAST_RISE * (self.floor.value - start) and not share.over:
+            while self.floor.value - before >= _LEAST_RISE * (self.floor.value - start) and not share.over:
                 before = self.floor.value
                 if not self.floor.improve():
                     break
@@ -238,9 +238,8 @@ class _BilinearPricing:
             return True
         if self.problem.size > _ENUMERATED:
             return promised <= _PROMISE * gap
-        if promised <= _PROMISE * gap and self._seconds <= time.monotonic() - self._proven:
-            return True
-        return promised <= _REMAINS * gap and self.deadline.left <= _LAST * self._seconds
+        waited = self._seconds <= time.monotonic() - self._proven
+        return promised <= _PROMISE * gap and (waited or self.deadline.left <= _LAST * self._seconds)
 
     def _search(
         self, master: Master, matrices: list[FloatArray], dual_radius: float, n_starts: int
