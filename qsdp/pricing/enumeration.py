@@ -61,9 +61,8 @@ class Enumeration:
         \le \text{level}
 
     for the two halves S and T of the remaining coordinates. Where values lie close, at the optimum of a training
-    problem, that is far sharper: with 22 of 34 coordinates fixed it drops 93 per cent of the partial vectors (the gradient
-    of a training problem on ionosphere), the norm alone 3. Sums are held as 16-bit
-    integers with :math:`|x - y| = 2 \max(x, y) - x - y`, two vectorised passes per column; every table is rounded
+    problem, that is far sharper: with 22 of 34 coordinates fixed it drops 93 per cent of the partial vectors (the
+    gradient of a training problem on ionosphere), the norm alone 3. Sums are held as 16-bit integers with :math:`|x - y| = 2 \max(x, y) - x - y`, two vectorised passes per column; every table is rounded
     to half a unit per entry, which the screening allows for, and the caller evaluates the vectors that pass.
     """
 
@@ -237,7 +236,7 @@ class _Pass:
                 self.buffers[stage + 1].append(_Block(codes, sums))
 
     def _screened(self, stage: int, block: _Block) -> _Block:
-        """Return the vectors of a block that the maxima over both halves of the remaining coordinates do not rule out."""
+        """Return the vectors of a block that the maxima over both halves of what remains do not rule out."""
         if not self.halves[stage]:
             return block
         # Half a unit for each table and entry, in both halves, as in `_lowest`.
