@@ -29,8 +29,8 @@ __all__ = ["Part", "bilinear_part", "is_cheap", "network_of"]
 #: Size up to which every round is priced exactly: in tens of milliseconds at most.
 _CHEAP = 28
 
-#: Random starts of the last search before an expensive proof.
-_MANY_STARTS = 20_000
+#: Random starts of the last search before an expensive proof: at least, at most, and those of this share of its time.
+_MANY_STARTS, _MOST_STARTS, _BEFORE = 20_000, 200_000, 0.1
 
 #: Neurons sampled from a relaxation, and the share of the dual radius that pricing values of seeds must reach.
 _SAMPLED, _SEED_SHARE = 500, 0.8
@@ -53,9 +53,9 @@ _CUTTING, _REMAINS = 0.1, 0.5
 #: Least share of all its rise that a round of these must add to the bound, or columns come first.
 _LEAST_RISE = 0.05
 
-#: Seconds in which enumeration screens one column of one vector, half of which it visits where values lie close, and
-#: how often the time left must hold a proof for another one to be expected.
-_SCREENED, _LAST = 0.4e-9, 2.0
+#: Seconds, for each column of every sign vector, of an enumeration where values lie close; and how often the time left
+#: must hold a proof for another one to be expected.
+_ENUMERATION, _LAST = 4e-11, 1.5
 
 #: Operations, per entry of the matrix, in which a start settles: ten rounds of two products; and the share of the time
 #: left that a search spends near the neurons in hand, so that wide inputs have rounds as well.
@@ -177,7 +177,7 @@ class _BilinearPricing:
         self.floor, self._first, self._open = floor, True, True
         self.oracle = BilinearOracle(problem.size)
         #: Seconds that a proof takes, and when the last one ended.
-        self._seconds = 0.5 * _SCREENED * problem.size * 2.0 ** min(problem.size, 100)
+        self._seconds = _ENUMERATION * problem.size * 2.0 ** min(problem.size - 1, 100)
         self._proven = time.monotonic()
 
     def seeds(self, nu: FloatArray, networks: Sequence[BilinearNetwork]) -> Atoms:
@@ -206,9 +206,12 @@ class _BilinearPricing:
         self._raise_floor_first()
         began = time.monotonic()
         found = self._search(master, matrices, dual_radius, STARTS)
-        seconds = (time.monotonic() - began) * (_MANY_STARTS / STARTS)
-        if self._pays(_promised(master, found), gap) and seconds <= self.deadline.left:
-            found = self._search(master, matrices, dual_radius, _MANY_STARTS)
+        if self._pays(_promised(master, found), gap):
+            # A better atom found now saves a proof, of which the search may take a share.
+            each = (time.monotonic() - began) / STARTS
+            n_starts = int(max(_MANY_STARTS, _BEFORE * min(self._seconds, self.deadline.left) / each))
+            if n_starts * each <= self.deadline.left:
+                found = self._search(master, matrices, dual_radius, min(n_starts, _MOST_STARTS))
         promised = _promised(master, found)
         if self._pays(promised, gap):
             return self._prove(matrices, dual_radius, [result.value for result in found])
@@ -221,7 +224,7 @@ class _BilinearPricing:
         if self._first:
             self._first = False
             share, start, before = self.deadline.share(_CUTTING), self.floor.value, -np.inf
-            while self.floor.value - before > _LEAST_RISE * (self.floor.value - start) and not share.over:
+            while self.floor.value - before >= _LEAST_RISE * (self.floor.value - start) and not share.over:
                 before = self.floor.value
                 if not self.floor.improve():
                     break
@@ -238,9 +241,8 @@ class _BilinearPricing:
             return True
         if self.problem.size > _ENUMERATED:
             return promised <= _PROMISE * gap
-        if promised <= _PROMISE * gap and self._seconds <= time.monotonic() - self._proven:
-            return True
-        return promised <= _REMAINS * gap and self.deadline.left <= _LAST * self._seconds
+        waited = self._seconds <= time.monotonic() - self._proven
+        return promised <= _PROMISE * gap and (waited or self.deadline.left <= _LAST * self._seconds)
 
     def _search(
         self, master: Master, matrices: list[FloatArray], dual_radius: float, n_starts: int

