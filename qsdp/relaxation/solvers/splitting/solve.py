@@ -52,6 +52,7 @@ from qsdp.relaxation.solvers.splitting.data_step import (
     precision,
 )
 from qsdp.relaxation.solvers.splitting.metric import MetricRule, first_scales, norm_ratio, shape_of
+from qsdp.relaxation.solvers.splitting.sample import solved_sample
 
 __all__ = ["solve_splitting"]
 
@@ -83,6 +84,8 @@ def solve_splitting(
     try:
         name = choose_step(instance, limits.tol, deadline) if step == "auto" else step
         dtype = precision(name, instance, limits.tol)
+        if start is None and step == "auto" and name == "gram" and instance.size**2 >= 2 * _MANY_ROWS:
+            start = solved_sample(instance, limits, lambda some, own: solve_splitting(some, own, step="kernel"))
         data_step, evaluation = _make_steps(instance, name, dtype, reductions, deadline)
         if dtype == np.float32:
             limits = replace(limits, tol=_SINGLE_MARGIN * limits.tol)
@@ -357,7 +360,9 @@ class _Iteration:
         self._renewals += 1
         shape = shape_of(z, max(rule.last_floor, rule.first_floor * 0.1 ** max(0, self._renewals - rule.steady)))
         delta = shape * float(np.exp(np.log(self._delta).mean())) * level**0.25
-        change = np.abs(np.log(delta / self._delta)).max()
+        changes = np.abs(np.log(delta / self._delta))
+        # Where a factorisation takes as long as tens of iterations, a change of few coordinates is not worth one.
+        change = changes.max() if self._step.side < _MANY_ROWS else float(np.sqrt(np.mean(changes**2)))
         if max(change, 0.25 * abs(np.log(w / self._w))) < np.log(rule.worthwhile):
             return
         self.A, self.B, self._T = self.A / self._outer, self.B / self._outer, self._T / self._outer
