@@ -7,8 +7,8 @@ timed apart and left out. Seconds are the processor's, on one thread: other work
 the clock shows. The peak of matrix products is that of two square matrices, measured right before. A row of a
 statistics pass counts as q^2 operations, q being the side of the triangle: the products that are computed, no more.
 
-Losses: the network and the relaxation of the first rows, certified on all rows by one and by three passes; `gap` is that of
-the network on all rows, `relaxed gap` the one left when its own distance from the relaxation of few rows is taken away.
+Losses: the network and the relaxation of the first rows, certified on all rows by one and by three passes; `gap` is
+that of the network on all rows, `relaxed gap` what is left without its distance from the relaxation of the first rows.
 Exit status 1: a bound is above its objective, or the resident memory of the statistics exceeds 2 GiB.
 """
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, MissingPackageError
 from qsdp.tabular._reading import MISSING, Table
 
 __all__ = ["held_bytes", "kind", "tables"]
