@@ -55,7 +55,12 @@ class Table:
     def column(self, name: str) -> list[str | None]:
         """Return the entries of a column as text."""
         entries = self.data[self.columns.index(name)]
-        return entries if isinstance(entries, list) else [_text(number) for number in entries.tolist()]
+        if isinstance(entries, list):
+            return entries
+        # Labels are few: each is written once.
+        numbers, places = np.unique(entries, return_inverse=True)
+        texts = [_text(number) for number in numbers.tolist()]
+        return [texts[place] for place in places.tolist()]
 
     def take(self, indices: Iterable[int]) -> Table:
         """Return the table with some of the rows."""
@@ -73,10 +78,14 @@ class Table:
 
     def known(self, name: str) -> Table:
         """Return the table with the rows in which a column is not missing."""
+        return self.take(self.present(name))
+
+    def present(self, name: str) -> list[int]:
+        """Return the rows in which a column is not missing."""
         entries = self.data[self.columns.index(name)]
         if isinstance(entries, list):
-            return self.take(i for i, entry in enumerate(entries) if entry is not None)
-        return self.take(np.flatnonzero(~np.isnan(entries)).tolist())
+            return [i for i, entry in enumerate(entries) if entry is not None]
+        return [int(i) for i in np.flatnonzero(~np.isnan(entries))]
 
     def require(self, names: Iterable[str]) -> None:
         """Raise one error that names all missing columns."""
