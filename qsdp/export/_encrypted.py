@@ -264,5 +264,5 @@ def _tenseal() -> Any:
     try:
         import tenseal
     except ImportError:
-        raise MissingPackageError("encrypted inputs need tenseal: pip install 'qsdp[encrypted]'") from None
+        raise MissingPackageError("encrypted inputs need tenseal: pip install tenseal") from None
     return tenseal

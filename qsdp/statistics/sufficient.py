@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.progress import progress
 from qsdp._utils.validation import (
     FloatArray,
+    check_flag,
     check_integer,
     check_magnitude,
     check_matrix,
@@ -232,6 +234,7 @@ class SufficientStatistics:
         random_state: int = 0,
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 10**7,
+        verbose: bool = False,
     ) -> SufficientStatistics:
         """Return the statistics of a stream of batches.
 
@@ -246,6 +249,8 @@ class SufficientStatistics:
             pass goes on from it: the stream must be the same, and its first rows are passed over.
         every : int, default=10**7
             Rows from one save to the next.
+        verbose : bool, default=False
+            Show how many rows there have been, on the standard error or in the notebook.
 
         Raises
         ------
@@ -259,7 +264,8 @@ class SufficientStatistics:
             statistics = cls.load(checkpoint, max_memory=max_memory)
             if statistics.keep != keep:
                 raise InvalidInputError(f"keep must be {statistics.keep}, as of the checkpoint; got {keep}")
-        accumulate(statistics, batches, checkpoint, every)
+        with progress(check_flag("verbose", verbose)) as stages, stages.stage("statistics") as bar:
+            accumulate(statistics, batches, checkpoint, every, bar)
         return statistics
 
     # -- use ------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, MissingPackageError
 from qsdp.tabular._reading import MISSING, Table
 
 __all__ = ["held_bytes", "kind", "tables"]
@@ -62,14 +62,12 @@ def held_bytes(name: str, kind: str) -> int:
 
 
 def _dataset(name: str, kind: str) -> Any:
+    if os.path.isdir(name) and not any(Path(name).rglob("*.parquet")):
+        raise InvalidInputError(f"{name!r} is a folder without Parquet files (*.parquet)")
     try:
         import pyarrow.dataset
     except ImportError:
-        raise InvalidInputError(
-            f"{name!r} is a {kind} file, which takes pyarrow to read: pip install pyarrow"
-        ) from None
-    if os.path.isdir(name) and not any(Path(name).rglob("*.parquet")):
-        raise InvalidInputError(f"{name!r} is a folder without Parquet files (*.parquet)")
+        raise MissingPackageError(f"{name!r} holds {kind} data, which pyarrow reads: pip install pyarrow") from None
     return pyarrow.dataset.dataset(name, format=kind)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.exceptions import InvalidInputError
 from qsdp.tabular import _arrow
-from qsdp.tabular._reading import MISSING, Table, listing
+from qsdp.tabular._reading import Table, listing
 
 __all__ = ["file_batches", "held_bytes", "read_table", "table_batches"]
 
@@ -138,16 +138,16 @@ def _text_tables(name: str, rows: int | None) -> Iterator[Table]:
                     raise InvalidInputError(
                         f"{name!r}, line {line}: {len(fields)} fields; the header has {len(header)}"
                     )
-            entries = [[None if field in MISSING else field for field in fields] for _, fields in some]
-            yield Table.of_rows(name, header, entries, [line for line, _ in some])
+            yield Table.of_rows(name, header, [fields for _, fields in some], [line for line, _ in some])
 
 
 def _records(name: str, stream: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     reader, line = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True), 1
     try:
-        for fields in reader:
-            if len(fields) > 1 or any(field.strip() for field in fields):
-                yield line, [field.strip() for field in fields]
+        for raw in reader:
+            fields = list(map(str.strip, raw))
+            if len(fields) > 1 or any(fields):
+                yield line, fields
             line = reader.line_num + 1
     except csv.Error as error:
         raise InvalidInputError(f"{name!r}, line {line}: not valid CSV: {error}") from None

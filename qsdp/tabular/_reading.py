@@ -45,8 +45,9 @@ class Table:
     def of_rows(
         cls, path: str, columns: Sequence[str], rows: Sequence[Sequence[str | None]], lines: Sequence[int]
     ) -> Table:
-        """Return the table of rows of text."""
-        return cls(path, tuple(columns), [list(column) for column in zip(*rows, strict=True)], lines)
+        """Return the table of rows of text, of which some entries mean that they are missing."""
+        data = [[None if entry in MISSING else entry for entry in column] for column in zip(*rows, strict=True)]
+        return cls(path, tuple(columns), data, lines)
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -54,7 +55,12 @@ class Table:
     def column(self, name: str) -> list[str | None]:
         """Return the entries of a column as text."""
         entries = self.data[self.columns.index(name)]
-        return entries if isinstance(entries, list) else [_text(number) for number in entries.tolist()]
+        if isinstance(entries, list):
+            return entries
+        # Labels are few: each is written once.
+        numbers, places = np.unique(entries, return_inverse=True)
+        texts = [_text(number) for number in numbers.tolist()]
+        return [texts[place] for place in places.tolist()]
 
     def take(self, indices: Iterable[int]) -> Table:
         """Return the table with some of the rows."""
@@ -72,10 +78,14 @@ class Table:
 
     def known(self, name: str) -> Table:
         """Return the table with the rows in which a column is not missing."""
+        return self.take(self.present(name))
+
+    def present(self, name: str) -> list[int]:
+        """Return the rows in which a column is not missing."""
         entries = self.data[self.columns.index(name)]
         if isinstance(entries, list):
-            return self.take(i for i, entry in enumerate(entries) if entry is not None)
-        return self.take(np.flatnonzero(~np.isnan(entries)).tolist())
+            return [i for i, entry in enumerate(entries) if entry is not None]
+        return [int(i) for i in np.flatnonzero(~np.isnan(entries))]
 
     def require(self, names: Iterable[str]) -> None:
         """Raise one error that names all missing columns."""
@@ -89,18 +99,13 @@ class Table:
     def numbers(self, name: str) -> FloatArray | None:
         """Return a column as floats, NaN where missing, or None if an entry is not a number."""
         entries = self.data[self.columns.index(name)]
-        if isinstance(entries, np.ndarray):
-            numbers, missing = entries, np.isnan(entries)
-        else:
-            parsed = [math.nan if entry is None else parse_number(entry) for entry in entries]
-            if any(number is None for number in parsed):
-                return None
-            numbers, missing = (
-                np.array(parsed, dtype=np.float64),
-                np.array([entry is None for entry in entries], dtype=bool),
-            )
-        for i in map(int, np.flatnonzero(~(np.abs(numbers) <= LARGEST) & ~missing)):
-            raise self.wrong(i, name, f"a finite number within {LARGEST:g}")
+        numbers = entries if isinstance(entries, np.ndarray) else _parsed(entries)
+        if numbers is None:
+            return None
+        for i in map(int, np.flatnonzero(~(np.abs(numbers) <= LARGEST))):
+            missing = np.isnan(numbers[i]) if isinstance(entries, np.ndarray) else entries[i] is None
+            if not missing:
+                raise self.wrong(i, name, f"a finite number within {LARGEST:g}")
         return numbers
 
     def all_numbers(self, name: str) -> FloatArray:
@@ -124,6 +129,18 @@ def _text(number: float) -> str | None:
     if math.isnan(number):
         return None
     return str(int(number)) if number.is_integer() and abs(number) < _WHOLE else repr(number)
+
+
+def _parsed(entries: list[str | None]) -> FloatArray | None:
+    """Return entries as floats, NaN where missing, or None if one is no number."""
+    texts = ["nan" if entry is None else entry for entry in entries]
+    # As `parse_number`, a column at a time.
+    if "_" in "".join(texts):
+        return None
+    try:
+        return np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
+    except ValueError:
+        return None
 
 
 def parse_number(entry: str) -> float | None:

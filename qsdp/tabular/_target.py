@@ -173,7 +173,7 @@ class RunningScore:
         """Count the rows of a table that have a target."""
         if self._target.name not in table.columns:
             return
-        known = [row for row, entry in enumerate(table.column(self._target.name)) if entry is not None]
+        known = table.present(self._target.name)
         if not known:
             return
         truth = self._target.truth(table.take(known))

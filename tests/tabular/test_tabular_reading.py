@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tabular_data import write
 
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, MissingPackageError
 from qsdp.tabular import file_batches, read_table, table_batches
 
 
@@ -155,5 +155,5 @@ def test_parquet_and_arrow(tmp_path: Path) -> None:
 
 def test_parquet_without_pyarrow_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
-    with pytest.raises(InvalidInputError, match="pip install pyarrow"):
+    with pytest.raises(MissingPackageError, match="pip install pyarrow"):
         read_table(write(tmp_path, b"PAR1....PAR1", "data.parquet"))

@@ -1,0 +1,108 @@
+"""Rows predicted a second: networks of 100 to 2500 neurons beside scikit-learn's logistic regression and boosting.
+
+    python benchmarks/prediction.py [--rows 400000] [--json FILE]
+
+In memory: float64 rows of 30 columns, one thread, the best of three of the processor's seconds; a network is evaluated
+neuron by neuron or as a quadratic form, whichever takes fewer operations. From files: `qsdp predict` of a model of 500
+neurons on CSV and (with pyarrow) Parquet, reading, encoding, predicting and writing CSV together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from _results import FOLDER, save
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
+from typer.testing import CliRunner
+
+import qsdp
+from qsdp import cli
+
+COLUMNS, NEURONS = 30, (100, 500, 2500)
+#: Rows that models are fitted on, and those of files.
+FITTED, FILE_SHARE = 5000, 8
+
+
+def main():
+    """Measure, save and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=400_000)
+    parser.add_argument("--json", type=Path, default=FOLDER / "prediction.json")
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((options.rows, COLUMNS))
+    y = np.where(X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * rng.standard_normal(len(X)) > 0.0, 1.0, -1.0)
+    with threadpool_limits(1):
+        report = {"rows": len(X), "columns": COLUMNS, "rows_a_second": {**in_memory(X, y), **from_files(X, y)}}
+    save(report, options.json)
+    for name, speed in report["rows_a_second"].items():
+        print(f"{name:40} {speed:12.4g} rows/s")
+
+
+def in_memory(X, y):
+    """Return the rows a second of `predict` for arrays."""
+    few = slice(0, FITTED)
+    models = {f"network, {m} neurons": network(m) for m in NEURONS}
+    models["logistic regression"] = LogisticRegression().fit(X[few], y[few])
+    models["boosting, 100 iterations"] = HistGradientBoostingClassifier().fit(X[few], y[few])
+    return {name: speed(lambda: model.predict(X), len(X)) for name, model in models.items()}  # noqa: B023
+
+
+def network(m):
+    """Return a network with a lift, of random neurons."""
+    rng = np.random.default_rng(m)
+    U, V = rng.choice([-1, 1], (2, m, COLUMNS + 1))
+    return qsdp.BilinearNetwork(U, V, rng.standard_normal(m), activation="relu")
+
+
+def from_files(X, y):
+    """Return the rows a second of the command."""
+    names, rows = [f"c{k}" for k in range(X.shape[1])], slice(0, len(X) // FILE_SHARE)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        table = np.column_stack([X[rows], y[rows]])
+        for path, part in (("few.csv", table[:FITTED]), ("all.csv", table)):
+            np.savetxt(folder / path, part, fmt="%.6g", delimiter=",", header=",".join([*names, "y"]), comments="")
+        model, out = folder / "model.qsdp", folder / "out.csv"
+        fit = ["fit", folder / "few.csv", "--target", "y", "--encoding", "standard", "--beta", "5%", "--neurons", 500]
+        call(*fit, "--refine", "none", "--output", model)
+        files = {"qsdp predict, CSV": folder / "all.csv"}
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet
+        except ImportError:
+            pass
+        else:
+            files["qsdp predict, Parquet"] = folder / "all.parquet"
+            pa.parquet.write_table(pa.table(dict(zip([*names, "y"], table.T, strict=True))), folder / "all.parquet")
+        return {
+            name: speed(lambda: call("predict", model, path, "--output", out, "--force"), len(table), 1)  # noqa: B023
+            for name, path in files.items()
+        }
+
+
+def call(*arguments):
+    """Run a command."""
+    result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    if result.exit_code:
+        raise RuntimeError(result.stderr)
+
+
+def speed(function, n_rows, repeats=3):
+    """Return rows a processor second, the best of some calls."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.process_time()
+        function()
+        seconds.append(time.process_time() - start)
+    return n_rows / min(seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Statistics of Dask collections: those of the rows, wherever they lie and whoever is lost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import qsdp
+from qsdp import SufficientStatistics, TrainingProblem
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+pd = pytest.importorskip("pandas")
+
+from qsdp.distributed import block_batches, statistics_of_dask  # noqa: E402
+
+N_ROWS = 600
+
+
+def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X, y = qsdp.datasets.make_planted(n=N_ROWS, d=5, n_neurons=3, random_state=0)
+    return X + np.array([0.0, 0.0, 5.0, 0.0, 0.0]), y + rng.standard_normal(N_ROWS), rng.integers(1, 4, N_ROWS) * 0.5
+
+
+def agree(one: SufficientStatistics, other: SufficientStatistics) -> bool:
+    """Return whether both have the same problem, to 1e-10."""
+    assert (one.n_samples_seen_, one.total_weight_) == (other.n_samples_seen_, pytest.approx(other.total_weight_))
+    problems = [TrainingProblem.from_statistics(s, beta=50.0) for s in (one, other)]
+    network = qsdp.BilinearNetwork([[1, 1, -1, 1, -1]], [[1, -1, 1, 1, 1]], [0.3])
+    objectives = [problem.objective(network) for problem in problems]
+    bounds = [qsdp.beta_max(problem) for problem in problems]
+    return objectives[0] == pytest.approx(objectives[1], rel=1e-10) and bounds[0] == pytest.approx(bounds[1], rel=1e-6)
+
+
+def test_arrays_of_known_and_unknown_chunks() -> None:
+    X, y, w = rows()
+    whole = SufficientStatistics().partial_fit(X, y, w)
+    arrays = [da.from_array(part, chunks=(47, *[2] * (part.ndim - 1))) for part in (X, y, w)]
+    assert agree(statistics_of_dask(*arrays), whole)
+    assert agree(statistics_of_dask(*arrays, every=3), whole)
+    known = da.from_array(np.ones(N_ROWS, dtype=bool), chunks=47)
+    one_column = da.from_array(X, chunks=(47, 5))
+    unknown = [part[known] for part in (one_column, *arrays[1:])]
+    assert np.isnan(unknown[0].chunks[0][0])
+    assert agree(statistics_of_dask(*unknown), whole)
+
+
+def test_frames_keep_their_columns() -> None:
+    X, y, _ = rows()
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(y=y)
+    parts = dd.from_pandas(frame, npartitions=4)
+    statistics = statistics_of_dask(parts[list("abcde")], parts["y"], keep=50)
+    assert statistics.feature_names_in_ == tuple("abcde")
+    assert agree(statistics, SufficientStatistics().partial_fit(frame[list("abcde")], y))
+    assert statistics.kept_problem(beta=1.0).n_samples == 50
+    few = parts[parts["a"] > 100.0]
+    with pytest.raises(InvalidInputError, match="only empty blocks"):
+        statistics_of_dask(few[["a"]], few["y"])
+
+
+def test_a_checkpoint_goes_on(tmp_path: Path) -> None:
+    X, y, _ = rows()
+    path = tmp_path / "pass.safetensors"
+    first = [da.from_array(part, chunks=(50, *part.shape[1:])) for part in (X[:200], y[:200])]
+    statistics_of_dask(*first, checkpoint=path)
+    arrays = [da.from_array(part, chunks=(50, *part.shape[1:])) for part in (X, y)]
+    seen: list[int] = []
+    counted = arrays[0].map_blocks(lambda block: (seen.append(len(block)), block)[1], dtype=float)
+    assert agree(statistics_of_dask(counted, arrays[1], checkpoint=path), SufficientStatistics().partial_fit(X, y))
+    assert agree(SufficientStatistics.load(path), SufficientStatistics().partial_fit(X, y))
+    with pytest.raises(InvalidInputError, match="where no block ends"):
+        statistics_of_dask(
+            *[da.from_array(part[:90], chunks=(45, *part.shape[1:])) for part in (X, y)], checkpoint=path
+        )
+
+
+def test_bad_blocks_are_numbered(tmp_path: Path) -> None:
+    X, y, _ = rows()
+    X[130, 2] = np.nan
+    arrays = [da.from_array(part, chunks=(50, *part.shape[1:])) for part in (X, y)]
+    path = tmp_path / "pass.safetensors"
+    with pytest.raises(InvalidInputError, match="block 2 of rows: X must be finite; NaN or infinity in row 30"):
+        statistics_of_dask(*arrays, checkpoint=path, every=1)
+    assert SufficientStatistics.load(path).n_samples_seen_ == 100
+    with pytest.raises(InvalidInputError, match="y must have as many blocks of rows as X, 12; got 1"):
+        statistics_of_dask(arrays[0], da.from_array(y, chunks=N_ROWS))
+    with pytest.raises(InvalidTypeError, match="X must be a Dask array or data frame; got ndarray"):
+        statistics_of_dask(X, y)
+    with pytest.raises(SolverError, match="Dask stopped with ZeroDivisionError"):
+        statistics_of_dask(arrays[0].map_blocks(lambda block: block / (1 // 0), dtype=float), arrays[1])
+
+
+def test_blocks_are_certified() -> None:
+    X, y, _ = rows()
+    few = TrainingProblem(X[:200], y[:200], beta=10.0)
+    relaxation = qsdp.solve_relaxation(few)
+    network = qsdp.sample_network(qsdp.shape_covariance(relaxation), 50, random_state=0)
+    arrays = [da.from_array(part, chunks=(100, *part.shape[1:])) for part in (X, y)]
+    certificate = qsdp.certify(network, block_batches(*arrays), relaxation, passes=2)
+    assert certificate.objective == pytest.approx(TrainingProblem(X, y, beta=30.0).objective(network), rel=1e-12)
+    assert 0.0 < certificate.lower_bound < certificate.objective
+
+
+def _killing(block: np.ndarray, marker: str) -> np.ndarray:
+    """End the worker that has the marked block, once."""
+    if block[0, 0] == 12345.0:
+        try:
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return block
+        os._exit(1)
+    return block
+
+
+def test_a_cluster_loses_a_worker_and_then_the_connection(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    X, y, _ = rows()
+    X[300, 0] = 12345.0
+    arrays = [da.from_array(part, chunks=(50, *part.shape[1:])) for part in (X, y)]
+    marker, path = str(tmp_path / "killed"), tmp_path / "pass.safetensors"
+    options: dict[str, Any] = {"dashboard_address": None, "threads_per_worker": 1, "silence_logs": 50}
+    with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
+        fatal = arrays[0].map_blocks(_killing, marker, dtype=float)
+        statistics = statistics_of_dask(fatal, arrays[1], checkpoint=path, every=4)
+        assert os.path.exists(marker)
+        assert agree(statistics, SufficientStatistics().partial_fit(X, y))
+        longer = [da.concatenate([part, part]) for part in arrays]
+        client.close()
+        client.as_current()
+        with pytest.raises(SolverError, match=r"Dask stopped with .*holds what was summed before"):
+            statistics_of_dask(*longer, checkpoint=path)
+    assert agree(SufficientStatistics.load(path), statistics)
