@@ -136,9 +136,9 @@ def to_c(
     Parameters
     ----------
     model : network, estimator, pipeline or model of `qsdp fit`
-        A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm`, whose inputs are integers; a fitted `QuantizedNetworkClassifier` or
-        `QuantizedNetworkRegressor`, also at the end of a pipeline, whose columns are fixed-point numbers and codes
-        of categories.
+        A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm`, whose inputs are integers; a fitted
+        `QuantizedNetworkClassifier` or `QuantizedNetworkRegressor`, also at the end of a pipeline, whose columns are
+        fixed-point numbers and codes of categories.
     name : str, default="qsdp_model"
         Of the files, and what names of functions and macros begin with; a C identifier.
     input_range : (int, int), optional
