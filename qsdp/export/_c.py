@@ -18,7 +18,7 @@ from qsdp.export._c_compiled import CompiledModel, compile_model
 from qsdp.export._c_source import entry_points, source_text
 from qsdp.export._c_text import comment, identifiers
 from qsdp.export._integer_model import Inputs, IntegerModel, integer_model
-from qsdp.networks import BilinearNetwork
+from qsdp.export._model import described
 
 __all__ = ["CSource", "to_c"]
 
@@ -136,9 +136,9 @@ def to_c(
     Parameters
     ----------
     model : network, estimator, pipeline or model of `qsdp fit`
-        A `BilinearNetwork` or `PolynomialNetwork`, whose inputs are integers; a fitted `QuantizedNetworkClassifier` or
-        `QuantizedNetworkRegressor`, also at the end of a pipeline, whose columns are fixed-point numbers and codes
-        of categories.
+        A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm`, whose inputs are integers; a fitted
+        `QuantizedNetworkClassifier` or `QuantizedNetworkRegressor`, also at the end of a pipeline, whose columns are
+        fixed-point numbers and codes of categories.
     name : str, default="qsdp_model"
         Of the files, and what names of functions and macros begin with; a C identifier.
     input_range : (int, int), optional
@@ -216,9 +216,8 @@ def _header(model: IntegerModel, name: str, packed: bool) -> str:
 def _facts(model: IntegerModel, name: str, packed: bool) -> list[str]:
     """Return the lines that say what the code computes and how well."""
     network, integers, layout = model.description.network, model.network, model.layout
-    levels = network.levels if isinstance(network, BilinearNetwork) else network.n_values
     facts = [
-        f"{name}: a quantized network of {network.n_neurons} neurons, {levels} levels, made by qsdp.",
+        f"{name}: {described(network)}, made by qsdp.",
         "",
         f"Stored as {_stored(model, packed)}.",
         f"Accumulators: projections reach at most {layout.projection_bound} in magnitude ({layout.projection_width} "

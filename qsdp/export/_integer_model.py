@@ -200,7 +200,9 @@ def _fitting(
         network = _network(description, inputs, given, digits)
         every = [one for one in layouts(network) if layout in {"auto", one.name}]
         if not every:
-            raise ExportError(f"layout must be 'form' for an activation without a square; got {layout!r}")
+            raise ExportError(
+                f"layout must be 'form' for an integer form or an activation without a square; got {layout!r}"
+            )
         for one in every:
             if one.sum_width <= width:
                 candidates.setdefault(one.name, IntegerModel(description, inputs, given, network, one))

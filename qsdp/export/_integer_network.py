@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.networks import BilinearNetwork, PolynomialNetwork
+from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork
+from qsdp.networks.quadratic_form import form_of_neurons
 from qsdp.networks.weights import shared_columns
 
 __all__ = ["IntegerNetwork", "integer_network"]
@@ -65,7 +66,7 @@ class IntegerNetwork:
     bias : tuple of int
         B.
     is_product : bool
-        Whether there are neurons; else, for an activation without a square, there is only the form.
+        Whether there are neurons; else, for an integer form or an activation without a square, there is only the form.
     unit : ndarray of shape (C,)
         Positive.
     exact : ExactNetwork
@@ -120,7 +121,7 @@ class IntegerNetwork:
     def form(self) -> IntArray:
         """Symmetric integers of shape (C, D, D), of which S are the multiples by `factors`."""
         weights = self.alpha / np.where(self.factors == 0, 1, self.factors)
-        return np.rint(symmetric_form(self.left, self.right, weights)).astype(np.int64)
+        return np.rint(form_of_neurons(self.left, self.right, weights)).astype(np.int64)
 
     @cached_property
     def error(self) -> FloatArray:
@@ -145,7 +146,7 @@ class IntegerNetwork:
     def _exact_forms(self) -> tuple[FloatArray, FloatArray]:
         """Return magnitudes of the exact S, and of its difference from the integer one in units."""
         lost = self.exact_alpha - self.alpha * self.unit
-        first, second = (np.abs(symmetric_form(self.left, self.right, own)) for own in (self.exact_alpha, lost))
+        first, second = (np.abs(form_of_neurons(self.left, self.right, own)) for own in (self.exact_alpha, lost))
         return first, second
 
     def outputs(self, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -157,23 +158,15 @@ class IntegerNetwork:
         bias = np.array(self.bias, dtype=kind)
         if not self.is_product:
             values = np.stack([((z @ form.astype(kind)) * z).sum(axis=1) for form in self.form], axis=1)
+            values = values * self.factors.astype(kind)
         else:
             values = (z @ self.left.T.astype(kind)) * (z @ self.right.T.astype(kind)) @ self.alpha.astype(kind)
         outputs: npt.NDArray[Any] = values + bias
         return outputs
 
 
-def symmetric_form(left: IntArray, right: IntArray, alpha: FloatArray) -> FloatArray:
-    """Return the symmetric matrices of ``sum_j alpha_jk (w_j . z)(w'_j . z)``, shape (C, D, D)."""
-    first, second = left.astype(np.float64), right.astype(np.float64)
-    served = [np.flatnonzero(column) for column in alpha.T]
-    forms = np.stack([(first[own].T * column[own]) @ second[own] for own, column in zip(served, alpha.T, strict=True)])
-    symmetric: FloatArray = 0.5 * (forms + forms.transpose(0, 2, 1))
-    return symmetric
-
-
 def integer_network(
-    network: BilinearNetwork | PolynomialNetwork,
+    network: BilinearNetwork | PolynomialNetwork | IntegerForm,
     offset: FloatArray,
     factor: FloatArray,
     *,
@@ -189,7 +182,7 @@ def integer_network(
 
     Parameters
     ----------
-    network : BilinearNetwork or PolynomialNetwork
+    network : BilinearNetwork, PolynomialNetwork or IntegerForm
     offset, factor : ndarray of shape (C,)
         Scores are offset + factor * output.
     order : ndarray of shape (d,)
@@ -226,7 +219,10 @@ def integer_network(
 
 
 def _exact(
-    network: BilinearNetwork | PolynomialNetwork, order: npt.NDArray[Any], offset: FloatArray, factor: FloatArray
+    network: BilinearNetwork | PolynomialNetwork | IntegerForm,
+    order: npt.NDArray[Any],
+    offset: FloatArray,
+    factor: FloatArray,
 ) -> ExactNetwork:
     r"""Return the network with the square of its activation completed.
 
@@ -234,6 +230,8 @@ def _exact(
         \qquad \kappa = b / 2a
     """
     a, b, c = network.activation.coefficients if network.activation else (1.0, 0.0, 0.0)
+    if isinstance(network, IntegerForm):
+        return _exact_form(network, order, offset, factor)
     alpha = network.alpha.reshape(network.n_neurons, -1)
     if isinstance(network, BilinearNetwork):
         left, right, bias = network.U.astype(np.int64), network.V.astype(np.int64), np.zeros(alpha.shape[1])
@@ -254,6 +252,29 @@ def _exact(
     if kappa:
         left, right = np.hstack([left, s]), np.hstack([right, t])
     return ExactNetwork(left, right, kappa, factor * a * alpha, rest, is_product=True)
+
+
+def _exact_form(form: IntegerForm, order: npt.NDArray[Any], offset: FloatArray, factor: FloatArray) -> ExactNetwork:
+    """Return a form as neurons of which one side picks an input, and the other is its row."""
+    a, b, c = form.activation.coefficients if form.activation else (1.0, 0.0, 0.0)
+    lifted = form.activation is not None and form.activation.lifted
+    at = np.append(order, form.n_inputs) if lifted else order
+    matrices = form.matrices[:, at][:, :, at]
+    common = np.maximum(np.gcd.reduce(matrices, axis=(1, 2)), 1)
+    matrices = matrices // common[:, None, None]
+    C, D = len(matrices), len(at)
+    kappa = b / (2.0 * a) if a else 1.0
+    corner = matrices[:, -1, -1] if lifted else np.zeros(C, dtype=np.int64)
+    scales = factor * form.scales * common
+    rest = offset + scales * (c - a * kappa**2) * corner
+    served = np.eye(C, dtype=np.int64)
+    if a == 0.0:
+        last = np.eye(D, dtype=np.int64)[-1:]
+        # Twice its half, that the symmetric form has integers.
+        left, right, alpha = 2 * matrices[:, -1] * (1 - last), np.repeat(last, C, axis=0), 0.5 * b * scales * served
+        return ExactNetwork(left, right, kappa, alpha, rest, is_product=False)
+    left, right = np.tile(np.eye(D, dtype=np.int64), (C, 1)), matrices.reshape(C * D, D)
+    return ExactNetwork(left, right, kappa if lifted else 0.0, np.repeat(a * scales * served, D, axis=0), rest, False)
 
 
 def _scaled_kappa(kappa: float, unit: Fraction, digits: int, reach: float) -> tuple[int, int, float]:
@@ -279,9 +300,9 @@ def _grouped(exact: ExactNetwork, weights: FloatArray) -> tuple[IntArray, FloatA
 
     The sign of a neuron's only weight goes to its left side if that makes groups.
     """
-    if not exact.is_product:
-        return exact.left, weights, None
     sizes = _sizes(weights)
+    if not exact.is_product:
+        return exact.left, weights, sizes
     if sizes is not None or np.array_equal(exact.left, exact.right) or np.any((weights != 0.0).sum(axis=1) > 1):
         return exact.left, weights, sizes
     sizes = _sizes(np.abs(weights))

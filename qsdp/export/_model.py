@@ -17,18 +17,18 @@ from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export._steps import identity, through_steps
 from qsdp.lifting import append_constant
 from qsdp.losses import CrossEntropy, Logistic, Loss, get_loss
-from qsdp.networks import BilinearNetwork, PolynomialNetwork, load_network
+from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork, load_network
 from qsdp.networks.storage import read_archive
 
 if TYPE_CHECKING:
     from qsdp.estimators.calibration import Calibration
 
-__all__ = ["ModelDescription", "describe", "load_exportable"]
+__all__ = ["ModelDescription", "describe", "described", "load_exportable"]
 
-Network = BilinearNetwork | PolynomialNetwork
+Network = BilinearNetwork | PolynomialNetwork | IntegerForm
 
 #: Kinds of the files that can be exported.
-_TABULAR, _NETWORKS = "tabular-model", ("bilinear-network", "polynomial-network")
+_TABULAR, _NETWORKS = "tabular-model", ("bilinear-network", "polynomial-network", "integer-form")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,7 +40,7 @@ class ModelDescription:
 
     Attributes
     ----------
-    network : BilinearNetwork or PolynomialNetwork
+    network : BilinearNetwork, PolynomialNetwork or IntegerForm
     offset, factor : ndarray of shape (C,)
         Of the scores; factors are positive.
     decision : {"none", "sign", "argmax", "labels"}
@@ -82,7 +82,8 @@ class ModelDescription:
     @property
     def vector(self) -> bool:
         """Whether the model's own predictions of numbers have the shape (n, C)."""
-        return self.network.alpha.ndim == 2
+        network = self.network
+        return network.vector if isinstance(network, IntegerForm) else network.alpha.ndim == 2
 
     def columns(self, X: Any) -> list[npt.NDArray[Any]]:
         """Return the columns of an array or a data frame as `Encoding.encode` reads them.
@@ -154,8 +155,16 @@ class ModelDescription:
         return labels
 
 
+def described(network: Network) -> str:
+    """Return what a network is, in a few words."""
+    if isinstance(network, IntegerForm):
+        return f"a quantized network as a quadratic form of integers of {max(network.bits)} bits"
+    levels = network.levels if isinstance(network, BilinearNetwork) else network.n_values
+    return f"a quantized network of {network.n_neurons} neurons, {levels} levels"
+
+
 def describe(model: Any) -> ModelDescription:
-    """Return the description of a network, a fitted estimator, a pipeline that ends in one, or a model of a table.
+    """Return the description of a network or its integer form, a fitted estimator, a pipeline, or a model of a table.
 
     Raises
     ------
@@ -166,7 +175,7 @@ def describe(model: Any) -> ModelDescription:
     """
     if isinstance(model, ModelDescription):
         return model
-    if isinstance(model, (BilinearNetwork, PolynomialNetwork)):
+    if isinstance(model, (BilinearNetwork, PolynomialNetwork, IntegerForm)):
         C = model.n_outputs
         return ModelDescription(model, np.zeros(C), np.ones(C), "argmax" if C > 1 else "sign")
     # They bring scikit-learn, which networks do without.
@@ -186,8 +195,9 @@ def describe(model: Any) -> ModelDescription:
             model = model.steps[-1][1]
         else:
             raise InvalidTypeError(
-                "model must be a network, a fitted QuantizedNetworkClassifier or QuantizedNetworkRegressor, a pipeline "
-                f"that ends in one, or a model of `qsdp fit`; got {model!r:.60}"
+                "model must be a network, an integer form, a fitted QuantizedNetworkClassifier or "
+                "QuantizedNetworkRegressor, a pipeline that ends in one, or a model of `qsdp fit`; "
+                f"got {model!r:.60}"
             )
     return _of_estimator(model, steps, names)
 

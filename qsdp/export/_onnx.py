@@ -33,7 +33,7 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
     Parameters
     ----------
     model : network, estimator, pipeline or model of `qsdp fit`
-        A `BilinearNetwork` or `PolynomialNetwork`; a fitted `QuantizedNetworkClassifier` or
+        A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm`; a fitted `QuantizedNetworkClassifier` or
         `QuantizedNetworkRegressor`, also at the end of a pipeline.
     input_range : (int, int), optional
         Smallest and largest input of a network alone; by default those of 16 bits. The input has the narrowest type
@@ -82,7 +82,7 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
     description = describe(model)
     check_choice("layout", layout, ["auto", *LAYOUTS])
     if layout == "neurons" and not has_neurons(description.network):
-        raise ExportError("layout must be 'form' for an activation without a square; got 'neurons'")
+        raise ExportError("layout must be 'form' for an integer form or an activation without a square; got 'neurons'")
     if description.encoding is None:
         return _of_network(description, input_range, layout)
     if input_range is not None:

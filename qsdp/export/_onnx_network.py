@@ -12,7 +12,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.export._integer_model import IntegerModel
 from qsdp.export._model import ModelDescription
 from qsdp.export._onnx_graph import Graph
-from qsdp.networks import BilinearNetwork, QuadraticForm
+from qsdp.networks import BilinearNetwork, IntegerForm, QuadraticForm
 
 __all__ = ["Types", "add_integers", "add_scores", "faster_layout", "has_neurons", "input_type"]
 
@@ -42,15 +42,19 @@ def input_type(input_range: tuple[int, int]) -> np.dtype[Any]:
 
 
 def has_neurons(network: Any) -> bool:
-    """Return whether neurons can be evaluated: the activation has a square."""
+    """Return whether neurons can be evaluated: there are some, and the activation has a square."""
+    if isinstance(network, IntegerForm):
+        return False
     return network.activation is None or bool(network.activation.coefficients[0])
 
 
 def faster_layout(network: Any) -> str:
     """Return "neurons" or "form", whichever takes fewer multiplications for a sample."""
+    if not has_neurons(network):
+        return "form"
     sides, weights = (2, network.U) if isinstance(network, BilinearNetwork) else (1, network.Q)
     (m, D), C = weights.shape, network.n_outputs
-    return "neurons" if has_neurons(network) and m * (sides * D + C) < C * D**2 else "form"
+    return "neurons" if m * (sides * D + C) < C * D**2 else "form"
 
 
 def add_integers(graph: Graph, x: str, model: IntegerModel) -> tuple[str, npt.DTypeLike]:
@@ -87,7 +91,7 @@ def add_scores(graph: Graph, x: str, description: ModelDescription, order: npt.N
     layout : {"neurons", "form"}
     """
     network, constant = description.network, description.constant
-    if layout == "form":
+    if layout == "form" or isinstance(network, IntegerForm):
         form = network.to_quadratic_form() if constant is None else network.to_quadratic_form().with_last(constant)
         form = form.rescaled(*_like(form, description.offset, description.factor))
         C, d = len(description.offset), form.n_inputs

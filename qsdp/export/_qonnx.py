@@ -15,7 +15,7 @@ from qsdp.exceptions import ExportError
 from qsdp.export._integer_model import checked_range
 from qsdp.export._model import describe
 from qsdp.export._onnx_graph import Graph, Tensor, require_onnx
-from qsdp.networks import BilinearNetwork, PolynomialNetwork
+from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork
 
 __all__ = ["to_qonnx"]
 
@@ -75,6 +75,8 @@ def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:
     description = describe(model)
     if description.encoding is not None:
         raise ExportError("to_qonnx takes a network alone, of integer inputs, such as the network_ of an estimator")
+    if isinstance(description.network, IntegerForm):
+        raise ExportError("to_qonnx takes a network with neurons, which an integer form has no more")
     given = checked_range(_RANGE if input_range is None else input_range)
     network = _fitting(description.network, max(map(abs, given)))
     graph = Graph()

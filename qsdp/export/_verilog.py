@@ -23,6 +23,7 @@ from qsdp._utils.validation import FloatArray, check_flag
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export._bit_model import BitModel, bit_model
 from qsdp.export._c_text import comment
+from qsdp.export._model import described
 
 __all__ = ["VerilogSource", "to_verilog"]
 
@@ -356,10 +357,9 @@ def _decision(model: BitModel, width: int) -> list[str]:
 def _facts(verilog: VerilogSource) -> list[str]:
     """Return the lines that say what the module computes and how well."""
     model, width, description = verilog.model, verilog.width, verilog.model.description
-    network = description.network
     facts = [
-        f"{verilog.name}: a quantized network of {network.n_neurons} neurons, made by qsdp, as the polynomial of",
-        f"degree two in {model.n_bits} bits that it is.",
+        f"{verilog.name}: {described(description.network)}, made by qsdp,",
+        f"as the polynomial of degree two in {model.n_bits} bits that it is.",
         "",
         f"Output k is the signed integer scores[{width} * k +: {width}]; scores of the model are {model.unit!r} times",
         f"outputs, up to {float(model.error.max()):.3g}.",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.parallel import blocks, count_jobs
+from qsdp._utils.parallel import count_jobs
 from qsdp._utils.summary import Summarized, Summary, format_bits, format_count
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, read_only
 from qsdp.activations import PolynomialActivation, get_activation
@@ -20,7 +20,7 @@ from qsdp.networks.integer_form import KIND as INTEGER_KIND
 from qsdp.networks.integer_form import IntegerForm, integer_form_from_archive
 from qsdp.networks.polynomial import KIND as POLYNOMIAL_KIND
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network, polynomial_from_archive
-from qsdp.networks.quadratic_form import QuadraticForm
+from qsdp.networks.quadratic_form import QuadraticForm, form_of_neurons
 from qsdp.networks.storage import MODEL_KIND, pack_levels, read_archive, unpack_levels, write_archive
 from qsdp.networks.weights import (
     FLOAT_BITS,
@@ -146,15 +146,7 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
     @cached_property
     def quadratic_form(self) -> FloatArray:
         r"""Symmetric matrices S of shape (D, D) or (C, D, D) with :math:`f(x) = \langle \mathcal{X}, S \rangle`."""
-        D = self.U.shape[1]
-        columns = self.alpha.reshape(self.n_neurons, -1).T
-        S = np.zeros((len(columns), D, D))
-        for k, column in enumerate(columns):
-            served = np.flatnonzero(column)
-            for some in blocks(len(served), D):
-                rows = served[some]
-                S[k] += (self.U[rows].T * column[rows]) @ self.V[rows].astype(np.float64)
-        S = 0.5 * (S + S.transpose(0, 2, 1))
+        S = form_of_neurons(self.U, self.V, self.alpha.reshape(self.n_neurons, -1))
         return read_only(S if self.alpha.ndim == 2 else S[0])
 
     def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
@@ -207,7 +199,11 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         """
         if not self.shared_alpha:
             raise InvalidInputError("alpha must be shared by the neurons of an output for a form of integers")
-        return IntegerForm.of_neurons(self.U, self.V, self.alpha, self.activation)
+        alpha = self.alpha.reshape(self.n_neurons, -1)
+        # Exact: sums of products of integers of seven bits.
+        matrices = np.rint(2.0 * form_of_neurons(self.U, self.V, np.sign(alpha))).astype(np.int64)
+        scales = 0.5 * np.abs(alpha).max(axis=0, initial=0.0)
+        return IntegerForm(read_only(matrices), read_only(scales), self.activation, self.alpha.ndim == 2)
 
     def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
         """Return the closed formula as text, one for each output; see `QuadraticForm.to_expression`."""

@@ -65,25 +65,6 @@ class IntegerForm(Summarized, ReadOnlyArrays):
     activation: PolynomialActivation | None = None
     vector: bool = False
 
-    @classmethod
-    def of_neurons(
-        cls,
-        U: npt.NDArray[np.int8],
-        V: npt.NDArray[np.int8],
-        alpha: FloatArray,
-        activation: PolynomialActivation | None,
-    ) -> IntegerForm:
-        """Return the form of neurons of which those of an output have weights alpha of one magnitude."""
-        matrices, scales = [], []
-        for column in alpha.reshape(len(U), -1).T:
-            rows = np.flatnonzero(column)
-            signed = U[rows] * np.sign(column[rows])[:, None]
-            # Exact: sums of products of integers of seven bits.
-            products = np.rint(signed.T @ V[rows].astype(np.float64)).astype(np.int64)
-            matrices.append(products + products.T)
-            scales.append(0.5 * float(np.abs(column).max(initial=0.0)))
-        return cls(read_only(np.array(matrices)), read_only(np.array(scales)), activation, alpha.ndim == 2)
-
     @property
     def n_inputs(self) -> int:
         """Number of inputs, the columns that `predict` expects."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from qsdp._utils.parallel import count_jobs
+from qsdp._utils.parallel import blocks, count_jobs
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number
 from qsdp._utils.validation import (
     FloatArray,
@@ -23,7 +24,7 @@ from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import quadratic_values
 
-__all__ = ["QuadraticForm"]
+__all__ = ["QuadraticForm", "form_of_neurons"]
 
 #: Terms of a formula that a summary writes out at most.
 _TERMS = 6
@@ -184,6 +185,19 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
     def __repr__(self) -> str:
         outputs = f", n_outputs={len(self.S)}" if self.vector else ""
         return f"QuadraticForm(n_inputs={self.n_inputs}{outputs})"
+
+
+def form_of_neurons(left: npt.NDArray[Any], right: npt.NDArray[Any], alpha: FloatArray) -> FloatArray:
+    """Return the symmetric matrices of ``sum_j alpha_jk (w_j . z)(w'_j . z)``, shape (C, D, D)."""
+    D = left.shape[1]
+    S = np.zeros((alpha.shape[1], D, D))
+    for form, column in zip(S, alpha.T, strict=True):
+        served = np.flatnonzero(column)
+        for some in blocks(len(served), D):
+            rows = served[some]
+            form += (left[rows].T * column[rows]) @ right[rows].astype(np.float64)
+    symmetric: FloatArray = 0.5 * (S + S.transpose(0, 2, 1))
+    return symmetric
 
 
 def _formula(S: FloatArray, s: FloatArray, s0: float, names: Sequence[str], digits: int, threshold: float) -> str:
