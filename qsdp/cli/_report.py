@@ -14,6 +14,7 @@ from qsdp.cli._reports import print_facts
 from qsdp.cli._streams import destination, stage
 from qsdp.report import make_report
 from qsdp.report._report import RENDERINGS
+from qsdp.report.figures import score_name, show_score
 
 
 def report(
@@ -45,5 +46,9 @@ def report(
     with stage("Reporting"):
         made = make_report(model_file, data, n_draws=draws)
         write_together({path: made.rendered(path.suffix) for path in paths})
-    scores = [(rows, f"{score:.4g}") for rows, score in made.scores]
-    print_facts([("model", str(model_file)), ("saved", ", ".join(map(str, paths))), *scores])
+    facts = [("model", str(model_file)), ("saved", ", ".join(map(str, paths)))]
+    if made.scores:
+        number = made.task == "tabular-regression"
+        scores = [f"{show_score(score, number=number)} of {rows}" for rows, score in made.scores]
+        facts.append((score_name(number=number), ", ".join(scores)))
+    print_facts(facts)

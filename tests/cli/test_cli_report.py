@@ -55,6 +55,7 @@ def test_page_and_card(trained: Path, here: Path, target: str, file: str) -> Non
     result = run("report", *arguments)
     assert (result.exit_code, result.stderr) == (0, "")
     assert figure(result.stdout, "saved") == "a.html, a.md"
+    assert figure(result.stdout, "R²" if target == "price" else "accuracy").endswith(" of test rows")
     text = (here / "a.html").read_text("utf-8")
     page = Page(text)
     # Nothing is loaded, and nothing runs.
