@@ -64,8 +64,9 @@ class Enumeration:
     problem, that is far sharper: with 22 of 34 coordinates fixed it drops 93 per cent of the partial vectors (the
     gradient of a training problem on ionosphere), the norm alone 3.
 
-    Sums are held as 16-bit integers with :math:`|x - y| = 2 \max(x, y) - x - y`, two vectorised passes per column; every table is rounded
-    to half a unit per entry, which the screening allows for, and the caller evaluates the vectors that pass.
+    Sums are held as 16-bit integers with :math:`|x - y| = 2 \max(x, y) - x - y`, two vectorised passes per column;
+    every table is rounded to half a unit per entry, which the screening allows for, and the caller evaluates the
+    vectors that pass.
     """
 
     def __init__(
