@@ -226,7 +226,7 @@ class _BilinearPricing:
             share, start, before = self.deadline.share(_CUTTING), self.floor.value, -np.inf
             while self.floor.value - before >= _LEAST_RISE * (self.floor.value - start) and not share.over:
                 before = self.floor.value
-                if not self.floor.improve():
+                if not self.floor.improve(share):
                     break
 
     def _pays(self, promised: float, gap: float) -> bool:
