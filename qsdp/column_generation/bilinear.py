@@ -106,6 +106,7 @@ def bilinear_part(
         z = np.atleast_2d(found.z) if k is None else found.z[[k]]
         dual = instance_bound(master.instance, [nu], [z if problem.vector else z[0]])
     floor = Floor(master.instance, dual, inner, rng)
+    floor.exhausted |= is_cheap(problem)
     pricing = _BilinearPricing(problem, rng, inner, tol, None if dual is None else np.atleast_2d(dual.z), floor)
     seeds = [start] if start is not None else []
     if relaxation is not None and relaxation.status != "failed":
