@@ -106,6 +106,7 @@ def bilinear_part(
         z = np.atleast_2d(found.z) if k is None else found.z[[k]]
         dual = instance_bound(master.instance, [nu], [z if problem.vector else z[0]])
     floor = Floor(master.instance, dual, inner, rng)
+    floor.exhausted |= is_cheap(problem)
     pricing = _BilinearPricing(problem, rng, inner, tol, None if dual is None else np.atleast_2d(dual.z), floor)
     seeds = [start] if start is not None else []
     if relaxation is not None and relaxation.status != "failed":
@@ -226,7 +227,7 @@ class _BilinearPricing:
             share, start, before = self.deadline.share(_CUTTING), self.floor.value, -np.inf
             while self.floor.value - before >= _LEAST_RISE * (self.floor.value - start) and not share.over:
                 before = self.floor.value
-                if not self.floor.improve():
+                if not self.floor.improve(share):
                     break
 
     def _pays(self, promised: float, gap: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.deadline import NEVER, Deadline, TimeOver
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import output_columns, root_tree
 from qsdp.pricing import BoundTree
@@ -60,9 +60,9 @@ class Floor:
     def _cut(self) -> CutBound | None:
         return None if self._planes is None else self._planes.best
 
-    def improve(self) -> bool:
-        """Make a round of cutting planes if there is time for it; return whether others may help."""
-        if self.exhausted:
+    def improve(self, share: Deadline = NEVER) -> bool:
+        """Make a round of cutting planes if a share of the time holds it; return whether others may help."""
+        if self.exhausted or (self._planes is not None and self._planes.round_seconds(self._deadline) > share.left):
             return False
         try:
             if self._planes is None:

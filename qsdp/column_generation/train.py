@@ -89,7 +89,8 @@ def column_generation(
     -----
     Sections 5 and 6 of the theory. The neurons of an optimal network of M + 1 levels have the weights -M and M
     only: the pricing value is bilinear, its maximum at corners. It is found by sign alternation from many starts and
-    proven by enumeration, beyond about 33 columns by branch and bound (`qsdp.pricing`).
+    proven by enumeration, beyond about 33 columns by branch and bound (`qsdp.pricing`). Where no such proof is in
+    reach, cutting planes raise the bound of the relaxation instead.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -429,6 +430,32 @@ def stop_after(rounds: int) -> Callable[[Round], None]:
             raise KeyboardInterrupt
 
     return callback
+
+
+def test_cutting_planes_raise_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BILINEAR, "_CHEAP", 0)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 12))
+    problem = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.standard_normal(40), beta=0.1)
+    relaxation = solve_relaxation(problem)
+    result = column_generation(problem, time_limit=None, relaxation=relaxation, callback=stop_after(3))
+    check_valid(result, problem)
+    assert result.lower_bound > 1.01 * relaxation.lower_bound
+    # The rounds tell the same bound as the certificate, which carries the cuts.
+    assert result.lower_bound == pytest.approx(result.history[-1].lower_bound, rel=1e-8)
+    assert result.certificate.proof is not None
+    assert any(leaf.cuts is not None for leaf in result.certificate.proof.trees[0].leaves)
+
+
+def test_cutting_planes_keep_the_time_limit() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((80, 50))
+    problem = TrainingProblem(X, rng.standard_normal(80), beta=0.1)
+    relaxation = solve_relaxation(problem)
+    began = time.monotonic()
+    result = column_generation(problem, time_limit=1.5, relaxation=relaxation)
+    assert time.monotonic() - began <= 1.1 * 1.5 + 0.5
+    assert result.lower_bound >= relaxation.lower_bound * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("rounds", [1, 3])

@@ -61,6 +61,9 @@ _LONGEST = 15
 #: Share of the identity in a new start, and the least slack there, relative to r.
 _EVEN, _LEAST_SLACK = 0.2, 0.02
 
+#: How often the weights of new cuts are halved.
+_HALVINGS = 40
+
 #: Weight of a cut, relative to the sum of z, below which a bound does without it.
 _NEGLIGIBLE = 1e-9
 
@@ -212,9 +215,12 @@ class CuttingPlanes:
         mu = float(np.vdot(state.Y, newton.dual_matrices(self._fit.nu[0], weights, state.z))) / (2 * N)
         weights[old:] = mu / state.slacks[old:]
         # Any factor will do that leaves the dual matrices positive definite, as they are without new cuts.
-        while np.linalg.eigvalsh(newton.dual_matrices(self._fit.nu[0], weights, state.z)).min() <= 0.0:
+        for _ in range(_HALVINGS):
+            if np.linalg.eigvalsh(newton.dual_matrices(self._fit.nu[0], weights, state.z)).min() > 0.0:
+                break
             weights[old:] *= 0.5
-            state.z = state.z * 1.02
+        else:
+            raise LinAlgError("the last point lies on the boundary")
         state.weights = np.maximum(weights, 1e-14 * float(weights.max()))
         self._fit.centre(newton.forward(state.Y[0] - state.Y[1])[None], mu)
 
