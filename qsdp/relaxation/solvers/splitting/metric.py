@@ -23,9 +23,9 @@ class MetricRule:
     latest: int = 10
     #: By which share of the iterations so far the next renewal is later.
     growth: float = 0.5
-    #: A factorisation of side p takes as long as about ``p / side`` iterations of one output, and ``p / costly`` of many,
-    #: which are bound by memory. The first renewals no solve can do without: of ten outputs of 101 inputs (p = 5151) one
-    #: after 10 iterations left 60 to do, another after 30 left 50, but every few iterations 65.
+    #: A factorisation of side p takes as long as about ``p / side`` iterations of one output, and ``p / costly`` of
+    #: many, which are bound by memory. The first renewals no solve can do without: of ten outputs of 101 inputs
+    #: (p = 5151) one after 10 iterations left 60 to do, another after 30 left 50, but every few iterations 65.
     side: float = 100.0
     costly: int = 300
     #: Smallest weight z, as a share of their mean, that shapes the metric: at first, and in the end. Early weights are
