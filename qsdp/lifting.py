@@ -217,7 +217,7 @@ class QuadraticMap:
 
     def with_levels(self, ratio: float) -> QuadraticMap:
         """Return the map for the data times `ratio`, as for another number of levels."""
-        return replace(self, X=self.X * ratio)
+        return self if ratio == 1.0 else replace(self, X=self.X * ratio)
 
     def gram(
         self,

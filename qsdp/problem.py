@@ -338,8 +338,10 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def _replaced(self, **attributes: Any) -> TrainingProblem:
         other = TrainingProblem.__new__(TrainingProblem)
         vars(other).update(vars(self))
-        for cached in ("map", "data_fit"):
-            vars(other).pop(cached, None)
+        # The map depends neither on targets nor on beta; copies of large data for every output are what this saves.
+        for cached, on in (("map", "levels"), ("data_fit", "y")):
+            if on in attributes:
+                vars(other).pop(cached, None)
         vars(other).update(attributes)
         return other
 

@@ -193,7 +193,9 @@ def _finish_part(
         # Rounding misled a solver whose data are of sizes too far apart.
         Z, V, rho, prediction, objective = np.zeros_like(Z), np.zeros_like(V), np.zeros_like(rho), zero, at_zero
     dual = instance_bound(instance, [raw.nu], [raw.z], exhaustive=False, deadline=deadline) if certified else None
-    if dual is None or (not deadline.late and relative(objective - dual.value, objective) > tol):
+    # What is left of a limit belongs to the other outputs.
+    spare = not deadline.late and (raw.status != "time limit" or raw.nu is None)
+    if dual is None or (spare and relative(objective - dual.value, objective) > tol):
         minus_gradient = -instance.fit.gradient(prediction)
         dual = instance_bound(instance, [raw.nu, minus_gradient], [raw.z], deadline=deadline)
     usable = raw.Z is not None and bool(np.any(rho > 0.0))

@@ -34,8 +34,9 @@ _TIGHTENINGS, _MARGINS = (1.0, 1e-2, 1e-4), (1.0, 0.3, 0.03)
 _SMALL = 5e10
 
 #: Operations of the certificate of an output, as multiples of N^3: decompositions of the point and of bounds, all of
-#: them at the rate of a factorisation; and the share of the time that is kept for it at most.
-_CERTIFICATE, _LARGEST_RESERVE = 60.0, 0.5
+#: them at the rate of a factorisation; and of n N^2: passes over the samples, of 60000 x 101 four tenths of a second. The
+#: share of the time that is kept for it at most.
+_CERTIFICATE, _PASSES, _LARGEST_RESERVE = 60.0, 16.0, 0.5
 
 #: Multiple of the tolerance beyond which "auto" tries a second solver, and the iterations it gives that one.
 _FAR, _ANOTHER_TRY = 100.0, 3000
@@ -73,8 +74,9 @@ def solve_relaxation(
     solver : {"auto", "interior", "splitting", "low-rank", "scs", "clarabel", "mosek", "cvxopt"}, default="auto"
         The first three are this package's own. "auto" takes the interior-point method where that is a matter of a
         second, else the one of the three that is expected to need the fewest operations: low rank for hundreds of
-        columns and losses without kinks. Iterations of the other two are hard to foresee, so that each must promise to
-        save all but a sixteenth unless samples are many times the weights. Where the interior-point method runs out of
+        columns and losses without kinks, splitting for coarse solves (`tol` from 1e-3 on) of up to 199 columns or 20000
+        samples. Iterations of the other two are hard to foresee, so that each must promise to save all but a sixteenth,
+        half in coarse solves, unless samples are many times the weights. Where the interior-point method runs out of
         digits, "auto" tries operator splitting as well. The others go through CVXPY.
     tol : float, default=1e-6
         > 0. For this package's own solvers the relative certified gap, of every output, at which they stop. For
@@ -122,7 +124,8 @@ def solve_relaxation(
     -----
     Equations (25) and (67) of Bartan and Pilanci with the factor of the regulariser corrected. The problem for
     M + 1 levels is the binary one on columns scaled by M. A squared loss with more than N(N + 1)/2 samples is
-    reduced to that many rows first.
+    reduced to that many rows first. In coarse solves operator splitting keeps large matrices in single precision (3 GB
+    for 197 columns); objective and bound are computed in double precision from the data all the same.
 
     Stopped by a limit, the callback or the keyboard, this package's own solvers return the best certified pair;
     `Relaxation.solver_status` says why.
@@ -232,7 +235,9 @@ def _best_of_attempts(
 
 def _certification_seconds(scaled: ScaledProblem, deadline: Deadline) -> float:
     """Return about how long it takes to certify what a solver returns; 0 without a limit."""
-    operations = _CERTIFICATE * scaled.instance.n_blocks * float(scaled.instance.size) ** 3
+    instance = scaled.instance
+    each = _CERTIFICATE * float(instance.size) ** 3 + _PASSES * instance.map.n_rows * float(instance.size) ** 2
+    operations = instance.n_blocks * each
     return min(deadline.seconds(operations), _LARGEST_RESERVE * deadline.left)
 
 

@@ -12,6 +12,7 @@ import pytest
 from test_interior import data
 
 import qsdp
+from qsdp._utils.deadline import Deadline
 from qsdp.exceptions import SolverError
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import LOSSES
@@ -123,6 +124,22 @@ def test_auto_takes_low_rank_where_neither_kernel_nor_gram_matrix_has_room(loss)
     instance = Instance.of(constant(20_000, 300, loss)).normalised()[0]
     chosen = choose_backend("auto", instance, Settings(1e-6, "two-block", None)).name
     assert chosen == ("low-rank" if LOSSES[loss].smooth else "splitting")
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "outputs", "expected"),
+    [
+        (60_000, 197, 10, "splitting"),
+        (4800, 110, 6, "splitting"),
+        (100, 784, 10, "low-rank"),
+        (1000, 784, 10, "low-rank"),
+    ],
+)
+@pytest.mark.parametrize("time_limit", [math.inf, 1e-3])
+def test_auto_on_hundreds_of_inputs(n, d, outputs, expected, time_limit):
+    problem = qsdp.TrainingProblem(np.ones((n, d)), np.ones((n, outputs)), beta=1.0)
+    settings = Settings(1e-2, "two-block", None, deadline=Deadline(time_limit))
+    assert choose_backend("auto", Instance.of(problem), settings).name == expected
 
 
 @pytest.mark.parametrize("loss", ["absolute", "hinge"])

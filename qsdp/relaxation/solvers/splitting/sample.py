@@ -10,6 +10,7 @@ import numpy as np
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.incumbent import Limits
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.repair import best_stretch
 from qsdp.relaxation.scaled import RawSolution
 
 __all__ = ["solved_sample"]
@@ -40,6 +41,16 @@ def solved_sample(
     raw = solve(sample, replace(own, callback=None))
     if raw.status == "interrupted":
         raise KeyboardInterrupt
-    if raw.Z is None or raw.z is None or not np.any(raw.Z):
+    if raw.Z is None or raw.V is None or raw.z is None or not np.any(raw.Z):
         return None
-    return replace(raw, nu=-instance.fit.gradient(instance.predictions(raw.Z)), z=raw.z / share)
+    predictions = instance.predictions(raw.Z)
+    scales = np.ones(instance.n_blocks)
+    if not instance.loss.coupled:
+        costs = instance.penalty * np.diagonal(raw.V, axis1=1, axis2=2).max(axis=1)
+        columns = predictions.reshape(len(predictions), -1).T
+        # Along its ray a point of few samples is never worse than zero for all of them.
+        parts = zip(instance.parts, columns, costs, strict=True)
+        scales = np.array([best_stretch(part, column, float(cost)) for part, column, cost in parts])
+    Z, V = scales[:, None, None] * raw.Z, scales[:, None, None] * raw.V
+    nu = -instance.fit.gradient(predictions * (scales if predictions.ndim == 2 else scales[0]))
+    return RawSolution(Z, V, V, nu, raw.z / share, status=raw.status, iterations=raw.iterations)
