@@ -23,6 +23,8 @@ from qsdp.refinement import polish
 from qsdp.relaxation import solve_relaxation
 from qsdp.statistics import SufficientStatistics
 from qsdp.tabular import (
+    STREAMED,
+    Holdout,
     SampledRows,
     Sampling,
     TabularModel,
@@ -78,7 +80,8 @@ def fit_streamed(
         result = _trained(statistics, replace(options, verbose=True), bar).timed("read", seconds)
         warn_of_gap(result)
     with stage("Scoring and saving"):
-        model = training.model(result, allocation)
+        holdout = Holdout(sampling.seed, sampling.test_size)
+        model = replace(training.model(result, allocation), digest=STREAMED, holdout=holdout)
         scores = [
             (name, _score(model, table))
             for name, table in (("sampled training rows", sample.train), ("sampled test rows", sample.test))

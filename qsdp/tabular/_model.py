@@ -27,6 +27,9 @@ from qsdp.tabular._weighting import Weighting
 
 KIND = "tabular-model"
 
+#: Digest of the training rows of a model of statistics, which has none.
+STREAMED = "0" * 64
+
 
 @dataclass(frozen=True)
 class Holdout:
@@ -66,7 +69,7 @@ class TabularModel:
         Objective of the network; None if it was resampled without the data.
     holdout : Holdout
     digest : str
-        sha256 of the encoded training rows, with the weights of a column if given.
+        sha256 of the encoded training rows, with the weights of a column if given; `STREAMED` for statistics of rows.
     """
 
     encoder: TabularEncoder
@@ -115,6 +118,11 @@ class TabularModel:
 
     def problem(self, table: Table) -> TrainingProblem:
         """Return the problem of the network on the table it was trained on; another table raises an error."""
+        if self.digest == STREAMED:
+            raise InvalidInputError(
+                f"the model was trained on statistics of a streamed file: {table.path!r} is not compared; "
+                "its objective and bound are those that `qsdp fit` found"
+            )
         table.require([self.target.name])
         labelled = table.known(self.target.name)
         training = self.weighting.counting(labelled.take(self.holdout.split(len(labelled))[0]))
