@@ -23,6 +23,8 @@ from qsdp.refinement import polish
 from qsdp.relaxation import solve_relaxation
 from qsdp.statistics import SufficientStatistics
 from qsdp.tabular import (
+    STREAMED,
+    Holdout,
     SampledRows,
     Sampling,
     TabularModel,
@@ -80,7 +82,8 @@ def fit_streamed(
         # The checkpoint has the rows that were read, for the next time.
         raise KeyboardInterrupt
     with stage("Scoring and saving"):
-        model = training.model(result, options)
+        holdout = Holdout(sampling.seed, sampling.test_size)
+        model = replace(training.model(result, options), digest=STREAMED, holdout=holdout)
         scores = [
             (name, _score(model, table))
             for name, table in (("sampled training rows", sample.train), ("sampled test rows", sample.test))

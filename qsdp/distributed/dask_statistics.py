@@ -60,12 +60,10 @@ def statistics_of_dask(
 
     Examples
     --------
-    >>> import qsdp
-    >>> da = __import__("pytest").importorskip("dask.array")
-    >>> X, y = qsdp.datasets.make_planted(n=300, d=4, n_neurons=3, random_state=0)
-    >>> blocks = da.from_array(X, chunks=(100, 4)), da.from_array(y, chunks=100)
-    >>> qsdp.distributed.statistics_of_dask(*blocks)
-    SufficientStatistics(300 rows, 4 columns)
+    >>> import dask.array as da  # doctest: +SKIP
+    >>> X = da.random.random((10**9, 20), chunks=(10**6, 20))  # doctest: +SKIP
+    >>> statistics_of_dask(X, X[:, 0] * X[:, 1], verbose=True)  # doctest: +SKIP
+    SufficientStatistics(1,000,000,000 rows, 20 columns)
     """
     every = check_integer("every", every, minimum=1)
     blocks = _blocks(X, y, sample_weight)

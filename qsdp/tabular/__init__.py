@@ -9,7 +9,7 @@ from qsdp.estimators.classes import (
 )
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._files import file_batches, held_bytes, read_table, table_batches
-from qsdp.tabular._model import Holdout, TabularModel, network_inputs
+from qsdp.tabular._model import STREAMED, Holdout, TabularModel, network_inputs
 from qsdp.tabular._provenance import versions
 from qsdp.tabular._reading import MISSING, Table
 from qsdp.tabular._solution import Solution
@@ -22,6 +22,7 @@ from qsdp.tabular._weighting import Weighting
 __all__ = [
     "MISSING",
     "PROBABILISTIC",
+    "STREAMED",
     "TASKS",
     "Holdout",
     "RunningScore",

@@ -31,6 +31,9 @@ from qsdp.tabular._weighting import Weighting
 #: Attributes of a model that a file has as they are.
 PLAIN = ("loss", "beta", "allocation", "lower_bound", "objective", "digest", "provenance")
 
+#: Digest of the training rows of a model of statistics, which has none.
+STREAMED = "0" * 64
+
 
 @dataclass(frozen=True)
 class Holdout:
@@ -70,7 +73,7 @@ class TabularModel:
         Objective of the network; None if it was resampled without the data.
     holdout : Holdout
     digest : str
-        sha256 of the encoded training rows, with the weights of a column if given.
+        sha256 of the encoded training rows, with the weights of a column if given; `STREAMED` for statistics of rows.
     provenance : mapping of str to str
         Options of training, and versions of the packages that trained it.
     """
@@ -150,6 +153,11 @@ class TabularModel:
 
     def problem(self, table: Table) -> TrainingProblem:
         """Return the problem of the network on the table it was trained on; another table raises an error."""
+        if self.digest == STREAMED:
+            raise InvalidInputError(
+                f"the model was trained on statistics of a streamed file: {table.path!r} is not compared; "
+                "its objective and bound are those that `qsdp fit` found"
+            )
         training, _ = self.split(table)
         X, y = self._encode_quietly(training)
         if not self._trained_on(X, y, training):

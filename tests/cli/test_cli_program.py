@@ -34,7 +34,7 @@ def test_version_and_help() -> None:
     [
         (["dmo"], "No such command 'dmo'"),
         (["--bogus"], "No such option: --bogus"),
-        (["fit"], "FILE.csv"),
+        (["fit"], "FILE'"),
         (["fit", "x.csv"], "--target"),
         (["demo", "--neurons", "many"], "--neurons"),
         (["resample", "m.qsdp"], "--neurons"),

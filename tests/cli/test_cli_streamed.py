@@ -51,6 +51,8 @@ def test_the_objective_is_that_of_all_training_rows(data: Path, options: list[An
     assert model.lower_bound <= model.objective * (1 + 1e-12)
     assert number(result.stdout, "accuracy" if target.classes else "R^2") > 0.5
     assert sorted(path.name for path in data.parent.iterdir()) == ["data.csv", "data.qsdp"]
+    assert "statistics of a streamed file" in refused("certify", "data.qsdp", data)
+    assert run("resample", "data.qsdp", "--neurons", 20, "--output", "other.qsdp").exit_code == 0
     predicted = run("predict", "data.qsdp", data)
     assert len(predicted.stdout.splitlines()) == 1 + N_ROWS
 
