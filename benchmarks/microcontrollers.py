@@ -79,8 +79,12 @@ def codes(name):
     """Yield models of a set as C."""
     X, X_test, y, y_test = qsdp.datasets.load_dataset(name).split(0)
     y, y_test = (np.searchsorted(np.unique(y), part) for part in (y, y_test))
-    for encoding, packed in (("auto", True), ("auto", False), ("thresholds", True)):
-        model = qsdp.QuantizedNetworkClassifier(encoding=encoding, random_state=0).fit(X, y)
+    models = {
+        encoding: qsdp.QuantizedNetworkClassifier(encoding=encoding, random_state=0).fit(X, y)
+        for encoding in ("auto", "standard", "thresholds")
+    }
+    for encoding, packed in (("auto", True), ("auto", False), ("standard", True), ("thresholds", True)):
+        model = models[encoding]
         exported = to_c(model, name="model", width=32, packed=packed)
         columns = exported.model.columns(X_test)
         decided = exported.model.description.decide(exported.model.outputs(columns))
