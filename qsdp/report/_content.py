@@ -203,8 +203,8 @@ def interaction_section(effects: Effects, target: str, name: str, *, number: boo
     what = f"prediction of `{target}`" if number else f"score of `{target}`"
     words = (
         f"{'Every' if several else 'The'} {what} is a constant, plus a function of each column (its main effect), plus "
-        "a function of each pair of columns (their interaction): exactly, with nothing left over. The size of an effect "
-        f"is its standard deviation over the {name}, in the units of the {'prediction' if number else 'score'}"
+        "a function of each pair of columns (their interaction): exactly, with nothing left over. The size of an "
+        f"effect is its standard deviation over the {name}, in the units of the {'prediction' if number else 'score'}"
     )
     words += "; those of all outputs are added as squares." if several else "."
     bars = [

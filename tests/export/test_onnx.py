@@ -328,7 +328,9 @@ def test_what_has_no_place_in_onnx(iris):
         to_onnx(model.network_, input_range=(-(2**31), 2**31 - 1))
     with pytest.raises(InvalidInputError, match="X must hold integers from 0 to 1; found 2"):
         onnx_inputs(model.network_, np.full((1, model.network_.n_inputs), 2), input_range=(0, 1))
-    with pytest.raises(ExportError, match="layout must be 'form' for an integer form or an activation without a square"):
+    with pytest.raises(
+        ExportError, match="layout must be 'form' for an integer form or an activation without a square"
+    ):
         to_onnx(random_network(np.random.default_rng(0), 4, 3, ACTIVATIONS["linear"]), layout="neurons")
 
 
