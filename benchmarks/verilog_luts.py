@@ -32,7 +32,7 @@ from qsdp.export import to_verilog
 PRINTED = {"TreeLUT (I)": (97.0, 4478), "TreeLUT (II)": (96.0, 3499), "DWN, small": (97.8, 2092)}
 
 #: Side of the squares of pixels, training images, digits of coefficients.
-CASES = [(4, 4000, 2), (4, 4000, 3), (4, 4000, 4)]
+CASES = [(4, 10_000, 3), (4, 10_000, 4), (4, 10_000, 6)]
 QUICK = [(7, 1000, 3)]
 
 _LIMIT = 1800
@@ -59,10 +59,10 @@ def measure(side, n, digits):
     """Return the figures of one module."""
     X, X_test, y, y_test = qsdp.datasets.load_dataset("mnist").split(0)
     X, X_test, y = means_of(X[:n], side), means_of(X_test, side), y[:n]
-    encoder = ThresholdEncoder(n_thresholds=1, strategy="uniform", bits="bipolar")
+    encoder = ThresholdEncoder(n_thresholds=1, strategy="quantile", bits="bipolar")
     began = time.perf_counter()
     model = qsdp.QuantizedNetworkClassifier(
-        encoding=encoder, beta="1%", activation="relu", refine="none", n_neurons=20_000, tol=1e-2,
+        encoding=encoder, beta="1%", activation="relu", refine="none", n_neurons=50_000, tol=1e-2,
         random_state=0,
     ).fit(X, y)  # fmt: skip
     trained = time.perf_counter() - began

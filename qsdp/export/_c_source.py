@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qsdp.export import _c_templates as templates
-from qsdp.export._c_text import Tables, counter_type, literal, signed, table_type, unsigned_literal
+from qsdp.export._c_text import Tables, counter_type, literal, signed, unsigned_literal
 from qsdp.export._fixed_point import Bits, Numbers
 from qsdp.export._integer_model import Inputs, IntegerModel
 from qsdp.export._layout import type_width
@@ -97,9 +97,8 @@ def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables, pack
     network, layout = model.network, model.layout
     project = (_packed_projection if packed else _plain_projection)(model, types)
     side = (layout.n_bits if packed else 1) * network.n_inputs + layout.signs
-    start = "" if packed else "weights + "
-    product = "left * left" if network.is_square else f"left * project(x, {start}at + {side})"
-    types = {**types, "stride": side if network.is_square else 2 * side, "start": start}
+    product = "left * left" if network.is_square else f"left * project(x, at + {side})"
+    types = {**types, "stride": side if network.is_square else 2 * side}
     if network.sizes is None:
         return [
             project,
@@ -124,7 +123,6 @@ def _packed_projection(model: IntegerModel, types: dict[str, object]) -> str:
     add = f"sum += (({types['projection']})({number}) + {literal(layout.low)}) * value;"
     return templates.PROJECT.substitute(
         types,
-        place=f"{types['position']} at",
         step=f", at += {layout.n_bits}",
         add="sum += bit(at) ? value : -value;" if layout.n_bits == 1 else add,
         result=_projection(model, f"(bit(at) ? {literal(kappa)} : {literal(-kappa)})"),
@@ -133,13 +131,12 @@ def _packed_projection(model: IntegerModel, types: dict[str, object]) -> str:
 
 def _plain_projection(model: IntegerModel, types: dict[str, object]) -> str:
     """Return the function of a projection by weights in a table of integers."""
-    numbers, kappa = model.layout.numbers, model.network.kappa
-    last = f"({types['projection']}){literal(kappa)} * weight[{model.network.n_inputs}]"
+    # By place: a pointer to the table would have to name its kind of memory.
+    last = f"({types['projection']}){literal(model.network.kappa)} * weights[at + {model.network.n_inputs}]"
     return templates.PROJECT.substitute(
         types,
-        place=f"const {table_type([int(numbers.min()), int(numbers.max())])} *weight",
         step="",
-        add="sum += weight[i] * value;",
+        add="sum += weights[at + i] * value;",
         result=_projection(model, last),
     )
 

@@ -36,7 +36,7 @@ static ${number} number(${position} at)
 """)
 
 PROJECT = Template("""\
-static ${projection} project(const ${x} *x, ${place})
+static ${projection} project(const ${x} *x, ${position} at)
 {
     ${projection} sum = 0;
     ${counter} i;
@@ -59,7 +59,7 @@ static void evaluate(const ${x} *x, ${total} *output)
     ${total} sum = 0;
 
     for (j = 0; j < ${m}; j++, at += ${stride}) {
-        const ${total} left = project(x, ${start}at);
+        const ${total} left = project(x, at);
 
         sum += ${product};
     }
@@ -79,7 +79,7 @@ static void evaluate(const ${x} *x, ${total} *output)
         ${total} sum = 0;
 
         for (j = 0; j < ${size}; j++, at += ${stride}) {
-            const ${total} left = project(x, ${start}at);
+            const ${total} left = project(x, at);
 
             sum += ${product};
         }
@@ -101,7 +101,7 @@ static void evaluate(const ${x} *x, ${total} *output)
         output[k] = ${bias};
     }
     for (j = 0; j < ${m}; j++, at += ${stride}) {
-        const ${total} left = project(x, ${start}at);
+        const ${total} left = project(x, at);
         const ${total} product = ${product};
 
         for (k = 0; k < ${C}; k++, weight++) {

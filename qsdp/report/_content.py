@@ -192,7 +192,7 @@ def sizes_section(model: TabularModel, sizes: Sizes, rows: Rows) -> Section:
     return Section("Other numbers of neurons", [Paragraph(words), *charts, table])
 
 
-def interaction_section(effects: Effects, target: str, name: str) -> Section:
+def interaction_section(effects: Effects, target: str, name: str, *, number: bool) -> Section:
     """Return importances of columns, and sizes of main effects and interactions."""
     several = effects.main.ndim == 2
     main = np.sqrt((effects.main**2).sum(axis=0)) if several else effects.main
@@ -200,12 +200,12 @@ def interaction_section(effects: Effects, target: str, name: str) -> Section:
     importances = effects.importances
     order = np.argsort(-importances, kind="stable")
     shown = order[:_COLUMNS]
-    what = f"the scores of `{target}`" if several else f"the prediction of `{target}`"
+    what = f"prediction of `{target}`" if number else f"score of `{target}`"
     words = (
-        f"{what[0].upper()}{what[1:]} is a constant, plus a function of each column (its main effect), plus a function "
-        "of each pair of columns (their interaction): exactly, with nothing left over. The size of an effect is its "
-        f"standard deviation over the {name}, in the units of {'scores' if several else 'the prediction'}"
-    ).replace(" is a constant", " are a constant" if several else " is a constant")
+        f"{'Every' if several else 'The'} {what} is a constant, plus a function of each column (its main effect), plus "
+        "a function of each pair of columns (their interaction): exactly, with nothing left over. The size of an "
+        f"effect is its standard deviation over the {name}, in the units of the {'prediction' if number else 'score'}"
+    )
     words += "; those of all outputs are added as squares." if several else "."
     bars = [
         (effects.columns[j], float(importances[j]), format_share(float(importances[j])))
@@ -232,7 +232,7 @@ def _effect_grid(names: Sequence[str], main: FloatArray, pairs: FloatArray) -> G
 
 
 def _short(size: float) -> str:
-    return f"{size:,.0f}" if size >= 1000.0 else f"{size:.3g}"
+    return f"{size:,.0f}" if abs(size) >= 1000.0 else f"{size:.3g}"
 
 
 def _largest_effects(columns: Sequence[str], main: FloatArray, pairs: FloatArray) -> Table:
@@ -288,8 +288,8 @@ def _inputs(encoding: Encoding, position: int) -> str:
 
 def _scaled(one: Expression) -> str:
     """Return an input that is a number, with its limits."""
-    text = f"({one.column} {'-' if one.center >= 0.0 else '+'} {abs(one.center):.4g}) / {one.scale:.4g}"
-    return text if one.low is None or one.high is None else f"{text}, cut at {one.low:.4g} and {one.high:.4g}"
+    text = f"({one.column} {'-' if one.center >= 0.0 else '+'} {_short(abs(one.center))}) / {_short(one.scale)}"
+    return text if one.low is None or one.high is None else f"{text}, cut at {_short(one.low)} and {_short(one.high)}"
 
 
 def _missing(encoding: Encoding, position: int) -> str:
@@ -297,5 +297,5 @@ def _missing(encoding: Encoding, position: int) -> str:
     marked = any(one.kind == "missing" and one.position == position for one in encoding.expressions)
     parts = ["a bit"] if marked else []
     if column.fill is not None:
-        parts.append(f"{format_number(column.fill)}, the median")
+        parts.append(f"{_short(column.fill)}, the median")
     return ", and ".join(parts) or "no category"

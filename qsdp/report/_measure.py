@@ -11,6 +11,7 @@ from qsdp._utils.gap import relative
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
+from qsdp.sampling import sample_network
 from qsdp.tabular import Table, TabularModel, choose_classes, network_inputs
 
 __all__ = ["Rows", "Sizes", "measure_sizes", "rows_of"]
@@ -123,7 +124,10 @@ def measure_sizes(model: TabularModel, rows: Rows, table: Table | None, n_draws:
     rng = np.random.default_rng(model.holdout.seed)
     problem = None if table is None else model.problem(table)
     sizes = [size for size in _SIZES if size >= model.network.n_outputs]
-    drawn = [[model.resample(size, rng).network for _ in range(n_draws)] for size in sizes]
+    covariance = model.solution.covariance(model.network.levels)
+    drawn = [
+        [sample_network(covariance, size, rng, allocation=model.allocation) for _ in range(n_draws)] for size in sizes
+    ]
     scores = np.array([[rows.score(network) for network in networks] for networks in drawn])
     gaps = None
     if problem is not None:

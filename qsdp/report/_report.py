@@ -114,7 +114,9 @@ def make_report(
         judging = [
             accuracy_section(model, parts),
             sizes_section(model, sizes, parts[-1]),
-            interaction_section(model.effects(whole), model.target.name, parts[0].name),
+            interaction_section(
+                model.effects(whole), model.target.name, parts[0].name, number=model.target.classes is None
+            ),
         ]
     data = None if data_file is None else Path(data_file).name
     sections = [

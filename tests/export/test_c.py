@@ -144,6 +144,22 @@ def test_code_is_clean_and_calls_nothing(compiler, tmp_path):
             assert not re.search(r"\b(float|double|malloc)\b", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
 
 
+@pytest.mark.parametrize("layout", ["neurons", "form"])
+@pytest.mark.parametrize("packed", [True, False])
+def test_tables_may_live_in_memory_of_another_kind(layout, packed, tmp_path):
+    """No pointer to a table is made: it would have to name the kind of memory."""
+    network = random_network(np.random.default_rng(0), 9, 5, ACTIVATIONS["relu"], C=2)
+    code = to_c(network, name="net", layout=layout, packed=packed)
+    tables = re.findall(r"^QSDP_TABLE \w+ (\w+)\[", code.source, re.MULTILINE)
+    assert tables
+    for table in tables:
+        assert re.findall(rf"\b{table}\b(?!\[)", code.source) == []
+    if shutil.which("avr-gcc"):
+        code.write(tmp_path)
+        flags = ["-mmcu=atmega1284p", "-DQSDP_TABLE=static const __flash", "-std=gnu99", "-Waddr-space-convert"]
+        subprocess.run(["avr-gcc", *flags, *FLAGS[1:], "-Os", "-c", "net.c", "-o", "net.o"], cwd=tmp_path, check=True)
+
+
 def test_packed_tables_hold_the_weights():
     """Without a compiler: the bits of the source are the weights."""
     rng = np.random.default_rng(1)
