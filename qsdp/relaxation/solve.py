@@ -34,8 +34,8 @@ _TIGHTENINGS, _MARGINS = (1.0, 1e-2, 1e-4), (1.0, 0.3, 0.03)
 _SMALL = 5e10
 
 #: Operations of the certificate of an output, as multiples of N^3: decompositions of the point and of bounds, all of
-#: them at the rate of a factorisation; and of n N^2: passes over the samples, of 60000 x 101 four tenths of a second. The
-#: share of the time that is kept for it at most.
+#: them at the rate of a factorisation; and of n N^2: passes over the samples, of 60000 x 101 four tenths of a second.
+#: The share of the time that is kept for it at most.
 _CERTIFICATE, _PASSES, _LARGEST_RESERVE = 60.0, 16.0, 0.5
 
 #: Multiple of the tolerance beyond which "auto" tries a second solver, and the iterations it gives that one.
