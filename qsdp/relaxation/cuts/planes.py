@@ -70,8 +70,8 @@ _NEGLIGIBLE = 1e-9
 #: Steps of a round, for its time.
 _ROUND = 5
 
-#: Largest system.
-_LARGEST = 8000
+#: Side of the largest system: 0.2 GB, and as much for each of the Gram matrix and its factors.
+_LARGEST = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,18 +123,20 @@ class CuttingPlanes:
         self._setup = FactorCache(self._normal, None, deadline).setup(0, self._normal)
         self._coordinates = self._setup.newton.coordinates
         self._cuts = OddCuts.none(instance.size)
+        self._most = min(_MOST, _LARGEST - self._coordinates.length - instance.size)
         self._state: State | None = None
 
     @staticmethod
     def supports(instance: Instance) -> bool:
-        """Return whether there are cutting planes for an instance."""
-        return instance.target.ndim == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
+        """Return whether there are cutting planes for an instance: of one output, and not too large."""
+        N, n = instance.size, instance.map.n_rows
+        length = min(n, N * (N + 1) // 2) if instance.fit.quadratic else n
+        small = length + _NEW + N <= _LARGEST
+        return small and instance.target.ndim == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
 
     def round_seconds(self, deadline: Deadline) -> float:
-        """Return about how long the next round takes; infinite if its system is too large."""
-        side = self._coordinates.length + min(len(self._cuts) + _NEW, _MOST) + self._instance.size
-        if side > _LARGEST:
-            return np.inf
+        """Return about how long the next round takes."""
+        side = self._coordinates.length + min(len(self._cuts) + _NEW, self._most) + self._instance.size
         return deadline.seconds(_ROUND * (side**3 / 3.0 + self._coordinates.work + 4.0 * side**2 * self._instance.size))
 
     def improve(self, deadline: Deadline) -> None:
@@ -185,7 +187,7 @@ class CuttingPlanes:
         state = self._state
         assert state is not None
         kept = np.flatnonzero(state.slacks < _SLACK * state.r)
-        kept = np.sort(kept[np.argsort(state.slacks[kept], kind="stable")[: _MOST - _NEW]])
+        kept = np.sort(kept[np.argsort(state.slacks[kept], kind="stable")[: self._most - _NEW]])
         self._cuts, state.weights, state.slacks = self._cuts[kept], state.weights[kept], state.slacks[kept]
         V, Z = (state.Y[0] + state.Y[1]) / state.r, (state.Y[0] - state.Y[1]) / state.r
         found = triangle_cuts(V, Z, _NEW, _VIOLATED)
