@@ -43,8 +43,10 @@ from qsdp.relaxation.solvers.interior.solve import cold_start
 
 __all__ = ["CutBound", "CuttingPlanes"]
 
-#: Relative accuracies of the relaxation without cuts and of those with cuts.
+#: Relative accuracies of the relaxation without cuts and, at first, of those with cuts; and by what the latter is
+#: multiplied, down to a least one, after a round that raised the bound by no more.
 _PLAIN, _ROUGH = 1e-3, 3e-3
+_FINER, _FINEST = 0.3, 1e-5
 
 #: Most cuts of a round, and in all: their system takes a second.
 _NEW, _MOST = 600, 3500
@@ -125,6 +127,7 @@ class CuttingPlanes:
         self._cuts = OddCuts.none(instance.size)
         self._most = min(_MOST, _LARGEST - self._coordinates.length - instance.size)
         self._state: State | None = None
+        self._tol = _ROUGH
 
     @staticmethod
     def supports(instance: Instance) -> bool:
@@ -151,12 +154,14 @@ class CuttingPlanes:
             newton = CutNewton(self._coordinates, self._cuts)
             if not fresh:
                 self._restart(newton)
-            tol = _PLAIN if fresh else _ROUGH
+            tol, before = _PLAIN if fresh else self._tol, self.best.value if self.best else 0.0
             try:
                 goal = partial(self._share_of_value, tol)
                 follow(newton, self._fit, self._state, self._normal.dual_radius, goal, deadline)
             finally:
                 self._offer()
+            if self.best is not None and self.best.value <= (1.0 + tol) * before:
+                self._tol = max(_FINER * self._tol, _FINEST)
         except TimeOver:
             pass
         except LinAlgError:
