@@ -43,7 +43,7 @@ _SHAPINGS, _SAMPLING = {"adaptive": 600.0, "krivine": 60.0}, 0.25
 _PROMISE = 0.1
 
 #: Size up to which a proof may take all the time that is left: beyond it enumeration takes more than seconds. Larger
-#: ones are tried in this share of it, once, as long as cutting planes raise the bound.
+#: ones are tried in this share of it, and again, if that fails, once neither columns nor cutting planes help.
 _ENUMERATED, _TRIED = 35, 0.2
 
 #: Share of the time for cutting planes before the first search, and share of the gap that columns still promise to
@@ -203,7 +203,7 @@ class _BilinearPricing:
         dual_radius = master.instance.dual_radius
         matrices = list(master.instance.adjoints(master.nu))
         if is_cheap(self.problem):
-            return self._prove(matrices, dual_radius, [0.0] * len(matrices))
+            return self._prove(matrices, dual_radius, [0.0] * len(matrices), whole=True)
         self._raise_floor_first()
         began = time.monotonic()
         found = self._search(master, matrices, dual_radius, STARTS)
@@ -215,7 +215,8 @@ class _BilinearPricing:
                 found = self._search(master, matrices, dual_radius, min(n_starts, _MOST_STARTS))
         promised = _promised(master, found)
         if self._pays(promised, gap):
-            return self._prove(matrices, dual_radius, [result.value for result in found])
+            whole = self.problem.size <= _ENUMERATED or (promised <= self.tol and self.floor.exhausted)
+            return self._prove(matrices, dual_radius, [result.value for result in found], whole=whole)
         if promised <= _REMAINS * gap:
             self.floor.improve()
         return PricingResult.of(found)
@@ -236,12 +237,12 @@ class _BilinearPricing:
         An expensive proof must close most of the gap and take no longer than the rounds since the last one took; or
         close the gap as far as is asked for, or be the last one that there is time for.
         """
-        if self.deadline.over or not (self._open or self.floor.exhausted):
+        if self.deadline.over:
             return False
         if promised <= self.tol:
-            return True
+            return self._open or self.floor.exhausted
         if self.problem.size > _ENUMERATED:
-            return promised <= _PROMISE * gap
+            return self._open and promised <= _PROMISE * gap
         waited = self._seconds <= time.monotonic() - self._proven
         return promised <= _PROMISE * gap and (waited or self.deadline.left <= _LAST * self._seconds)
 
@@ -276,9 +277,11 @@ class _BilinearPricing:
         flipped[np.arange(len(flipped)), np.tile(np.arange(N), len(sides))] *= -1.0
         return np.vstack([sides, flipped])
 
-    def _prove(self, matrices: list[FloatArray], dual_radius: float, incumbents: list[float]) -> PricingResult:
+    def _prove(
+        self, matrices: list[FloatArray], dual_radius: float, incumbents: list[float], *, whole: bool
+    ) -> PricingResult:
+        """Prove the largest pricing values in the whole time that is left, or in a share of it."""
         n_atoms = max(20, ATOMS // len(matrices))
-        whole = self.problem.size <= _ENUMERATED or self.floor.exhausted
         deadline, began = self.deadline if whole else self.deadline.share(_TRIED), time.monotonic()
         results = [
             self.oracle.prove(

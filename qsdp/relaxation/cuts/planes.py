@@ -43,8 +43,10 @@ from qsdp.relaxation.solvers.interior.solve import cold_start
 
 __all__ = ["CutBound", "CuttingPlanes"]
 
-#: Relative accuracies of the relaxation without cuts and of those with cuts.
+#: Relative accuracies of the relaxation without cuts and, at first, of those with cuts; and by what the latter is
+#: multiplied, down to a least one, after a round that raised the bound by no more.
 _PLAIN, _ROUGH = 1e-3, 3e-3
+_FINER, _FINEST = 0.3, 1e-5
 
 #: Most cuts of a round, and in all: their system takes a second.
 _NEW, _MOST = 600, 3500
@@ -70,8 +72,8 @@ _NEGLIGIBLE = 1e-9
 #: Steps of a round, for its time.
 _ROUND = 5
 
-#: Largest system.
-_LARGEST = 8000
+#: Side of the largest system: 0.2 GB, and as much for each of the Gram matrix and its factors.
+_LARGEST = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,18 +125,21 @@ class CuttingPlanes:
         self._setup = FactorCache(self._normal, None, deadline).setup(0, self._normal)
         self._coordinates = self._setup.newton.coordinates
         self._cuts = OddCuts.none(instance.size)
+        self._most = min(_MOST, _LARGEST - self._coordinates.length - instance.size)
         self._state: State | None = None
+        self._tol = _ROUGH
 
     @staticmethod
     def supports(instance: Instance) -> bool:
-        """Return whether there are cutting planes for an instance."""
-        return instance.target.ndim == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
+        """Return whether there are cutting planes for an instance: of one output, and not too large."""
+        N, n = instance.size, instance.map.n_rows
+        length = min(n, N * (N + 1) // 2) if instance.fit.quadratic else n
+        small = length + _NEW + N <= _LARGEST
+        return small and instance.target.ndim == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
 
     def round_seconds(self, deadline: Deadline) -> float:
-        """Return about how long the next round takes; infinite if its system is too large."""
-        side = self._coordinates.length + min(len(self._cuts) + _NEW, _MOST) + self._instance.size
-        if side > _LARGEST:
-            return np.inf
+        """Return about how long the next round takes."""
+        side = self._coordinates.length + min(len(self._cuts) + _NEW, self._most) + self._instance.size
         return deadline.seconds(_ROUND * (side**3 / 3.0 + self._coordinates.work + 4.0 * side**2 * self._instance.size))
 
     def improve(self, deadline: Deadline) -> None:
@@ -149,12 +154,14 @@ class CuttingPlanes:
             newton = CutNewton(self._coordinates, self._cuts)
             if not fresh:
                 self._restart(newton)
-            tol = _PLAIN if fresh else _ROUGH
+            tol, before = _PLAIN if fresh else self._tol, self.best.value if self.best else 0.0
             try:
                 goal = partial(self._share_of_value, tol)
                 follow(newton, self._fit, self._state, self._normal.dual_radius, goal, deadline)
             finally:
                 self._offer()
+            if self.best is not None and self.best.value <= (1.0 + tol) * before:
+                self._tol = max(_FINER * self._tol, _FINEST)
         except TimeOver:
             pass
         except LinAlgError:
@@ -185,7 +192,7 @@ class CuttingPlanes:
         state = self._state
         assert state is not None
         kept = np.flatnonzero(state.slacks < _SLACK * state.r)
-        kept = np.sort(kept[np.argsort(state.slacks[kept], kind="stable")[: _MOST - _NEW]])
+        kept = np.sort(kept[np.argsort(state.slacks[kept], kind="stable")[: self._most - _NEW]])
         self._cuts, state.weights, state.slacks = self._cuts[kept], state.weights[kept], state.slacks[kept]
         V, Z = (state.Y[0] + state.Y[1]) / state.r, (state.Y[0] - state.Y[1]) / state.r
         found = triangle_cuts(V, Z, _NEW, _VIOLATED)
