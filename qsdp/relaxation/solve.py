@@ -34,8 +34,8 @@ _TIGHTENINGS, _MARGINS = (1.0, 1e-2, 1e-4), (1.0, 0.3, 0.03)
 _SMALL = 5e10
 
 #: Operations of the certificate of an output, as multiples of N^3: decompositions of the point and of bounds, all of
-#: them at the rate of a factorisation; and of n N^2: passes over the samples, of 60000 x 101 four tenths of a second. The
-#: share of the time that is kept for it at most.
+#: them at the rate of a factorisation; and of n N^2: passes over the samples, of 60000 x 101 four tenths of a second.
+#: And the share of the time that is kept for it at most.
 _CERTIFICATE, _PASSES, _LARGEST_RESERVE = 60.0, 16.0, 0.5
 
 #: Multiple of the tolerance beyond which "auto" tries a second solver, and the iterations it gives that one.
@@ -76,7 +76,7 @@ def solve_relaxation(
         second, else the one of the three that is expected to need the fewest operations: low rank for hundreds of
         columns and losses without kinks, splitting for coarse solves (`tol` from 1e-3 on) of up to 199 columns or 20000
         samples. Iterations of the other two are hard to foresee, so that each must promise to save all but a sixteenth,
-        half in coarse solves, unless samples are many times the weights. Where the interior-point method runs out of
+        a third in coarse solves, unless samples are many times the weights. Where the interior-point method runs out of
         digits, "auto" tries operator splitting as well. The others go through CVXPY.
     tol : float, default=1e-6
         > 0. For this package's own solvers the relative certified gap, of every output, at which they stop. For
