@@ -16,7 +16,10 @@ from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 
-__all__ = ["STOPS", "Incumbent", "Limits", "Progress", "WeightSearch", "dominating", "zero_solution"]
+__all__ = ["COARSE", "STOPS", "Incumbent", "Limits", "Progress", "WeightSearch", "dominating", "zero_solution"]
+
+#: Relative gap from which on a solve is coarse: its iterations are easier to foresee, and single precision suffices.
+COARSE = 1e-3
 
 #: Exceptions that end an iterative method, which keeps its best pair, and the status that each stands for. Matrices
 #: are singular, or have no eigenvalues, where rounding dominates or numbers are at the ends of their range.

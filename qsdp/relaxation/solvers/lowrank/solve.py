@@ -9,7 +9,7 @@ import numpy as np
 
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
-from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits
+from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, Limits
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.lowrank.factors import Factors, cold_factors, factors_of
@@ -33,9 +33,9 @@ Sample = tuple[np.ndarray, Data]
 #: higher, and other methods are better.
 _STEPS, _DECOMPOSITIONS, _PRODUCTS, _COLUMNS = 15, 10.0, 2000, 80
 
-#: Products of a coarse solve, from this relative gap on, of at most so many samples per column: 100 and 1000 samples of
-#: 784 pixels took 1.2 and 2.5 s an output to 1e-2, the interior-point method 7.5 and more than 12 s.
-_COARSE, _FEW_SAMPLES, _COARSE_PRODUCTS = 1e-3, 4, 150
+#: Products of a coarse solve of at most so many samples per column: 100 and 1000 samples of 784 pixels took 1.2 and
+#: 2.5 s an output to 1e-2, the interior-point method 7.5 and more than 12 s.
+_FEW_SAMPLES, _COARSE_PRODUCTS = 4, 150
 
 #: Side N below which the other methods are fast without low rank.
 _FEWEST_COLUMNS = 150
@@ -46,7 +46,7 @@ def operations(instance: Instance, tol: float) -> float:
     if instance.size < _FEWEST_COLUMNS or not isinstance(instance.map, QuadraticMap):
         return math.inf
     n, N, columns = instance.map.n_rows, instance.size, min(instance.size, _COLUMNS)
-    products = _COARSE_PRODUCTS if tol >= _COARSE and n <= _FEW_SAMPLES * N else _PRODUCTS
+    products = _COARSE_PRODUCTS if tol >= COARSE and n <= _FEW_SAMPLES * N else _PRODUCTS
     each = _STEPS * _DECOMPOSITIONS * N**3 + products * (8.0 * n * N + 4.0 * N * N) * columns
     return each * instance.n_blocks
 

@@ -26,6 +26,7 @@ from qsdp.forms import FormMap
 from qsdp.fourth_moments import gram_operations
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.relaxation.evaluation import symmetric_basis, to_matrices, to_vectors
+from qsdp.relaxation.incumbent import COARSE
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step", "operations", "precision"]
@@ -33,9 +34,9 @@ __all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step",
 #: Bytes that a kernel or a Gram matrix may take, with its factor.
 _MEMORY = 3 * 2**30
 
-#: Tolerance from which on matrices of this side at least are in single precision, unless entries of the data are so
-#: large that products of four of them would overflow.
-_COARSE, _LARGE, _LARGEST_SINGLE = 1e-3, 2000, 1e8
+#: Side of the smallest matrices that are in single precision in coarse solves, and largest entries of the data:
+#: products of four of them are not to overflow.
+_LARGE, _LARGEST_SINGLE = 2000, 1e8
 
 #: Factorisations and iterations that a solve is expected to need: those of easy problems.
 _FACTORISATIONS, _ITERATIONS = 4, 100
@@ -226,7 +227,7 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
     """
     data = instance.map
     side = data.n_rows if step == "kernel" else instance.size * (instance.size + 1) // 2
-    if tol < _COARSE or side < _LARGE or isinstance(data, FormMap):
+    if step == "iterative" or tol < COARSE or side < _LARGE or isinstance(data, FormMap):
         return np.float64
     return np.float32 if float(np.abs(data.X).max()) < _LARGEST_SINGLE else np.float64
 
@@ -245,22 +246,20 @@ def _costs(instance: Instance, tol: float) -> dict[str, _Cost]:
     pass_over = 4.0 * n * N * N * C
     bytes_of = {step: np.dtype(precision(step, instance, tol)).itemsize for step in ("kernel", "gram")}
 
-    def factored(step: str, side: float, form: float, each: float, factorisations: float, formed: float) -> _Cost:
-        """Return the cost where a matrix is formed once, or for every metric, and factored for every metric."""
+    def factored(step: str, side: float, once: float, again: float, passes: float) -> _Cost:
+        """Return the cost where forming a matrix takes operations once, and again for every metric."""
         share = bytes_of[step] / 8.0
-        factorisation = share * (side**3 / 3.0 + each)
-        setup = share * form + factorisation
-        products = _ITERATIONS * (share * 10.0 * side * side * C + formed)
-        return _Cost(setup, setup + (factorisations - 1.0) * factorisation + products)
+        metric = share * (again + side**3 / 3.0)
+        iterations = _ITERATIONS * (share * 10.0 * side * side * C + passes)
+        return _Cost(share * once + metric, share * once + _FACTORISATIONS * metric + iterations)
 
-    passes = 0.0 if instance.fit.quadratic else pass_over
     # Products of matrices are twice as fast as factorisations.
-    forming = 0.5 * gram_operations(n, N) if isinstance(instance.map, QuadraticMap) else float(n) * p * p
-    gram = factored("gram", p, forming, 0.0, _FACTORISATIONS, passes)
+    once = 0.5 * gram_operations(n, N) if isinstance(instance.map, QuadraticMap) else float(n) * p * p
+    gram = factored("gram", p, once, 0.0, 0.0 if instance.fit.quadratic else pass_over)
     if isinstance(instance.map, FormMap):
         return {"gram": gram}
     costs = {
-        "kernel": factored("kernel", n, 0.0, 2.0 * n * n * N, _FACTORISATIONS, pass_over),
+        "kernel": factored("kernel", n, 0.0, 2.0 * n * n * N, pass_over),
         "gram": gram,
         "iterative": _Cost(0.0, _ITERATIONS * _PRODUCTS * (pass_over + 8.0 * N**3 * C)),
     }
