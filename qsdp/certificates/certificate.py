@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -329,10 +329,16 @@ def _of_batches(
     deadline: Deadline,
     verbose: bool,
 ) -> Certificate:
+    one_array = isinstance(batches, str) or hasattr(batches, "__array__")
+    if one_array or not (callable(batches) or isinstance(batches, Iterable)):
+        raise InvalidTypeError(
+            "problem must be a TrainingProblem, SufficientStatistics, or batches of rows (an iterable, or a function "
+            f"that returns one); got {type(batches).__name__}"
+        )
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(
-            "relaxation must be a Relaxation of some of the rows for a network on batches: dual vectors of all rows "
-            f"follow from it; got {type(relaxation).__name__} (and {type(batches).__name__} as problem)"
+            "relaxation must be a Relaxation of some of the rows where problem is batches of them; got "
+            f"{type(relaxation).__name__}"
         )
     check_fits(network, relaxation.problem)
     penalty = None if beta is None else check_real("beta", beta)

@@ -25,7 +25,7 @@ from qsdp.activations import PolynomialActivation
 from qsdp.certificates.proof import root_tree, scaled_tree, tree_bound
 from qsdp.certificates.row_sums import SCALES, RowSums, Scores, Totals, read_rows
 from qsdp.certificates.verification import check_guarded, gamma, guarded_tree_bound
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.losses import Loss
@@ -182,11 +182,6 @@ def _streams(batches: Any, passes: int) -> Iterator[Iterable[Any]]:
         for _ in range(passes):
             yield batches()
         return
-    if not isinstance(batches, Iterable):
-        raise InvalidTypeError(
-            "problem must be a TrainingProblem, SufficientStatistics or batches: an iterable of (X, y) or "
-            f"(X, y, sample_weight), or a function that returns one; got {type(batches).__name__}"
-        )
     if passes > 1 and iter(batches) is batches:
         raise InvalidInputError(
             f"batches must be read more than once for passes={passes}: give a list, or a function that returns the "

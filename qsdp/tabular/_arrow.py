@@ -26,6 +26,9 @@ def kind(path: str | os.PathLike[str]) -> str | None:
     """Return pyarrow's name of a file's format, None for text; a folder is one of Parquet files."""
     if os.path.isdir(path):
         return "parquet"
+    if os.path.exists(path) and not os.path.isfile(path):
+        # What is read from a pipe is gone.
+        return None
     with open(path, "rb") as stream:
         begin = stream.read(_LONGEST)
     return next((name for magic, name in _KINDS.items() if begin.startswith(magic)), None)

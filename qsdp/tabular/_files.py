@@ -101,9 +101,11 @@ def file_batches(
 
 
 def held_bytes(path: str | os.PathLike[str]) -> int:
-    """Return about how many bytes a file takes once it is read."""
+    """Return about how many bytes a file takes once it is read; nothing is known of a pipe."""
     if (kind := _arrow.kind(path)) is not None:
         return _arrow.held_bytes(os.fspath(path), kind)
+    if not os.path.isfile(path):
+        return 0
     with open(path, "rb") as stream:
         share = _GZIP_SHARE if stream.read(2) == _GZIP else 1
     return os.path.getsize(path) * _TEXT_SHARE * share
@@ -111,7 +113,8 @@ def held_bytes(path: str | os.PathLike[str]) -> int:
 
 @contextmanager
 def _opened(name: str) -> Iterator[TextIO]:
-    with open(name, "rb") as stream:
+    with open(name, "rb") as file:
+        stream = file if file.seekable() else io.BytesIO(file.read())
         packed = stream.read(2) == _GZIP
         stream.seek(0)
         with gzip.GzipFile(fileobj=stream) if packed else stream as plain:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from tabular_data import write
 
 from qsdp.exceptions import InvalidInputError, MissingPackageError
-from qsdp.tabular import file_batches, read_table, table_batches
+from qsdp.tabular import file_batches, held_bytes, read_table, table_batches
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -157,3 +159,13 @@ def test_parquet_without_pyarrow_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
     with pytest.raises(MissingPackageError, match="pip install pyarrow"):
         read_table(write(tmp_path, b"PAR1....PAR1", "data.parquet"))
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_text("a,b\n1,2\n"))
+    writer.start()
+    assert held_bytes(pipe) == 0
+    assert read_table(pipe).data == [["1"], ["2"]]
+    writer.join()
