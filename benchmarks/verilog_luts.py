@@ -6,8 +6,6 @@ Images are averaged over squares of pixels and compared with one threshold: bits
 class are trained on part of the training images. Modules are simulated on 1000 test images and compared with integers;
 `yosys` maps them to tables of six inputs (`abc -fast -lut 6`, without carry chains). Needs Debian's packages iverilog
 and yosys. Comparing images with the threshold is not counted.
-
-Printed for the same set, of 10 classes and all test images, after place and route on a Xilinx FPGA: see `PRINTED`.
 """
 
 from __future__ import annotations
@@ -26,10 +24,6 @@ from _results import save
 import qsdp
 from qsdp.encoding import ThresholdEncoder
 from qsdp.export import to_verilog
-
-#: Accuracy in per cent and lookup tables: Khataei and Bazargan, TreeLUT (arXiv:2501.01511); Bacellar et al.,
-#: Differentiable Weightless Neural Networks (ICML 2024). Quoted from memory; check them with the papers before use.
-PRINTED = {"TreeLUT (I)": (97.0, 4478), "TreeLUT (II)": (96.0, 3499), "DWN, small": (97.8, 2092)}
 
 #: Side of the squares of pixels, training images, digits of coefficients.
 CASES = [(4, 10_000, 3), (4, 10_000, 4)]
@@ -51,8 +45,6 @@ def main():
         print("  ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
         if options.json:
             save({"quick": options.quick, "rows": rows}, options.json)
-    for name, (accuracy, tables) in PRINTED.items():
-        print(f"{name}, printed: accuracy {accuracy}  tables {tables}")
 
 
 def measure(side, n, digits):
