@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
-import scipy.optimize
+import scipy
 
 from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.numeric import EPS

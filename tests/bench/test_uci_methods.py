@@ -214,5 +214,5 @@ def test_a_method_without_its_package_says_what_to_install(monkeypatch: pytest.M
     missing = Method("made", "made up", lambda folds, seed: None, lambda model: 0, needs="no_such_package")
     assert not missing.available
     monkeypatch.setattr(measure_module, "METHODS", {"made": missing})
-    with pytest.raises(InvalidInputError, match=r"'made' needs no_such_package: pip install 'qsdp\[baselines\]'"):
+    with pytest.raises(InvalidInputError, match=r"'made' needs no_such_package: pip install torch"):
         run({"set": "iris", "method": "made", "seed": 0})

@@ -86,6 +86,7 @@ def test_the_commands_of_readme(here: Path, capsys: pytest.CaptureFixture[str]) 
         "customers-5000-3levels.qsdp",
         "customers.c",
         "customers.h",
+        "customers.html",
         "customers.onnx",
         "customers.qsdp",
         "optimal.cert",
