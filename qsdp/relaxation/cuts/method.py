@@ -15,7 +15,7 @@ import numpy as np
 from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.cuts.newton import CutNewton
-from qsdp.relaxation.solvers.interior.cone import LinAlgError, centred, largest_steps, scaling
+from qsdp.relaxation.solvers.interior.cone import LinAlgError, centred, diagonals, largest_steps, scaling
 from qsdp.relaxation.solvers.interior.fits import Fit
 
 __all__ = ["State", "follow"]
@@ -79,9 +79,9 @@ def _advance(newton: CutNewton, fit: Fit, state: State, dual_radius: float) -> f
         change = transposed @ newton.dual_matrices(dq, dg, dz) @ G
         return _Direction(np.stack([aim - change, change]), dz, dr, dg, slack_aim - s / g * dg)
 
-    ahead = direction(-Y, _diagonals(-values), fit.error(0.0, corrected=False), -s)
+    ahead = direction(-Y, diagonals(-values), fit.error(0.0, corrected=False), -s)
     reach = min(1.0, ahead.reach(values, g, s), fit.reach())
-    there = _diagonals(values) + reach * ahead.steps
+    there = diagonals(values) + reach * ahead.steps
     predicted = float(np.vdot(there[0], there[1])) + fit.products_after(reach)
     predicted = (predicted + float((g + reach * ahead.dg) @ (s + reach * ahead.ds))) / n_pairs
     away = mu + fit.distance() / n_pairs
@@ -115,10 +115,3 @@ class _Direction:
         """Return how far matrices, weights and slacks stay in their cones."""
         lowest = min(float((self.dg / g).min(initial=0.0)), float((self.ds / s).min(initial=0.0)))
         return min(largest_steps(self.steps, values), -1.0 / lowest if lowest < 0.0 else np.inf)
-
-
-def _diagonals(values: FloatArray) -> FloatArray:
-    matrices = np.zeros((*values.shape, values.shape[-1]))
-    diagonal = np.arange(values.shape[-1])
-    matrices[..., diagonal, diagonal] = values
-    return matrices

@@ -11,7 +11,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["LinAlgError", "centred", "largest_steps", "scaling"]
+__all__ = ["LinAlgError", "centred", "diagonals", "largest_steps", "scaling"]
 
 LinAlgError = np.linalg.LinAlgError
 
@@ -52,3 +52,11 @@ def centred(values: FloatArray, mu: float, primal: FloatArray, dual: FloatArray)
     diagonal = np.arange(values.shape[-1])
     aim[..., diagonal, diagonal] += mu / values - values
     return aim
+
+
+def diagonals(values: FloatArray) -> FloatArray:
+    """Return diagonal matrices of shape (..., N, N)."""
+    matrices = np.zeros((*values.shape, values.shape[-1]))
+    diagonal = np.arange(values.shape[-1])
+    matrices[..., diagonal, diagonal] = values
+    return matrices

@@ -22,7 +22,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.incumbent import Incumbent
-from qsdp.relaxation.solvers.interior.cone import LinAlgError, centred, largest_steps, scaling
+from qsdp.relaxation.solvers.interior.cone import LinAlgError, centred, diagonals, largest_steps, scaling
 from qsdp.relaxation.solvers.interior.fits import Fit
 from qsdp.relaxation.solvers.interior.newton import Newton
 
@@ -118,9 +118,9 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> floa
         change = transposed @ _dual_matrices(newton.adjoint(dq), dz) @ G
         return np.stack([aim - change, change]), dz, dr
 
-    steps, _, _ = direction(-Y, _diagonals(-values), fit.error(0.0, corrected=False))
+    steps, _, _ = direction(-Y, diagonals(-values), fit.error(0.0, corrected=False))
     reach = min(1.0, largest_steps(steps, values), fit.reach())
-    there = _diagonals(values) + reach * steps
+    there = diagonals(values) + reach * steps
     predicted = (float(np.vdot(there[0], there[1])) + fit.products_after(reach)) / n_pairs
     away = mu + fit.distance() / n_pairs
     centre = away * min(1.0, max(_LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
@@ -164,11 +164,4 @@ def _dual_matrices(M: FloatArray, z: FloatArray) -> FloatArray:
     matrices: FloatArray = _SIGNS * M[:, None]
     diagonal = np.arange(z.shape[1])
     matrices[..., diagonal, diagonal] += z[:, None]
-    return matrices
-
-
-def _diagonals(values: FloatArray) -> FloatArray:
-    matrices = np.zeros((*values.shape, values.shape[-1]))
-    diagonal = np.arange(values.shape[-1])
-    matrices[..., diagonal, diagonal] = values
     return matrices
