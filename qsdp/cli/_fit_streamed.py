@@ -68,11 +68,11 @@ def fit_streamed(
         sample = sample_file(file, sampling, _SAMPLE, bar)
         training = prepare(sample.train, sampling.target, **columns, test_size=0.0, seed=sampling.seed)
         check_neurons(options.n_neurons, training.target.n_outputs(get_loss(columns["loss"])))
-    lifted = options.activation is not None and columns["activation"].lifted
-    checkpoint = checkpoint_name(path, file, sampling, training, lifted)
+    activation = columns["activation"]
+    checkpoint = checkpoint_name(path, file, sampling, training, activation)
     with stage(f"Reading {file}: statistics of {training.X.shape[1]} inputs") as bar:
         statistics = statistics_of(
-            file, sampling, training, lifted=lifted, keep=_SAMPLE, checkpoint=checkpoint, bar=bar
+            file, sampling, training, activation=activation, keep=_SAMPLE, checkpoint=checkpoint, bar=bar
         )
     seconds = time.perf_counter() - began
     with stage(f"Training with {training.X.shape[1]} inputs") as bar, interrupts() as received:

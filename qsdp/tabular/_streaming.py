@@ -16,10 +16,12 @@ import numpy.typing as npt
 
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray
+from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.losses import Squared
 from qsdp.statistics import SufficientStatistics
 from qsdp.tabular._files import table_batches
+from qsdp.tabular._model import network_inputs
 from qsdp.tabular._reading import Table, listing
 from qsdp.tabular._target import Target
 from qsdp.tabular._training import Training
@@ -129,7 +131,7 @@ def statistics_of(
     sampling: Sampling,
     training: Training,
     *,
-    lifted: bool,
+    activation: PolynomialActivation | None,
     keep: int,
     checkpoint: Path | None = None,
     bar: ProgressBar = NO_BAR,
@@ -142,20 +144,20 @@ def statistics_of(
     sampling : Sampling
     training : Training
         Of a sample of the rows, for a squared loss.
-    lifted : bool
-        Whether the activation has a constant of its own, so that inputs have none.
+    activation : PolynomialActivation or None
+        Of the network, which tells whether inputs have a constant column.
     keep : int
         Rows kept, see `SufficientStatistics`.
     checkpoint : Path, optional
         See `SufficientStatistics.from_batches`.
     bar : ProgressBar
     """
-    encode = _encoder(training, lifted)
+    encode = _encoder(training, activation)
     batches = (encode(table) for table, _ in sampling.parts(path, bar) if len(table))
     return SufficientStatistics.from_batches(batches, keep=keep, checkpoint=checkpoint, every=_EVERY)
 
 
-def _encoder(training: Training, lifted: bool) -> Callable[[Table], tuple[Any, ...]]:
+def _encoder(training: Training, activation: PolynomialActivation | None) -> Callable[[Table], tuple[Any, ...]]:
     warned = False
 
     def encode(table: Table) -> tuple[Any, ...]:
@@ -167,7 +169,7 @@ def _encoder(training: Training, lifted: bool) -> Callable[[Table], tuple[Any, .
             # One is enough: other batches have as many entries that the sample lacked.
             warnings.warn(f"among the first of such rows: {warning.message}", QSDPWarning, stacklevel=2)
             warned = True
-        X = encoded if lifted else np.column_stack([encoded, np.ones(len(encoded))])
+        X = network_inputs(encoded, activation)
         y = training.target.encode(table, Squared())
         _check_classes(table, training.target)
         return X, y, training.weighting.read(table)
