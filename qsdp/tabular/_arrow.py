@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,19 +75,16 @@ def _dataset(name: str, kind: str) -> Any:
     return pyarrow.dataset.dataset(name, format=kind)
 
 
-class _reasons:  # noqa: N801 (a context)
-    """Errors of pyarrow as the file's."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
-        if type(error).__module__.startswith("pyarrow"):
-            reason = str(error).split("\n", 1)[0]
-            raise InvalidInputError(f"{self._name!r} is damaged or incomplete: {reason}") from None
+@contextmanager
+def _reasons(name: str) -> Iterator[None]:
+    """Raise errors of pyarrow as the file's."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith("pyarrow"):
+            raise
+        reason = str(error).split("\n", 1)[0]
+        raise InvalidInputError(f"{name!r} is damaged or incomplete: {reason}") from None
 
 
 def _column(name: str, label: str, column: Any) -> list[str | None] | FloatArray:

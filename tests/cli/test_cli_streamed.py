@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cli_program import figure, number, refused, run
 
+from qsdp._utils.progress import NO_BAR
 from qsdp.tabular import Sampling, load_model, read_table, table_batches
 
 N_ROWS = 400
@@ -40,7 +41,7 @@ def test_the_objective_is_that_of_all_training_rows(data: Path, options: list[An
     assert result.exit_code == 0, result.stderr
     model = load_model("data.qsdp")
     sampling = Sampling(options[1], "w", 0.2, 0)
-    ((train, test),) = sampling.parts(data, bar=_Silent())  # type: ignore[arg-type]
+    ((train, test),) = sampling.parts(data, NO_BAR)
     assert f"streamed: {len(train)} training + {len(test)} test rows" in figure(result.stdout, "data")
     assert 0.7 * len(train) < 4 * len(test) < 1.4 * len(train)
     outputs, target = model.outputs(train), model.target
@@ -55,11 +56,6 @@ def test_the_objective_is_that_of_all_training_rows(data: Path, options: list[An
     assert run("resample", "data.qsdp", "--neurons", 20, "--output", "other.qsdp").exit_code == 0
     predicted = run("predict", "data.qsdp", data)
     assert len(predicted.stdout.splitlines()) == 1 + N_ROWS
-
-
-class _Silent:
-    def count(self, *arguments: Any) -> None:
-        pass
 
 
 def test_a_killed_pass_goes_on(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
