@@ -92,8 +92,8 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Bou
        most that.
     2. Enumerated leaves: floats and :math:`\gamma_{6N}` times the sum of :math:`|\hat M|`. Leaves with a shift z:
        :math:`\mathrm{Diag}(z + d) - B` is proven positive semidefinite, see `semidefinite_shift`, so that
-       :math:`\sum z + \sum d` is a bound; with cuts, B is replaced and the bound reduced as in
-       products rounded by :math:`\gamma_{m + 8}`.
+       :math:`\sum z + \sum d` is a bound; cuts change B and the bound, the sums of their products
+       rounded by :math:`\gamma_{m + 8}`.
     3. With :math:`\bar\tau` their maximum plus r, every :math:`s \le \beta D / \bar\tau` makes :math:`s \nu`
        feasible, its rounding to floats included in r.
     4. The dual value of :math:`s \nu` is rounded down, the conjugate's domain tested exactly: see
