@@ -98,6 +98,8 @@ class Products:
         self._library = _NumPy(dtype) if device is None else _Torch(dtype, device)
         self._X = self._library.take(data.X)
         self._step = max(1, _BLOCK_FLOATS // max(1, data.size))
+        #: Floating-point operations so far, about.
+        self.operations = 0.0
 
     def take(self, array: Any) -> Any:
         """Return an array as the products keep it, in their precision and on their device."""
@@ -130,6 +132,7 @@ class Products:
     def _weighted(self, nu: FloatArray, a: float, b: float, c: float) -> FloatArray:
         d = self._data.X.shape[1]
         inner, start = np.zeros((d, d)), 0
+        self.operations += 2.0 * self._data.X.size * d
         for x in self._blocks():
             weights = self.take(a * nu[start : start + len(x)])
             inner += self._library.give((x * weights[:, None]).T @ x)
@@ -144,6 +147,7 @@ class Products:
     def image(self, E: FloatArray) -> Image:
         """Return what the data make of the columns of E, shape (N, k)."""
         d = self._data.X.shape[1]
+        self.operations += 2.0 * self._data.X.size * E.shape[1]
         return Image(self._X @ self.take(E[:d]), E[d] if self._data.lifted else np.zeros(E.shape[1]))
 
     def pair(self, first: Image, second: Image, mixing: FloatArray) -> FloatArray:
@@ -163,6 +167,7 @@ class Products:
         """
         a, b, c = self._data.coefficients
         spread = self.take(mixing.T)
+        self.operations += 2.0 * self._data.X.size * len(mixing)
         weighted = sum((self.take(nu) @ spread) * image.x for nu, image in terms)
         inner = a * self._library.give(self._X.T @ weighted)
         if not self._data.lifted:

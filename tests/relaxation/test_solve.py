@@ -1,6 +1,7 @@
 """The relaxation against enumeration of every neuron, and against solvers that misbehave."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from qsdp.losses import SCALAR_LOSSES
 from qsdp.relaxation.backends import BACKENDS, choose_backend
 from qsdp.relaxation.backends.base import Settings
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.scaled import RawSolution
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.solve import _best_pair
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 
@@ -33,8 +35,6 @@ problems = st.builds(
 
 def replaced_backend(monkeypatch, solve):
     """Let "scs" be a solver that returns what `solve(problem, settings)` returns."""
-    from dataclasses import replace
-
     monkeypatch.setitem(BACKENDS, "scs", replace(BACKENDS["scs"], solve=solve))
 
 
@@ -244,6 +244,60 @@ def test_warning_names_the_gap_when_the_solver_stops_early():
 def choice(solver, problem, **settings_):
     settings_ = {"tol": 1e-6, "form": "two-block", "max_iter": None} | settings_
     return choose_backend(solver, Instance.of(problem).normalised()[0], Settings(**settings_)).name
+
+
+def correlated(noise, n=2000, d=30):
+    """Return a problem of columns that lie near a plane, or of noise."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 2)) @ rng.standard_normal((2, d)) + noise * rng.standard_normal((n, d))
+    score = X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(n)
+    problem = qsdp.TrainingProblem(X, np.where(score > 0.0, 1.0, -1.0), beta=1.0, loss="logistic")
+    return problem.with_beta(0.01 * qsdp.beta_max(problem))
+
+
+class TestFirstTry:
+    @pytest.fixture(autouse=True)
+    def always(self, monkeypatch):
+        monkeypatch.setattr("qsdp.relaxation.backends._FIRST_TRY", {"interior": (0.0, 0.3), "splitting": (0.0, 0.3)})
+
+    def test_low_rank_solves_what_has_low_rank(self):
+        found = qsdp.solve_relaxation(correlated(0.05), tol=1e-3)
+        assert (found.solver, found.status) == ("low-rank", "optimal")
+
+    @pytest.mark.parametrize("effort", [0.0, 1e-3])
+    def test_the_chosen_method_follows_where_it_does_not(self, monkeypatch, effort):
+        monkeypatch.setattr(
+            "qsdp.relaxation.backends._FIRST_TRY", {"interior": (0.0, effort), "splitting": (0.0, effort)}
+        )
+        problem = correlated(1.0)
+        found = qsdp.solve_relaxation(problem, tol=1e-6)
+        alone = qsdp.solve_relaxation(problem, solver="interior", tol=1e-6)
+        assert found.solver == choice("auto", problem) != "low-rank"
+        assert found.status == "optimal"
+        assert found.objective == pytest.approx(alone.objective, rel=2e-6)
+
+    def test_a_stop_by_the_callback_is_final(self):
+        found = qsdp.solve_relaxation(correlated(1.0), callback=lambda progress: progress.iteration >= 1)
+        assert (found.solver, found.solver_status) == ("low-rank", "stopped by the callback")
+        assert found.lower_bound <= found.objective
+
+    def test_a_limit_of_iterations_is_for_one_method(self):
+        assert qsdp.solve_relaxation(correlated(0.05), max_iter=3).solver != "low-rank"
+
+    def test_the_point_of_one_has_the_bound_of_the_other(self):
+        problem = correlated(0.5, n=200, d=6)
+        found = qsdp.solve_relaxation(problem, tol=1e-8)
+        zero = np.zeros_like(found.Z_stack)
+        at_zero = problem.relaxed_objective(zero[0], 0.0)
+        weak = replace(found.dual, nu=0.5 * found.dual.nu, value=0.5 * found.lower_bound)
+        point = replace(found, dual=weak, lower_bound=weak.value, status="inaccurate")
+        bound = replace(
+            found, Z_stack=zero, V_stack=zero, rho_stack=np.zeros(1), objective=at_zero, status="inaccurate"
+        )
+        joined = _best_pair(ScaledProblem.of(problem, "tight"), bound, point, Settings(1e-6, "two-block", None))
+        assert joined.status == "optimal"
+        assert joined.objective == pytest.approx(found.objective, rel=1e-12)
+        assert joined.lower_bound == pytest.approx(found.lower_bound, rel=1e-7)
 
 
 class TestRegistry:

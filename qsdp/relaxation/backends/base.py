@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,8 @@ class Settings:
         Where heavy products run, "cpu", "cuda" ...; None is NumPy. For solvers that take one.
     reductions : Reductions or None
         Gram matrices shared by solves with the same data, those of one path.
+    effort : float
+        Floating-point operations after which the low-rank method gives up.
     """
 
     tol: float
@@ -45,6 +48,7 @@ class Settings:
     start: RawSolution | None = None
     device: str | None = None
     reductions: Reductions | None = None
+    effort: float = math.inf
 
     def limits(self, max_iter: int) -> Limits:
         """Return the limits of a method whose iterations end by themselves after `max_iter`."""

@@ -19,7 +19,7 @@ def _splitting(instance: Instance, settings: Settings) -> RawSolution:
 
 
 def _low_rank(instance: Instance, settings: Settings) -> RawSolution:
-    return lowrank.solve_low_rank(instance, settings.limits(500), settings.start, settings.device)
+    return lowrank.solve_low_rank(instance, settings.limits(500), settings.start, settings.device, settings.effort)
 
 
 #: Few iterations, for moderate sizes.

@@ -38,6 +38,11 @@ class Data:
         single = largest < _LARGEST_SINGLE and data.X.size > _SMALL
         self.quick = Products(data, np.float32, device) if single else self.exact
 
+    @property
+    def operations(self) -> float:
+        """Floating-point operations of products so far, about."""
+        return sum(products.operations for products in {self.exact, self.quick})
+
     @cached_property
     def moments(self) -> FloatArray:
         """The matrix ``X'X``, with weights of mean one, in the preconditioner only."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, Limits
@@ -60,11 +61,16 @@ def unfit(loss: Loss) -> str | None:
 
 
 def solve_low_rank(
-    instance: Instance, limits: Limits, start: RawSolution | None = None, device: str | None = None
+    instance: Instance,
+    limits: Limits,
+    start: RawSolution | None = None,
+    device: str | None = None,
+    effort: float = math.inf,
 ) -> RawSolution:
     """Return the best certified pair met in factors of low rank, see `solve_parts` for the arguments.
 
-    Iterations are Newton steps of one output; products with the data run on the `device`, one of torch.
+    Iterations are Newton steps of one output; products with the data run on the `device`, one of torch. After about
+    `effort` floating-point operations the time is over; an output may use two shares of what is left of them.
     """
 
     def prepare(small: Instance) -> SolvePart:
@@ -73,7 +79,18 @@ def solve_low_rank(
         if (rows := _first_rows(small.map)) is not None:
             fewer = replace(small.map, X=small.map.X[rows])
             sample = rows, Data(fewer, small.fit.rows(rows).weights, device)
-        return lambda k, part, own, given: _solve_part(data, sample, part, own, given)
+
+        def spent() -> float:
+            return data.operations + (0.0 if sample is None else sample[1].operations)
+
+        def solve(k: int, part: Instance, own: Limits, given: RawSolution | None) -> RawSolution:
+            if effort < math.inf:
+                parts = small.n_blocks if small.separable else 1
+                end = spent() + min(1.0, 2.0 / (parts - k)) * (effort - spent())
+                own = replace(own, deadline=Deadline(parent=own.deadline, wish=lambda: spent() >= end))
+            return _solve_part(data, sample, part, own, given)
+
+        return solve
 
     return solve_parts(instance, limits, start, prepare)
 
