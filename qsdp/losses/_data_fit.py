@@ -111,6 +111,15 @@ class DataFit:
         """Return the weighted loss of every entry (of every sample, where outputs are coupled)."""
         return self.weighted(self.loss.values(prediction, self.target))
 
+    def rounding(self, prediction: FloatArray, error: FloatArray) -> float:
+        """Return by how much the value can rise where the predictions of each sample err by `error` (n,), at most."""
+        if self.loss.coupled:
+            moved = self.loss.lipschitz * math.sqrt(prediction.shape[1]) * error
+            return float(np.sum(self.weighted(moved)))
+        each = error if prediction.ndim == 1 else error[:, None]
+        values = np.maximum(self.values(prediction - each), self.values(prediction + each))
+        return float(np.sum(values - self.values(prediction)))
+
     def gradient(self, prediction: FloatArray) -> FloatArray:
         """Return the gradient in the predictions."""
         return self.weighted(self.loss.gradient(prediction, self.target))
