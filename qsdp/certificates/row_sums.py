@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, check_magnitude, check_matrix, check_sample_weight, check_targets
 from qsdp.certificates.proof import output_columns
 from qsdp.certificates.verification import ScaledRows, gamma
@@ -21,7 +22,7 @@ from qsdp.lifting import QuadraticMap
 from qsdp.losses import DataFit, Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import quadratic_map
-from qsdp.relaxation.bounds import pricing_roundings
+from qsdp.relaxation.bounds import entry_size, pricing_roundings
 from qsdp.relaxation.instance import LinearInstance
 from qsdp.statistics.batches import check_finite
 
@@ -155,9 +156,11 @@ class RowSums:
     def _add(self, X: FloatArray, fit: DataFit) -> None:
         data = quadratic_map(X, self._network.activation)
         self._losses.append(fit.value(self._network.predict(X)))
-        nu = self._scores.multipliers(self._scores.predictions(data, self._network.vector), fit)
+        predictions = self._scores.predictions(data, self._network.vector)
+        nu = self._scores.multipliers(predictions, fit)
         nu = fit.admissible(nu) if self._verified else fit.project(nu)
         matrices, roundings = self._guarded(X, data, fit, nu) if self._verified else self._rounded(data, fit, nu)
+        roundings = roundings + self._repeated(data, fit, predictions)
         self._matrices += matrices
         self._sizes += np.abs(matrices).sum(axis=(1, 2))
         self._roundings += roundings
@@ -174,6 +177,18 @@ class RowSums:
         scaled = data.with_levels(self._network.levels - 1.0)
         matrices = np.stack([scaled.adjoint(column) for column in output_columns(nu)])
         return matrices, pricing_roundings(LinearInstance(scaled, fit, 0.0), nu)
+
+    def _repeated(self, data: QuadraticMap, fit: DataFit, predictions: FloatArray) -> FloatArray:
+        """Return by how much pricing values can change where others compute predictions, and multipliers from them.
+
+        A file holds the scores, not the dual vector.
+        """
+        scaled = data.with_levels(self._network.levels - 1.0)
+        largest = np.abs(self._scores.forms).max(axis=(1, 2))
+        errors = EPS * (2 * data.size + 16) * np.outer(data.absolute_sums(), largest)
+        errors = errors if predictions.ndim == 2 else errors[:, 0]
+        ends = [self._scores.multipliers(predictions + sign * errors, fit) for sign in (-1.0, 1.0)]
+        return np.array([entry_size(scaled, np.abs(change)) for change in output_columns(ends[1] - ends[0])])
 
     def _guarded(
         self, X: FloatArray, data: QuadraticMap, fit: DataFit, nu: FloatArray

@@ -16,6 +16,10 @@ from qsdp.losses._piecewise import PiecewiseQuadratic
 
 __all__ = ["DataFit"]
 
+#: Units of the roundoff by which the terms of a dual value, no larger than a few values at zero, may be wrong: what the
+#: stand-alone checker of certificates allows for, who must find every bound again.
+_TERMS = 64
+
 
 @dataclass(frozen=True, eq=False)
 class DataFit:
@@ -142,7 +146,7 @@ class DataFit:
     def guarded_dual_value(self, nu: FloatArray) -> float:
         """Return `dual_value` less an allowance for rounding, relative to the numbers that it is made of."""
         value = self.dual_value(nu)
-        return value - EPS * self.target.size * (abs(value) + self.value_at_zero)
+        return value - EPS * (self.target.size + _TERMS) * (abs(value) + self.value_at_zero)
 
     def verified_dual_value(self, nu: FloatArray) -> float:
         r"""Return a lower bound of :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)` for these very floats, proven.
