@@ -121,7 +121,7 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
     problem, network = proof.problem, proof.network
     objective = problem.objective(network)
     tolerance = _TOLERANCE * max(objective, _LEAST * fit.value_at_zero)
-    if problem.objective_rounding(network) <= tolerance:
+    if problem.objective_rounding(network) <= tolerance < np.inf:
         return
     # Worst cases do not happen as a rule: summed in another order, objectives tell.
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)

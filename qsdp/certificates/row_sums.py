@@ -188,7 +188,11 @@ class RowSums:
         errors = EPS * (2 * data.size + 16) * np.outer(data.absolute_sums(), largest)
         errors = errors if predictions.ndim == 2 else errors[:, 0]
         ends = [self._scores.multipliers(predictions + sign * errors, fit) for sign in (-1.0, 1.0)]
-        return np.array([entry_size(scaled, np.abs(change)) for change in output_columns(ends[1] - ends[0])])
+        changes = np.abs(ends[1] - ends[0])
+        if self._scores.step > 0.0:
+            # Multipliers of an envelope are quotients of differences of predictions.
+            changes += fit.weighted(errors / self._scores.step)
+        return np.array([entry_size(scaled, change) for change in output_columns(changes)])
 
     def _guarded(
         self, X: FloatArray, data: QuadraticMap, fit: DataFit, nu: FloatArray
