@@ -101,6 +101,11 @@ def _neurons(problem: qsdp.TrainingProblem, corners: bool, polynomial: bool) -> 
 
 def _features(problem: qsdp.TrainingProblem, U: np.ndarray, V: np.ndarray) -> np.ndarray:
     a, b, c = (Extended(v) for v in (problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)))
+    if problem._forms is not None:
+        # Upper triangles of the matrices themselves, of a problem from statistics.
+        first, second = np.triu_indices(problem.size)
+        pairs = U[:, first] * V[:, second] + (first != second) * U[:, second] * V[:, first]
+        return np.asarray(problem.weight_map.forms.astype(Extended) @ pairs.T.astype(Extended))
     d, X = problem.n_features, problem.X.astype(Extended)
     left, right = X @ U[:, :d].T.astype(Extended), X @ V[:, :d].T.astype(Extended)
     F = a * left * right
@@ -135,6 +140,8 @@ def _upper(problem: qsdp.TrainingProblem, F: np.ndarray, alpha: np.ndarray, weig
 
 def _magnitude(problem: qsdp.TrainingProblem) -> np.ndarray:
     """Return a bound of every feature's terms, in the shape of the targets' rows."""
+    if problem._forms is not None:
+        return np.asarray(2 * (problem.levels - 1) ** 2 * np.abs(problem.weight_map.forms).sum(axis=1), dtype=Extended)
     a, b, c = (abs(Extended(v)) for v in (problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)))
     t = (problem.levels - 1) * np.abs(problem.X.astype(Extended)).sum(axis=1)
     size = a * t * t + b * t + c

@@ -84,6 +84,13 @@ _SPARE = 0.1
 #: Every file of the archive has this date: equal contents are equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
+#: What is said where sums in another order have another result.
+_UNCERTAIN = (
+    "this certificate cannot be saved: floats do not tell the objective of its network, {:.12g}, but to {:.3g}, because "
+    "its weights are large and cancel, and whoever checks it would find another one; bring the columns, or the rows, of "
+    "X to similar sizes"
+)
+
 Claims = dict[str, Any]
 
 
@@ -130,11 +137,7 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
     others = (fit.value(by_neurons) + problem.penalty(network), problem.objective(backwards))
     differences = [abs(other - objective) for other in others]
     if not max(differences) <= _SPARE * tolerance:
-        raise InvalidInputError(
-            f"this certificate cannot be saved: floats do not tell the objective of its network to {_TOLERANCE:g} "
-            f"(computed in two orders, it is {objective:.12g} with a difference of {max(differences):.3g}), because its "
-            "weights are large and cancel; bring the columns, or the rows, of X to similar sizes"
-        )
+        raise InvalidInputError(_UNCERTAIN.format(objective, max(differences)))
 
 
 def _data(problem: TrainingProblem) -> dict[str, Any]:
@@ -173,13 +176,16 @@ def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Cla
     Raises
     ------
     InvalidInputError
-        The loss is none of the package.
+        The loss is none of the package, or rounding leaves the objective uncertain.
     """
     kind = LOSSES.get(proof.loss.name)
     if kind is None or not isinstance(proof.loss, kind):
         raise InvalidInputError(
             f"a certificate of the {proof.loss.name} loss on batches cannot be saved: files hold {', '.join(LOSSES)}"
         )
+    # Worst cases, a hundred times what happens.
+    if not proof.objective_rounding <= 100.0 * _TOLERANCE * claims["objective"]:
+        raise InvalidInputError(_UNCERTAIN.format(claims["objective"], proof.objective_rounding))
     arrays = {
         "n_samples": np.int64(proof.n_samples),
         "rows_sha256": proof.digest,
