@@ -242,9 +242,7 @@ def _solve_scalar(
     return a[: len(a) // 2] - a[len(a) // 2 :], solved
 
 
-def _solve_coupled(
-    F: np.ndarray, y: np.ndarray, w: np.ndarray, weight: Extended
-) -> tuple[np.ndarray, bool]:
+def _solve_coupled(F: np.ndarray, y: np.ndarray, w: np.ndarray, weight: Extended) -> tuple[np.ndarray, bool]:
     n, C = y.shape
     value = Extended((w * np.log(Extended(C))).sum())
     signed = np.hstack([F, -F])

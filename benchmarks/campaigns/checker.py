@@ -39,6 +39,8 @@ __all__ = ["tested"]
 #: Largest time and growth of memory that a small file may cost.
 SECONDS, MEBIBYTES = 5.0, 64
 TOLERANCE = 1e-9
+#: Corruptions of bytes in one case.
+CORRUPTIONS = 25
 NAMED = (qsdp.QSDPError, FileNotFoundError, IsADirectoryError, PermissionError)
 
 
@@ -60,8 +62,11 @@ def tested(seed: int, index: int) -> Outcome:
 def _certificate(rng: np.random.Generator, outcome: Outcome) -> None:
     known = samples()
     sample = known[rng.integers(len(known))]
-    attack = str(rng.choice(list(ATTACKS)))
+    attack = str(rng.choice([*ATTACKS, "bytes"]))
     outcome.count("kind", sample.kind)
+    if attack == "bytes":
+        _byte_corruptions(sample, rng, outcome)
+        return
     outcome.count("attack", attack)
     contents = ATTACKS[attack](sample, rng)
     with tempfile.TemporaryDirectory() as folder:
@@ -76,6 +81,22 @@ def _certificate(rng: np.random.Generator, outcome: Outcome) -> None:
         if code == 0:
             _judge(arguments, contents, sample, attack, outcome)
         _read(lambda: qsdp.load_certificate(path), "certificate", outcome)
+
+
+def _byte_corruptions(sample: Sample, rng: np.random.Generator, outcome: Outcome) -> None:
+    """Corrupt the file as it is, many times: none may be accepted, or read."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "one.qsdp"
+        for _ in range(CORRUPTIONS):
+            contents = _corrupted(sample.contents, rng)
+            outcome.count("attack", "bytes")
+            if contents == sample.contents:
+                continue
+            path.write_bytes(contents)
+            code = _checked([str(path)], outcome, sample, "bytes")
+            read = _read(lambda: qsdp.load_certificate(path), "certificate", outcome)
+            if code == 0 or read is not None:
+                outcome.wrong("accepted", of=sample.kind, attack="bytes")
 
 
 def _data(sample: Sample, attack: str, rng: np.random.Generator) -> Arrays:
@@ -325,11 +346,6 @@ def _cuts(sample: Sample, rng: np.random.Generator) -> bytes:
     return file_of({key: value for key, value in arrays.items() if value is not _GONE})
 
 
-def _bytes(sample: Sample, rng: np.random.Generator) -> bytes:
-    """Change bytes of the whole file."""
-    return _corrupted(sample.contents, rng)
-
-
 def _body(sample: Sample, rng: np.random.Generator) -> bytes:
     """Change bytes behind a digest that is right."""
     return with_digest(_corrupted(body_of(sample.contents), rng))
@@ -343,7 +359,6 @@ ATTACKS: dict[str, Callable[[Sample, np.random.Generator], bytes]] = {
     "other problem": _problem,
     "holes": _holes,
     "cuts": _cuts,
-    "bytes": _bytes,
     "bytes behind the digest": _body,
 }
 
@@ -388,7 +403,8 @@ def _others() -> list[tuple[str, bytes, Callable[[Path], Any]]]:
         polynomial.save(folder / "polynomial")
         statistics.save(folder / "statistics")
         (folder / "table.csv").write_text(
-            "a,b,label\n" + "\n".join(f"{v:.3f},{'uv'[i % 2]},{'no' if v < 0 else 'yes'}" for i, v in enumerate(X[:, 0]))
+            "a,b,label\n"
+            + "\n".join(f"{v:.3f},{'uv'[i % 2]},{'no' if v < 0 else 'yes'}" for i, v in enumerate(X[:, 0]))
         )
         _fit(folder)
         for kind in ("bilinear", "integers", "polynomial"):
@@ -403,7 +419,16 @@ def _fit(folder: Path) -> None:
 
     from qsdp.cli import app
 
-    arguments = ["fit", str(folder / "table.csv"), "--target", "label", "--output", str(folder / "model"), "--beta", "0.1"]
+    arguments = [
+        "fit",
+        str(folder / "table.csv"),
+        "--target",
+        "label",
+        "--output",
+        str(folder / "model"),
+        "--beta",
+        "0.1",
+    ]
     result = CliRunner().invoke(app, arguments)
     if not (folder / "model").is_file():
         raise RuntimeError(f"qsdp fit has failed: {result.output}")

@@ -174,7 +174,7 @@ def certificate_of(
     check_proof(problem, nu, trees)
     inside = problem.data_fit.project(np.asarray(nu, dtype=np.float64))
     known = [None] * len(trees) if uppers is None else uppers
-    # The bounds that are known are those of `nu`, from which the projection may differ by the rounding of larger numbers.
+    # The bounds known are those of `nu`, from which the projection may differ by the rounding of larger numbers.
     moved = output_columns(np.abs(inside - nu))
     evaluated = [
         _upper(problem, column, tree, None if upper is None else upper + entry_size(problem.map, change))

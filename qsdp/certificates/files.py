@@ -86,9 +86,9 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 #: What is said where sums in another order have another result.
 _UNCERTAIN = (
-    "this certificate cannot be saved: floats do not tell the objective of its network, {:.12g}, but to {:.3g}, because "
-    "its weights are large and cancel, and whoever checks it would find another one; bring the columns, or the rows, of "
-    "X to similar sizes"
+    "this certificate cannot be saved: floats do not tell the objective of its network, {:.12g}, but to {:.3g}, "
+    "because its weights are large and cancel, and whoever checks it would find another one; bring the columns, or the "
+    "rows, of X to similar sizes"
 )
 
 Claims = dict[str, Any]
