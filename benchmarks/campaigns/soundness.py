@@ -47,13 +47,13 @@ SHARES = {
     "foreign": 0.01,
     "relaxed": 0.5,
     "certified": 0.4,
-    "polynomial": 0.08,
-    "batches": 0.06,
+    "polynomial": 0.04,
+    "batches": 0.02,
     "wide": 0.15,
     "file": 0.4,
 }
 #: Time limit of every step: that of a stalled one.
-SECONDS = 0.2
+SECONDS = 0.15
 TOLERANCE, LEAST = 1e-9, 1e-15
 
 
