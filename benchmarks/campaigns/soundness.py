@@ -53,7 +53,7 @@ SHARES = {
     "file": 0.4,
 }
 #: Time limit of every step: that of a stalled one.
-SECONDS = 0.15
+SECONDS = 0.3
 TOLERANCE, LEAST = 1e-9, 1e-15
 
 

@@ -262,7 +262,6 @@ def test_large_gaps_are_warned_of(estimator: type) -> None:
     ],
 )
 def test_an_unknown_argument_is_one_of_the_class_that_was_called(kind: type) -> None:
-    with pytest.raises(
-        TypeError, match=rf"^{kind.__name__}\.__init__\(\) got an unexpected keyword argument 'neurons'"
-    ):
+    message = rf"^{kind.__name__}\.__init__\(\) got an unexpected keyword argument 'neurons'"
+    with pytest.raises(TypeError, match=message):
         kind(neurons=3)
