@@ -312,6 +312,9 @@ def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | Row
     line, body = contents[len(MAGIC) :][:_DIGEST_LINE], contents[len(MAGIC) + _DIGEST_LINE :]
     if line != hashlib.sha256(body).hexdigest().encode() + b"\n":
         raise StorageError("it is damaged: its contents do not match their digest")
+    with zipfile.ZipFile(io.BytesIO(body)) as members:
+        if any(one.compress_type != zipfile.ZIP_STORED for one in members.infolist()):
+            raise StorageError("its archive is compressed")
     with np.load(io.BytesIO(body), allow_pickle=False) as archive:
         arrays = dict(archive)
     claims = {name: str(arrays[name]) for name in ("bound_type", "arithmetic")}
