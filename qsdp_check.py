@@ -43,7 +43,10 @@ worst case for sums, 10 dim(B) eps times the norm for eigenvalues, 16 eps for lo
 resulting bound of tau exceeds beta D, nu is scaled down until it does not; by 4 eps in any case, which makes up for
 ends w a, w b and quotients nu / w that are rounded when the domain of l* is tested.  The answer is yes if the bound
 computed so reaches the claimed one, and the objective equals the claimed one, both up to 1e-9 of the objective (or
-1e-15 of that of the zero network, if larger).  Exit codes: 0 yes, 1 no, 2 not to be read.
+1e-15 of that of the zero network, if larger).  Exit codes: 0 yes, 1 no, 2 not to be read, or not decided in time.
+
+What a file costs.  Memory: the file, whose archive must not be compressed, and some ten matrices of its side 1 + 2 N.
+Time: that of eigenvalues for every leaf with a shift, and up to 2^40 vectors for others; --time-limit bounds it.
 """
 
 from __future__ import annotations
@@ -54,6 +57,7 @@ import io
 import math
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from typing import Any, TextIO
 
@@ -74,10 +78,23 @@ PIECEWISE: dict[str, tuple[float, Callable[[Array, float], tuple[Any, Any]]]] = 
     "squared_hinge": (0.5, lambda y, delta: (np.where(y < 0, -np.inf, 0), np.where(y > 0, np.inf, 0))),
 }
 LOSSES = (*PIECEWISE, "logistic", "cross_entropy", "piecewise quadratic")
+#: Kinds of the entries of arrays, and the arrays that are one number or text.
+KINDS = {
+    "fiu": "X forms y sample_weight nu alpha scores steps mixture shifts cut_weights interval activation parameters "
+    "inverse_curvature beta lower_bound objective",
+    "iu": "levels U V order leaves lengths signs cuts cut_lengths cut_nodes cut_values n_samples",
+    "b": "shifted",
+    "U": "loss label bound_type arithmetic data_sha256 rows_sha256",
+}
+SINGLE = "beta lower_bound objective inverse_curvature levels n_samples " + KINDS["U"]
 
 
 class ClaimError(Exception):
     """The reason why a certificate does not hold."""
+
+
+class Undecided(Exception):  # noqa: N818 (neither yes nor no)
+    """The time is over."""
 
 
 def need(condition: Any, reason: str) -> None:
@@ -109,8 +126,14 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
         raise OSError(f"{path} is no certificate of qsdp, version 2")
     line, body = contents[len(MAGIC) : len(MAGIC) + 65], contents[len(MAGIC) + 65 :]
     need(line == hashlib.sha256(body).hexdigest().encode() + b"\n", "the contents do not match their digest")
+    with zipfile.ZipFile(io.BytesIO(body)) as members:
+        need(all(one.compress_type == zipfile.ZIP_STORED for one in members.infolist()), "the archive is compressed")
     with np.load(io.BytesIO(body), allow_pickle=False) as archive:
         f = dict(archive)
+    for kinds, names in KINDS.items():
+        for name in set(names.split()) & set(f):
+            need(f[name].dtype.kind in kinds, f"the entries of {name} are of a wrong kind")
+    need(all(f[name].ndim == 0 for name in set(SINGLE.split()) & set(f)), "a number or a text is an array")
     if data_path is not None:
         with np.load(data_path, allow_pickle=False) as archive:
             names = [name for name in ("X", "forms", "y", "sample_weight") if name in archive]
@@ -225,7 +248,7 @@ def signs_of(k: int) -> Array:
     return np.where((np.arange(2**k) >> np.arange(k)[:, None]) & 1, -1.0, 1.0)
 
 
-def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO) -> float:
+def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO, end: float = math.inf) -> float:
     """Return the largest 1-norm of M u over u[order[:k]] = s.
 
     Signs are added three at a time.  A partial vector is dropped if its norm plus the largest norm that the signs
@@ -256,6 +279,8 @@ def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO) -> float:
             stack.append((j, heads[:, norms + tails[j] > best]))
         else:
             best = max(best, norms.max(initial=0.0))
+        if time.monotonic() > end:
+            raise Undecided
         if time.monotonic() > said + 2:
             said = time.monotonic()
             print(f"\renumerating: {tried / 1e6:.0f} million vectors tried", end="", file=progress, flush=True)
@@ -264,18 +289,20 @@ def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO) -> float:
     return float(best)
 
 
-def pricing_bound(M: Array, order: Array, leaves: list[Leaf], progress: TextIO) -> float:
+def pricing_bound(M: Array, order: Array, leaves: list[Leaf], progress: TextIO, end: float = math.inf) -> float:
     """Return an upper bound of max |u'Mv| over signs u, v, proven by leaves."""
     N, bound, covered = len(M), 0.0, 0
     need(sorted(order.tolist()) == list(range(N)), "the order of a tree is no permutation")
     prefixes = sorted(tuple(leaf[0].tolist()) for leaf in leaves)
     need(all(b[: len(a)] != a for a, b in zip(prefixes, prefixes[1:])), "a leaf lies in another one")  # noqa: B905, RUF007
     for s, z, cuts, weights in leaves:
+        if time.monotonic() > end:
+            raise Undecided
         k = len(s)
         need(k <= N and set(s.tolist()) <= {-1, 1} and (k == 0 or s[0] == 1), "a leaf fixes no signs, or -1 first")
         covered += 2 ** (N - max(k, 1))
         if z is None:
-            bound = max(bound, enumerate_leaf(M, order, s, progress) + 4 * N * EPS * np.abs(M).sum())
+            bound = max(bound, enumerate_leaf(M, order, s, progress, end) + 4 * N * EPS * np.abs(M).sum())
             continue
         B = np.zeros((1 + N + N - k,) * 2)
         B[0, 1 : 1 + N], B[1 : 1 + N, 1 + N :] = M[:, order[:k]] @ s / 2, M[:, order[k:]] / 2
@@ -377,8 +404,14 @@ def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
     return trees
 
 
-def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, float, float, float]:
-    """Return objective, lower bound, largest pricing value and beta D, recomputed, or raise `ClaimError`."""
+def check(
+    f: dict[str, Array], progress: TextIO | None = None, time_limit: float = math.inf
+) -> tuple[float, float, float, float]:
+    """Return objective, lower bound, largest pricing value and beta D, recomputed, or raise `ClaimError`.
+
+    `Undecided` is raised after so many seconds.
+    """
+    end = time.monotonic() + time_limit
     of_forms = "forms" in f
     X, y, alpha = (np.asarray(f[name], dtype=float) for name in ("forms" if of_forms else "X", "y", "alpha"))
     beta, levels = float(f["beta"]), int(f["levels"])
@@ -415,6 +448,7 @@ def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, f
         prediction[i : i + 1024] = hidden @ alpha
     penalty = beta * (d * L + lift)
     objective = loss.value(prediction) + penalty * math.fsum(np.abs(alpha).ravel())
+    need(math.isfinite(objective) and math.isfinite(penalty), "the numbers are too large")
     tolerance = TOLERANCE * max(objective, 1e-6 * loss.value(np.zeros(y.shape)))
     claimed = float(f["objective"])
     need(abs(objective - claimed) <= tolerance, f"the objective is {objective:.12g}, not {claimed:.12g} as claimed")
@@ -438,7 +472,7 @@ def check(f: dict[str, Array], progress: TextIO | None = None) -> tuple[float, f
     need(len(trees) == len(columns), "there must be one tree an output")
     for column, (order, leaves) in zip(columns, trees):  # noqa: B905
         M, rounding = matrix_of_forms(X, K, column) if of_forms else matrix_of(E, K, column, defects)
-        value = max(value, pricing_bound(M, order, leaves, progress or sys.stderr) + rounding)
+        value = max(value, pricing_bound(M, order, leaves, progress or sys.stderr, end) + rounding)
     need(math.isfinite(value), "the numbers are too large")
     scale = min(1.0, penalty / value) if value > 0 else 1.0
     bound = max(0.0, loss.dual_value(scale * nu)) if scale > 0 else 0.0
@@ -455,15 +489,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--data", metavar="DATA.npz", help="archive with X, y and sample_weight, if any, that it must belong to"
     )
+    parser.add_argument("--time-limit", metavar="SECONDS", type=float, default=math.inf, help="give up after so long")
     options = parser.parse_args(arguments)
     try:
         f, digest = read(options.file, options.data)
         bound_type, arithmetic, shifted = str(f["bound_type"]), str(f["arithmetic"]), f["shifted"]
         need(bound_type in ("sdp", "exact") and arithmetic in ("float", "verified"), "it claims an unknown bound type")
         with np.errstate(all="ignore"):
-            objective, bound, value, penalty = check(f)
+            objective, bound, value, penalty = check(f, time_limit=options.time_limit)
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    except Undecided:
+        print(f"error: not decided in {options.time_limit:g} seconds", file=sys.stderr)
         return 2
     except ClaimError as reason:
         print(f"no: {reason}")

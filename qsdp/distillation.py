@@ -282,6 +282,12 @@ def _targets(model: Any, X: FloatArray, match: str, weights: FloatArray | None) 
         return check_targets("the model's decision function", model.decision_function(X), length=len(X)), True
     elif hasattr(model, "predict"):
         return check_targets("the model's predictions", model.predict(X), length=len(X)), True
+    elif type(model).__module__.partition(".")[0] == "torch":
+        raise InvalidTypeError(
+            f"model must be arrays or have a method predict; got a torch {type(model).__name__}: take "
+            "qsdp.DenseLayer(layer.weight.detach().numpy(), layer.bias.detach().numpy(), activation='identity') of a "
+            "linear layer, or an object whose predict(X) calls the module on arrays"
+        )
     else:
         try:
             form = QuadraticForm(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from functools import cached_property
@@ -9,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import (
     FloatArray,
@@ -378,6 +380,18 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         if prediction.shape != self.y.shape:
             raise InvalidInputError(f"network must have outputs of shape {self.y.shape}; got {prediction.shape}")
         return self.data_fit.value(prediction) + self.penalty(network)
+
+    def objective_rounding(self, network: SecondLayer) -> float:
+        """Return by how much the true objective of `network` can exceed `objective`, which is computed in floats.
+
+        That is much where weights are so large that their products cancel: no digit of the objective may be right then.
+        """
+        alpha = np.abs(network.alpha)
+        terms = EPS * (len(alpha) + 2 * self.size + 16) * float(alpha.sum(axis=0).max(initial=0.0))
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = terms * self.map.absolute_sums()
+            rounding = self.data_fit.rounding(self.predictions(network), error)
+        return rounding if rounding >= 0.0 else math.inf
 
     def predictions(self, network: SecondLayer) -> FloatArray:
         """Return what `network` predicts for the targets `y`, in their shape."""

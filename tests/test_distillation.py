@@ -167,3 +167,9 @@ def test_bad_input(model, options, message):
 def test_unknown_kinds_are_type_errors():
     with pytest.raises(InvalidTypeError):
         qsdp.distill(object(), X)
+
+
+def test_a_torch_module_is_refused_with_what_to_do() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(InvalidTypeError, match=r"got a torch Linear: take qsdp.DenseLayer\(layer.weight"):
+        qsdp.distill(torch.nn.Linear(3, 2), np.ones((4, 3)))

@@ -24,7 +24,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.bounds import best_scale, pricing_roundings
+from qsdp.relaxation.bounds import best_scale, entry_size, feasible_scale, pricing_roundings
 from qsdp.relaxation.instance import Instance
 from qsdp.statistics import SufficientStatistics
 
@@ -174,14 +174,18 @@ def certificate_of(
     check_proof(problem, nu, trees)
     inside = problem.data_fit.project(np.asarray(nu, dtype=np.float64))
     known = [None] * len(trees) if uppers is None else uppers
-    evaluated = [_upper(problem, *one) for one in zip(output_columns(inside), trees, known, strict=True)]
-    bounds = [float(bound) for bound in np.array(evaluated) + pricing_roundings(Instance.of(problem), inside)]
+    # The bounds known are those of `nu`, from which the projection may differ by the rounding of larger numbers.
+    moved = output_columns(np.abs(inside - nu))
+    evaluated = [
+        _upper(problem, column, tree, None if upper is None else upper + entry_size(problem.map, change))
+        for column, tree, upper, change in zip(output_columns(inside), trees, known, moved, strict=True)
+    ]
     if problem.separable:
-        parts = [_scaled(problem.output(k), inside[:, k], upper) for k, upper in enumerate(bounds)]
+        parts = [_scaled(problem.output(k), inside[:, k], [upper]) for k, upper in enumerate(evaluated)]
         value, scales = sum(part[0] for part in parts), np.array([part[1] for part in parts])
     else:
-        value, scale = _scaled(problem, inside, max(bounds))
-        scales = np.full(len(bounds), scale)
+        value, scale = _scaled(problem, inside, evaluated)
+        scales = np.full(len(evaluated), scale)
     objective = problem.objective(network)
     return Certificate(
         # The proven bound may exceed an optimal objective by the rounding of that; a smaller one is proven as well.
@@ -203,11 +207,12 @@ def _upper(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: flo
     return tree_bound(problem.adjoint(nu), tree) if known is None else known
 
 
-def _scaled(problem: TrainingProblem, nu: FloatArray, upper: float) -> tuple[float, float]:
+def _scaled(problem: TrainingProblem, nu: FloatArray, uppers: Sequence[float]) -> tuple[float, float]:
     """Return the best bound that multiples of `nu` prove, and the multiple; at least 0, which zero proves."""
     instance = Instance.of(problem)
-    largest = instance.dual_radius / upper if upper > 0.0 else np.inf
-    scale = best_scale(instance.fit, nu, largest)
+    upper = float(np.max(uppers + pricing_roundings(instance, nu)))
+    scale = best_scale(instance.fit, nu, instance.dual_radius / upper if upper > 0.0 else np.inf)
+    scale = feasible_scale(instance, nu, uppers, scale)
     value = instance.fit.guarded_dual_value(scale * nu)
     return (value, scale) if value > 0.0 else (0.0, 0.0)
 

@@ -52,6 +52,7 @@ import io
 import os
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,17 @@ MAGIC = b"qsdp certificate 2\n"
 _DIGEST_LINE = 65
 #: Relative difference that the stand-alone checker allows, and its unit as a share of the zero network's objective.
 _TOLERANCE, _LEAST = 1e-9, 1e-6
+#: Share of the tolerance by which two orders of sums may differ, so that a third one is within it.
+_SPARE = 0.1
 #: Every file of the archive has this date: equal contents are equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
+
+#: What is said where sums in another order have another result.
+_UNCERTAIN = (
+    "this certificate cannot be saved: floats do not tell the objective of its network, {:.12g}, but to {:.3g}, "
+    "because its weights are large and cancel, and whoever checks it would find another one; bring the columns, or the "
+    "rows, of X to similar sizes"
+)
 
 Claims = dict[str, Any]
 
@@ -113,6 +123,23 @@ def _checked_fit(proof: Proof, claims: Claims) -> DataFit:
     return fit
 
 
+def _check_objective(proof: Proof, fit: DataFit) -> None:
+    """Raise `InvalidInputError` where the objective depends on the order of sums, so that another reader's differs."""
+    problem, network = proof.problem, proof.network
+    objective = problem.objective(network)
+    tolerance = _TOLERANCE * max(objective, _LEAST * fit.value_at_zero)
+    if problem.objective_rounding(network) <= tolerance < np.inf:
+        return
+    # Worst cases do not happen as a rule: summed in another order, objectives tell.
+    U, V = network.U.astype(np.float64), network.V.astype(np.float64)
+    by_neurons = (problem.weight_map.products(U, V) @ network.alpha).reshape(problem.y.shape)
+    backwards = replace(network, U=network.U[::-1], V=network.V[::-1], alpha=network.alpha[::-1])
+    others = (fit.value(by_neurons) + problem.penalty(network), problem.objective(backwards))
+    differences = [abs(other - objective) for other in others]
+    if not max(differences) <= _SPARE * tolerance:
+        raise InvalidInputError(_UNCERTAIN.format(objective, max(differences)))
+
+
 def _data(problem: TrainingProblem) -> dict[str, Any]:
     """Return the arrays that hold the data, in the order of their digest."""
     if isinstance(problem.weight_map, FormMap):
@@ -125,6 +152,7 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
     """Write a proof and the claims bound_type, arithmetic, lower_bound and objective; whole or not at all."""
     problem, network = proof.problem, proof.network
     fit = _checked_fit(proof, claims)
+    _check_objective(proof, fit)
     data = _data(problem)
     counted = {"n_samples": np.int64(problem.n_samples)} if "forms" in data else {}
     if not include_data:
@@ -148,13 +176,16 @@ def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Cla
     Raises
     ------
     InvalidInputError
-        The loss is none of the package.
+        The loss is none of the package, or rounding leaves the objective uncertain.
     """
     kind = LOSSES.get(proof.loss.name)
     if kind is None or not isinstance(proof.loss, kind):
         raise InvalidInputError(
             f"a certificate of the {proof.loss.name} loss on batches cannot be saved: files hold {', '.join(LOSSES)}"
         )
+    # Worst cases, a hundred times what happens.
+    if not proof.objective_rounding <= 100.0 * _TOLERANCE * claims["objective"]:
+        raise InvalidInputError(_UNCERTAIN.format(claims["objective"], proof.objective_rounding))
     arrays = {
         "n_samples": np.int64(proof.n_samples),
         "rows_sha256": proof.digest,
@@ -281,6 +312,9 @@ def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | Row
     line, body = contents[len(MAGIC) :][:_DIGEST_LINE], contents[len(MAGIC) + _DIGEST_LINE :]
     if line != hashlib.sha256(body).hexdigest().encode() + b"\n":
         raise StorageError("it is damaged: its contents do not match their digest")
+    with zipfile.ZipFile(io.BytesIO(body)) as members:
+        if any(one.compress_type != zipfile.ZIP_STORED for one in members.infolist()):
+            raise StorageError("its archive is compressed")
     with np.load(io.BytesIO(body), allow_pickle=False) as archive:
         arrays = dict(archive)
     claims = {name: str(arrays[name]) for name in ("bound_type", "arithmetic")}

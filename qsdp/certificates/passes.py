@@ -77,6 +77,8 @@ class RowsProof:
         Nonnegative; columns add up to one at most.
     trees : tuple of BoundTree
         One an output: what bounds the pricing values of the mixture's matrices.
+    objective_rounding : float
+        By how much the objective may depend on the order of sums, at most.
     """
 
     network: BilinearNetwork
@@ -87,6 +89,7 @@ class RowsProof:
     scores: tuple[Scores, ...]
     mixture: FloatArray
     trees: tuple[BoundTree, ...]
+    objective_rounding: float = 0.0
 
     @property
     def size(self) -> int:
@@ -152,7 +155,7 @@ def bound_over_rows(
             break
         try:
             scores = _corrected(few, scores, search.passes[-1].matrices, weight, ratio, deadline)
-        except TimeOver:
+        except (TimeOver, np.linalg.LinAlgError):
             break
     assert first is not None
     assert search is not None
@@ -166,6 +169,7 @@ def bound_over_rows(
         tuple(one.scores for one in search.passes),
         read_only(mixture),
         trees,
+        first.objective_rounding,
     )
     return first.loss_value + search.penalty(network), value, finished, proof
 
@@ -236,7 +240,13 @@ class _Model:
 def _corrected(
     few: TrainingProblem, scores: Scores, matrices: FloatArray, beta: float, ratio: float, deadline: Deadline
 ) -> Scores:
-    """Return the scores after a Newton step for all rows."""
+    """Return the scores after a Newton step for all rows.
+
+    Raises
+    ------
+    TimeOver, LinAlgError
+        There is no time for it; or the numbers are too far apart.
+    """
     fit, factors = few.data_fit, _level_factors(few)
     prediction = np.stack([few.weight_map.forward(S) for S in scores.forms], axis=1)
     slopes = scores.slopes(prediction if few.vector else prediction[:, 0], fit).reshape(prediction.shape)
@@ -249,6 +259,8 @@ def _corrected(
         curvature, _ = few.weight_map.gram(np.zeros((len(slope), 1)), 0.5 * ratio * slope, deadline)
         ridge = _RIDGE * float(np.trace(curvature)) / len(curvature)
         curvature[np.diag_indices_from(curvature)] += ridge or 1.0
+        if not np.all(np.isfinite(curvature)):
+            raise np.linalg.LinAlgError("the curvature is too large for floats")
         root = scipy.linalg.cholesky(curvature)
         target = root @ (counts * S[upper]) + 0.5 * scipy.linalg.solve_triangular(root, M[upper], trans=1)
         model = _Model(root, target, few.n_samples)

@@ -13,15 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, check_magnitude, check_matrix, check_sample_weight, check_targets
 from qsdp.certificates.proof import output_columns
 from qsdp.certificates.verification import ScaledRows, gamma
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import QuadraticMap
-from qsdp.losses import DataFit, Loss
+from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import quadratic_map
-from qsdp.relaxation.bounds import pricing_roundings
+from qsdp.relaxation.bounds import entry_size, pricing_roundings
 from qsdp.relaxation.instance import LinearInstance
 from qsdp.statistics.batches import check_finite
 
@@ -62,6 +63,10 @@ class Scores:
         """Return dual vectors in the shape of the target, inside the conjugate's domain up to rounding."""
         if self.step == 0.0:
             return -fit.gradient(prediction)
+        if isinstance(fit.loss, PiecewiseQuadratic):
+            # The same without the difference of a point and its prox, of which a small step would leave few digits.
+            unit = (prediction - fit.target) / (fit.loss.inverse_curvature + self.step)
+            return -fit.weighted(fit.loss.project_dual(unit, fit.target))
         return fit.weighted((fit.loss.prox(prediction, fit.target, self.step) - prediction) / self.step)
 
     def slopes(self, prediction: FloatArray, fit: DataFit) -> FloatArray:
@@ -108,7 +113,7 @@ class RowSums:
     """
 
     def __init__(self, network: BilinearNetwork, loss: Loss, scores: Scores, *, verified: bool) -> None:
-        self.n_samples = 0
+        self.n_samples, self.objective_rounding = 0, 0.0
         self._network, self._loss, self._scores, self._verified = network, loss, scores, verified
         C, N = network.n_outputs, scores.forms.shape[-1]
         self._matrices, self._sizes, self._roundings = np.zeros((C, N, N)), np.zeros(C), np.zeros(C)
@@ -154,17 +159,32 @@ class RowSums:
 
     def _add(self, X: FloatArray, fit: DataFit) -> None:
         data = quadratic_map(X, self._network.activation)
-        self._losses.append(fit.value(self._network.predict(X)))
-        nu = self._scores.multipliers(self._scores.predictions(data, self._network.vector), fit)
+        outputs = self._network.predict(X)
+        self._losses.append(fit.value(outputs))
+        terms = EPS * (self._network.n_neurons + 2 * data.size + 16) * float(np.abs(self._network.alpha).sum(0).max())
+        self.objective_rounding += fit.rounding(outputs, terms * self._absolute_sums(data))
+        predictions = self._scores.predictions(data, self._network.vector)
+        nu = self._scores.multipliers(predictions, fit)
         nu = fit.admissible(nu) if self._verified else fit.project(nu)
         matrices, roundings = self._guarded(X, data, fit, nu) if self._verified else self._rounded(data, fit, nu)
+        changes = self._changes(data, fit, predictions)
+        scaled = data.with_levels(self._network.levels - 1.0)
+        roundings = roundings + np.array([entry_size(scaled, change) for change in output_columns(changes)])
         self._matrices += matrices
         self._sizes += np.abs(matrices).sum(axis=(1, 2))
         self._roundings += roundings
+        # The slope of a dual value is a prediction, or the target itself.
+        slopes = changes * np.maximum(np.abs(predictions), np.abs(fit.target))
+        lost = slopes.sum(axis=0)[:, None] if fit.separable else slopes.sum()
         parts = zip(fit.columns(), nu.T if fit.separable else [nu], strict=True)
-        self._values.append(np.array([[self._value(one, s * column) for s in SCALES] for one, column in parts]))
+        values = np.array([[self._value(one, s * column) for s in SCALES] for one, column in parts])
+        self._values.append(values - lost)
         columns = [X, fit.target.reshape(len(X), -1)] + ([] if fit.weights is None else [fit.weights[:, None]])
         self._digest.update(np.ascontiguousarray(np.hstack(columns) + 0.0, dtype="<f8").data)
+
+    def _absolute_sums(self, data: QuadraticMap) -> FloatArray:
+        """Return bounds of the features of the rows, for weights of the levels."""
+        return data.with_levels(self._network.levels - 1.0).absolute_sums()
 
     def _value(self, fit: DataFit, nu: FloatArray) -> float:
         return fit.verified_dual_value(nu) if self._verified else fit.guarded_dual_value(nu)
@@ -174,6 +194,14 @@ class RowSums:
         scaled = data.with_levels(self._network.levels - 1.0)
         matrices = np.stack([scaled.adjoint(column) for column in output_columns(nu)])
         return matrices, pricing_roundings(LinearInstance(scaled, fit, 0.0), nu)
+
+    def _changes(self, data: QuadraticMap, fit: DataFit, predictions: FloatArray) -> FloatArray:
+        """Return by how much multipliers can change where others compute predictions: a file holds the scores only."""
+        largest = np.abs(self._scores.forms).max(axis=(1, 2))
+        errors = EPS * (2 * data.size + 16) * np.outer(data.absolute_sums(), largest)
+        errors = errors if predictions.ndim == 2 else errors[:, 0]
+        ends = [self._scores.multipliers(predictions + sign * errors, fit) for sign in (-1.0, 1.0)]
+        return np.abs(ends[1] - ends[0])
 
     def _guarded(
         self, X: FloatArray, data: QuadraticMap, fit: DataFit, nu: FloatArray

@@ -13,7 +13,7 @@ from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate
 from qsdp.column_generation.loop import ATOMS, CLOSING, NEIGHBOURS, STARTS, Outcome, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
-from qsdp.column_generation.result import ColumnGenerationResult
+from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork
 from qsdp.pricing import PolynomialOracle
 from qsdp.problem import TrainingProblem
@@ -68,7 +68,7 @@ def polynomial_result(
     with few_threads(small=master.small):
         outcome = generate(master, pricing, tol=tol, deadline=inner, report=report)
         atoms, weights = master.support(outcome.accuracy, deadline)
-    network = _polynomial_network(problem, atoms, weights)
+    network = settled_network(_polynomial_network(problem, atoms, weights), problem)
     objective = network.objective(problem)
     bound = _polynomial_bound(problem, master.instance, outcome)
     certificate = Certificate(
@@ -76,7 +76,8 @@ def polynomial_result(
         objective=objective,
         bound_type="exact" if outcome.priced and outcome.priced.exact else "sdp",
     )
-    return ColumnGenerationResult(network, certificate, problem, outcome.status, history, deadline.elapsed)
+    status = settled_status(outcome.status, certificate, problem.objective_rounding(network), tol)
+    return ColumnGenerationResult(network, certificate, problem, status, history, deadline.elapsed)
 
 
 def _polynomial_bound(problem: TrainingProblem, instance: Instance, outcome: Outcome) -> float:

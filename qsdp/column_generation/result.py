@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
 
 from qsdp._utils.gap import Gap
 from qsdp._utils.summary import Summarized, Summary, format_seconds
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates import Certificate
 from qsdp.column_generation.loop import Round
+from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.problem import TrainingProblem
 
-__all__ = ["ColumnGenerationResult"]
+__all__ = ["ColumnGenerationResult", "settled_network", "settled_status"]
+
+_Network = TypeVar("_Network", BilinearNetwork, PolynomialNetwork)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,7 +32,8 @@ class ColumnGenerationResult(Summarized, Gap):
         bilinear network can be saved and checked by others.
     problem : TrainingProblem
     status : {"optimal", "time limit", "interrupted", "stalled"}
-        Why the loop ended; "optimal" is a relative gap of at most `tol`.
+        Why the loop ended; "optimal" is a relative gap of at most `tol`, recomputed from the data, of an objective
+        whose own rounding is no larger.
     history : list of Round
         Objective, bound, gap, columns, neurons and seconds after every round.
     seconds : float
@@ -74,3 +80,17 @@ class ColumnGenerationResult(Summarized, Gap):
             ("rounds", f"{self.rounds} in {format_seconds(self.seconds)}"),
         ]
         return Summary("ColumnGenerationResult", rows)
+
+
+def settled_network(network: _Network, problem: TrainingProblem) -> _Network:
+    """Return the network, or that of no neurons where rounding may make its objective the larger one."""
+    largest = network.objective(problem) + problem.objective_rounding(network)
+    if largest <= problem.data_fit.value_at_zero or not np.any(network.alpha):
+        return network
+    return replace(network, alpha=np.zeros_like(network.alpha))
+
+
+def settled_status(status: str, certificate: Certificate, rounding: float, tol: float) -> str:
+    """Return how the loop ended: "optimal" only where the certificate has the gap as well, whatever the rounding."""
+    closed = certificate.relative_gap <= tol and rounding <= tol * certificate.objective
+    return "stalled" if status == "optimal" and not closed else status

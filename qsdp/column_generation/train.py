@@ -18,7 +18,7 @@ from qsdp.column_generation.loop import Round
 from qsdp.column_generation.master import Atoms
 from qsdp.column_generation.polynomial import polynomial_result
 from qsdp.column_generation.restricted import check_solvable
-from qsdp.column_generation.result import ColumnGenerationResult
+from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
@@ -126,7 +126,7 @@ def column_generation(
                 parts.append(bilinear_part(one, k, relaxation, start, tol, own, rng, partial(report, part=number)))
                 if parts[-1].status == "interrupted":
                     deadline.expire()
-    return _joined(problem, parts, history, deadline)
+    return _joined(problem, parts, history, deadline, tol)
 
 
 def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, verbose: Any, callback: Any) -> None:
@@ -153,14 +153,14 @@ def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, ve
 
 
 def _joined(
-    problem: TrainingProblem, parts: Sequence[Part], history: list[Round], deadline: Deadline
+    problem: TrainingProblem, parts: Sequence[Part], history: list[Round], deadline: Deadline, tol: float
 ) -> ColumnGenerationResult:
     atoms, weights, nu = parts[0].atoms, parts[0].weights, parts[0].nu
     if problem.separable:
         atoms = Atoms.of_outputs([part.atoms for part in parts])
         weights = np.concatenate([part.weights for part in parts])
         nu = np.stack([part.nu for part in parts], axis=1)
-    network = network_of(problem, atoms, weights)
+    network = settled_network(network_of(problem, atoms, weights), problem)
     certificate = certificate_of(
         problem,
         network,
@@ -171,4 +171,5 @@ def _joined(
     )
     statuses = [part.status for part in parts]
     status = next((bad for bad in ("interrupted", "time limit", "stalled") if bad in statuses), "optimal")
+    status = settled_status(status, certificate, problem.objective_rounding(network), tol)
     return ColumnGenerationResult(network, certificate, problem, status, history, deadline.elapsed)

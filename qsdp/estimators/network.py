@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import update_wrapper
+from types import FunctionType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,6 +60,17 @@ class Samples:
         return Samples(rows_of(self.X, kept), self.y[kept], self.weights[kept])
 
 
+def named_copy(function: Any, owner: str) -> Any:
+    """Return a copy of a method that errors of calls name as one of another class."""
+    copied = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    update_wrapper(copied, function)
+    del copied.__wrapped__  # type: ignore[attr-defined]
+    copied.__kwdefaults__, copied.__qualname__ = function.__kwdefaults__, f"{owner}.{function.__name__}"
+    return copied
+
+
 class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
     """What regressor and classifier share: parameters, data checks, fitting on coded targets."""
 
@@ -91,6 +104,12 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         verbose: bool = EstimatorOptions.verbose,
     ) -> None:
         self._keep(locals())
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" not in vars(cls):
+            # Errors of a call name the class that was called.
+            cls.__init__ = named_copy(cls.__init__, cls.__qualname__)  # type: ignore[method-assign]
 
     def _keep(self, arguments: dict[str, Any]) -> None:
         """Store the arguments of a constructor as they are, as scikit-learn wants it."""

@@ -16,6 +16,10 @@ from qsdp.losses._piecewise import PiecewiseQuadratic
 
 __all__ = ["DataFit"]
 
+#: Units of the roundoff by which the terms of a dual value, no larger than a few values at zero, may be wrong: what the
+#: stand-alone checker of certificates allows for, who must find every bound again.
+_TERMS = 64
+
 
 @dataclass(frozen=True, eq=False)
 class DataFit:
@@ -111,6 +115,15 @@ class DataFit:
         """Return the weighted loss of every entry (of every sample, where outputs are coupled)."""
         return self.weighted(self.loss.values(prediction, self.target))
 
+    def rounding(self, prediction: FloatArray, error: FloatArray) -> float:
+        """Return by how much the value can rise where the predictions of each sample err by `error` (n,), at most."""
+        if self.loss.coupled:
+            moved = self.loss.lipschitz * math.sqrt(prediction.shape[1]) * error
+            return float(np.sum(self.weighted(moved)))
+        each = error if prediction.ndim == 1 else error[:, None]
+        values = np.maximum(self.values(prediction - each), self.values(prediction + each))
+        return float(np.sum(values - self.values(prediction)))
+
     def gradient(self, prediction: FloatArray) -> FloatArray:
         """Return the gradient in the predictions."""
         return self.weighted(self.loss.gradient(prediction, self.target))
@@ -133,7 +146,7 @@ class DataFit:
     def guarded_dual_value(self, nu: FloatArray) -> float:
         """Return `dual_value` less an allowance for rounding, relative to the numbers that it is made of."""
         value = self.dual_value(nu)
-        return value - EPS * self.target.size * (abs(value) + self.value_at_zero)
+        return value - EPS * (self.target.size + _TERMS) * (abs(value) + self.value_at_zero)
 
     def verified_dual_value(self, nu: FloatArray) -> float:
         r"""Return a lower bound of :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)` for these very floats, proven.

@@ -50,15 +50,12 @@ class Scaled:
         return cls(np.ascontiguousarray(array[np.ix_(support, support)]), support, size, exponent)
 
     def inside(self, value: float) -> float:
-        """Return a value of the given matrix's units in this one's."""
-        return math.ldexp(value, -self.exponent)
+        """Return a value of the given matrix's units in this one's, infinite if too large."""
+        return _scaled(value, -self.exponent)
 
     def outside(self, value: float) -> float:
         """Return a value of this matrix's units in the given one's, infinite if too large."""
-        try:
-            return math.ldexp(value, self.exponent)
-        except OverflowError:
-            return math.inf
+        return _scaled(value, self.exponent)
 
     def order(self, order: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         """Return an order of the support's positions as one of all coordinates, zero rows last."""
@@ -80,3 +77,10 @@ def rounding(M: FloatArray) -> float:
 def form_rounding(K: FloatArray, levels: int) -> float:
     """Return a bound on the rounding error of q' K q in double precision, for all q and orders of summation."""
     return 4.0 * EPS * (len(K) + 8) * float(np.abs(K).sum()) * (levels - 1.0) ** 2
+
+
+def _scaled(value: float, exponent: int) -> float:
+    try:
+        return math.ldexp(value, exponent)
+    except OverflowError:
+        return math.copysign(math.inf, value)

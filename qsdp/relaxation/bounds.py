@@ -24,6 +24,7 @@ __all__ = [
     "best_step",
     "entry_rounding",
     "entry_size",
+    "feasible_scale",
     "instance_bound",
     "pricing_roundings",
     "spectral_bound",
@@ -35,6 +36,10 @@ _FLOORS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 #: Side of the largest matrices for which weights are computed where no solver gave any, and the accuracy of these.
 _LARGEST_SEARCH, _SEARCH_TOL = 1000, 1e-3
+
+#: Multiples of a dual vector that are tried, and share of the dual radius by which one may miss it: a tenth of what
+#: whoever checks a bound allows for.
+_ATTEMPTS, _ROUNDED = 6, 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +133,10 @@ def instance_bound(
             for k, M in enumerate(instance.adjoints(nu))
         ]
         roundings = pricing_roundings(instance, nu)
-        tau = max(t * float(z.sum()) + rounding for (t, z), rounding in zip(proofs, roundings, strict=True))
+        uppers = [t * float(z.sum()) for t, z in proofs]
+        tau = float(np.max(uppers + roundings))
         scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
+        scale = feasible_scale(instance, nu, uppers, scale)
         value = instance.fit.guarded_dual_value(scale * nu)
         if value > best.value:
             best = DualBound(value, scale * nu, np.stack([scale * t * z for t, z in proofs]))
@@ -189,6 +196,22 @@ def pricing_roundings(instance: LinearInstance, nu: FloatArray) -> FloatArray:
         defects = np.abs(nu.sum(axis=1)) + EPS * (len(columns) + 2) * np.abs(nu).sum(axis=1)
         roundings += entry_size(instance.map, defects)
     return roundings
+
+
+def feasible_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[float], scale: float) -> float:
+    r"""Return `scale`, or less where the multiple of `nu` in floats is not feasible: 0 if none is found.
+
+    No pricing value of output k exceeds ``uppers[k]`` but for rounding, of which that of ``scale * nu`` itself is a
+    part: where rows cancel it is no multiple of the rounding of `nu`. It counts twice, since whoever computes the
+    matrix again, and allows for rounding again, is to find the multiple feasible as well.
+    """
+    for _ in range(_ATTEMPTS):
+        roundings = pricing_roundings(instance, scale * nu)
+        reached = max(scale * upper + 2.0 * rounding for upper, rounding in zip(uppers, roundings, strict=True))
+        if reached <= (1.0 + _ROUNDED) * instance.dual_radius:
+            return scale
+        scale *= instance.dual_radius / reached
+    return 0.0
 
 
 def entry_rounding(data: DataMap, nu: FloatArray) -> float:

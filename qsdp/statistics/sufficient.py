@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from qsdp._utils.progress import progress
+from qsdp._utils.stored import Checks, checked, is_list, is_positive, is_text
 from qsdp._utils.validation import (
     FloatArray,
     check_flag,
@@ -33,6 +34,24 @@ from qsdp.statistics.sample import RowSample
 __all__ = ["SufficientStatistics"]
 
 _KIND = "sufficient statistics"
+
+#: Largest binary exponent of a unit: that of the smallest subnormal number, in magnitude.
+_LARGEST_EXPONENT = 1075
+
+
+def _is_count(least: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and least <= value < 2**63
+
+
+_HEADER: Checks = {
+    "n_features": _is_count(1),
+    "n_outputs": lambda value: value is None or _is_count(1)(value),
+    "n_samples": _is_count(1),
+    "total_weight": is_positive,
+    "feature_names": lambda value: value is None or (is_list(value) and all(map(is_text, value))),
+    "keep": _is_count(0),
+    "random_state": _is_count(0),
+}
 
 #: Floats of a block of monomials, 8 MiB, and its rows at least: the product reads and writes the whole triangle.
 _BLOCK_FLOATS, _LEAST_ROWS = 2**20, 256
@@ -359,22 +378,28 @@ class SufficientStatistics:
         """
         _, header, arrays = read_archive(path, _KIND)
         try:
-            statistics = cls(max_memory=max_memory, keep=header["keep"], random_state=header["random_state"])
-            d, C, names = (header[name] for name in ("n_features", "n_outputs", "feature_names"))
+            fields = checked("header", header, _HEADER)
+            statistics = cls(max_memory=max_memory, keep=fields["keep"], random_state=fields["random_state"])
+            d, C, names = (fields[name] for name in ("n_features", "n_outputs", "feature_names"))
+            if names is not None and len(names) != d:
+                raise TypeError(f"{len(names)} names for {d} columns")
             side = n_monomials(d) + (C or 1)
             basis = Basis(arrays["centre"], arrays["exponent"])
             high, low, kept = arrays["high"], arrays.get("low"), arrays.get("kept")
             shapes = [basis.centre.shape == basis.exponent.shape == (d + (C or 1),), high.shape == (packed_size(side),)]
             kinds = [high.dtype == basis.centre.dtype == np.float64, basis.exponent.dtype == np.int64]
             shapes += [low is None or low.shape == high.shape, (kept is None) == (statistics.keep == 0)]
-            shapes += [kept is None or kept.shape[1:] == (2 + d + (C or 1),)]
+            shapes += [kept is None or (kept.ndim == 2 and kept.shape[1] == 2 + d + (C or 1))]
             kinds += [part is None or part.dtype == np.float64 for part in (low, kept)]
             if not all(shapes + kinds):
                 raise TypeError("its arrays do not fit together")
-            statistics.n_samples_seen_, statistics.total_weight_ = (
-                int(header["n_samples"]),
-                float(header["total_weight"]),
-            )
+            if not all(np.all(np.isfinite(part)) for part in (basis.centre, high, low, kept) if part is not None):
+                raise TypeError("its numbers are not finite")
+            if np.any(np.abs(basis.exponent) > _LARGEST_EXPONENT):
+                raise TypeError("its units are no floats")
+            if kept is not None and not (0 < len(kept) <= statistics.keep and np.all(kept[:, 1] > 0.0)):
+                raise TypeError("the rows that it keeps are too many, or weigh nothing")
+            statistics.n_samples_seen_, statistics.total_weight_ = fields["n_samples"], fields["total_weight"]
         except (KeyError, TypeError, ValueError) as error:
             raise StorageError(f"{os.fspath(path)!r} holds no statistics: {error}") from None
         statistics.n_features_in_, statistics.n_outputs_ = d, C

@@ -5,6 +5,7 @@ What a file is tells its first bytes, not its name.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -28,6 +29,15 @@ __all__ = ["file_batches", "held_bytes", "read_table", "table_batches"]
 
 _DELIMITERS = ",;\t|"
 _GZIP = b"\x1f\x8b"
+#: Byte-order marks, the longer first, and bytes at the start of a file that tell its encoding.
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_MARKED = 64
 #: Characters in which delimiters are looked for.
 _SAMPLE = 8192
 #: Bytes that a field of text takes in memory for one in the file, and what gzip saves, about.
@@ -35,15 +45,17 @@ _TEXT_SHARE, _GZIP_SHARE = 12, 5
 
 
 def read_table(path: str | os.PathLike[str]) -> Table:
-    """Read a file: CSV (UTF-8, a header line, fields split at commas, semicolons, tabs or bars), or gzip of it.
+    """Read a file: CSV (a header line, fields split at commas, semicolons, tabs or bars), or gzip of it.
 
-    With pyarrow also Parquet and Arrow files, and folders of Parquet files.
+    Text is UTF-8, or UTF-16 or UTF-32 with a byte-order mark. Columns of numbers may have thousands separators or,
+    where fields are not split at commas, decimal commas; per cent and dates of ISO 8601 are numbers as well. With
+    pyarrow also Parquet and Arrow files, and folders of Parquet files.
 
     Raises
     ------
     InvalidInputError
-        The file is not UTF-8, damaged, has no rows, a column without a name or with a repeated one, a line with more or
-        fewer fields than the header, or columns of lists; the message names file and line.
+        The file is in another encoding, damaged, has no rows, a column without a name or with a repeated one, a line
+        with more or fewer fields than the header, or columns of lists; the message names file and line.
     """
     (table,) = table_batches(path, None)
     return table
@@ -119,11 +131,38 @@ def _opened(name: str) -> Iterator[TextIO]:
         stream.seek(0)
         with gzip.GzipFile(fileobj=stream) if packed else stream as plain:
             try:
-                yield io.TextIOWrapper(plain, encoding="utf-8-sig", newline="")
-            except UnicodeDecodeError:
-                raise InvalidInputError(f"{name!r} is not UTF-8 text; save it with that encoding") from None
+                start = plain.read(_MARKED)
+                plain.seek(0)
+                yield io.TextIOWrapper(plain, encoding=_encoding(name, start), newline="")
+            except UnicodeDecodeError as error:
+                raise InvalidInputError(_not_text(name, error)) from None
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 raise InvalidInputError(f"{name!r} is damaged or incomplete: {error}") from None
+
+
+def _encoding(name: str, start: bytes) -> str:
+    """Return the encoding that the first bytes of a file tell."""
+    for mark, encoding in _MARKS.items():
+        if start.startswith(mark):
+            return encoding
+    if b"\0" in start:
+        raise InvalidInputError(
+            f"{name!r} is not UTF-8 text but binary, or UTF-16 without a byte-order mark; save it as UTF-8, "
+            f"for instance with `iconv -f UTF-16LE -t UTF-8 {os.path.basename(name)} > new.csv`"
+        )
+    return "utf-8"
+
+
+def _not_text(name: str, error: UnicodeDecodeError) -> str:
+    """Return what is said of bytes that are not in the file's encoding, and what to do."""
+    if error.encoding not in ("utf-8", "utf-8-sig"):
+        return f"{name!r} begins as {error.encoding} text and does not go on so: it is damaged"
+    before = error.object[max(0, error.start - 20) : error.start].decode("ascii", "replace").splitlines()
+    near = f" after {before[-1]!r}" if before and before[-1] else ""
+    return (
+        f"{name!r} is not UTF-8 text: byte {error.object[error.start]:#04x}{near}; if it is Windows or Latin-1 text, "
+        f"`iconv -f WINDOWS-1252 -t UTF-8 {os.path.basename(name)} > new.csv` saves it as UTF-8"
+    )
 
 
 def _text_tables(name: str, rows: int | None) -> Iterator[Table]:
@@ -141,7 +180,8 @@ def _text_tables(name: str, rows: int | None) -> Iterator[Table]:
                     raise InvalidInputError(
                         f"{name!r}, line {line}: {len(fields)} fields; the header has {len(header)}"
                     )
-            yield Table.of_rows(name, header, [fields for _, fields in some], [line for line, _ in some])
+            lines = [line for line, _ in some]
+            yield Table.of_rows(name, header, [fields for _, fields in some], lines, delimiter)
 
 
 def _records(name: str, stream: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:

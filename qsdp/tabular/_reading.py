@@ -11,6 +11,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
+from qsdp.tabular._notation import ambiguous, plain_numbers
 
 MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
 MAX_LISTED = 10
@@ -43,10 +44,19 @@ class Table:
 
     @classmethod
     def of_rows(
-        cls, path: str, columns: Sequence[str], rows: Sequence[Sequence[str | None]], lines: Sequence[int]
+        cls,
+        path: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str | None]],
+        lines: Sequence[int],
+        delimiter: str = ",",
     ) -> Table:
-        """Return the table of rows of text, of which some entries mean that they are missing."""
-        data = [[None if entry in MISSING else entry for entry in column] for column in zip(*rows, strict=True)]
+        """Return the table of rows of text, of which some entries mean that they are missing.
+
+        Numbers in other notations, see `qsdp.tabular._notation`, become plain ones.
+        """
+        texts = [[None if entry in MISSING else entry for entry in column] for column in zip(*rows, strict=True)]
+        data = [plain_numbers(column, delimiter=delimiter) for column in texts]
         return cls(path, tuple(columns), data, lines)
 
     def __len__(self) -> int:
@@ -101,6 +111,9 @@ class Table:
         entries = self.data[self.columns.index(name)]
         numbers = entries if isinstance(entries, np.ndarray) else _parsed(entries)
         if numbers is None:
+            if isinstance(entries, list) and (reason := ambiguous(entries)) is not None:
+                first = next(i for i, entry in enumerate(entries) if entry is not None and parse_number(entry) is None)
+                raise self.wrong(first, name, f"a number or text, not {reason}")
             return None
         for i in map(int, np.flatnonzero(~(np.abs(numbers) <= LARGEST))):
             missing = np.isnan(numbers[i]) if isinstance(entries, np.ndarray) else entries[i] is None

@@ -875,3 +875,65 @@ def test_its_losses_are_the_library_s(loss: str, seed: int) -> None:
         found, dual = its.dual_value(nu), fit.dual_value((1.0 - 2.0**-50) * nu)
         size = np.abs(nu * problem.y).sum() + np.square(nu).sum() / weights.min() + weights.sum()
         assert dual - 1e-13 * size <= found <= dual + 1e-15 * size
+
+
+# -- limits --------------------------------------------------------------------------------------------
+
+
+def test_time_limit_leaves_it_undecided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A leaf of 38 free signs of a random matrix takes hours."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 38))
+    problem = qsdp.TrainingProblem(X, rng.standard_normal(60), beta=0.1)
+    network = qsdp.BilinearNetwork(np.ones((1, 38)), np.ones((1, 38)), [0.0])
+    certificate = qsdp.certify(network, problem, qsdp.solve_relaxation(problem, max_iter=3))
+    path = tmp_path / "slow.qsdp"
+    certificate.save(path)
+    arrays = contents_of(path) | {"shifted": np.array([False]), "shifts": np.zeros(0)}
+    rewritten(path, **arrays | {"nu": rng.standard_normal(60)})
+    assert qsdp_check.main([str(path), "--time-limit", "0.2"]) == 2
+    assert "not decided in 0.2 seconds" in capsys.readouterr().err
+
+
+def test_compressed_archives_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stream = io.BytesIO()
+    np.savez_compressed(stream, X=np.zeros((10**5, 10)))
+    digest = hashlib.sha256(stream.getvalue()).hexdigest().encode()
+    path = tmp_path / "bomb.qsdp"
+    path.write_bytes(qsdp_check.MAGIC + digest + b"\n" + stream.getvalue())
+    assert qsdp_check.main([str(path)]) == 1
+    assert "the archive is compressed" in capsys.readouterr().out
+    with pytest.raises(StorageError, match="its archive is compressed"):
+        load_certificate(path)
+
+
+def test_a_penalty_beyond_floats_is_no_excuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An infinite objective has an infinite tolerance, in which any claim would lie."""
+    problem = problem_of(0, "squared")
+    path = tmp_path / "one.qsdp"
+    qsdp.column_generation(problem).certificate.save(path)
+    rewritten(path, **contents_of(path) | {"beta": np.array(1e308)})
+    assert answer(path, capsys) == (1, "no: the numbers are too large")
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("shifted", np.zeros(1)),
+        ("levels", np.array(2.0)),
+        ("loss", np.array(1.0)),
+        ("beta", np.array([0.1])),
+        ("U", np.array([["1"]])),
+        ("lower_bound", np.array("0.1")),
+        ("bound_type", np.array(["exact"])),
+    ],
+)
+def test_entries_of_a_wrong_kind(
+    name: str, array: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "one.qsdp"
+    qsdp.column_generation(problem_of(0, "squared")).certificate.save(path)
+    rewritten(path, **contents_of(path) | {name: array})
+    code, line = answer(path, capsys)
+    assert code == 1
+    assert "wrong kind" in line or "is an array" in line

@@ -250,3 +250,18 @@ def test_large_gaps_are_warned_of(estimator: type) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", QSDPWarning)
         estimator(beta="5%", random_state=0).fit(X, target(estimator))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        QuantizedNetworkRegressor,
+        QuantizedNetworkClassifier,
+        QuantizedNetworkRegressorCV,
+        QuantizedNetworkClassifierCV,
+    ],
+)
+def test_an_unknown_argument_is_one_of_the_class_that_was_called(kind: type) -> None:
+    message = rf"^{kind.__name__}\.__init__\(\) got an unexpected keyword argument 'neurons'"
+    with pytest.raises(TypeError, match=message):
+        kind(neurons=3)

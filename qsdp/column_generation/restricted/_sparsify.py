@@ -50,10 +50,13 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray, de
     norms[norms == 0.0] = 1.0
     aim = F @ weights[used]
     unit = float(np.abs(aim).max()) or 1.0
+    costs, rows, right = penalties[used] / norms / float(penalties[used].max()), F / norms, aim / unit
+    if not all(np.all(np.isfinite(part)) for part in (costs, rows, right)):
+        return weights
     program = scipy.optimize.linprog(
-        penalties[used] / norms / float(penalties[used].max()),
-        A_eq=F / norms,
-        b_eq=aim / unit,
+        costs,
+        A_eq=rows,
+        b_eq=right,
         method="highs-ds",
         options={
             "primal_feasibility_tolerance": 1e-10,

@@ -83,6 +83,8 @@ class CutNewton:
                     raise
         self._answer = solved(self._factor, self._ends)
         self._weight = float(self._ends @ self._answer)
+        if not 0.0 < self._weight < np.inf:
+            raise LinAlgError("the border of the Newton system has underflown")
 
     def solve(
         self, R: FloatArray, error: FloatArray, off: FloatArray, missed: FloatArray, excess: float

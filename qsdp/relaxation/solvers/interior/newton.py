@@ -20,6 +20,7 @@ with :math:`1^T dz = c - 1^T z`, which determines dr.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -97,6 +98,8 @@ class BorderedSystem:
                 break
         self._answer = solved(self._factor, self._ends)
         self._weight = float(self._answer[self._n :].sum())
+        if not 0.0 < self._weight < math.inf:
+            raise LinAlgError("the border of the Newton system has underflown")
 
     def _assemble(self, G: FloatArray, W: FloatArray, compliance: FloatArray | float, shift: float) -> None:
         n, matrix = self._n, self._matrix

@@ -23,6 +23,7 @@ from scipy.linalg.lapack import dpotrs
 
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.evaluation import symmetric_basis
+from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.coordinates import MatrixCoordinates, SampleCoordinates
 from qsdp.relaxation.solvers.interior.newton import Newton, factored, solved
 
@@ -57,6 +58,8 @@ class PrimalNewton(Newton):
         V = (squares * (4.0 * x * self._damping)) @ squares.T
         self._weights = factored(V + self._B @ self._answers)
         self._ends = solved(self._weights, np.ones(len(Q)))
+        if not 0.0 < self._ends.sum() < np.inf:
+            raise LinAlgError("the border of the Newton system has underflown")
 
     def solve(
         self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray

@@ -133,7 +133,7 @@ def cold_start(fit: DataFit, newton: Newton, nu: FloatArray, M: FloatArray, dual
     """
     n_blocks, size = M.shape[:2]
     largest = float(np.abs(np.linalg.eigvalsh(M)).max())
-    ratio = min(1.0, dual_radius / (size * largest))
+    ratio = dual_radius / max(dual_radius, size * largest)
     part, power, reach = (
         (_QUADRATIC_SHARE, _QUADRATIC_POWER, _QUADRATIC_REACH) if fit.quadratic else (_SHARE, _POWER, _REACH)
     )
@@ -167,7 +167,7 @@ def _warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: F
     weights[~np.any(weights > 0.0, axis=1)] = 1.0
     scaled = dominating(newton.adjoint(nu), weights)
     needed = scaled * weights.sum(axis=1)
-    share = min(1.0, dual_radius / float(needed.max()))
+    share = dual_radius / max(dual_radius, float(needed.max()))
     weights *= share * scaled[:, None]
     weights += (dual_radius - weights.sum(axis=1, keepdims=True)) / size
     # Off the boundary by more the less the pair is a solution.

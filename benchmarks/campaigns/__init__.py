@@ -1,0 +1,1 @@
+"""Campaigns: many random attempts to find something unsound, forged, lost or late."""

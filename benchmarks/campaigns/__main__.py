@@ -1,0 +1,59 @@
+"""Campaigns against the library: `python -m benchmarks.campaigns soundness --cases N [--quick] [--resume] [--out F]`.
+
+Exit status 1: something was wrong. What makes a violation again is its seed and index: `--only INDEX`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.campaigns._page import TARGET, page
+from benchmarks.campaigns._record import Record, lines, pursue
+
+#: Cases of a quick run, and of a whole one, by campaign.
+CASES = {"soundness": (40, 100_000), "checker": (100, 40_000), "faults": (5, 400)}
+SEED = 20261122
+
+app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+@app.command()
+def run(
+    campaign: Annotated[str, typer.Argument(help=", ".join([*CASES, "page"]))],
+    cases: Annotated[int | None, typer.Option(min=1, help="Cases in all.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few cases: seconds.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the file of --out ends.")] = False,
+    seed: Annotated[int, typer.Option(help="Of all cases.")] = SEED,
+    only: Annotated[int | None, typer.Option(help="Try the case of this index alone, and say all it counts.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File of the record.")] = None,
+) -> None:
+    """Try random cases, and say what was wrong; "page" writes the documentation's page of all records."""
+    if campaign == "page":
+        TARGET.write_text(page(), encoding="utf-8")
+        print(TARGET)
+        return
+    if campaign not in CASES:
+        raise typer.BadParameter(f"{campaign!r} is none of {', '.join(CASES)}")
+    tested = importlib.import_module(f"benchmarks.campaigns.{campaign}").tested
+    if only is not None:
+        outcome = tested(seed, only)
+        for line in [*outcome.counts, *outcome.distances, *outcome.violations]:
+            print(line)
+        raise typer.Exit(bool(outcome.violations))
+    record = Record.load(out) if resume and out is not None and out.is_file() else Record(campaign, seed)
+    if record.seed != seed or record.campaign != campaign:
+        raise typer.BadParameter(f"{out} is a record of {record.campaign} with seed {record.seed}")
+    few, many = CASES[campaign]
+    record = pursue(record, tested, cases or (few if quick else many), path=out)
+    for line in lines(record):
+        print(line)
+    sys.exit(bool(record.n_violations))
+
+
+if __name__ == "__main__":
+    app()

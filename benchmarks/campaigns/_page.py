@@ -1,0 +1,143 @@
+"""The page "What was tried against it", made of the records of the campaigns and nothing by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.campaigns._record import Record
+
+__all__ = ["RECORDS", "TARGET", "page"]
+
+RECORDS = Path(__file__).resolve().parent / "records"
+TARGET = Path(__file__).resolve().parents[2] / "docs" / "tried.md"
+
+_HEAD = """\
+# What was tried against it
+
+Made by `python -m benchmarks.campaigns page` from the records of the campaigns, nothing by hand. A campaign tries random cases, each made
+from a seed and a number; `--only NUMBER` tries one again, `--resume --out RECORD` goes on. What a campaign finds is mended in its cause, and
+the record begins anew: a record with violations is one of an open fault.
+"""  # noqa: E501
+
+_INTRODUCTIONS = {
+    "soundness": """\
+## Bounds and proofs
+
+Small problems over all losses, levels and activations, several outputs, sample weights, rows and columns of sizes 1e-8 to 1e8 and data of
+1e-95 to 1e95, integers, duplicates, zeros and subnormal numbers, beta from 1e-6 of the largest useful one up, and of 1e-305 and 1e290. The
+optimum over *all* neurons is found by enumeration and Clarabel, and evaluated in extended precision from the definitions. Compared with it are
+relaxations of all solvers, early stops among them, certificates in float and verified arithmetic, of batches of rows as well, column
+generation, and the files of all these, as `qsdp-check` and the library read them.
+""",  # noqa: E501
+    "checker": """\
+## The checker, and files
+
+Valid certificates of every kind, of which a field, some fields, the data, the problem, the claims, the tree or the cuts are changed, most
+behind a digest that is right; and bytes. What `qsdp-check` still accepts must be true of the problem in the file, by enumeration. Networks,
+statistics and models are damaged as well: their readers raise the library's own errors, or return an object.
+""",  # noqa: E501
+    "faults": """\
+## Faults
+
+Processes that save are killed, or may write some bytes only, as on a full disk; commands are killed and interrupted at any moment; long
+functions are interrupted; and calls in threads are compared with the same ones alone.
+""",  # noqa: E501
+}
+
+_NAMES = {
+    "loss": "Loss",
+    "levels": "Levels",
+    "outputs": "Outputs",
+    "activation": "Activation",
+    "data": "Data",
+    "scales": "Sizes far apart",
+    "weights": "Sample weights",
+    "beta": "Beta",
+    "target": "Targets",
+    "step": "What was run",
+    "bounds": "Lower bounds compared",
+    "objectives": "Objectives recomputed",
+    "column generation": "Column generation ended",
+    "solver": "Relaxations ended",
+    "files": "Files",
+    "optimum": "The best bound reaches the optimum",
+    "kind": "Files of",
+    "attack": "Attack",
+    "verdict": "Verdict of the checker",
+    "accepted": "What was accepted",
+    "read": "Readers",
+    "fault": "Fault",
+    "kill": "Killed while saving",
+    "full disk": "Full disk while saving",
+    "command": "Commands",
+    "stopped": "How commands ended",
+    "interrupt": "Interrupted",
+    "interrupted": "How it ended",
+}
+
+_TAIL = """\
+## Determinism
+
+What a seed means, and where it is tested:
+
+| | promised | tested in |
+|---|---|---|
+| same machine | the same bits | `tests/test_pipeline.py`, `tests/column_generation`, scikit-learn's checks of estimators |
+| calls in several threads at once | the results of one after the other, bit for bit | the campaign of faults |
+| threads of `n_jobs` | the results of one, bit for bit | `tests/test_sampling.py`, `tests/refinement/test_polish.py` |
+| other processors (OpenBLAS kernels Prescott, Haswell, SkylakeX) | less than 1 % of the sampled signs differ, second layers to 1e-4 | `tests/test_seeds.py` |
+| other BLAS, other versions of NumPy and SciPy | bounds hold; bits may differ | not promised |
+| files: the same object | the same bytes | `tests/networks/test_storage.py`, `tests/certificates` |
+| files of earlier versions | read for ever | `tests/fixtures/test_compatibility.py` |
+"""  # noqa: E501
+
+
+def page(folder: Path = RECORDS) -> str:
+    """Return the page of the records in a folder."""
+    return "\n".join([_HEAD, *_parts(folder), _TAIL])
+
+
+def _parts(folder: Path) -> Iterator[str]:
+    for name, introduction in _INTRODUCTIONS.items():
+        path = folder / f"{name}.json"
+        if path.is_file():
+            yield introduction
+            yield "\n".join(_figures(Record.load(path)))
+
+
+def _figures(record: Record) -> Iterator[str]:
+    violations = "no violation" if not record.n_violations else f"**{record.n_violations} violations**"
+    minutes = f"{record.seconds / 60:.0f} minutes of one process"
+    yield f"**{record.cases:,} cases** (seed {record.seed}, {minutes}): {violations}."
+    yield ""
+    yield "| | |"
+    yield "|---|---|"
+    for kind, counts in record.counts.items():
+        if kind in _NAMES:
+            yield f"| {_NAMES[kind]} | {_listed(counts)} |"
+    for kind in ("refused", "above by rounding"):
+        if kind in record.counts:
+            total = sum(record.counts[kind].values())
+            name = "Refused with an error" if kind == "refused" else "Above the optimum, within rounding"
+            yield f"| {name} | {total:,} |"
+    yield ""
+    if record.distances and record.campaign == "soundness":
+        yield from _tightness(record)
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
+
+
+def _tightness(record: Record) -> Iterator[str]:
+    """Yield the table of how far below the optimum bounds were, as a share of it; counts add up from left to right."""
+    edges = list(next(iter(record.distances.values())))
+    yield "How far bounds were below the best objective known, as a share of it: how many of them at most so far."
+    yield ""
+    yield "| bound | " + " | ".join(edges) + " |"
+    yield "|---|" + "---|" * len(edges)
+    for kind, classes in sorted(record.distances.items()):
+        sums = [sum(list(classes.values())[: k + 1]) for k in range(len(edges))]
+        yield f"| {kind} | " + " | ".join(f"{value:,}" for value in sums) + " |"
+    yield ""

@@ -1,0 +1,117 @@
+"""What a campaign has tried so far: a small file that says how many cases of each kind, and every violation."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["EDGES", "Outcome", "Record", "pursue"]
+
+#: Upper ends of the classes in which relative distances are counted.
+EDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-2, 0.1, 0.5, 1.0)
+
+#: Violations kept in the file, with what makes them again; more are counted only.
+_KEPT = 200
+
+#: Seconds between two writes of the file.
+_PAUSE = 5.0
+
+
+@dataclass
+class Outcome:
+    """One case: what was counted, how tight bounds were, and what was wrong."""
+
+    counts: list[tuple[str, str]] = field(default_factory=list)
+    distances: list[tuple[str, float]] = field(default_factory=list)
+    violations: list[dict[str, Any]] = field(default_factory=list)
+
+    def count(self, kind: str, name: object) -> None:
+        """Count the case, or a check, under a name of a kind."""
+        self.counts.append((kind, str(name)))
+
+    def wrong(self, what: str, **details: Any) -> None:
+        """Add a violation."""
+        self.violations.append({"what": what, **details})
+
+
+@dataclass
+class Record:
+    """Counts of all cases of a campaign."""
+
+    campaign: str
+    seed: int
+    cases: int = 0
+    seconds: float = 0.0
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    distances: dict[str, dict[str, int]] = field(default_factory=dict)
+    n_violations: int = 0
+    violations: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, index: int, outcome: Outcome) -> None:
+        """Add the case of an index."""
+        self.cases += 1
+        for kind, name in outcome.counts:
+            own = self.counts.setdefault(kind, {})
+            own[name] = own.get(name, 0) + 1
+        for kind, value in outcome.distances:
+            end = next((edge for edge in EDGES if value <= edge), EDGES[-1])
+            own = self.distances.setdefault(kind, {f"{edge:g}": 0 for edge in EDGES})
+            own[f"{end:g}"] += 1
+        self.n_violations += len(outcome.violations)
+        room = _KEPT - len(self.violations)
+        self.violations += [{"seed": self.seed, "index": index, **one} for one in outcome.violations[:room]]
+
+    def save(self, path: Path) -> None:
+        """Write the file, whole or not at all."""
+        ordered = {kind: dict(sorted(names.items())) for kind, names in sorted(self.counts.items())}
+        contents = {**vars(self), "seconds": round(self.seconds, 1), "counts": ordered}
+        part = path.with_name(path.name + ".part")
+        part.write_text(json.dumps(contents, indent=1, default=str) + "\n", encoding="utf-8")
+        os.replace(part, path)
+
+    @classmethod
+    def load(cls, path: Path) -> Record:
+        """Return the record of a file."""
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def pursue(
+    record: Record,
+    tested: Callable[[int, int], Outcome],
+    cases: int,
+    *,
+    path: Path | None = None,
+    report: Callable[[str], None] = print,
+) -> Record:
+    """Try the cases that a record does not have yet, one after the other; Ctrl-C leaves what was tried in the file."""
+    saved = time.monotonic()
+    try:
+        for index in range(record.cases, cases):
+            start = time.monotonic()
+            outcome = tested(record.seed, index)
+            record.add(index, outcome)
+            now = time.monotonic()
+            record.seconds += now - start
+            for one in outcome.violations:
+                report(f"case {index}: {one}")
+            if path is not None and now - saved > _PAUSE:
+                record.save(path)
+                saved = now
+    finally:
+        if path is not None:
+            record.save(path)
+    return record
+
+
+def lines(record: Record) -> Iterator[str]:
+    """Yield what there is to say about a record."""
+    yield f"{record.campaign}: {record.cases} cases in {record.seconds:.0f} s, {record.n_violations} violations"
+    for kind, names in record.counts.items():
+        yield f"  {kind:12} " + ", ".join(f"{name} {count}" for name, count in sorted(names.items()))
+    for kind, classes in record.distances.items():
+        yield f"  {kind:28} " + ", ".join(f"<= {edge}: {count}" for edge, count in classes.items() if count)

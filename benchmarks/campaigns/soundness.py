@@ -1,0 +1,302 @@
+"""No bound is above the optimum, no objective other than its network's, and no proof is claimed that is none.
+
+Small random problems (`_problems`), the optimum of each over all neurons (`_optimum`), and everything that the library
+claims about it: relaxations of every solver, early stops among them; certificates in float and verified arithmetic,
+also over batches of rows; column generation of bilinear and polynomial neurons; files, as `qsdp-check` reads them. A
+case is made from the seed and its index, nothing else.
+
+What counts as wrong, with p the smallest objective of any network that was found, rounded up:
+
+* a lower bound above p, by more than what `qsdp-check` allows for rounding (1e-9 of it, or 1e-15 of the objective of no
+  network), or at all where the arithmetic is verified;
+* an objective that is not the one of the network, by more than that and the rounding of an evaluation in floats;
+* "optimal" with a gap above the tolerance asked for, between these very numbers or the true ones;
+* a file that was saved and that `qsdp-check` refuses, or that is read as something else;
+* any error but the library's own.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import qsdp
+import qsdp_check
+from benchmarks.campaigns._optimum import Enumeration, network_value, polynomial_value
+from benchmarks.campaigns._problems import draw, random_network
+from benchmarks.campaigns._record import Outcome
+from qsdp.certificates.verification import verified_bound
+from qsdp.column_generation import bilinear
+
+__all__ = ["tested"]
+
+OWN = ("auto", "interior", "splitting", "low-rank")
+FOREIGN = ("scs", "clarabel", "cvxopt")
+#: Shares of the cases, and of the certificates, that have a step.
+SHARES = {
+    "foreign": 0.01,
+    "relaxed": 0.5,
+    "certified": 0.4,
+    "polynomial": 0.04,
+    "batches": 0.02,
+    "wide": 0.15,
+    "file": 0.4,
+}
+#: Time limit of every step: that of a stalled one.
+SECONDS = 0.3
+TOLERANCE, LEAST = 1e-9, 1e-15
+
+
+def tested(seed: int, index: int) -> Outcome:
+    """Return what one case found."""
+    outcome = Outcome()
+    rng = np.random.default_rng([seed, index])
+    with warnings.catch_warnings(), np.errstate(all="ignore"), threadpool_limits(limits=1):
+        warnings.simplefilter("ignore")
+        try:
+            drawn = draw(rng)
+        except qsdp.QSDPError as error:
+            outcome.count("refused", f"problem: {_kind(error)}")
+            return outcome
+        for kind, name in drawn.facts.items():
+            outcome.count(kind, name)
+        _Case(drawn.problem, rng, outcome).run()
+    return outcome
+
+
+def _kind(error: Exception) -> str:
+    return f"{type(error).__name__} {str(error).split(' must ')[0][:40]}"
+
+
+class _Case:
+    """Everything that is claimed about a problem, beside what is true of it."""
+
+    def __init__(self, problem: qsdp.TrainingProblem, rng: np.random.Generator, outcome: Outcome) -> None:
+        self.problem, self.rng, self.outcome = problem, rng, outcome
+        self.optimum = Enumeration.of(problem, corners=rng.random() < 0.9)
+        self.best = self.optimum.upper
+        self.bounds: list[tuple[str, float, bool]] = []
+        self.relaxation: qsdp.Relaxation | None = None
+        self.network = random_network(rng, problem, int(rng.integers(1, 5)))
+
+    def run(self) -> None:
+        """Make all claims, then compare them with the best network of all."""
+        steps: list[tuple[str, Callable[[], None]]] = []
+        if self.rng.random() < SHARES["relaxed"]:
+            steps.append(("relaxation", lambda: self._relax(str(self.rng.choice(OWN)))))
+        if self.rng.random() < SHARES["foreign"]:
+            steps.append(("foreign relaxation", lambda: self._relax(str(self.rng.choice(FOREIGN)))))
+        steps.append(("column generation", self._generate))
+        if self.rng.random() < SHARES["certified"]:
+            steps.append(("certify", self._certify))
+        if self.rng.random() < SHARES["batches"]:
+            steps.append(("batches", self._certify_batches))
+        for name, step in steps:
+            self._attempt(name, step)
+        self._compare(self.bounds, self.best)
+        if not self.problem.vector and self.rng.random() < SHARES["polynomial"]:
+            self._attempt("polynomial column generation", self._generate_polynomial)
+
+    def _attempt(self, name: str, step: Callable[[], None]) -> None:
+        start = time.monotonic()
+        try:
+            step()
+        except qsdp.QSDPError as error:
+            self.outcome.count("refused", f"{name}: {_kind(error)}")
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(where.filename).name}:{where.lineno}"
+            self.outcome.wrong("error", step=name, error=f"{type(error).__name__}: {error}"[:200], place=place)
+        self.outcome.count("step", name)
+        if time.monotonic() - start > 5 * SECONDS:
+            self.outcome.count("slow", name)
+
+    # -- claims -----------------------------------------------------------------------------------------------
+
+    def _limits(self) -> dict[str, Any]:
+        """Return options that stop early, now and then."""
+        early = self.rng.random()
+        if early < 0.15:
+            return {"time_limit": float(10.0 ** self.rng.uniform(-5, -2))}
+        return {"time_limit": SECONDS}
+
+    def _relax(self, solver: str) -> None:
+        options = self._limits()
+        options["tol"] = float(10.0 ** self.rng.uniform(-9, -1))
+        if self.rng.random() < 0.2:
+            options["max_iter"] = int(self.rng.integers(1, 20))
+        relaxation = qsdp.solve_relaxation(self.problem, solver=solver, **options)
+        self.outcome.count("solver", f"{solver}, {relaxation.status}")
+        self._bound(f"relaxation, {solver}", relaxation.lower_bound)
+        self._below(f"relaxation, {solver}", relaxation.lower_bound, relaxation.objective)
+        self.relaxation = relaxation
+
+    def _generate(self) -> None:
+        tol = float(10.0 ** self.rng.uniform(-8, -2))
+        start = self.network if self.rng.random() < 0.2 else None
+        relaxation = self.relaxation if self.rng.random() < 0.3 else None
+        with _wide(self.rng.random() < SHARES["wide"]):
+            result = qsdp.column_generation(
+                self.problem,
+                tol=tol,
+                start=start,
+                relaxation=relaxation,
+                random_state=int(self.rng.integers(2**31)),
+                **self._limits(),
+            )
+        self.outcome.count("column generation", f"{result.status}, {result.certificate.bound_type}")
+        if result.status == "optimal" and not result.relative_gap <= 1.001 * tol + 1e-12:
+            self._wrong("optimal with a gap", tol=tol, gap=result.relative_gap)
+        self.network = result.network
+        self._certificate("column generation", result.certificate)
+        if result.status == "optimal":
+            value, error, _ = network_value(self.problem, result.network)
+            self._closed(value + error, tol)
+
+    def _certify(self) -> None:
+        network = self.network if self.rng.random() < 0.5 else random_network(self.rng, self.problem, 3)
+        bound_type = str(self.rng.choice(["sdp", "exact"]))
+        arithmetic = str(self.rng.choice(["float", "verified"]))
+        certificate = qsdp.certify(
+            network,
+            self.problem,
+            self.relaxation,
+            bound_type=bound_type,
+            arithmetic=arithmetic,
+            **self._limits(),
+        )
+        self._certificate(f"certify {bound_type}", certificate, network)
+
+    def _certify_batches(self) -> None:
+        problem, n = self.problem, self.problem.n_samples
+        relaxation = self.relaxation or qsdp.solve_relaxation(problem, **self._limits())
+        cut = int(self.rng.integers(0, n + 1))
+        parts = [slice(0, cut), slice(cut, n)] if 0 < cut < n else [slice(0, n)]
+        w = np.ones(n) if problem.sample_weight is None else problem.sample_weight
+        batches = [(problem.X[part], problem.y[part], w[part]) for part in parts]
+        arithmetic = str(self.rng.choice(["float", "verified"]))
+        certificate = qsdp.certify(
+            self.network,
+            batches,
+            relaxation,
+            beta=problem.beta,
+            passes=int(self.rng.integers(1, 4)),
+            bound_type=str(self.rng.choice(["sdp", "exact"])),
+            arithmetic=arithmetic,
+        )
+        self._bound("batches", certificate.lower_bound, strict=arithmetic == "verified")
+        self._objective("batches", certificate.objective, self.network)
+        self._file("batches", certificate, batches)
+
+    def _certificate(
+        self, name: str, certificate: qsdp.Certificate, network: qsdp.BilinearNetwork | None = None
+    ) -> None:
+        verified = certificate.arithmetic == "verified"
+        name = f"{name}, {certificate.bound_type}, {certificate.arithmetic}"
+        self._bound(name, certificate.lower_bound, strict=verified)
+        self._objective(name, certificate.objective, network or self.network)
+        proof = certificate.proof
+        if proof is not None and not verified:
+            self._bound("verified_bound", verified_bound(self.problem, proof.nu, proof.trees), strict=True)
+        if self.rng.random() < SHARES["file"]:
+            self._file(name, certificate)
+
+    def _generate_polynomial(self) -> None:
+        tol = float(10.0 ** self.rng.uniform(-8, -2))
+        result = qsdp.column_generation(self.problem, neurons="polynomial", tol=tol, **self._limits())
+        optimum = Enumeration.of(self.problem, polynomial=True)
+        value, error, rounding = polynomial_value(self.problem, result.network)
+        name = f"polynomial, {result.certificate.bound_type}"
+        self.outcome.count("column generation", f"polynomial, {result.status}, {result.certificate.bound_type}")
+        if result.status == "optimal" and not result.relative_gap <= 1.001 * tol + 1e-12:
+            self._wrong("optimal with a gap", tol=tol, gap=result.relative_gap, of="polynomial")
+        self._same(name, result.objective, value, rounding)
+        self._compare([(name, result.lower_bound, False)], min(optimum.upper, value + error))
+
+    # -- what is true -------------------------------------------------------------------------------------------
+
+    def _bound(self, name: str, value: float, *, strict: bool = False) -> None:
+        self.bounds.append((name, value, strict))
+
+    def _allowed(self, value: float) -> float:
+        return TOLERANCE * max(value, 1e-6 * self.optimum.zero)
+
+    def _compare(self, bounds: list[tuple[str, float, bool]], best: float) -> None:
+        tightest = 0.0
+        for name, value, strict in bounds:
+            self.outcome.count("bounds", name)
+            if not 0.0 <= value < np.inf or value > best + (0.0 if strict else self._allowed(best)):
+                self._wrong("bound above an objective", bound=name, value=value, best=best, strict=strict)
+            elif value > best:
+                self.outcome.count("above by rounding", name)
+            distance = (best - value) / best if best > 0.0 else 0.0
+            self.outcome.distances.append((name, max(0.0, distance)))
+            tightest = max(tightest, value)
+        closed = best <= 0.0 or tightest >= (1.0 - 1e-6) * best
+        self.outcome.count("optimum", "confirmed to 1e-6" if closed else "not confirmed")
+
+    def _objective(self, name: str, claimed: float, network: qsdp.BilinearNetwork) -> None:
+        value, error, rounding = network_value(self.problem, network)
+        self.best = min(self.best, value + error)
+        self._same(name, claimed, value, rounding)
+
+    def _same(self, name: str, claimed: float, value: float, rounding: float) -> None:
+        self.outcome.count("objectives", name)
+        if rounding > self._allowed(value):
+            self.outcome.count("objectives in floats", name)
+        if claimed != value and not abs(claimed - value) <= rounding + self._allowed(value):
+            self._wrong("wrong objective", of=name, claimed=claimed, value=value)
+
+    def _closed(self, objective: float, tol: float) -> None:
+        """Compare the objective of a network that is called optimal with the best that there is."""
+        if not objective - self.best <= (tol + TOLERANCE) * objective + self._allowed(objective):
+            self._wrong("not optimal", objective=objective, best=self.best, tol=tol)
+
+    def _below(self, name: str, bound: float, objective: float) -> None:
+        if not bound <= objective + self._allowed(objective):
+            self._wrong("bound above the relaxation's objective", of=name, bound=bound, objective=objective)
+
+    def _wrong(self, what: str, **details: Any) -> None:
+        self.outcome.wrong(what, **details, problem=repr(self.problem))
+
+    def _file(self, name: str, certificate: qsdp.Certificate, batches: Any = None) -> None:
+        """Save a certificate, have it checked, and read it again."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "one.qsdp"
+            certificate.save(path)
+            arguments = [str(path)]
+            if batches is not None:
+                data = Path(folder) / "data.npz"
+                X, y, w = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+                np.savez(data, X=X, y=y, sample_weight=w)
+                arguments += ["--data", str(data)]
+            said = io.StringIO()
+            with redirect_stdout(said):
+                code = qsdp_check.main(arguments)
+            self.outcome.count("files", f"{name}: {'accepted' if code == 0 else 'refused'}")
+            if code != 0:
+                reason = said.getvalue().strip().splitlines()[-1:]
+                self._wrong("file refused", of=name, said=" ".join(reason)[:200])
+            if qsdp.load_certificate(path) != certificate:
+                self._wrong("file read otherwise", of=name)
+
+
+@contextmanager
+def _wide(apply: bool) -> Any:
+    """Treat problems as too wide for exact pricing in every round: searches, branch and bound, cutting planes."""
+    before = bilinear._CHEAP
+    bilinear._CHEAP = 1 if apply else before
+    try:
+        yield
+    finally:
+        bilinear._CHEAP = before
