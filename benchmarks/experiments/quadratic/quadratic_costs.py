@@ -15,19 +15,9 @@ import numpy as np
 
 from benchmarks.experiments._common import label_decades, with_unmeasured
 from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES
-from qsdp.baselines.quadratic import (
-    LOSSES,
-    Descent,
-    Layer,
-    QuadraticNetwork,
-    count_operations,
-    count_parameters,
-    get_family,
-    printed_extra_memory,
-    printed_extra_operations,
-    starting_parameters,
-)
+from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork, get_family, starting_parameters
 from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.quadratic_theory import count_operations, count_parameters, printed_extra_memory, printed_extra_operations
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Tables 1, 2 and 5"
 #: Source and statement of every claim.

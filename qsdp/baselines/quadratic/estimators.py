@@ -64,7 +64,8 @@ class QuadraticLogisticRegression(DescentClassifier):
 
     Examples
     --------
-    >>> from qsdp.baselines.quadratic import QuadraticLogisticRegression, make_xor
+    >>> from qsdp.baselines.quadratic import QuadraticLogisticRegression
+    >>> from qsdp.datasets import make_xor
     >>> X, y = make_xor()
     >>> model = QuadraticLogisticRegression(random_state=0).fit(X, y)
     >>> model.score(X, y)

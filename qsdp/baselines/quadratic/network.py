@@ -118,8 +118,7 @@ class Layer:
 class QuadraticNetwork:
     """A chain of layers, each of a family and an activation of its own; or S networks of one shape.
 
-    In NumPy, with back-propagation written out. `qsdp.baselines.relinear.QuadraticNetwork` is another class: a PyTorch
-    module of layers that ReLinear can train.
+    In NumPy, with back-propagation written out; `qsdp.baselines.relinear.ReLinearNetwork` is a PyTorch module.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines._torch import require_torch
 
 if TYPE_CHECKING:
-    from qsdp.baselines.relinear.networks import QuadraticNetwork
+    from qsdp.baselines.relinear.networks import ReLinearNetwork
 
 __all__ = ["ReLinearEstimator"]
 
@@ -23,7 +23,7 @@ __all__ = ["ReLinearEstimator"]
 class ReLinearEstimator(Baseline):
     """What classifier and regressor share: parameters, training, outputs."""
 
-    network_: QuadraticNetwork
+    network_: ReLinearNetwork
     transfer_history_: History | None
     best_epoch_: int
 

@@ -85,7 +85,7 @@ class ReLinearRegressor(ReLinearEstimator, BaselineRegressor):
 
     Attributes
     ----------
-    network_ : QuadraticNetwork
+    network_ : ReLinearNetwork
         The PyTorch module.
     layers_ : list of TrainedLayer
         Every layer as quadratic functions.
@@ -166,7 +166,7 @@ class ReLinearClassifier(ReLinearEstimator, BaselineClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
-    network_ : QuadraticNetwork
+    network_ : ReLinearNetwork
     layers_ : list of TrainedLayer
     history_ : History
     transfer_history_ : History or None

@@ -12,7 +12,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.baselines._estimator import accuracy_of, r2_of
 from qsdp.baselines._history import Callback, History
 from qsdp.baselines._torch import seeded
-from qsdp.baselines.relinear.networks import QuadraticNetwork, start_conventional, start_random, transfer_weights
+from qsdp.baselines.relinear.networks import ReLinearNetwork, start_conventional, start_random, transfer_weights
 from qsdp.baselines.relinear.settings import Settings
 from qsdp.baselines.relinear.training import Data, Plan, predict_blocks, train_network
 
@@ -28,7 +28,7 @@ def fit_network(
     *,
     callback: Callback | None = None,
     verbose: bool = False,
-) -> tuple[QuadraticNetwork, History | None, int]:
+) -> tuple[ReLinearNetwork, History | None, int]:
     """Return a trained network, the history of the conventional one it started from, and the epoch it is of."""
     generator = seeded(rng)
     order = rng.permutation(len(X)) if settings.n_held else np.arange(len(X))
@@ -85,7 +85,7 @@ def plan_after_transfer(plan: Plan, stage: int) -> Plan:
     )
 
 
-def predict(network: QuadraticNetwork, X: FloatArray) -> FloatArray:
+def predict(network: ReLinearNetwork, X: FloatArray) -> FloatArray:
     """Return the outputs of a network, (n, C), as float64."""
     like = next(network.parameters())
     inputs = torch.as_tensor(X, dtype=like.dtype, device=like.device)
@@ -93,8 +93,8 @@ def predict(network: QuadraticNetwork, X: FloatArray) -> FloatArray:
     return outputs
 
 
-def _network(settings: Settings, families: Any) -> QuadraticNetwork:
-    return QuadraticNetwork(
+def _network(settings: Settings, families: Any) -> ReLinearNetwork:
+    return ReLinearNetwork(
         settings.widths,
         families,
         settings.activation,

@@ -18,7 +18,7 @@ from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_fa
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import QuadraticForm
 
-__all__ = ["QuadraticNetwork", "ReZero", "count_parameters", "start_conventional", "start_random", "transfer_weights"]
+__all__ = ["ReLinearNetwork", "ReZero", "count_trainable", "start_conventional", "start_random", "transfer_weights"]
 
 _MODULES = {"relu": torch.relu, "tanh": torch.tanh}
 
@@ -49,11 +49,10 @@ class ReZero(nn.Module):
         return outputs
 
 
-class QuadraticNetwork(nn.Module):
+class ReLinearNetwork(nn.Module):
     r"""Layers :math:`q_H \circ \sigma \circ q_{H-1} \circ \dots \circ \sigma \circ q_1` of quadratic neurons.
 
-    A PyTorch module. `qsdp.baselines.quadratic.QuadraticNetwork` is another class: NumPy arrays of any family, with
-    back-propagation written out.
+    A PyTorch module; `qsdp.baselines.quadratic.QuadraticNetwork` is one in NumPy.
 
     Parameters
     ----------
@@ -76,8 +75,8 @@ class QuadraticNetwork(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from qsdp.baselines.relinear import QuadraticNetwork
-    >>> network = QuadraticNetwork([4, 16, 3])
+    >>> from qsdp.baselines.relinear import ReLinearNetwork
+    >>> network = ReLinearNetwork([4, 16, 3])
     >>> network(torch.randn(10, 4)).shape
     torch.Size([10, 3])
     >>> [layer.form for layer in network.trained_layers()]
@@ -277,9 +276,6 @@ def check_pairs(pairs: Any) -> list[tuple[FloatArray, FloatArray]]:
     return checked
 
 
-def count_parameters(model: nn.Module) -> int:
-    """Return the number of trainable numbers of a module; on the device "meta" it takes no memory.
-
-    `qsdp.baselines.quadratic.count_parameters` counts a layer by family and sizes, without building it.
-    """
+def count_trainable(model: nn.Module) -> int:
+    """Return the number of trainable numbers of a module; on the device "meta" it takes no memory."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from qsdp._utils.validation import check_choice, check_integer
 from qsdp.baselines._torch import fill_normal, fill_uniform
-from qsdp.baselines.relinear.fan import fan_form
+from qsdp.baselines.quadratic.families import get_family
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
@@ -96,8 +96,9 @@ class QuadraticNeurons(nn.Module):
         arrays = {}
         for name, value in self.fan_parameters().items():
             array = value.detach().cpu().double().numpy()
-            arrays[name] = array if array.ndim == 1 else array.reshape(len(array), -1)
-        return fan_form(**arrays)
+            key = name.capitalize() if array.ndim > 1 else name
+            arrays[key] = array.reshape(len(array), -1) if array.ndim > 1 else array
+        return get_family("fan").to_form(arrays).to_quadratic_form()
 
     def _conventional_parameters(self) -> tuple[Tensor, Tensor]:
         weight, bias = (getattr(self, name) for name in self.conventional)

@@ -6,22 +6,17 @@ import numpy as np
 import pytest
 from quadratic_reference import Counted, LoopLayer, TorchNetwork, counted, plain, random_layer, random_network, since
 
-from qsdp.baselines.quadratic import (
-    FAMILIES,
-    LOSSES,
-    Descent,
-    QuadraticNetwork,
+from qsdp.baselines.quadratic import FAMILIES, LOSSES, Descent, QuadraticNetwork, get_family, starting_parameters
+from qsdp.baselines.quadratic.coupling import COUPLINGS
+from qsdp.exceptions import InvalidInputError
+from qsdp.quadratic_theory import (
     count_cached,
     count_operations,
     count_parameters,
-    get_family,
     printed_extra_memory,
     printed_extra_operations,
     printed_total_operations,
-    starting_parameters,
 )
-from qsdp.baselines.quadratic.coupling import COUPLINGS
-from qsdp.exceptions import InvalidInputError
 
 BCE = LOSSES["binary_cross_entropy"]
 

@@ -22,9 +22,9 @@ from qsdp.baselines.quadratic import (
     QuadraticNetworkClassifier,
     StartStatistics,
     get_family,
-    make_xor,
     starting_parameters,
 )
+from qsdp.datasets import make_xor
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 Logistic, Network = QuadraticLogisticRegression, QuadraticNetworkClassifier

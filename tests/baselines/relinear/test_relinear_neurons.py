@@ -13,16 +13,10 @@ from torch.nn import functional
 
 from qsdp.baselines._torch import fill_normal, fill_uniform
 from qsdp.baselines.quadratic import get_family
-from qsdp.baselines.relinear import (
-    CompactConv2d,
-    FanConv2d,
-    FanLinear,
-    SquareActivationLinear,
-    layer_jacobian,
-    saved_for_backward,
-)
+from qsdp.baselines.relinear import CompactConv2d, FanConv2d, FanLinear, SquareActivationLinear, saved_for_backward
 from qsdp.baselines.relinear.neurons import CONVOLUTIONS, FAMILIES, QuadraticLinear
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.quadratic_theory import layer_jacobian
 
 QUADRATIC = sorted(set(FAMILIES) - {"linear"})
 STARTED = sorted(set(QUADRATIC) - {"square_act"})

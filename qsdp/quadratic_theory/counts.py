@@ -23,13 +23,11 @@ __all__ = [
 def count_parameters(family: str, n: int, m: int) -> int:
     """Return the number of parameters of a layer of m neurons with n inputs.
 
-    `qsdp.baselines.relinear.count_parameters` counts those of a PyTorch module.
-
     Examples
     --------
     A network 784 - 30 - 10 with a linear hidden layer:
 
-    >>> from qsdp.baselines.quadratic import count_parameters
+    >>> from qsdp.quadratic_theory import count_parameters
     >>> [count_parameters("linear", 784, 30) + count_parameters(head, 30, 10) for head in ("linear", "qnn", "rpqnn")]
     [23860, 28510, 24170]
     """

@@ -88,7 +88,8 @@ def separate(X: Any, positive: Any, family: str = "qnn") -> Separation:
 
     Examples
     --------
-    >>> from qsdp.baselines.quadratic import make_xor, separate
+    >>> from qsdp.datasets import make_xor
+    >>> from qsdp.quadratic_theory import separate
     >>> X, y = make_xor()
     >>> separate(X, y, "linear").separable, separate(X, y, "qnn").separable
     (False, True)
