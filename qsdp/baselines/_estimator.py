@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -17,8 +18,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
-from qsdp._utils.validation import FloatArray, check_integer, check_random_state, check_targets, errors_of
-from qsdp.baselines._history import History
+from qsdp._utils.validation import FloatArray, RandomState, check_integer, check_random_state, check_targets, errors_of
+from qsdp.baselines._history import Callback, History
 from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
 from qsdp.estimators.classes import choose_classes, class_scores
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -61,14 +62,24 @@ def _is_one_layer(estimator: Baseline) -> bool:
     return True
 
 
-class Baseline(SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
-    """What all systems share: checked data, history, and the chain of layers that quantization takes.
-
-    A system defines `_train`, which sets `history_` and its parameters, `_outputs`, and the property `layers_`.
-    """
+class _Fitted:
+    """What `fit` leaves on every system."""
 
     history_: History
     n_features_in_: int
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[misc]
+    """What all systems share: parameters, checked data, history, and the chain of layers that quantization takes.
+
+    The parameters of a system are the fields of its class. It defines `_train`, which sets `history_` and what it
+    learns, `_outputs`, and the property `layers_`.
+    """
+
+    random_state: RandomState = None
+    verbose: bool = False
+    callback: Callback | None = None
 
     @abstractmethod
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:

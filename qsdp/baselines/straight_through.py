@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer
-from qsdp.activations import PolynomialActivation, get_activation
+from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp.activations import get_activation
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
-from qsdp.baselines._history import Callback, History
+from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import Descent, descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
 from qsdp.baselines.backprop._training import NetworkTraining, fixed_second_layer, free_second_layer
 from qsdp.estimators import warn_of_scales
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.problem import TrainingProblem
 
@@ -145,53 +144,12 @@ class _LatentTraining(NetworkTraining):
         return PolynomialNetwork(levels[0], alpha, self.problem.activation)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _StraightThrough(QuadraticNetworkTrained):
     """What regressor and classifier share."""
 
-    network_: BilinearNetwork | PolynomialNetwork
-
-    def __init__(
-        self,
-        n_neurons: int = 100,
-        *,
-        levels: int = 2,
-        activation: str | Sequence[float] | PolynomialActivation | None = None,
-        second_layer: str = "free",
-        loss: str | Loss = "squared",
-        beta: float = 0.1,
-        constant_column: bool = True,
-        learning_rate: float = 0.1,
-        momentum: float = 0.9,
-        clip: float | None = 1.0,
-        optimizer: str = "adam",
-        schedule: str = "cosine",
-        batch_size: int = 32,
-        n_epochs: int = 50,
-        device: str | None = None,
-        dtype: str = "float64",
-        callback: Callback | None = None,
-        verbose: bool = False,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_neurons = n_neurons
-        self.levels = levels
-        self.activation = activation
-        self.second_layer = second_layer
-        self.loss = loss
-        self.beta = beta
-        self.constant_column = constant_column
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.clip = clip
-        self.optimizer = optimizer
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.device = device
-        self.dtype = dtype
-        self.callback = callback
-        self.verbose = verbose
-        self.random_state = random_state
+    levels: int = 2
+    optimizer: str = "adam"
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         warn_of_scales(X)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_flag, check_targets
-from qsdp.activations import get_activation
+from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.baselines._estimator import Baseline, accuracy_of, r2_of
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
@@ -51,10 +52,22 @@ class Training(Protocol):
         """Return the outputs on all samples in units, and the regulariser in the user's."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GradientTrained(Baseline):
     """A network trained by automatic gradients on a loss of `qsdp.losses`."""
 
-    loss: str | Loss
+    n_neurons: int = field(default=100, kw_only=False)
+    loss: str | Loss = "squared"
+    beta: float = 0.1
+    learning_rate: float = 0.1
+    momentum: float = 0.9
+    clip: float | None = 1.0
+    optimizer: str = "sgd"
+    schedule: str = "cosine"
+    batch_size: int = 32
+    n_epochs: int = 50
+    device: str | None = None
+    dtype: str = "float64"
 
     def _encode(self, codes: npt.NDArray[np.intp], n_classes: int) -> FloatArray:
         """Return targets as `QuantizedNetworkClassifier` has them: two classes are one output."""
@@ -115,12 +128,13 @@ class GradientTrained(Baseline):
         return class_probabilities(self._outputs(self._checked(X)), get_loss(self.loss))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class QuadraticNetworkTrained(GradientTrained):
     """A trained network that is a quadratic function: bilinear, or of a polynomial activation."""
 
-    activation: Any
-    beta: float
-    constant_column: bool
+    activation: str | Sequence[float] | PolynomialActivation | None = None
+    second_layer: str = "free"
+    constant_column: bool = True
 
     def network_inputs(self, X: Any) -> FloatArray:
         """Return what the network takes for data X: with a column of ones, unless the activation needs none."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer
-from qsdp.activations import PolynomialActivation
+from qsdp._utils.validation import FloatArray, check_choice, check_integer
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
-from qsdp.baselines._history import Callback, History
+from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
 from qsdp.baselines.backprop._training import FloatTraining
-from qsdp.baselines.backprop.networks import FloatNetwork
-from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.problem import TrainingProblem
 
@@ -27,49 +22,6 @@ SECOND_LAYERS = ("fixed", "free")
 
 class _Backprop(QuadraticNetworkTrained):
     """What regressor and classifier share."""
-
-    float_network_: FloatNetwork
-
-    def __init__(
-        self,
-        n_neurons: int = 100,
-        *,
-        activation: str | Sequence[float] | PolynomialActivation | None = None,
-        second_layer: str = "free",
-        loss: str | Loss = "squared",
-        beta: float = 0.1,
-        constant_column: bool = True,
-        learning_rate: float = 0.1,
-        momentum: float = 0.9,
-        clip: float | None = 1.0,
-        optimizer: str = "sgd",
-        schedule: str = "cosine",
-        batch_size: int = 32,
-        n_epochs: int = 50,
-        device: str | None = None,
-        dtype: str = "float64",
-        callback: Callback | None = None,
-        verbose: bool = False,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_neurons = n_neurons
-        self.activation = activation
-        self.second_layer = second_layer
-        self.loss = loss
-        self.beta = beta
-        self.constant_column = constant_column
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.clip = clip
-        self.optimizer = optimizer
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.device = device
-        self.dtype = dtype
-        self.callback = callback
-        self.verbose = verbose
-        self.random_state = random_state
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         m = check_integer("n_neurons", self.n_neurons, minimum=1)

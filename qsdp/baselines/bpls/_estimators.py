@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from qsdp._utils.validation import FloatArray, check_choice, check_integer
 from qsdp.baselines._activations import InvertibleActivation, Softmax, get_invertible
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, accuracy_of, r2_of
-from qsdp.baselines._history import Callback, History
+from qsdp.baselines._history import History
 from qsdp.baselines.bpls._parameters import RIDGE, BPLSBase
 from qsdp.baselines.bpls._training import Classification, Regression
 
@@ -25,6 +25,7 @@ def _has_probabilities(estimator: BPLSClassifier) -> bool:
     return True
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BPLSRegressor(BPLSBase, BaselineRegressor):
     r"""Regression network whose layers are solved by least squares, one after the other, from the outputs down.
 
@@ -109,46 +110,8 @@ class BPLSRegressor(BPLSBase, BaselineRegressor):
     True
     """
 
-    def __init__(
-        self,
-        hidden: int | Sequence[int] = (50,),
-        *,
-        activation: str | InvertibleActivation | Sequence[str | InvertibleActivation] = "sigmoid",
-        output_activation: str | InvertibleActivation = "identity",
-        hidden_target: str | None = None,
-        ridge: float | None = None,
-        eps_target: float = 1e-3,
-        eps_hidden: float | Sequence[float] | None = None,
-        refit: bool | None = None,
-        keep_best: bool | None = None,
-        passes: int = 1,
-        bias: str = "input",
-        loss: str = "squared",
-        literal: bool = False,
-        references: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        callback: Callback | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.output_activation = output_activation
-        self.hidden_target = hidden_target
-        self.ridge = ridge
-        self.eps_target = eps_target
-        self.eps_hidden = eps_hidden
-        self.refit = refit
-        self.keep_best = keep_best
-        self.passes = passes
-        self.bias = bias
-        self.loss = loss
-        self.literal = literal
-        self.references = references
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
-        self.verbose = verbose
+    refit: bool | None = None
+    passes: int = 1
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         settings = self._settings(linear_ridge=0.0)
@@ -171,6 +134,7 @@ class BPLSRegressor(BPLSBase, BaselineRegressor):
         return values if self._layers[-1].form.vector else values[:, 0]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BPLSClassifier(BPLSBase, BaselineClassifier):
     r"""Classification network by least squares: one pass over all samples, then passes over the misclassified ones.
 
@@ -261,48 +225,10 @@ class BPLSClassifier(BPLSBase, BaselineClassifier):
     True
     """
 
-    def __init__(
-        self,
-        hidden: int | Sequence[int] = (50,),
-        *,
-        activation: str | InvertibleActivation | Sequence[str | InvertibleActivation] = "sigmoid",
-        output_activation: str | InvertibleActivation = "softmax",
-        hidden_target: str | None = None,
-        ridge: float | None = None,
-        eps_target: float = 1e-3,
-        eps_hidden: float | Sequence[float] | None = None,
-        tau_max: int = 40,
-        stop: str | None = None,
-        miss_forward: str = "current",
-        keep_best: bool | None = None,
-        bias: str = "input",
-        loss: str = "squared",
-        literal: bool = False,
-        references: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        callback: Callback | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.output_activation = output_activation
-        self.hidden_target = hidden_target
-        self.ridge = ridge
-        self.eps_target = eps_target
-        self.eps_hidden = eps_hidden
-        self.tau_max = tau_max
-        self.stop = stop
-        self.miss_forward = miss_forward
-        self.keep_best = keep_best
-        self.bias = bias
-        self.loss = loss
-        self.literal = literal
-        self.references = references
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
-        self.verbose = verbose
+    output_activation: str | InvertibleActivation = "softmax"
+    tau_max: int = 40
+    stop: str | None = None
+    miss_forward: str = "current"
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         settings = self._settings(linear_ridge=RIDGE)

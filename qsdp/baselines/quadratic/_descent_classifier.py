@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_flag, check_integer, check_real
+from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real
 from qsdp.baselines._estimator import BaselineClassifier
-from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.quadratic.coupling import COUPLINGS
 from qsdp.baselines.quadratic.descent import Descent, right
@@ -27,25 +28,23 @@ __all__ = ["DescentClassifier", "Hidden", "codes_of", "sign_code"]
 Hidden = tuple[str, int, str]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DescentClassifier(BaselineClassifier):
     """What both estimators share: they differ by their layers."""
+
+    learning_rate: float = 0.05
+    n_epochs: int = 30
+    batch_size: int = 1
+    loss: str = "binary_cross_entropy"
+    coupling: str = "tied"
+    init: str = "random"
+    init_scale: float | None = None
+    shuffle: bool = True
+    patience: int | None = None
 
     #: Networks trained side by side, and whether they see samples in the same order; `MultiStart` sets them.
     _n_starts = 1
     _shared_order = True
-
-    learning_rate: float
-    n_epochs: int
-    batch_size: int
-    loss: str
-    coupling: str
-    init: str
-    init_scale: float | None
-    shuffle: bool
-    patience: int | None
-    random_state: RandomState
-    verbose: bool
-    callback: Callback | None
 
     def _hidden(self) -> list[Hidden]:
         """Return the hidden layers, checked."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray, RandomState, check_flag, check_integer
+from qsdp._utils.validation import FloatArray, check_flag, check_integer
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
-from qsdp.baselines._history import Callback, History
+from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines._torch import require_torch
 from qsdp.baselines.backprop._descent import Descent, descent_of
@@ -18,7 +19,6 @@ from qsdp.baselines.backprop._losses import torch_loss
 from qsdp.baselines.backprop._training import evaluated
 from qsdp.baselines.backprop._units import normalised
 from qsdp.baselines.relu.networks import QuantizedReLUNetwork, ReLUNetwork
-from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 
 __all__ = ["ReLUNetworkClassifier", "ReLUNetworkRegressor"]
@@ -76,47 +76,12 @@ class _ReLUTraining:
         return weight * 0.5 * (self._tensors["W"].square().sum() + self._tensors["a"].square().sum())
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _ReLU(GradientTrained):
     """What regressor and classifier share."""
 
-    float_network_: ReLUNetwork
-
-    def __init__(
-        self,
-        n_neurons: int = 100,
-        *,
-        loss: str | Loss = "squared",
-        beta: float = 0.1,
-        fit_intercept: bool = True,
-        learning_rate: float = 0.5,
-        momentum: float = 0.9,
-        clip: float | None = 1.0,
-        optimizer: str = "sgd",
-        schedule: str = "cosine",
-        batch_size: int = 32,
-        n_epochs: int = 50,
-        device: str | None = None,
-        dtype: str = "float64",
-        callback: Callback | None = None,
-        verbose: bool = False,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_neurons = n_neurons
-        self.loss = loss
-        self.beta = beta
-        self.fit_intercept = fit_intercept
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.clip = clip
-        self.optimizer = optimizer
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.device = device
-        self.dtype = dtype
-        self.callback = callback
-        self.verbose = verbose
-        self.random_state = random_state
+    fit_intercept: bool = True
+    learning_rate: float = 0.5
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         m = check_integer("n_neurons", self.n_neurons, minimum=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines._activations import Identity, InvertibleActivation, Softmax, get_invertible
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, accuracy_of, r2_of
-from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines.rls._functions import (
     ACTIVATIONS,
@@ -30,66 +31,33 @@ __all__ = ["RLSNetworkClassifier", "RLSNetworkRegressor"]
 Array = npt.NDArray[Any]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _RLSNetwork(Baseline):
     """What classifier and regressor share."""
 
-    thetas_: list[Array]
-    n_outputs_: int
-    _flat: bool
     _losses: ClassVar[tuple[str, ...]]
 
-    def __init__(
-        self,
-        hidden: int | Sequence[int] = (64,),
-        *,
-        activation: str = "relu",
-        output_activation: str | InvertibleActivation = "identity",
-        eps_target: float = 1e-3,
-        loss: str = "squared",
-        hybrid: bool = False,
-        learning_rate: float | Sequence[float] = 1.0,
-        ratio: float = 0.1,
-        forgetting: float = 1.0,
-        momentum: float = 0.0,
-        l1: float = 0.0,
-        initial_inverse: float = 1.0,
-        trace_guard: bool = True,
-        regularize_bias: bool = True,
-        clip: float | None = 5.0,
-        adam_learning_rate: float = 1e-3,
-        n_epochs: int = 100,
-        batch_size: int = 128,
-        backend: str = "numpy",
-        device: Any = None,
-        dtype: str = "float64",
-        random_state: Any = None,
-        verbose: bool = False,
-        callback: Callback | None = None,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.output_activation = output_activation
-        self.eps_target = eps_target
-        self.loss = loss
-        self.hybrid = hybrid
-        self.learning_rate = learning_rate
-        self.ratio = ratio
-        self.forgetting = forgetting
-        self.momentum = momentum
-        self.l1 = l1
-        self.initial_inverse = initial_inverse
-        self.trace_guard = trace_guard
-        self.regularize_bias = regularize_bias
-        self.clip = clip
-        self.adam_learning_rate = adam_learning_rate
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.backend = backend
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
+    hidden: int | Sequence[int] = field(default=(64,), kw_only=False)
+    activation: str = "relu"
+    output_activation: str | InvertibleActivation = "identity"
+    eps_target: float = 1e-3
+    loss: str = "squared"
+    hybrid: bool = False
+    learning_rate: float | Sequence[float] = 1.0
+    ratio: float = 0.1
+    forgetting: float = 1.0
+    momentum: float = 0.0
+    l1: float = 0.0
+    initial_inverse: float = 1.0
+    trace_guard: bool = True
+    regularize_bias: bool = True
+    clip: float | None = 5.0
+    adam_learning_rate: float = 1e-3
+    n_epochs: int = 100
+    batch_size: int = 128
+    backend: str = "numpy"
+    device: Any = None
+    dtype: str = "float64"
 
     @property
     def layers_(self) -> list[TrainedLayer]:
