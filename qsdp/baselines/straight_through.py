@@ -284,36 +284,17 @@ class StraightThroughClassifier(_StraightThrough, BaselineClassifier):
 
     Parameters
     ----------
-    n_neurons : int, default=100
-    levels : int, default=2
-    activation : None, str, (a, b, c) or PolynomialActivation, default=None
-    second_layer : {"free", "shared", "analytic"}, default="free"
     loss : str or Loss, default="squared"
         Any of `qsdp.losses.LOSSES`; "logistic" and "cross_entropy" give probabilities.
-    beta : float, default=0.1
-    constant_column : bool, default=True
-    learning_rate : float, default=0.1
-    momentum : float, default=0.9
-    clip : float or None, default=1.0
-    optimizer : {"adam", "sgd"}, default="adam"
-    schedule : {"cosine", "constant"}, default="cosine"
-    batch_size : int, default=32
-    n_epochs : int, default=50
-    device : str, optional
-    dtype : {"float64", "float32"}, default="float64"
-    callback : callable, optional
-    verbose : bool, default=False
-    random_state : int, Generator, RandomState or None
+    n_neurons, levels, activation, second_layer, beta, constant_column, learning_rate, momentum, clip, optimizer, \
+schedule, batch_size, n_epochs, device, dtype, callback, verbose, random_state
+        As in `StraightThroughRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
-    network_ : BilinearNetwork or PolynomialNetwork
-    layers_ : tuple of TrainedLayer
-    history_ : History
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Defined when X has column names that are all strings.
+    network_, layers_, history_, n_features_in_, feature_names_in_
+        As there.
 
     Examples
     --------

@@ -158,39 +158,17 @@ class BackpropClassifier(_Backprop, BaselineClassifier):
 
     Parameters
     ----------
-    n_neurons : int, default=100
-        m.
-    activation : None, str, (a, b, c) or PolynomialActivation, default=None
-        None is bilinear. "relu" is the polynomial 0.0937 t² + 0.5 t + 0.4688, see `PolynomialActivation`; networks of
-        true ReLUs are `ReLUNetworkClassifier`.
-    second_layer : {"free", "fixed"}, default="free"
-        Train the second layer, or leave it at 1/m.
     loss : str or Loss, default="squared"
         Any of `qsdp.losses.LOSSES`; "logistic" and "cross_entropy" give probabilities.
-    beta : float, default=0.1
-    constant_column : bool, default=True
-    learning_rate : float, default=0.1
-    momentum : float, default=0.9
-    clip : float or None, default=1.0
-    optimizer : {"sgd", "adam"}, default="sgd"
-    schedule : {"cosine", "constant"}, default="cosine"
-    batch_size : int, default=32
-    n_epochs : int, default=50
-    device : str, optional
-    dtype : {"float64", "float32"}, default="float64"
-    callback : callable, optional
-    verbose : bool, default=False
-    random_state : int, Generator, RandomState or None
+    n_neurons, activation, second_layer, beta, constant_column, learning_rate, momentum, clip, optimizer, schedule, \
+batch_size, n_epochs, device, dtype, callback, verbose, random_state
+        As in `BackpropRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
-    float_network_ : FloatNetwork
-    layers_ : tuple of TrainedLayer
-    history_ : History
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Defined when X has column names that are all strings.
+    float_network_, layers_, history_, n_features_in_, feature_names_in_
+        As there.
 
     Examples
     --------

@@ -144,14 +144,8 @@ class BPLSClassifier(BPLSBase, BaselineClassifier):
 
     Parameters
     ----------
-    hidden : int or sequence of int, default=(50,)
-        Width of the hidden layer, or of each of several.
-    activation : str, InvertibleActivation or sequence of them, default="sigmoid"
-        Of all hidden layers, or one a layer: "elu", "identity", "leaky_relu", "sigmoid", "softmax", "softplus", "tanh".
     output_activation : str or InvertibleActivation, default="softmax"
         The one-hot targets are cut by `eps_target` into its range.
-    hidden_target : str, optional
-        "relax" (default), "damped", "ls", "gauss-seidel", "minnorm", "first" or "mean"; see `hidden_target`.
     ridge : float, optional
         r >= 0 of :math:`r S \|W\|_F^2` in every solve over S samples; 0 is minimum norm. Default 0.001.
     eps_target : float, default=0.001
@@ -167,26 +161,13 @@ class BPLSClassifier(BPLSBase, BaselineClassifier):
         The network whose hidden outputs those passes start from.
     keep_best : bool, optional
         Keep the pass of the fewest misses; on by default.
-    bias : {"input", "all", "none"}, default="input"
-        Which layers have a bias.
-    loss : {"squared"}, default="squared"
-        There is no closed form for another one.
     literal : bool, default=False
-        The paper as printed, but for its matrix inverse: what is not given defaults to ``hidden_target="first"``,
-        ``ridge=0``, ``eps_hidden=1e-6``, ``stop="none"`` (the printed ``or`` runs all rounds), and the last pass is
-        kept.
+        As in `BPLSRegressor`, and ``stop="none"`` (the printed ``or`` runs all rounds).
     references : bool, default=False
         Fit a linear model and random hidden layers with a fitted readout too, by the same ridge, and put them into the
         report.
-    n_jobs : int, optional
-        Threads that share the columns of a solve; the result is the same.
-    random_state : int, Generator, RandomState or None
-        Of the initial weights, uniform on [-1, 1].
-    callback : callable, optional
-        Called with the history after every pass; training stops when it returns True. It finds `report_` and
-        `network_`, of the best pass so far, on the estimator.
-    verbose : bool, default=False
-        Show a progress bar.
+    hidden, activation, hidden_target, bias, loss, n_jobs, random_state, callback, verbose
+        As in `BPLSRegressor`.
 
     Attributes
     ----------

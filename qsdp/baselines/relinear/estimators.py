@@ -130,47 +130,18 @@ class ReLinearClassifier(ReLinearEstimator, BaselineClassifier):
 
     Parameters
     ----------
-    hidden : int or sequence of int, default=(32,)
-        Width of the hidden layer, or of each of several; an empty sequence makes it one layer of quadratic neurons.
-    family : str or sequence of str, default="fan"
-    activation : {"relu", "identity", "tanh"}, default="relu"
-        "relu" is the positive part, not the polynomial that `BackpropClassifier` calls so.
     loss : {"cross_entropy", "squared"}, optional
         Softmax cross-entropy, the default, or squared error against one-hot rows.
-    variant : {"sg", "sw-l1", "sw-l2", "sw-soft", "none"}, default="sg"
-    gamma_r : float, default=0.01
-    gamma_g, gamma_b : float, optional
-    alpha_g, alpha_b : float, optional
-    beta_g, beta_b : float, optional
-    shrink : {"weights", "all"}, default="weights"
-    start : {"relinear", "random"}, default="relinear"
-    start_scale : float or None, default=0.1
-    transfer : int or sequence of (weights, bias), optional
-    rezero : bool, default=False
-    optimizer : {"adam", "sgd", "gd"}, default="adam"
-    momentum : float, default=0.9
-    weight_decay : float, default=0
-    decay : {"linear", "all"}, default="linear"
-    batch_size : int or None, default=64
-    steps_per_epoch : int, optional
-    n_epochs : int, default=100
-    milestones : sequence of int, default=()
-    drop : float, default=0.1
-    validation_fraction : float, default=0
-    dtype : {"float64", "float32"}, default="float64"
-    device : str, optional
-    random_state : int, Generator, RandomState or None
-    verbose : bool, default=False
-    callback : callable, optional
+    hidden, family, activation, variant, gamma_r, gamma_g, gamma_b, alpha_g, alpha_b, beta_g, beta_b, shrink, start, \
+start_scale, transfer, rezero, optimizer, momentum, weight_decay, decay, batch_size, steps_per_epoch, n_epochs, \
+milestones, drop, validation_fraction, dtype, device, random_state, verbose, callback
+        As in `ReLinearRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
-    network_ : ReLinearNetwork
-    layers_ : list of TrainedLayer
-    history_ : History
-    transfer_history_ : History or None
-    best_epoch_ : int
+    network_, layers_, history_, transfer_history_, best_epoch_
+        As there.
 
     Examples
     --------

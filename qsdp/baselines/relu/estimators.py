@@ -132,25 +132,10 @@ class ReLUNetworkRegressor(_ReLU, BaselineRegressor):
     learning_rate : float, default=0.5
         Of the mean over samples, for data and targets in units of their own size, as in `BackpropRegressor`. SGD
         wants 0.1 to 2 here, Adam a tenth of that.
-    momentum : float, default=0.9
-        From 0 to below 1. The first of Adam's two.
     clip : float or None, default=1.0
         Gradients of larger norm are shortened to it.
-    optimizer : {"sgd", "adam"}, default="sgd"
-    schedule : {"cosine", "constant"}, default="cosine"
-        The learning rate falls to zero along half a wave, or stays.
-    batch_size : int, default=32
-    n_epochs : int, default=50
-    device : str, optional
-        Of PyTorch, such as "cuda"; the CPU by default.
-    dtype : {"float64", "float32"}, default="float64"
-        Of the training.
-    callback : callable, optional
-        Called with the history after every epoch; training stops when it returns True.
-    verbose : bool, default=False
-        Show a progress bar.
-    random_state : int, Generator, RandomState or None
-        Of start and order of samples.
+    momentum, optimizer, schedule, batch_size, n_epochs, device, dtype, callback, verbose, random_state
+        As in `BackpropRegressor`.
 
     Attributes
     ----------
@@ -190,33 +175,17 @@ class ReLUNetworkClassifier(_ReLU, BaselineClassifier):
 
     Parameters
     ----------
-    n_neurons : int, default=100
     loss : str or Loss, default="squared"
         Any of `qsdp.losses.LOSSES`; "logistic" and "cross_entropy" give probabilities.
-    beta : float, default=0.1
-    fit_intercept : bool, default=True
-    learning_rate : float, default=0.5
-    momentum : float, default=0.9
-    clip : float or None, default=1.0
-    optimizer : {"sgd", "adam"}, default="sgd"
-    schedule : {"cosine", "constant"}, default="cosine"
-    batch_size : int, default=32
-    n_epochs : int, default=50
-    device : str, optional
-    dtype : {"float64", "float32"}, default="float64"
-    callback : callable, optional
-    verbose : bool, default=False
-    random_state : int, Generator, RandomState or None
+    n_neurons, beta, fit_intercept, learning_rate, momentum, clip, optimizer, schedule, batch_size, n_epochs, device, \
+dtype, callback, verbose, random_state
+        As in `ReLUNetworkRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
-    float_network_ : ReLUNetwork
-    layers_ : tuple of TrainedLayer
-    history_ : History
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Defined when X has column names that are all strings.
+    float_network_, layers_, history_, n_features_in_, feature_names_in_
+        As there.
 
     Examples
     --------
