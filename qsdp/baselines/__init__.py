@@ -32,21 +32,20 @@ import importlib
 from typing import Any
 
 from qsdp.baselines._history import History
-from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, quantize_layers
+from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, quantize_layers, relu
 
 _MODULES = {
-    "backprop": ("BackpropClassifier", "BackpropRegressor"),
+    "backprop": ("BackpropClassifier", "BackpropRegressor", "ReLUNetworkClassifier", "ReLUNetworkRegressor"),
     "bpls": ("BPLSClassifier", "BPLSRegressor"),
     "quadratic": ("QuadraticLogisticRegression", "QuadraticNetworkClassifier"),
     "relinear": ("ReLinearClassifier", "ReLinearRegressor"),
-    "relu": ("ReLUNetworkClassifier", "ReLUNetworkRegressor"),
     "rls": ("RLS", "RLSNetworkClassifier", "RLSNetworkRegressor"),
     "search": ("ValidationSearch", "search_on_validation"),
     "straight_through": ("StraightThroughClassifier", "StraightThroughRegressor"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = ["AffineForm", "History", "QuantizedChain", "TrainedLayer", "quantize_layers", *_MODULE_OF]
+__all__ = ["AffineForm", "History", "QuantizedChain", "TrainedLayer", "quantize_layers", "relu", *_MODULE_OF]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,9 +15,9 @@ from scipy.interpolate import CubicSpline, PPoly, make_interp_spline
 from scipy.special import euler
 
 from qsdp import QuadraticForm
-from qsdp.baselines import AffineForm, QuadraticNetworkClassifier, ReLUNetworkRegressor, TrainedLayer
+from qsdp.baselines import AffineForm, QuadraticNetworkClassifier, ReLUNetworkRegressor, TrainedLayer, relu
 from qsdp.baselines.quadratic import get_family
-from qsdp.baselines.relinear import ReLinearNetwork, relu, start_random
+from qsdp.baselines.relinear import ReLinearNetwork, start_random
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.quadratic_theory import (
     amplification,

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments._common import grouped, with_unmeasured
-from qsdp.baselines import AffineForm, TrainedLayer
+from qsdp.baselines import AffineForm, TrainedLayer, relu
 from qsdp.baselines.quadratic import get_family
-from qsdp.baselines.relinear import relu
 from qsdp.bench import Claim, Experiment, Record, Table
 from qsdp.quadratic_theory import amplification, input_jacobian, output_range
 

@@ -8,7 +8,6 @@ F. Wang, R. Lai and G. Wang, "On Expressivity and Trainability of Quadratic Netw
 
 from __future__ import annotations
 
-from qsdp.baselines.quadratic.activations import ACTIVATIONS
 from qsdp.baselines.quadratic.coupling import COUPLINGS
 from qsdp.baselines.quadratic.descent import Descent
 from qsdp.baselines.quadratic.estimators import QuadraticLogisticRegression, QuadraticNetworkClassifier
@@ -20,7 +19,6 @@ from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork
 from qsdp.baselines.quadratic.starting import starting_parameters
 
 __all__ = [
-    "ACTIVATIONS",
     "COUPLINGS",
     "FAMILIES",
     "LOSSES",

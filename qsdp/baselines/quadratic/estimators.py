@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from qsdp._utils.validation import check_integer
 from qsdp.baselines.quadratic._descent_classifier import DescentClassifier, Hidden
-from qsdp.baselines.quadratic.activations import check_activation
 from qsdp.baselines.quadratic.families import get_family
+from qsdp.baselines.quadratic.network import check_activation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["QuadraticLogisticRegression", "QuadraticNetworkClassifier"]

@@ -12,7 +12,6 @@ from typing import Any
 from qsdp.baselines._torch import require_torch
 
 _PLACES = {
-    "activations": ("relu",),
     "estimators": ("ReLinearClassifier", "ReLinearRegressor"),
     "memory": ("saved_for_backward",),
     "networks": (

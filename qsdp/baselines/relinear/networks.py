@@ -11,16 +11,32 @@ import torch
 from torch import Tensor, nn
 
 from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
+from qsdp.baselines._activations import ELEMENTWISE, get_elementwise
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines._torch import fill_normal, fill_uniform
-from qsdp.baselines.relinear.activations import ACTIVATIONS, check_activation
 from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_family
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import QuadraticForm
 
 __all__ = ["ReLinearNetwork", "ReZero", "count_trainable", "start_conventional", "start_random", "transfer_weights"]
 
-_MODULES = {"relu": torch.relu, "tanh": torch.tanh}
+#: Activations of these networks, by name, and why others are refused.
+_ACTIVATIONS = {"relu": torch.relu, "identity": None, "tanh": torch.tanh}
+_EXCLUDED = {
+    **dict.fromkeys(
+        ("square", "quadratic", "polynomial"),
+        "a square after linear layers is the competitor of the quadratic neuron: family='square_act'",
+    ),
+    **dict.fromkeys(
+        ("sign", "step", "heaviside"), "its derivative is 0 almost everywhere, so that nothing below it would learn"
+    ),
+    "softmax": "the loss 'cross_entropy' has it, the network's outputs are log odds",
+}
+
+
+def check_activation(value: object) -> str:
+    """Return the name of an activation between quadratic layers."""
+    return get_elementwise("activation", value, _EXCLUDED, _ACTIVATIONS).name
 
 
 class ReZero(nn.Module):
@@ -108,7 +124,7 @@ class ReLinearNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs of shape (n, d_H)."""
-        function = _MODULES.get(self.activation)
+        function = _ACTIVATIONS[self.activation]
         for number, layer in enumerate(self.layers):
             if number and function is not None:
                 x = function(x)
@@ -117,7 +133,7 @@ class ReLinearNetwork(nn.Module):
 
     def trained_layers(self) -> list[TrainedLayer]:
         """Return the network as a chain of quadratic functions and activations."""
-        function = ACTIVATIONS[self.activation]
+        function = ELEMENTWISE[self.activation].function
         forms = [_form_of(layer) for layer in self.layers]
         return [TrainedLayer(form, function) for form in forms[:-1]] + [TrainedLayer(forms[-1])]
 

@@ -10,8 +10,7 @@ from typing import Any
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real
 from qsdp.baselines._estimator import check_hidden
 from qsdp.baselines._torch import check_device
-from qsdp.baselines.relinear.activations import check_activation
-from qsdp.baselines.relinear.networks import check_families, check_pairs, residual_layers
+from qsdp.baselines.relinear.networks import check_activation, check_families, check_pairs, residual_layers
 from qsdp.baselines.relinear.rules import check_rates, check_shrinkage
 from qsdp.baselines.relinear.training import Plan
 from qsdp.exceptions import InvalidInputError, InvalidTypeError

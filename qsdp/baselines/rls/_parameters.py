@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.validation import _show, check_choice, check_flag, check_integer, check_real
-from qsdp.baselines._activations import InvertibleActivation
+from qsdp.baselines._activations import InvertibleActivation, get_elementwise
 from qsdp.baselines._estimator import check_hidden
 from qsdp.baselines._torch import check_device, require_torch
-from qsdp.baselines.rls._functions import ACTIVATIONS, check_loss, check_output
+from qsdp.baselines.rls._functions import check_loss, check_output
 from qsdp.baselines.rls._settings import Settings
 from qsdp.exceptions import InvalidInputError
 
@@ -49,7 +49,7 @@ class Checked:
 def checked(given: Any, losses: tuple[str, ...], n_outputs: int) -> Checked:
     """Return an estimator's parameters, checked."""
     widths = check_hidden(given.hidden)
-    check_choice("activation", given.activation, ACTIVATIONS)
+    get_elementwise("activation", given.activation, {})
     check_flag("hybrid", given.hybrid)
     output, eps = check_output(given.output_activation, given.eps_target, n_outputs)
     check_loss(given.loss, losses, hybrid=given.hybrid, output=output)

@@ -12,12 +12,11 @@ from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._activations import Identity, InvertibleActivation, Softmax, get_invertible
+from qsdp.baselines._activations import ELEMENTWISE, Identity, InvertibleActivation, Softmax, get_invertible
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, accuracy_of, r2_of
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines.rls._functions import (
-    ACTIVATIONS,
     CLASSIFIER_LOSSES,
     REGRESSOR_LOSSES,
     loss_and_gradient,
@@ -62,7 +61,7 @@ class _RLSNetwork(Baseline):
     @property
     def layers_(self) -> list[TrainedLayer]:
         """The trained network: affine layers with their activations."""
-        hidden = ACTIVATIONS[self.activation].function
+        hidden = ELEMENTWISE[self.activation].function
         *below, last = self.thetas_
         output = AffineForm(last[:-1, 0], last[-1, 0]) if self._flat else AffineForm(last[:-1].T, last[-1])
         layers = [TrainedLayer(AffineForm(theta[:-1].T, theta[-1]), hidden) for theta in below]

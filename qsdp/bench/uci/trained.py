@@ -150,7 +150,7 @@ class RoundedReLU(_Trained):
     """ReLU network whose first layer is rounded to signs with a scale per neuron; validated after rounding."""
 
     def _system(self) -> Any:
-        from qsdp.baselines.relu import ReLUNetworkClassifier
+        from qsdp.baselines import ReLUNetworkClassifier
 
         return ReLUNetworkClassifier(2 * _NEURONS, **self._options)
 

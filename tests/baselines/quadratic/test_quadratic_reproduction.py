@@ -11,7 +11,7 @@ import pytest
 import qsdp
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression, QuadraticNetworkClassifier
 from qsdp.datasets import make_nonlinear_clusters, split_digits
-from qsdp.quadratic_theory import classify_conics
+from qsdp.quadratic_theory import classify_conics, separate
 
 
 @functools.lru_cache(maxsize=2)
@@ -37,9 +37,9 @@ def test_a_linear_neuron_cannot_have_the_code_of_a_cluster_in_the_middle() -> No
     X, y = make_nonlinear_clusters(300, random_state=2)
     for middle in (1, 4):
         row = y // 3 == middle // 3
-        answer = qsdp.baselines.quadratic.separate(X[row], y[row] == middle, "linear")
+        answer = separate(X[row], y[row] == middle, "linear")
         assert not answer.separable
-        assert qsdp.baselines.quadratic.separate(X[row], y[row] == middle, "qnn").separable
+        assert separate(X[row], y[row] == middle, "qnn").separable
 
 
 def test_nonlinear_clusters_end_in_ellipses_and_hyperbolas() -> None:

@@ -18,7 +18,7 @@ from qsdp.baselines.backprop._face import GradientTrained
 from qsdp.baselines.backprop._losses import torch_loss
 from qsdp.baselines.backprop._training import evaluated
 from qsdp.baselines.backprop._units import normalised
-from qsdp.baselines.relu.networks import QuantizedReLUNetwork, ReLUNetwork
+from qsdp.baselines.backprop.relu_networks import QuantizedReLUNetwork, ReLUNetwork
 from qsdp.problem import TrainingProblem
 
 __all__ = ["ReLUNetworkClassifier", "ReLUNetworkRegressor"]
