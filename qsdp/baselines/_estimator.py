@@ -18,14 +18,22 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
-from qsdp._utils.validation import FloatArray, RandomState, check_integer, check_random_state, check_targets, errors_of
+from qsdp._utils.validation import (
+    FloatArray,
+    RandomState,
+    check_integer,
+    check_random_state,
+    check_real,
+    check_targets,
+    errors_of,
+)
 from qsdp.baselines._history import Callback, History
 from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
 from qsdp.estimators.classes import choose_classes, class_scores
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import QuadraticForm
 
-__all__ = ["Baseline", "BaselineClassifier", "BaselineRegressor", "accuracy_of", "check_hidden", "r2_of"]
+__all__ = ["Baseline", "BaselineClassifier", "BaselineRegressor", "accuracy_of", "check_hidden", "hold_out", "r2_of"]
 
 Self = TypeVar("Self", bound="Baseline")
 
@@ -49,6 +57,24 @@ def check_hidden(hidden: Any) -> list[int]:
             f"hidden must be the width of one hidden layer, or a sequence of widths, one a layer; got {hidden!r}"
         )
     return [check_integer("hidden", width, minimum=1) for width in hidden]
+
+
+def hold_out(fraction: object, n: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return the numbers of the samples to train on and of those held out, a random share of them.
+
+    Raises
+    ------
+    InvalidInputError
+        The share is not from 0 to below 1, or leaves none to train on.
+    """
+    share = check_real("validation_fraction", fraction)
+    n_held = round(share * n)
+    if share >= 1.0 or n_held >= n:
+        raise InvalidInputError(
+            f"validation_fraction must be from 0 to below 1, and leave a sample to train on; got {share:g} of {n}"
+        )
+    order = rng.permutation(n) if n_held else np.arange(n)
+    return order[n_held:], order[:n_held]
 
 
 def _is_one_layer(estimator: Baseline) -> bool:

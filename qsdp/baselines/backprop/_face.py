@@ -51,6 +51,9 @@ class Training(Protocol):
     def evaluate(self) -> tuple[FloatArray, float]:
         """Return the outputs on all samples in units, and the regulariser in the user's."""
 
+    def network(self) -> Any:
+        """Return the network in the user's units."""
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GradientTrained(Baseline):
@@ -66,6 +69,8 @@ class GradientTrained(Baseline):
     schedule: str = "cosine"
     batch_size: int = 32
     n_epochs: int = 50
+    validation_fraction: float = 0.0
+    patience: int | None = None
     device: str | None = None
     dtype: str = "float64"
 
@@ -94,11 +99,16 @@ class GradientTrained(Baseline):
         history: History,
         *,
         width: int,
-        recorded: Callable[[float], None] | None = None,
+        held: tuple[FloatArray, FloatArray],
+        best: str | None = None,
         project: Callable[[], None] | None = None,
     ) -> None:
-        """Train; the history has the objective in the user's units, which `recorded` is called with as well."""
+        """Train; the history has the objective in the user's units, and the mean loss of samples held out.
+
+        Kept is the epoch of the least of those, without them that of the least `best`, or the last one.
+        """
         units, targets = training.units, training.targets
+        best = "validation_loss" if len(held[0]) else "loss" if descent.patience is not None else best
 
         def measure() -> Mapping[str, float]:
             outputs, penalty = training.evaluate()
@@ -107,9 +117,7 @@ class GradientTrained(Baseline):
             if not np.isfinite(loss):
                 # A score of numbers that are none would be refused.
                 return {"loss": loss}
-            if recorded is not None:
-                recorded(loss)
-            return {"loss": loss, "score": self._score(outputs, targets)}
+            return {"loss": loss, "score": self._score(outputs, targets), **self._validated_by(training, *held)}
 
         descent.run(
             training.parameters,
@@ -120,7 +128,16 @@ class GradientTrained(Baseline):
             rng=rng,
             history=history,
             project=project,
+            best=best,
         )
+
+    def _validated_by(self, training: Training, X: FloatArray, targets: FloatArray) -> dict[str, float]:
+        """Return mean loss and score on samples that are not trained on; nothing without any."""
+        if not len(X):
+            return {}
+        outputs = training.network().predict(X)
+        loss = get_loss(self.loss).value(outputs, targets) / len(X)
+        return {"validation_loss": loss, "validation_score": self._score(outputs, targets)}
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> FloatArray:

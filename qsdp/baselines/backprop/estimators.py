@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_choice, check_integer
-from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
+from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, hold_out
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import descent_of
@@ -27,11 +27,12 @@ class _Backprop(QuadraticNetworkTrained):
         m = check_integer("n_neurons", self.n_neurons, minimum=1)
         check_choice("second_layer", self.second_layer, SECOND_LAYERS)
         descent = descent_of(self)
+        inputs, (rows, held) = self._inputs(X), hold_out(self.validation_fraction, len(X), rng)
         problem = TrainingProblem(
-            self._inputs(X), targets, beta=self.beta, loss=self._checked_loss(), activation=self.activation
+            inputs[rows], targets[rows], beta=self.beta, loss=self._checked_loss(), activation=self.activation
         )
         training = FloatTraining(problem, m, descent, self.second_layer, rng)
-        self._descend(training, descent, rng, history, width=m)
+        self._descend(training, descent, rng, history, width=m, held=(inputs[held], targets[held]))
         self.float_network_ = training.network()
 
     def _outputs(self, X: FloatArray) -> FloatArray:
@@ -96,6 +97,10 @@ class BackpropRegressor(_Backprop, BaselineRegressor):
         The learning rate falls to zero along half a wave, or stays.
     batch_size : int, default=32
     n_epochs : int, default=50
+    validation_fraction : float, default=0
+        Share of the samples that is not trained on; with one, kept is the epoch with the least loss on it.
+    patience : int, optional
+        Stop after as many epochs without a smaller loss on those samples (without them, a smaller objective).
     device : str, optional
         Of PyTorch, such as "cuda"; the CPU by default.
     dtype : {"float64", "float32"}, default="float64"
@@ -114,7 +119,8 @@ class BackpropRegressor(_Backprop, BaselineRegressor):
     layers_ : tuple of TrainedLayer
         The same as one quadratic form of the data.
     history_ : History
-        The objective, summed over samples, and the score after every epoch.
+        The objective, summed over samples, and the score after every epoch; with samples held out also
+        ``extra["validation_loss"]``, a mean over them, and ``extra["validation_score"]``.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Defined when X has column names that are all strings.
@@ -161,7 +167,7 @@ class BackpropClassifier(_Backprop, BaselineClassifier):
     loss : str or Loss, default="squared"
         Any of `qsdp.losses.LOSSES`; "logistic" and "cross_entropy" give probabilities.
     n_neurons, activation, second_layer, beta, constant_column, learning_rate, momentum, clip, optimizer, schedule, \
-batch_size, n_epochs, device, dtype, callback, verbose, random_state
+batch_size, n_epochs, validation_fraction, patience, device, dtype, callback, verbose, random_state
         As in `BackpropRegressor`.
 
     Attributes

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_flag, check_integer
-from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
+from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, hold_out
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines._torch import require_torch
@@ -87,9 +87,10 @@ class _ReLU(GradientTrained):
         m = check_integer("n_neurons", self.n_neurons, minimum=1)
         intercept = check_flag("fit_intercept", self.fit_intercept)
         descent = descent_of(self)
-        problem = TrainingProblem(X, targets, beta=self.beta, loss=self._checked_loss())
+        rows, held = hold_out(self.validation_fraction, len(X), rng)
+        problem = TrainingProblem(X[rows], targets[rows], beta=self.beta, loss=self._checked_loss())
         training = _ReLUTraining(problem, m, intercept, descent, rng)
-        self._descend(training, descent, rng, history, width=1)
+        self._descend(training, descent, rng, history, width=1, held=(X[held], targets[held]))
         self.float_network_ = training.network()
 
     def _outputs(self, X: FloatArray) -> FloatArray:
@@ -134,8 +135,10 @@ class ReLUNetworkRegressor(_ReLU, BaselineRegressor):
         wants 0.1 to 2 here, Adam a tenth of that.
     clip : float or None, default=1.0
         Gradients of larger norm are shortened to it.
-    momentum, optimizer, schedule, batch_size, n_epochs, device, dtype, callback, verbose, random_state
+    momentum, optimizer, schedule, batch_size, n_epochs, validation_fraction, patience, device, dtype
         As in `BackpropRegressor`.
+    callback, verbose, random_state
+        As there.
 
     Attributes
     ----------
@@ -177,8 +180,8 @@ class ReLUNetworkClassifier(_ReLU, BaselineClassifier):
     ----------
     loss : str or Loss, default="squared"
         Any of `qsdp.losses.LOSSES`; "logistic" and "cross_entropy" give probabilities.
-    n_neurons, beta, fit_intercept, learning_rate, momentum, clip, optimizer, schedule, batch_size, n_epochs, device, \
-dtype, callback, verbose, random_state
+    n_neurons, beta, fit_intercept, learning_rate, momentum, clip, optimizer, schedule, batch_size, n_epochs, \
+validation_fraction, patience, device, dtype, callback, verbose, random_state
         As in `ReLUNetworkRegressor`.
 
     Attributes

@@ -19,7 +19,6 @@ from qsdp.baselines.quadratic.losses import check_loss
 from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork
 from qsdp.baselines.quadratic.starting import check_init, starting_parameters
 from qsdp.estimators.classes import class_probabilities
-from qsdp.exceptions import InvalidTypeError
 from qsdp.losses import get_loss
 
 __all__ = ["DescentClassifier", "Hidden", "codes_of", "sign_code"]
@@ -72,8 +71,6 @@ class DescentClassifier(BaselineClassifier):
         check_flag("verbose", self.verbose)
         if self.patience is not None:
             check_integer("patience", self.patience, minimum=1)
-        if self.callback is not None and not callable(self.callback):
-            raise InvalidTypeError(f"callback must be callable or None; got {self.callback!r}")
         stacked = self._start(X.shape[1], targets.shape[1], rng)
         self._descent = Descent(stacked, X, targets, loss, rate, batch_size)
         self._order_rng = rng
@@ -114,7 +111,6 @@ class DescentClassifier(BaselineClassifier):
         """Train for some epochs more."""
         descent, rng = self._descent, self._order_rng
         samples = np.arange(len(descent.X))
-        before, exhausted = history.n_epochs, False
         passed: dict[str, FloatArray] = {}
 
         def train(epoch: int) -> None:
@@ -131,13 +127,6 @@ class DescentClassifier(BaselineClassifier):
                 return {name: float(values.mean()) for name, values in passed.items()}
             return self._figures()
 
-        def after(history: History) -> bool:
-            nonlocal exhausted
-            told = self.callback is not None and self.callback(history) is True
-            improved = max(int(np.argmin(history.loss)) + 1, before)
-            exhausted = self.patience is not None and history.n_epochs - improved >= self.patience
-            return told or exhausted
-
         train_epochs(
             train,
             measure,
@@ -146,12 +135,12 @@ class DescentClassifier(BaselineClassifier):
             set_state=descent.network.set_parameters,
             history=history,
             suggestion="a smaller learning_rate, init='zero', or inputs scaled to [0, 1]",
-            callback=after,
+            callback=self.callback,
             verbose=self.verbose,
             name=type(self).__name__,
+            best=None if self.patience is None else "loss",
+            patience=self.patience,
         )
-        if exhausted:
-            history.stopped = "no improvement"
 
     def _order(self, samples: npt.NDArray[np.intp], rng: np.random.Generator) -> npt.NDArray[np.intp]:
         """Return the order of an epoch: one, or one of every start."""

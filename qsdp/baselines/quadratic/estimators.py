@@ -38,7 +38,7 @@ class QuadraticLogisticRegression(DescentClassifier):
     shuffle : bool, default=True
         Visit samples in another order every epoch; in the given one otherwise.
     patience : int, optional
-        Stop after as many epochs without a smaller training loss.
+        Stop after as many epochs without a smaller training loss, and keep the epoch of the smallest.
     random_state : int, Generator, RandomState or None
     verbose : bool, default=False
         Show a progress bar.

@@ -61,10 +61,17 @@ class ReLinearEstimator(Baseline):
         from qsdp.baselines.relinear.settings import check_settings
 
         n_outputs = 1 if targets.ndim == 1 else targets.shape[1]
-        settings = check_settings(self, len(X), X.shape[1], n_outputs, self._losses)
+        settings = check_settings(self, X.shape[1], n_outputs, self._losses)
         self._flat = targets.ndim == 1
         self.network_, self.transfer_history_, self.best_epoch_ = fit_network(
-            settings, X, targets, history, rng, callback=self.callback, verbose=self.verbose
+            settings,
+            X,
+            targets,
+            history,
+            rng,
+            validation_fraction=self.validation_fraction,
+            callback=self.callback,
+            verbose=self.verbose,
         )
 
     def _outputs(self, X: FloatArray) -> FloatArray:
