@@ -17,7 +17,7 @@ estimators                                               system
 =======================================================  ==============================================================
 
 Each has `distill`, which matches what it learned by networks of quantized weights. `search_on_validation` chooses
-parameters of any of them and says how long that took.
+parameters of any of them and says how long that took; `choose` extends a grid until what it chooses is an interior one.
 
 Names are the same where the thing is: `n_epochs`, `batch_size`, `learning_rate`, `random_state`, `callback`,
 `history_`, `layers_`. Width is `n_neurons` where there is one hidden layer; of any number of layers it is `hidden` (a
@@ -37,6 +37,7 @@ from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, qua
 _MODULES = {
     "backprop": ("BackpropClassifier", "BackpropRegressor", "ReLUNetworkClassifier", "ReLUNetworkRegressor"),
     "bpls": ("BPLSClassifier", "BPLSRegressor"),
+    "choice": ("Choice", "choose"),
     "quadratic": ("QuadraticLogisticRegression", "QuadraticNetworkClassifier"),
     "relinear": ("ReLinearClassifier", "ReLinearRegressor"),
     "rls": ("RLS", "RLSNetworkClassifier", "RLSNetworkRegressor"),

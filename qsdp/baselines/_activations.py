@@ -52,13 +52,28 @@ class Activation:
         return Z if self.function is None else self.function(Z)
 
 
+def _sigmoid_slope(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    slope: npt.NDArray[Any] = a * (1.0 - a)
+    return slope
+
+
+def _tanh_slope(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    slope: npt.NDArray[Any] = 1.0 - a * a
+    return slope
+
+
+def _relu_slope(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    slope: npt.NDArray[Any] = (a > 0.0).astype(a.dtype)
+    return slope
+
+
 #: Activations between layers that gradients train; none has to be invertible.
 ELEMENTWISE = {
     activation.name: activation
     for activation in (
-        Activation("sigmoid", expit, lambda a: a * (1.0 - a)),
-        Activation("tanh", np.tanh, lambda a: 1.0 - a * a),
-        Activation("relu", relu, lambda a: (a > 0.0).astype(a.dtype)),
+        Activation("sigmoid", expit, _sigmoid_slope),
+        Activation("tanh", np.tanh, _tanh_slope),
+        Activation("relu", relu, _relu_slope),
         Activation("identity", None, None),
     )
 }

@@ -72,12 +72,14 @@ def test_neither_the_package_nor_its_baselines_import_torch_by_themselves() -> N
         "        if name.partition('.')[0] == 'torch':\n            raise ImportError('no torch')\n"
         "sys.meta_path.insert(0, NoTorch())\n"
         "import qsdp, qsdp.baselines as b\n"
-        "b.BPLSClassifier, b.QuadraticNetworkClassifier, b.RLSNetworkClassifier\n"
-        "try:\n    b.BackpropClassifier().fit([[0.0], [1.0]], [0, 1])\n"
-        "except qsdp.QSDPError as error:\n    print(error)"
+        "b.BPLSClassifier, b.QuadraticNetworkClassifier\n"
+        "b.RLSNetworkClassifier(2, n_epochs=2).fit([[0.0], [1.0]], [0, 1])\n"
+        "for call in (lambda: b.BackpropClassifier().fit([[0.0], [1.0]], [0, 1]), lambda: b.RLS):\n"
+        "    try:\n        call()\n"
+        "    except qsdp.QSDPError as error:\n        print(error)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "this baseline needs PyTorch: pip install torch"
+    assert ran.stdout.splitlines() == 2 * ["this baseline needs PyTorch: pip install torch"]
 
 
 def test_history_has_an_entry_for_every_epoch(model: Any) -> None:

@@ -34,6 +34,7 @@ OPTIONS = {
     "schedule": "constant",
     "batch_size": 5,
     "n_epochs": 3,
+    "patience": None,
     "device": None,
     "dtype": "float64",
     "callback": None,

@@ -444,7 +444,7 @@ def test_b11_neurons_that_touch_zero_or_are_dead_divide_nothing() -> None:
         (lambda: input_jacobian([], np.ones((1, 1))), "layers must be one at least; got none"),
         (
             lambda: input_jacobian([TrainedLayer(AffineForm([[1.0]]), np.cos)], np.ones((1, 1))),
-            "layers must have activations relu, tanh or none; got <ufunc 'cos'>",
+            "layers must have activations relu, tanh, sigmoid or none; got <ufunc 'cos'>",
         ),
         (lambda: output_range([TrainedLayer(AffineForm([[1.0], [2.0]]))]), "layers must end in one output; got 2"),
         (lambda: family_dimension((3,)), r"widths must be two numbers at least; got \[3\]"),

@@ -32,6 +32,7 @@ class LayerReport:
         Share of the desired outputs of the hidden layer before this one that had no pre-activation and were cut; None
         for the first layer.
     seconds : float
+        Of solves and desired values; finding ranks and conditions is not counted, in a pass neither.
     """
 
     number: int
@@ -39,16 +40,6 @@ class LayerReport:
     n_solves: int
     clipped: float | None
     seconds: float
-
-    def joined(self, other: LayerReport) -> LayerReport:
-        """Return this solve and another one of the same layer as one report."""
-        return LayerReport(
-            self.number,
-            self.designs + other.designs,
-            self.n_solves + other.n_solves,
-            self.clipped,
-            self.seconds + other.seconds,
-        )
 
 
 @dataclass(frozen=True)

@@ -166,11 +166,11 @@ def test_start_functions() -> None:
         (lambda: ReLinearNetwork([3, 1], 7), "family must be a name, or one for each layer; got 7"),
         (
             lambda: ReLinearNetwork([3, 1], activation="square"),
-            "activation cannot be 'square': a square after linear layers is the competitor of the quadratic neuron",
+            "'square' is excluded: a square after linear layers is the competitor of the quadratic neuron",
         ),
         (
             lambda: ReLinearNetwork([3, 1], activation="sign"),
-            "activation cannot be 'sign': its derivative is 0",
+            "'sign' is excluded: its derivative is 0",
         ),
         (lambda: ReLinearNetwork([3, 1], activation="relo"), "activation must be one of .*; did you mean 'relu'"),
         (
