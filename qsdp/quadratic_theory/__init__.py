@@ -9,12 +9,15 @@ from __future__ import annotations
 from qsdp.quadratic_theory.conics import classify_conic, classify_conics
 from qsdp.quadratic_theory.constructions import ball_neurons, ellipsoid_neurons
 from qsdp.quadratic_theory.counts import (
+    Operations,
     count_cached,
     count_operations,
     count_parameters,
+    network_operations,
     printed_extra_memory,
     printed_extra_operations,
     printed_total_operations,
+    resnet_parameters,
 )
 from qsdp.quadratic_theory.dimension import DimensionBounds, FamilyDimension, dimension_bounds, family_dimension
 from qsdp.quadratic_theory.jacobians import amplification, input_jacobian, layer_jacobian, output_range
@@ -25,6 +28,7 @@ from qsdp.quadratic_theory.splines import spline_error_constant, spline_network,
 __all__ = [
     "DimensionBounds",
     "FamilyDimension",
+    "Operations",
     "Piece",
     "Separation",
     "amplification",
@@ -39,11 +43,13 @@ __all__ = [
     "family_dimension",
     "input_jacobian",
     "layer_jacobian",
+    "network_operations",
     "output_range",
     "polynomial_pieces",
     "printed_extra_memory",
     "printed_extra_operations",
     "printed_total_operations",
+    "resnet_parameters",
     "separate",
     "spline_error_constant",
     "spline_network",

@@ -130,7 +130,8 @@ def _timed(X: np.ndarray, y: np.ndarray, case: dict[str, Any]) -> dict[str, Any]
     """Return processor seconds an epoch, and memory; the rates are small, for what is timed is the arithmetic."""
     import torch
 
-    from qsdp.baselines.relinear import count_trainable, saved_for_backward
+    from benchmarks.experiments.quadratic._backward import saved_for_backward
+    from qsdp.baselines.relinear import count_trainable
 
     marks: list[float] = []
     model = model_of(

@@ -92,7 +92,9 @@ def name_of(case: dict[str, Any]) -> str:
 def run(case: dict[str, Any]) -> dict[str, Any]:
     import torch
 
-    from qsdp.baselines.relinear import QResNet, count_trainable, resnet_parameters, saved_for_backward
+    from benchmarks.experiments.quadratic._backward import saved_for_backward
+    from qsdp.baselines.relinear import QResNet, count_trainable
+    from qsdp.quadratic_theory import resnet_parameters
 
     depth, options = case["depth"], {"family": case["family"], "width": case["width"], "rezero": rezero(case)}
     measured: dict[str, Any] = {

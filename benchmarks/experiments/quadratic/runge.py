@@ -95,7 +95,9 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 def run(case: dict[str, Any]) -> dict[str, Any]:
     import torch
 
-    from qsdp.baselines.relinear import Replicas, count_trainable, saved_for_backward
+    from benchmarks.experiments.quadratic._backward import saved_for_backward
+    from benchmarks.experiments.quadratic._replicas import Replicas
+    from qsdp.baselines.relinear import count_trainable
 
     def target(x: np.ndarray) -> np.ndarray:
         return 1.0 / (1.0 + FUNCTIONS[case["function"]] * x**2)

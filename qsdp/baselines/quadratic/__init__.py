@@ -13,7 +13,6 @@ from qsdp.baselines.quadratic.descent import Descent
 from qsdp.baselines.quadratic.estimators import QuadraticLogisticRegression, QuadraticNetworkClassifier
 from qsdp.baselines.quadratic.families import FAMILIES, Family, get_family
 from qsdp.baselines.quadratic.losses import LOSSES
-from qsdp.baselines.quadratic.maps import Operations
 from qsdp.baselines.quadratic.multistart import MultiStart, StartStatistics
 from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork
 from qsdp.baselines.quadratic.starting import starting_parameters
@@ -26,7 +25,6 @@ __all__ = [
     "Family",
     "Layer",
     "MultiStart",
-    "Operations",
     "QuadraticLogisticRegression",
     "QuadraticNetwork",
     "QuadraticNetworkClassifier",

@@ -14,7 +14,7 @@ from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.quadratic.coupling import check_symmetric
 from qsdp.baselines.quadratic.families import Family, get_family
 from qsdp.baselines.quadratic.losses import OutputLoss
-from qsdp.baselines.quadratic.maps import Operations, Parameters
+from qsdp.baselines.quadratic.maps import Parameters
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
@@ -156,14 +156,6 @@ class QuadraticNetwork:
     def n_parameters(self) -> int:
         """Number of parameters of one network, n(n+1)/2 for a symmetric matrix."""
         return sum(layer.family.n_parameters(*layer.size) for layer in self.layers)
-
-    def operations(self) -> Operations:
-        """Return the multiplications of one step on one sample; the first layer has no delta recursion."""
-        total = Operations()
-        for number, layer in enumerate(self.layers):
-            count = layer.family.operations(*layer.size)
-            total += count if number else Operations(count.forward, 0, count.update)
-        return total
 
     @property
     def n_cached(self) -> int:

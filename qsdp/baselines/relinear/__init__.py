@@ -13,7 +13,6 @@ from qsdp.baselines._torch import require_torch
 
 _PLACES = {
     "estimators": ("ReLinearClassifier", "ReLinearRegressor"),
-    "memory": ("saved_for_backward",),
     "networks": (
         "ReLinearNetwork",
         "ReZero",
@@ -36,12 +35,11 @@ _PLACES = {
         "QuadraticNeurons",
         "SquareActivationLinear",
     ),
-    "replicas": ("Replicas",),
-    "resnet": ("QResNet", "qresnet20", "qresnet32", "qresnet56", "qresnet110", "resnet_parameters"),
+    "resnet": ("QResNet",),
     "rules": ("ReLinear", "parameter_groups"),
 }
 _ROOMS = {name: room for room, names in _PLACES.items() for name in names}
-_NEED_TORCH = {"memory", "networks", "neurons", "replicas", "resnet", "rules"}
+_NEED_TORCH = {"networks", "neurons", "resnet", "rules"}
 
 __all__ = sorted(_ROOMS)
 

@@ -15,21 +15,15 @@ from qsdp.baselines.relinear import (
     QResNet,
     ReLinear,
     ReLinearNetwork,
-    Replicas,
     ReZero,
     count_trainable,
     parameter_groups,
-    qresnet20,
-    qresnet32,
-    qresnet56,
-    qresnet110,
-    resnet_parameters,
     start_conventional,
     start_random,
     transfer_weights,
 )
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.quadratic_theory import family_dimension
+from qsdp.quadratic_theory import family_dimension, resnet_parameters
 
 STARTED = ["fan", "fan_compact", "parabolic", "poly2"]
 
@@ -180,8 +174,6 @@ def test_start_functions() -> None:
         (lambda: QResNet(21), r"depth must be 6k \+ 2, as 20, 32, 56, 110; got 21"),
         (lambda: QResNet(20, "square_act"), "family must be one of .*; got 'square_act'"),
         (lambda: resnet_parameters(20, width=0), "width must be an integer >= 1; got 0"),
-        (lambda: Replicas([]), "networks must be one or more"),
-        (lambda: Replicas([nn.Linear(1, 2), nn.Linear(2, 2)]), "networks must be one or more, all with parameters of"),
     ],
 )
 def test_bad_input(make: Any, message: str) -> None:
@@ -338,13 +330,6 @@ def test_b17_the_count_is_that_of_the_network(family: str, rezero: bool) -> None
         assert count_trainable(network) == resnet_parameters(depth, family, rezero=rezero, **options)
 
 
-def test_b17_named_depths() -> None:
-    makers = {20: qresnet20, 32: qresnet32, 56: qresnet56, 110: qresnet110}
-    for depth, make in makers.items():
-        assert count_trainable(make(device="meta")) == resnet_parameters(depth)
-    assert count_trainable(qresnet20("parabolic", device="meta")) == resnet_parameters(20, "parabolic")
-
-
 @pytest.mark.parametrize("family", STARTED)
 def test_b17_a_new_network_is_the_conventional_one_and_trains(family: str) -> None:
     images, labels = draw(16, 1, 8, 8), torch.arange(16) % 2
@@ -372,6 +357,7 @@ def test_b17_a_new_network_is_the_conventional_one_and_trains(family: str) -> No
 @pytest.mark.parametrize("rezero", [False, True])
 @pytest.mark.parametrize("family", ["fan", "fan_compact", "parabolic", "linear"])
 def test_replicas_train_as_each_alone(family: str, rezero: bool, variant: str) -> None:
+    Replicas = pytest.importorskip("benchmarks.experiments.quadratic._replicas").Replicas
     X, Y = draw(10, 3), draw(10, 2, seed=2)
     networks = []
     for seed in range(3):

@@ -30,7 +30,7 @@ class Replicas(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from qsdp.baselines.relinear import ReLinearNetwork, Replicas
+    >>> from qsdp.baselines.relinear import ReLinearNetwork
     >>> replicas = Replicas([ReLinearNetwork([2, 8, 1]) for _ in range(5)])
     >>> replicas(torch.randn(10, 2)).shape
     torch.Size([5, 10, 1])
