@@ -29,8 +29,9 @@ from qsdp._utils.validation import (
 )
 from qsdp.baselines._history import Callback, History
 from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
-from qsdp.estimators.classes import choose_classes, class_scores
+from qsdp.estimators.classes import choose_classes, class_probabilities, class_scores
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.losses import Loss, get_loss
 from qsdp.networks import QuadraticForm
 
 __all__ = ["Baseline", "BaselineClassifier", "BaselineRegressor", "accuracy_of", "check_hidden", "hold_out", "r2_of"]
@@ -181,6 +182,11 @@ class BaselineRegressor(RegressorMixin, Baseline):  # type: ignore[misc]
         return self._outputs(self._checked(X))
 
 
+def _has_probabilities(estimator: BaselineClassifier) -> bool:
+    estimator._probability_loss()
+    return True
+
+
 class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
     """A training system as a classifier of two classes or more."""
 
@@ -216,3 +222,19 @@ class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
         chosen = choose_classes(self._outputs(self._checked(X)))
         labels: npt.NDArray[Any] = self.classes_[chosen]
         return labels
+
+    def _probability_loss(self) -> str | Loss:
+        """Return the loss whose probabilities outputs are logits of, or raise an AttributeError that says why not."""
+        raise AttributeError(f"{type(self).__name__} models no probabilities")
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return probabilities of shape (n, C) in the order of ``classes_``: of softmax, or of sigmoids.
+
+        Sigmoids of more than two classes are divided by their sum.
+        """
+        return class_probabilities(self._logits(self._checked(X)), get_loss(self._probability_loss()))
+
+    def _logits(self, X: FloatArray) -> FloatArray:
+        """Return what the loss of `_probability_loss` takes."""
+        return self._outputs(X)

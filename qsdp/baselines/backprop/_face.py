@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import is_classifier
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_flag, check_targets
@@ -19,7 +18,7 @@ from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import Descent
 from qsdp.baselines.backprop._units import Units
-from qsdp.estimators.classes import PROBABILISTIC, class_probabilities, encode_classes
+from qsdp.estimators.classes import PROBABILISTIC, encode_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
@@ -27,15 +26,6 @@ from qsdp.networks import BilinearNetwork, PolynomialNetwork, QuadraticForm, fro
 from qsdp.problem import TrainingProblem
 
 __all__ = ["GradientTrained", "QuadraticNetworkTrained"]
-
-
-def _gives_probabilities(estimator: GradientTrained) -> bool:
-    if not is_classifier(estimator) or not isinstance(get_loss(estimator.loss), PROBABILISTIC):
-        raise AttributeError(
-            "predict_proba needs a classifier with a loss that models probabilities, 'logistic' or 'cross_entropy'; "
-            f"got {estimator.loss!r}"
-        )
-    return True
 
 
 class Training(Protocol):
@@ -139,10 +129,14 @@ class GradientTrained(Baseline):
         loss = get_loss(self.loss).value(outputs, targets) / len(X)
         return {"validation_loss": loss, "validation_score": self._score(outputs, targets)}
 
-    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return probabilities of shape (n, C) in the order of ``classes_``; see `QuantizedNetworkClassifier`."""
-        return class_probabilities(self._outputs(self._checked(X)), get_loss(self.loss))
+    def _probability_loss(self) -> Loss:
+        loss = get_loss(self.loss)
+        if not isinstance(loss, PROBABILISTIC):
+            raise AttributeError(
+                "predict_proba needs a loss that models probabilities, 'logistic' or 'cross_entropy'; got "
+                f"{self.loss!r}"
+            )
+        return loss
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

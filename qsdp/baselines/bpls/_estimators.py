@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.special import softmax
-from sklearn.utils.metaestimators import available_if
 
 from qsdp._utils.validation import FloatArray, check_choice, check_integer
 from qsdp.baselines._activations import InvertibleActivation, Softmax, get_invertible
@@ -17,12 +14,6 @@ from qsdp.baselines.bpls._parameters import RIDGE, BPLSBase
 from qsdp.baselines.bpls._training import Classification, Regression
 
 __all__ = ["BPLSClassifier", "BPLSRegressor"]
-
-
-def _has_probabilities(estimator: BPLSClassifier) -> bool:
-    if not isinstance(get_invertible("output_activation", estimator.output_activation), Softmax):
-        raise AttributeError("predict_proba needs output_activation='softmax'")
-    return True
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -234,8 +225,7 @@ class BPLSClassifier(BPLSBase, BaselineClassifier):
     def _outputs(self, X: FloatArray) -> FloatArray:
         return self.network_.preactivations(X)
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the softmax outputs of shape (n, C); how sharp they are depends on `eps_target`."""
-        probabilities: FloatArray = softmax(self._outputs(self._checked(X)), axis=1)
-        return probabilities
+    def _probability_loss(self) -> str:
+        if not isinstance(get_invertible("output_activation", self.output_activation), Softmax):
+            raise AttributeError("predict_proba needs output_activation='softmax'")
+        return "cross_entropy"

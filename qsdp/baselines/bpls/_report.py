@@ -157,22 +157,3 @@ class BPLSReport(Summarized):
                 for name, each in self.references.items()
             },
         }
-
-    def __str__(self) -> str:
-        lines = [
-            "pass  samples      loss     score  misses  cut    seconds  rank (condition) of the designs, from layer 1"
-        ]
-        for number, each in enumerate(self.passes, start=1):
-            designs = ", ".join(
-                f"{d.rank}/{d.n_columns} ({d.condition:.1e})" for layer in each.layers for d in layer.designs
-            )
-            misses = "-" if each.misses is None else str(each.misses)
-            lines.append(
-                f"{number:4d} {each.n_samples:8d} {each.loss:9.4g} {each.score:9.4f} {misses:>7} "
-                f"{each.clipped:5.1%} {each.seconds:8.4f}  {designs}{' *' if number == self.best else ''}"
-            )
-        lines += [
-            f"{name}: loss {each.loss:.4g}, score {each.score:.4f}, {each.seconds:.4f} s"
-            for name, each in self.references.items()
-        ]
-        return "\n".join(lines)

@@ -18,8 +18,6 @@ from qsdp.baselines.quadratic.families import get_family
 from qsdp.baselines.quadratic.losses import check_loss
 from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork
 from qsdp.baselines.quadratic.starting import check_init, starting_parameters
-from qsdp.estimators.classes import class_probabilities
-from qsdp.losses import get_loss
 
 __all__ = ["DescentClassifier", "Hidden", "codes_of", "sign_code"]
 
@@ -169,14 +167,8 @@ class DescentClassifier(BaselineClassifier):
         """The network as a chain of quadratic (or affine) functions; the last one is the decision function."""
         return self.network_.to_layers()
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return probabilities of shape (n, C) in the order of ``classes_``.
-
-        Softmax of the decisions for the cross-entropy; else sigmoids, with more than two classes divided by their sum.
-        """
-        names = {"cross_entropy": "cross_entropy", "binary_cross_entropy": "logistic"}
-        outputs = self._outputs(self._checked(X))
-        return class_probabilities(outputs, get_loss(names[check_loss(self.loss).name]))
+    def _probability_loss(self) -> str:
+        return {"cross_entropy": "cross_entropy", "binary_cross_entropy": "logistic"}[check_loss(self.loss).name]
 
     def sign_code(self, X: Any) -> npt.NDArray[np.intp]:
         """Return the number of the class whose neuron alone is positive, -1 where none or several are; shape (n,).

@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
-from sklearn.utils.metaestimators import available_if
 
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines._activations import ELEMENTWISE, Identity, InvertibleActivation, Softmax, get_invertible
@@ -70,8 +68,12 @@ class _RLSNetwork(Baseline):
         return get_invertible("output_activation", self.output_activation)
 
     def _outputs(self, X: FloatArray) -> FloatArray:
-        outputs = self._output_function()(NumpyNetwork(self.thetas_, self.activation).outputs(X).astype(np.float64))
+        outputs = self._output_function()(self._logits(X))
         return outputs[:, 0] if self._flat else outputs
+
+    def _logits(self, X: FloatArray) -> FloatArray:
+        """Return the linear outputs (n, C)."""
+        return NumpyNetwork(self.thetas_, self.activation).outputs(X).astype(np.float64)
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         columns = targets[:, None] if targets.ndim == 1 else targets
@@ -127,12 +129,6 @@ class _RLSNetwork(Baseline):
 
     def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
         raise NotImplementedError
-
-
-def _has_probabilities(estimator: RLSNetworkClassifier) -> bool:
-    if estimator.loss != "cross_entropy" and not isinstance(estimator._output_function(), Softmax):
-        raise AttributeError("predict_proba needs loss='cross_entropy' or output_activation='softmax'")
-    return True
 
 
 class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
@@ -220,11 +216,10 @@ class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
 
     _losses = CLASSIFIER_LOSSES
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return probabilities of shape (n, C): the softmax of the linear outputs."""
-        outputs = self._outputs(self._checked(X))
-        return outputs if self.loss == "squared" else softmax(outputs, axis=1)
+    def _probability_loss(self) -> str:
+        if self.loss != "cross_entropy" and not isinstance(self._output_function(), Softmax):
+            raise AttributeError("predict_proba needs loss='cross_entropy' or output_activation='softmax'")
+        return "cross_entropy"
 
     def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
         return accuracy_of(outputs, np.argmax(targets, axis=1))
