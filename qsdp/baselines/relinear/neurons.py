@@ -82,6 +82,8 @@ class QuadraticNeurons(nn.Module):
     #: The family in NumPy, and the names here of its parameters.
     _family: ClassVar[Family]
     _named: ClassVar[Mapping[str, str]]
+    #: Of every map: whether it is of squares, its weights, its bias or None, and what is added to that.
+    _parts: ClassVar[tuple[tuple[bool, str, str | None, float], ...]]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -91,6 +93,15 @@ class QuadraticNeurons(nn.Module):
         cls._family = family = get_family(cls.family)
         cls._named = named = dict(zip((name for part in family.maps for name in part.names), names, strict=True))
         cls.conventional = ("wr", "br" if "br" in names else "c")
+        cls._parts = tuple(
+            (
+                isinstance(part, PowerMap),
+                named[part.weight],
+                None if part.bias is None else named[part.bias],
+                part.shift if isinstance(part, AffineMap) else 0.0,
+            )
+            for part in family.maps
+        )
         # A bias that takes the part of the conventional one learns at its rate.
         cls.roles = {name: "r" if name in cls.conventional else {"c": "b"}.get(name, name[-1]) for name in names}
         cls.start = {named[name]: value for name, value in (family.linear_start or {}).items()}
@@ -120,12 +131,13 @@ class QuadraticNeurons(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the pre-activations."""
-        values: list[Any] = []
-        for part in self._family.maps:
-            weight, *bias = (getattr(self, self._named[name]) for name in part.names)
-            if isinstance(part, AffineMap) and part.shift:
-                bias = [bias[0] + part.shift]
-            values.append(self.apply_weights(x * x if isinstance(part, PowerMap) else x, weight, *bias))
+        values = []
+        for squared, weight, bias, shift in self._parts:
+            offset: Any = None if bias is None else getattr(self, bias)
+            offset = offset + shift if shift else offset
+            values.append(self.apply_weights(x * x if squared else x, getattr(self, weight), offset))
+        if self._family.factors and len(values) == 3:
+            return torch.addcmul(values[2], values[0], values[1])
         outputs: Tensor = cast(Any, self._family).combine(values)
         return outputs
 
