@@ -18,10 +18,9 @@ from qsdp.baselines import (
     ValidationSearch,
     quantize_layers,
 )
-from qsdp.baselines.backprop import FloatNetwork, round_to_levels
+from qsdp.baselines.backprop import FloatNetwork, ReLUNetwork, round_to_levels
 from qsdp.baselines.bpls import BPLSRegressor, BPLSReport
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression, StartStatistics
-from qsdp.baselines.relu import ReLUNetwork
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 FORBIDDEN = {"script", "style", "link", "img", "iframe", "object", "embed", "foreignObject", "use", "image", "a"}

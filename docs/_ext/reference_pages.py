@@ -33,6 +33,7 @@ MODULES = (
     "qsdp.baselines.relinear",
     "qsdp.baselines.bpls",
     "qsdp.baselines.rls",
+    "qsdp.quadratic_theory",
     "qsdp.bench",
     "qsdp.bench.uci",
 )

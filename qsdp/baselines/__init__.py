@@ -17,7 +17,7 @@ estimators                                               system
 =======================================================  ==============================================================
 
 Each has `distill`, which matches what it learned by networks of quantized weights. `search_on_validation` chooses
-parameters of any of them and says how long that took.
+parameters of any of them and says how long that took; `choose` extends a grid until what it chooses is an interior one.
 
 Names are the same where the thing is: `n_epochs`, `batch_size`, `learning_rate`, `random_state`, `callback`,
 `history_`, `layers_`. Width is `n_neurons` where there is one hidden layer; of any number of layers it is `hidden` (a
@@ -32,21 +32,21 @@ import importlib
 from typing import Any
 
 from qsdp.baselines._history import History
-from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, quantize_layers
+from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, quantize_layers, relu
 
 _MODULES = {
-    "backprop": ("BackpropClassifier", "BackpropRegressor"),
+    "backprop": ("BackpropClassifier", "BackpropRegressor", "ReLUNetworkClassifier", "ReLUNetworkRegressor"),
     "bpls": ("BPLSClassifier", "BPLSRegressor"),
+    "choice": ("Choice", "choose"),
     "quadratic": ("QuadraticLogisticRegression", "QuadraticNetworkClassifier"),
     "relinear": ("ReLinearClassifier", "ReLinearRegressor"),
-    "relu": ("ReLUNetworkClassifier", "ReLUNetworkRegressor"),
     "rls": ("RLS", "RLSNetworkClassifier", "RLSNetworkRegressor"),
     "search": ("ValidationSearch", "search_on_validation"),
     "straight_through": ("StraightThroughClassifier", "StraightThroughRegressor"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = ["AffineForm", "History", "QuantizedChain", "TrainedLayer", "quantize_layers", *_MODULE_OF]
+__all__ = ["AffineForm", "History", "QuantizedChain", "TrainedLayer", "quantize_layers", "relu", *_MODULE_OF]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,21 +1,25 @@
-"""Activations that can be inverted, and by name those that cannot."""
+"""Activations by name: elementwise ones with their derivatives, those that can be inverted, those that are refused."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit, logit, softmax
 
 from qsdp._utils.validation import FloatArray, _show, check_choice, check_real
+from qsdp.baselines._layers import relu
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = [
-    "ACTIVATIONS",
+    "ELEMENTWISE",
     "ELU",
+    "INVERTIBLE",
+    "Activation",
     "Identity",
     "InvertibleActivation",
     "LeakyReLU",
@@ -23,8 +27,82 @@ __all__ = [
     "Softmax",
     "Softplus",
     "Tanh",
+    "get_elementwise",
     "get_invertible",
 ]
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A function g of every number, and its derivative as a function of the value a = g(z); None for the identity.
+
+    Attributes
+    ----------
+    name : str
+    function : callable or None
+    slope : callable or None
+    """
+
+    name: str
+    function: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] | None
+    slope: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] | None
+
+    def __call__(self, Z: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return g(Z)."""
+        return Z if self.function is None else self.function(Z)
+
+
+def _sigmoid_slope(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    slope: npt.NDArray[Any] = a * (1.0 - a)
+    return slope
+
+
+def _tanh_slope(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    slope: npt.NDArray[Any] = 1.0 - a * a
+    return slope
+
+
+def _relu_slope(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    slope: npt.NDArray[Any] = (a > 0.0).astype(a.dtype)
+    return slope
+
+
+#: Activations between layers that gradients train; none has to be invertible.
+ELEMENTWISE = {
+    activation.name: activation
+    for activation in (
+        Activation("sigmoid", expit, _sigmoid_slope),
+        Activation("tanh", np.tanh, _tanh_slope),
+        Activation("relu", relu, _relu_slope),
+        Activation("identity", None, None),
+    )
+}
+
+
+def get_elementwise(
+    name: str, value: object, refused: Mapping[str, str], allowed: Collection[str] = ELEMENTWISE
+) -> Activation:
+    """Return an elementwise activation by name.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument, for messages.
+    value : str
+    refused : dict of str
+        Names that a system's derivation excludes, with the reasons.
+    allowed : collection of str
+        Those of a system that has not all of them.
+
+    Raises
+    ------
+    InvalidInputError
+        It is excluded, with the reason, or unknown.
+    """
+    if isinstance(value, str) and value in refused:
+        listing = ", ".join(map(repr, allowed))
+        raise InvalidInputError(f"{name} must be one of {listing}; {value!r} is excluded: {refused[value]}")
+    return ELEMENTWISE[check_choice(name, value, allowed)]
 
 
 @dataclass(frozen=True)
@@ -223,8 +301,8 @@ class Softmax(InvertibleActivation):
         return centred
 
 
-#: The registry.
-ACTIVATIONS: dict[str, Callable[[], InvertibleActivation]] = {
+#: Activations with an inverse, by name.
+INVERTIBLE: dict[str, Callable[[], InvertibleActivation]] = {
     kind.name: kind for kind in (Identity, Sigmoid, Tanh, Softplus, ELU, LeakyReLU, Softmax)
 }
 
@@ -263,10 +341,10 @@ def get_invertible(name: str, value: object) -> InvertibleActivation:
     if isinstance(value, str) and value.lower() in _REFUSED:
         raise InvalidInputError(
             f"{name} must be invertible, as desired outputs are turned into desired pre-activations; {value!r} is not "
-            f"possible: {_REFUSED[value.lower()]}. Use {', '.join(map(repr, sorted(ACTIVATIONS)))}"
+            f"possible: {_REFUSED[value.lower()]}. Use {', '.join(map(repr, sorted(INVERTIBLE)))}"
         )
     if callable(value):
         raise InvalidTypeError(
             f"{name} must be a name or an InvertibleActivation, which has an inverse; got {_show(value)}"
         )
-    return ACTIVATIONS[check_choice(name, value, ACTIVATIONS)]()
+    return INVERTIBLE[check_choice(name, value, INVERTIBLE)]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -17,14 +18,23 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
-from qsdp._utils.validation import FloatArray, check_integer, check_random_state, check_targets, errors_of
-from qsdp.baselines._history import History
+from qsdp._utils.validation import (
+    FloatArray,
+    RandomState,
+    check_integer,
+    check_random_state,
+    check_real,
+    check_targets,
+    errors_of,
+)
+from qsdp.baselines._history import Callback, History
 from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
-from qsdp.estimators.classes import choose_classes, class_scores
+from qsdp.estimators.classes import choose_classes, class_probabilities, class_scores
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.losses import Loss, get_loss
 from qsdp.networks import QuadraticForm
 
-__all__ = ["Baseline", "BaselineClassifier", "BaselineRegressor", "accuracy_of", "check_hidden", "r2_of"]
+__all__ = ["Baseline", "BaselineClassifier", "BaselineRegressor", "accuracy_of", "check_hidden", "hold_out", "r2_of"]
 
 Self = TypeVar("Self", bound="Baseline")
 
@@ -50,6 +60,24 @@ def check_hidden(hidden: Any) -> list[int]:
     return [check_integer("hidden", width, minimum=1) for width in hidden]
 
 
+def hold_out(fraction: object, n: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return the numbers of the samples to train on and of those held out, a random share of them.
+
+    Raises
+    ------
+    InvalidInputError
+        The share is not from 0 to below 1, or leaves none to train on.
+    """
+    share = check_real("validation_fraction", fraction)
+    n_held = round(share * n)
+    if share >= 1.0 or n_held >= n:
+        raise InvalidInputError(
+            f"validation_fraction must be from 0 to below 1, and leave a sample to train on; got {share:g} of {n}"
+        )
+    order = rng.permutation(n) if n_held else np.arange(n)
+    return order[n_held:], order[:n_held]
+
+
 def _is_one_layer(estimator: Baseline) -> bool:
     check_is_fitted(estimator)
     layers = estimator.layers_
@@ -61,14 +89,24 @@ def _is_one_layer(estimator: Baseline) -> bool:
     return True
 
 
-class Baseline(SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
-    """What all systems share: checked data, history, and the chain of layers that quantization takes.
-
-    A system defines `_train`, which sets `history_` and its parameters, `_outputs`, and the property `layers_`.
-    """
+class _Fitted:
+    """What `fit` leaves on every system."""
 
     history_: History
     n_features_in_: int
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[misc]
+    """What all systems share: parameters, checked data, history, and the chain of layers that quantization takes.
+
+    The parameters of a system are the fields of its class. It defines `_train`, which sets `history_` and what it
+    learns, `_outputs`, and the property `layers_`.
+    """
+
+    random_state: RandomState = None
+    verbose: bool = False
+    callback: Callback | None = None
 
     @abstractmethod
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
@@ -144,6 +182,11 @@ class BaselineRegressor(RegressorMixin, Baseline):  # type: ignore[misc]
         return self._outputs(self._checked(X))
 
 
+def _has_probabilities(estimator: BaselineClassifier) -> bool:
+    estimator._probability_loss()
+    return True
+
+
 class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
     """A training system as a classifier of two classes or more."""
 
@@ -179,3 +222,19 @@ class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
         chosen = choose_classes(self._outputs(self._checked(X)))
         labels: npt.NDArray[Any] = self.classes_[chosen]
         return labels
+
+    def _probability_loss(self) -> str | Loss:
+        """Return the loss whose probabilities outputs are logits of, or raise an AttributeError that says why not."""
+        raise AttributeError(f"{type(self).__name__} models no probabilities")
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return probabilities of shape (n, C) in the order of ``classes_``: of softmax, or of sigmoids.
+
+        Sigmoids of more than two classes are divided by their sum.
+        """
+        return class_probabilities(self._logits(self._checked(X)), get_loss(self._probability_loss()))
+
+    def _logits(self, X: FloatArray) -> FloatArray:
+        """Return what the loss of `_probability_loss` takes."""
+        return self._outputs(X)

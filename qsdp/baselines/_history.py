@@ -37,6 +37,9 @@ class History(Summarized):
         there was nothing left to do, such as "no improvement".
     diverged : int or None
         Number, from 1, of the epoch whose loss was not finite; it has no entry.
+    best_epoch : int or None
+        Number, from 1, of the epoch whose parameters were kept, 0 for those of the start; None where that is the last
+        one, whichever was best.
     """
 
     loss: list[float] = field(default_factory=list)
@@ -46,6 +49,7 @@ class History(Summarized):
     measure: str = "accuracy"
     stopped: str = "finished"
     diverged: int | None = None
+    best_epoch: int | None = None
 
     @property
     def n_epochs(self) -> int:
@@ -72,6 +76,8 @@ class History(Summarized):
             ("epochs", f"{self.n_epochs} in {format_seconds(float(sum(self.seconds)))}"),
             ("stopped", f"{self.stopped}{where}"),
         ]
+        if self.best_epoch is not None:
+            rows.append(("kept", f"epoch {self.best_epoch}"))
         measure = {"r2": "R²"}.get(self.measure, self.measure)
         for name, values in {"loss": self.loss, measure: self.score, **self.extra}.items():
             if values:
@@ -89,6 +95,7 @@ class History(Summarized):
             "measure": self.measure,
             "stopped": self.stopped,
             "diverged": self.diverged,
+            "best_epoch": self.best_epoch,
         }
 
 
@@ -108,6 +115,8 @@ def train_epochs(
     callback: Callback | None = None,
     verbose: bool = False,
     name: str = "training",
+    best: str | None = None,
+    patience: int | None = None,
 ) -> History:
     """Train epoch by epoch, and record; whatever ends it, the parameters are those of a whole, finite epoch.
 
@@ -130,6 +139,11 @@ def train_epochs(
         Show a progress bar on the standard error, or in the notebook.
     name : str
         Of the bar.
+    best : str, optional
+        Keep the parameters of the epoch that is best by this measurement, in place of the last one's; losses are best
+        small, all others large.
+    patience : int, optional
+        Stop after as many epochs without a better one, by `best`.
 
     Notes
     -----
@@ -140,6 +154,7 @@ def train_epochs(
         raise InvalidTypeError(f"callback must be callable or None; got {callback!r}")
     kept = get_state()
     before = history.n_epochs
+    record = None if best is None else _Record(best, history, kept)
     with progress(verbose) as stages, stages.stage(name) as bar:
         try:
             for epoch in range(n_epochs):
@@ -157,8 +172,12 @@ def train_epochs(
                     break
                 kept = get_state()
                 history.add(seconds, measured)
+                if record is not None and record.beaten_by(measured):
+                    record.set(measured, history.n_epochs, kept)
                 bar.count(epoch + 1, n_epochs, _figures(history, before + n_epochs))
                 told = callback is not None and callback(history) is True
+                if record is not None and patience is not None and history.n_epochs - record.epoch >= patience:
+                    reason = "no improvement"
                 if told or isinstance(reason, str):
                     history.stopped = reason if isinstance(reason, str) else "callback"
                     break
@@ -166,7 +185,30 @@ def train_epochs(
             set_state(kept)
             history.stopped = "interrupted"
             warn(f"training was interrupted: the parameters are those after {history.n_epochs} of {n_epochs} epochs")
+    if record is not None:
+        history.best_epoch = record.epoch
+        set_state(record.state)
     return history
+
+
+class _Record:
+    """The best epoch so far, by one measurement."""
+
+    def __init__(self, measure: str, history: History, state: Any) -> None:
+        self.measure, self.epoch, self.state = measure, history.n_epochs, state
+        earlier = history.loss if measure == "loss" else history.extra.get(measure, [])
+        self.value = max(map(self._worth, earlier), default=-math.inf)
+
+    def _worth(self, value: float) -> float:
+        return -value if self.measure.endswith("loss") else value
+
+    def beaten_by(self, measured: Mapping[str, float]) -> bool:
+        """Return whether an epoch is better."""
+        return self._worth(measured[self.measure]) > self.value
+
+    def set(self, measured: Mapping[str, float], epoch: int, state: Any) -> None:
+        """Take an epoch for the best one."""
+        self.value, self.epoch, self.state = self._worth(measured[self.measure]), epoch, state
 
 
 def _figures(history: History, n_epochs: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from qsdp._utils.validation import _show
 from qsdp.exceptions import InvalidInputError, MissingPackageError
 
-__all__ = ["check_device", "fill_normal", "fill_uniform", "minibatches", "require_torch", "seeded"]
+__all__ = ["check_device", "fill_normal", "fill_uniform", "minibatches", "require_torch", "seeded", "training_epoch"]
 
 
 def require_torch() -> Any:
@@ -64,3 +64,47 @@ def _fill(tensor: Any, method: str, first: float, second: float, generator: Any)
 def minibatches(n: int, size: int, generator: Any) -> Iterator[Any]:
     """Yield index tensors of a random order of n samples, in batches of `size`; the last may be smaller."""
     yield from require_torch().randperm(n, generator=generator).split(size)
+
+
+def training_epoch(
+    optimizer: Any,
+    backward: Callable[[Any], object],
+    batches: Callable[[], Iterable[Any]],
+    *,
+    clipped: tuple[Any, float | None] = ((), None),
+    project: Callable[[], None] | None = None,
+    schedule: Any = None,
+) -> Callable[[int], None]:
+    """Return the training of one epoch: the steps that all systems with automatic gradients make.
+
+    Parameters
+    ----------
+    optimizer : Optimizer, or what has its `zero_grad` and `step`
+    backward : callable
+        Computes the gradients of a batch.
+    batches : callable
+        Returns the batches of an epoch.
+    clipped : (list of Tensor, float or None)
+        Parameters whose gradients are shortened to this norm.
+    project : callable, optional
+        Called after every step, without gradients.
+    schedule : learning-rate scheduler, optional
+        Moves on between epochs.
+    """
+    torch = require_torch()
+    tensors, clip = clipped
+
+    def train(epoch: int) -> None:
+        if schedule is not None and epoch:
+            schedule.step()
+        for batch in batches():
+            optimizer.zero_grad()
+            backward(batch)
+            if clip is not None:
+                torch.nn.utils.clip_grad_norm_(tensors, clip)
+            optimizer.step()
+            if project is not None:
+                with torch.no_grad():
+                    project()
+
+    return train

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer
-from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
-from qsdp.baselines._history import Callback, History
+from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer
+from qsdp.activations import get_activation
+from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, hold_out
+from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines._torch import require_torch
 from qsdp.baselines.backprop._descent import Descent, descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
-from qsdp.baselines.backprop._training import NetworkTraining, fixed_second_layer, free_second_layer
+from qsdp.baselines.backprop._training import FloatTraining, NetworkTraining, fixed_second_layer, free_second_layer
+from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.estimators import warn_of_scales
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses import Loss
-from qsdp.networks import BilinearNetwork, PolynomialNetwork
+from qsdp.networks import BilinearNetwork, PolynomialNetwork, from_polynomial
 from qsdp.problem import TrainingProblem
+from qsdp.refinement import refit
 
 __all__ = ["StraightThroughClassifier", "StraightThroughRegressor", "straight_through"]
 
 SECOND_LAYERS = ("analytic", "free", "shared")
+STARTS = ("random", "float")
+
+#: Learning rate of the real weights that latent ones start from, the default of `BackpropRegressor`.
+START_RATE = 0.1
 
 
 def straight_through(W: Any, M: int) -> Any:
@@ -78,8 +84,6 @@ class _LatentTraining(NetworkTraining):
             self._unit = n_neurons**-0.5 if descent.optimizer == "sgd" else 1.0
             second = self._gain = descent.tensor(np.full(self.n_outputs or (), 1.0 / self._unit)).requires_grad_()
         self.parameters = {"first layer": self._latent, "second layer": second}
-        self.best: BilinearNetwork | PolynomialNetwork | None = None
-        self._least = np.inf
 
     @property
     def _size(self) -> float:
@@ -130,10 +134,34 @@ class _LatentTraining(NetworkTraining):
         if self._second_layer != "free":
             self._gain.clamp_(min=0.0)
 
-    def keep_best(self, loss: float) -> None:
-        """Keep the network of least objective: levels jump to and fro, the last epoch is not the best."""
-        if loss < self._least:
-            self._least, self.best = loss, self.network()
+    def start_from(self, network: FloatNetwork) -> None:
+        r"""Start with the levels nearest to a trained network's weights, row by row, and its second layer.
+
+        Latent weights are :math:`w / (s M)` with the scales of `round_to_levels`, cut to [-1, 1]; the scales multiply
+        the second layer. For activations with a linear or constant part, where a scale of the argument is none of the
+        value, only signs of the second layer are taken.
+        """
+        found = network.roundings(self.problem.levels)
+        scales = np.stack([one.scales for one in found])
+        latent = network.factors / np.where(scales > 0.0, scales * self.M, 1.0)[:, :, None]
+        lifted = self.problem.activation is not None and self.problem.activation.lifted
+        with require_torch().no_grad():
+            self._latent.copy_(self._latent.new_tensor(np.clip(latent, -1.0, 1.0)))
+            if lifted:
+                if self._second_layer == "free":
+                    self._a.copy_(self._a.abs() * self._a.new_tensor(np.sign(network.alpha)))
+                return
+            # Of levels, in the units of `network`: what `predict` needs of the real weights' outputs.
+            by = scales[0] * scales[-1]
+            wanted = network.alpha * by.reshape((-1,) + (1,) * (network.alpha.ndim - 1))
+            wanted *= self.m * self._size / self.units.target
+            if self._second_layer == "free":
+                self._a.copy_(self._a.new_tensor(wanted))
+            else:
+                fixed = self._a.abs().cpu().numpy()
+                share = np.abs(wanted).sum(axis=0) / fixed.sum(axis=0)
+                # Analytic scales of these latent weights are nearly one.
+                self._gain.copy_(self._gain.new_tensor(share / self._unit))
 
     def network(self) -> BilinearNetwork | PolynomialNetwork:
         """Return the network of the levels, in the user's units."""
@@ -145,53 +173,15 @@ class _LatentTraining(NetworkTraining):
         return PolynomialNetwork(levels[0], alpha, self.problem.activation)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _StraightThrough(QuadraticNetworkTrained):
     """What regressor and classifier share."""
 
-    network_: BilinearNetwork | PolynomialNetwork
-
-    def __init__(
-        self,
-        n_neurons: int = 100,
-        *,
-        levels: int = 2,
-        activation: str | Sequence[float] | PolynomialActivation | None = None,
-        second_layer: str = "free",
-        loss: str | Loss = "squared",
-        beta: float = 0.1,
-        constant_column: bool = True,
-        learning_rate: float = 0.1,
-        momentum: float = 0.9,
-        clip: float | None = 1.0,
-        optimizer: str = "adam",
-        schedule: str = "cosine",
-        batch_size: int = 32,
-        n_epochs: int = 50,
-        device: str | None = None,
-        dtype: str = "float64",
-        callback: Callback | None = None,
-        verbose: bool = False,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_neurons = n_neurons
-        self.levels = levels
-        self.activation = activation
-        self.second_layer = second_layer
-        self.loss = loss
-        self.beta = beta
-        self.constant_column = constant_column
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.clip = clip
-        self.optimizer = optimizer
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.device = device
-        self.dtype = dtype
-        self.callback = callback
-        self.verbose = verbose
-        self.random_state = random_state
+    levels: int = 2
+    optimizer: str = "adam"
+    start: str = "random"
+    start_epochs: int = 50
+    refit: bool = False
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         warn_of_scales(X)
@@ -203,18 +193,32 @@ class _StraightThrough(QuadraticNetworkTrained):
                 "second_layer must be 'free' or 'shared' for an activation with a linear or constant part: a scale of "
                 f"its argument is none of its value; got 'analytic' with {activation}"
             )
+        start = check_choice("start", self.start, STARTS)
+        start_epochs = check_integer("start_epochs", self.start_epochs, minimum=1)
+        refitted = check_flag("refit", self.refit)
         descent = descent_of(self)
-        problem = TrainingProblem(
-            self._inputs(X),
-            targets,
-            beta=self.beta,
-            loss=self._checked_loss(),
-            activation=activation,
-            levels=self.levels,
-        )
+        inputs, (rows, held) = self._inputs(X), hold_out(self.validation_fraction, len(X), rng)
+        loss = self._checked_loss()
+        options: dict[str, Any] = {"beta": self.beta, "loss": loss, "activation": activation, "levels": self.levels}
+        problem = TrainingProblem(inputs[rows], targets[rows], **options)
         training = _LatentTraining(problem, m, descent, second_layer, rng)
-        self._descend(training, descent, rng, history, width=m, recorded=training.keep_best, project=training.project)
-        self.network_ = training.best or training.network()
+        apart = inputs[held], targets[held]
+        self.start_history_ = None
+        if start == "float":
+            self.start_history_ = History(measure=history.measure)
+            plain = replace(
+                descent, optimizer="sgd", learning_rate=START_RATE, n_epochs=start_epochs, callback=None, patience=None
+            )
+            source = FloatTraining(problem, m, plain, "free" if second_layer == "free" else "fixed", rng)
+            self._descend(source, plain, rng, self.start_history_, width=m, held=apart)
+            training.start_from(source.network())
+        # Levels jump to and fro: the last epoch is not the best.
+        self._descend(training, descent, rng, history, width=m, held=apart, best="loss", project=training.project)
+        self.network_ = training.network()
+        if refitted:
+            bilinear = self.network_ if isinstance(self.network_, BilinearNetwork) else from_polynomial(self.network_)
+            whole = TrainingProblem(inputs, targets, **{**options, "activation": bilinear.activation})
+            self.network_ = refit(bilinear, whole, second_layer="shared" if second_layer == "shared" else "free")
 
     def _outputs(self, X: FloatArray) -> FloatArray:
         return self.network_.predict(self._inputs(X))
@@ -253,41 +257,37 @@ class StraightThroughRegressor(_StraightThrough, BaselineRegressor):
         * "analytic": that times the scales :math:`\langle w, q\rangle / \|q\|^2` of the neuron's latent weights
           (binary: their mean magnitude), with gradients through them. Not for activations with a linear or
           constant part.
-    loss : {"squared", "absolute", "huber"} or Loss, default="squared"
-        Summed over samples; of the classes of `qsdp.losses`.
-    beta : float, default=0.1
-        Regularisation, >= 0.
-    constant_column : bool, default=True
-        Append a column of ones, unless the activation has a linear or constant part.
-    learning_rate : float, default=0.1
-        In the units of `BackpropRegressor`.
-    momentum : float, default=0.9
-        From 0 to below 1. The first of Adam's two.
-    clip : float or None, default=1.0
-        See `BackpropRegressor`.
+    start : {"random", "float"}, default="random"
+        Latent weights to begin with: at random, or those of a network of real weights that is trained first, by SGD as
+        in `BackpropRegressor`; see `Notes`.
+    start_epochs : int, default=50
+        Of that training.
+    refit : bool, default=False
+        Choose the second layer anew in the end, by `qsdp.refit` on all samples: one magnitude an output if it is
+        "shared", else every weight, which leaves out neurons that are not needed.
     optimizer : {"adam", "sgd"}, default="adam"
-    schedule : {"cosine", "constant"}, default="cosine"
-    batch_size : int, default=32
-    n_epochs : int, default=50
-    device : str, optional
-        Of PyTorch, such as "cuda"; the CPU by default.
-    dtype : {"float64", "float32"}, default="float64"
-        Of the training.
-    callback : callable, optional
-        Called with the history after every epoch; training stops when it returns True.
-    verbose : bool, default=False
-        Show a progress bar.
-    random_state : int, Generator, RandomState or None
-        Of start and order of samples.
+    validation_fraction : float, default=0
+        Share of the samples that is not trained on. With one, kept is the epoch with the least loss on it; without,
+        that of the least objective.
+    patience : int, optional
+        Stop after as many epochs without a better one, by the same figure.
+    loss, beta, constant_column, learning_rate, momentum, clip, schedule, batch_size, n_epochs, device, dtype
+        As in `BackpropRegressor`.
+    callback, verbose, random_state
+        As there.
 
     Attributes
     ----------
     network_ : BilinearNetwork or PolynomialNetwork
-        The network of the epoch with the least objective, int8 weights; it takes `network_inputs`.
+        The network of the best epoch, ``history_.best_epoch``, int8 weights; it takes `network_inputs`. Refitted ones
+        are bilinear, also those of polynomial activations.
+    start_history_ : History or None
+        Of the training of real weights.
     layers_ : tuple of TrainedLayer
         The same as one quadratic form of the data.
     history_ : History
-        The objective of the quantized network, summed over samples, and its score after every epoch.
+        The objective of the quantized network, summed over samples, and its score after every epoch; with samples held
+        out also ``extra["validation_loss"]``, a mean over them, and ``extra["validation_score"]``.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Defined when X has column names that are all strings.
@@ -326,36 +326,18 @@ class StraightThroughClassifier(_StraightThrough, BaselineClassifier):
 
     Parameters
     ----------
-    n_neurons : int, default=100
-    levels : int, default=2
-    activation : None, str, (a, b, c) or PolynomialActivation, default=None
-    second_layer : {"free", "shared", "analytic"}, default="free"
     loss : str or Loss, default="squared"
         Any of `qsdp.losses.LOSSES`; "logistic" and "cross_entropy" give probabilities.
-    beta : float, default=0.1
-    constant_column : bool, default=True
-    learning_rate : float, default=0.1
-    momentum : float, default=0.9
-    clip : float or None, default=1.0
-    optimizer : {"adam", "sgd"}, default="adam"
-    schedule : {"cosine", "constant"}, default="cosine"
-    batch_size : int, default=32
-    n_epochs : int, default=50
-    device : str, optional
-    dtype : {"float64", "float32"}, default="float64"
-    callback : callable, optional
-    verbose : bool, default=False
-    random_state : int, Generator, RandomState or None
+    n_neurons, levels, activation, second_layer, start, start_epochs, refit, beta, constant_column, learning_rate, \
+momentum, clip, optimizer, schedule, batch_size, n_epochs, validation_fraction, patience, device, dtype, callback, \
+verbose, random_state
+        As in `StraightThroughRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
-    network_ : BilinearNetwork or PolynomialNetwork
-    layers_ : tuple of TrainedLayer
-    history_ : History
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Defined when X has column names that are all strings.
+    network_, layers_, history_, start_history_, n_features_in_, feature_names_in_
+        As there.
 
     Examples
     --------

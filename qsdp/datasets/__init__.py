@@ -5,6 +5,7 @@ from qsdp.datasets._catalog import list_datasets, load_dataset
 from qsdp.datasets._dataset import Dataset, paper_split
 from qsdp.datasets._images import load_fashion_mnist, load_mnist
 from qsdp.datasets._planted import make_planted
+from qsdp.datasets._toys import make_nonlinear_clusters, make_xor, split_digits
 from qsdp.datasets._uci import load_uci
 
 __all__ = [
@@ -15,6 +16,9 @@ __all__ = [
     "load_fashion_mnist",
     "load_mnist",
     "load_uci",
+    "make_nonlinear_clusters",
     "make_planted",
+    "make_xor",
     "paper_split",
+    "split_digits",
 ]

@@ -55,7 +55,7 @@ def quick(kind: type, **options: Any) -> Any:
 
 @every
 def test_check_estimator(kind: type) -> None:
-    training = {"n_epochs": 10, "batch_size": 256} if kind in CLASSIFIERS else {"n_epochs": 20, "batch_size": 64}
+    training = {"n_epochs": 5, "batch_size": 64} if kind in CLASSIFIERS else {"n_epochs": 12, "batch_size": 64}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outcomes = check_estimator(kind(n_neurons=20, **training), on_skip=None, on_fail=None)
@@ -131,7 +131,7 @@ def test_optimizers_and_kinds_of_numbers(kind: type, optimizer: str, dtype: str)
 )
 def test_every_loss_of_classifiers(kind: type, loss: str) -> None:
     for labels in (CODES, THREE):
-        model = kind(30, loss=loss, beta=0.01, n_epochs=50, random_state=0).fit(X, labels)
+        model = kind(30, loss=loss, beta=0.01, n_epochs=30, random_state=0).fit(X, labels)
         # The least absolute deviation from one-hot rows tends to zero scores.
         assert model.score(X, labels) > (0.5 if loss == "absolute" and labels is THREE else 0.75)
         outputs = model.decision_function(X)
@@ -147,7 +147,7 @@ def test_every_loss_of_classifiers(kind: type, loss: str) -> None:
 @regressors
 def test_several_targets(kind: type) -> None:
     targets = np.column_stack([REAL, -2.0 * REAL, X[:, 0] ** 2])
-    model = kind(60, beta=1e-3, n_epochs=150, random_state=0).fit(X, targets)
+    model = kind(60, beta=1e-3, n_epochs=100, random_state=0).fit(X, targets)
     assert model.predict(X).shape == (60, 3)
     assert model.score(X, targets) > 0.9
 
@@ -155,7 +155,7 @@ def test_several_targets(kind: type) -> None:
 @regressors
 @pytest.mark.parametrize("loss", ["absolute", Huber(0.5)])
 def test_losses_of_regressors(kind: type, loss: Any) -> None:
-    assert kind(40, loss=loss, beta=1e-3, n_epochs=150, random_state=0).fit(X, REAL).score(X, REAL) > 0.9
+    assert kind(40, loss=loss, beta=1e-3, n_epochs=100, random_state=0).fit(X, REAL).score(X, REAL) > 0.9
 
 
 # -- what is left of a training --------------------------------------------------------------------------

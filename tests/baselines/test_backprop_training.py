@@ -37,6 +37,7 @@ def settings(**changed: Any) -> SimpleNamespace:
         "schedule": "constant",
         "batch_size": 5,
         "n_epochs": 3,
+        "patience": None,
         "device": None,
         "dtype": "float64",
         "callback": None,

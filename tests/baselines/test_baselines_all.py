@@ -20,20 +20,20 @@ from qsdp.datasets import load_bundled
 
 #: Name and parameters with which a system trains in a second.
 SYSTEMS: dict[str, dict[str, Any]] = {
-    "BackpropClassifier": {},
-    "BackpropRegressor": {},
-    "StraightThroughClassifier": {},
-    "StraightThroughRegressor": {},
-    "ReLUNetworkClassifier": {},
-    "ReLUNetworkRegressor": {},
+    "BackpropClassifier": {"n_epochs": 20},
+    "BackpropRegressor": {"n_epochs": 15},
+    "StraightThroughClassifier": {"n_epochs": 20},
+    "StraightThroughRegressor": {"n_epochs": 15},
+    "ReLUNetworkClassifier": {"n_epochs": 20},
+    "ReLUNetworkRegressor": {"n_epochs": 15},
     "QuadraticLogisticRegression": {},
     "QuadraticNetworkClassifier": {},
-    "ReLinearClassifier": {},
-    "ReLinearRegressor": {},
+    "ReLinearClassifier": {"n_epochs": 40},
+    "ReLinearRegressor": {"n_epochs": 25},
     "BPLSClassifier": {},
     "BPLSRegressor": {},
-    "RLSNetworkClassifier": {},
-    "RLSNetworkRegressor": {},
+    "RLSNetworkClassifier": {"n_epochs": 50},
+    "RLSNetworkRegressor": {"n_epochs": 50},
 }
 
 
@@ -72,12 +72,14 @@ def test_neither_the_package_nor_its_baselines_import_torch_by_themselves() -> N
         "        if name.partition('.')[0] == 'torch':\n            raise ImportError('no torch')\n"
         "sys.meta_path.insert(0, NoTorch())\n"
         "import qsdp, qsdp.baselines as b\n"
-        "b.BPLSClassifier, b.QuadraticNetworkClassifier, b.RLSNetworkClassifier\n"
-        "try:\n    b.BackpropClassifier().fit([[0.0], [1.0]], [0, 1])\n"
-        "except qsdp.QSDPError as error:\n    print(error)"
+        "b.BPLSClassifier, b.QuadraticNetworkClassifier\n"
+        "b.RLSNetworkClassifier(2, n_epochs=2).fit([[0.0], [1.0]], [0, 1])\n"
+        "for call in (lambda: b.BackpropClassifier().fit([[0.0], [1.0]], [0, 1]), lambda: b.RLS):\n"
+        "    try:\n        call()\n"
+        "    except qsdp.QSDPError as error:\n        print(error)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "this baseline needs PyTorch: pip install torch"
+    assert ran.stdout.splitlines() == 2 * ["this baseline needs PyTorch: pip install torch"]
 
 
 def test_history_has_an_entry_for_every_epoch(model: Any) -> None:
@@ -109,7 +111,7 @@ def test_layers_are_the_network(model: Any) -> None:
 
 def test_what_was_trained_is_matched_by_quantized_weights(model: Any) -> None:
     X, _ = data(model)
-    chain = model.distill(X, 4000, random_state=0, tol=1e-4)
+    chain = model.distill(X, 4000, random_state=0, tol=1e-3)
     assert len(chain.matches) == len(model.layers_)
     assert all(set(np.unique(match.network.U)) <= {-1, 1} for match in chain.matches)
     assert all(match.certificate.lower_bound <= match.certificate.objective for match in chain.matches)
@@ -128,7 +130,7 @@ def test_models_of_one_layer_go_straight_to_quantize(model: Any) -> None:
     if len(model.layers_) > 1:
         assert not hasattr(model, "to_quadratic_form")
         return
-    match = qsdp.distill(model, X, 4000, tol=1e-4, random_state=0)
+    match = qsdp.distill(model, X, 4000, tol=1e-3, random_state=0)
     form = model.to_quadratic_form()
     assert match.relaxed_error < 0.2
     np.testing.assert_array_equal(match.result.problem.y, form.predict(X))

@@ -296,3 +296,25 @@ def test_callable_signatures_are_those_documented() -> None:
         callback=order("callback"),
     )
     assert calls == ["get", "train", "measure", "get", "callback"]
+
+
+@pytest.mark.parametrize(
+    ("best", "values", "kept"),
+    [("loss", [3.0, 1.0, 2.0, 2.0, 0.5], 2), ("validation_score", [0.1, 0.3, 0.3, 0.2, 0.9], 2)],
+)
+def test_the_best_epoch_is_kept_and_patience_ends_the_training(best, values, kept):
+    state = {"epoch": 0}
+
+    def train(epoch):
+        state["epoch"] = epoch + 1
+
+    def measure():
+        return {"loss": 1.0, "score": 0.0, best: values[state["epoch"] - 1]}
+
+    options = {"get_state": lambda: dict(state), "set_state": state.update, "best": best}
+    history = train_epochs(train, measure, 5, history=History(), patience=2, **options)
+    assert (history.n_epochs, history.stopped, history.best_epoch) == (4, "no improvement", kept)
+    assert state == {"epoch": kept}
+    history = train_epochs(train, measure, 5, history=History(), **options)
+    assert (history.n_epochs, history.stopped, history.best_epoch) == (5, "finished", 5)
+    assert state == {"epoch": 5}

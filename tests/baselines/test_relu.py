@@ -14,10 +14,9 @@ import qsdp
 from qsdp import TrainingProblem
 from qsdp.baselines import ReLUNetworkClassifier, ReLUNetworkRegressor
 from qsdp.baselines._torch import minibatches, seeded
-from qsdp.baselines.backprop import round_to_levels
+from qsdp.baselines.backprop import QuantizedReLUNetwork, ReLUNetwork, round_to_levels
 from qsdp.baselines.backprop._descent import descent_of
-from qsdp.baselines.relu import QuantizedReLUNetwork, ReLUNetwork
-from qsdp.baselines.relu.estimators import _ReLUTraining
+from qsdp.baselines.backprop.relu import _ReLUTraining
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES
 
@@ -35,6 +34,7 @@ OPTIONS = {
     "schedule": "constant",
     "batch_size": 5,
     "n_epochs": 3,
+    "patience": None,
     "device": None,
     "dtype": "float64",
     "callback": None,

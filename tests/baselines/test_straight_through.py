@@ -16,6 +16,7 @@ from qsdp import BilinearNetwork, PolynomialNetwork, TrainingProblem
 from qsdp.baselines import StraightThroughClassifier, StraightThroughRegressor
 from qsdp.baselines._torch import minibatches, seeded
 from qsdp.baselines.backprop._descent import descent_of
+from qsdp.baselines.backprop._training import FloatTraining
 from qsdp.baselines.straight_through import _LatentTraining, straight_through
 from qsdp.datasets import make_planted
 
@@ -35,6 +36,7 @@ OPTIONS = {
     "schedule": "constant",
     "batch_size": 5,
     "n_epochs": 3,
+    "patience": None,
     "device": None,
     "dtype": "float64",
     "callback": None,
@@ -330,3 +332,94 @@ def test_training_levels_beats_rounding_afterwards() -> None:
     errors = [np.sum((network.predict(planted.X) - planted.y) ** 2) for network in (trained.network_, rounded)]
     assert trained.network_.n_bits == rounded.n_bits
     assert errors[0] < 0.2 * errors[1]
+
+
+# -- what makes it strong --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "second", "levels", "vector"), combinations())
+def test_a_start_from_real_weights_is_their_rounding(kind: str, second: str, levels: int, vector: bool) -> None:
+    """Before the first step there are the nearest levels and, where there are scales, the rounded second layer."""
+    problem = TrainingProblem(X, YS if vector else Y, beta=BETA, activation=KINDS[kind], levels=levels)
+    descent, rng = descent_of(SimpleNamespace(**OPTIONS)), np.random.default_rng(0)
+    source = FloatTraining(problem, M, descent, "free" if second == "free" else "fixed", rng).network()
+    training = _LatentTraining(problem, M, descent, second, rng)
+    training.start_from(source)
+    network = training.network()
+    found = source.roundings(levels)
+    weights = (network.U, network.V) if kind == "bilinear" else (network.Q,)
+    for rounded, one in zip(weights, found, strict=True):
+        np.testing.assert_array_equal(rounded, one.weights)
+    if kind == "lifted":
+        assert second != "free" or np.all(np.sign(network.alpha) == np.sign(source.alpha))
+        return
+    exact = source.quantized(levels, scale="neuron", corrected=False).alpha
+    if second == "free":
+        np.testing.assert_allclose(network.alpha, exact, rtol=1e-12)
+    elif second == "shared":
+        np.testing.assert_allclose(np.abs(network.alpha).sum(axis=0), np.abs(exact).sum(axis=0), rtol=1e-12)
+        assert np.all(np.sign(network.alpha) == np.sign(exact))
+
+
+def problem_of_signs() -> tuple[np.ndarray, np.ndarray]:
+    rows = np.random.default_rng(3).standard_normal((150, 6))
+    return rows, np.sign(rows[:, 0] * rows[:, 1] + rows[:, 2] + 0.3)
+
+
+def test_samples_held_out_choose_the_epoch_and_end_the_training() -> None:
+    rows, labels = problem_of_signs()
+    options = {"n_epochs": 300, "validation_fraction": 0.3, "patience": 5, "random_state": 0}
+    model = StraightThroughClassifier(20, start="float", start_epochs=4, **options).fit(rows, labels)
+    history = model.history_
+    losses = history.extra["validation_loss"]
+    assert history.stopped == "no improvement"
+    assert history.best_epoch == int(np.argmin(losses)) + 1 == history.n_epochs - 5 < 295
+    # The network is that of the best epoch: its loss on the samples held out, which the seed tells.
+    rng = np.random.default_rng(0)
+    held = rng.permutation(150)[:45]
+    outputs = model.decision_function(rows[held])
+    assert np.mean((outputs - labels[held]) ** 2) == pytest.approx(losses[history.best_epoch - 1])
+    assert np.mean(np.sign(outputs) == labels[held]) == history.extra["validation_score"][history.best_epoch - 1]
+    assert model.start_history_.n_epochs == 4
+    assert set(model.start_history_.extra) == {"validation_loss", "validation_score"}
+
+
+def test_the_start_from_real_weights_begins_ahead() -> None:
+    rows, labels = problem_of_signs()
+    first = {
+        start: StraightThroughClassifier(20, start=start, n_epochs=1, beta=0.1, random_state=0).fit(rows, labels)
+        for start in ("random", "float")
+    }
+    assert first["float"].history_.loss[0] < first["random"].history_.loss[0]
+    assert first["random"].start_history_ is None
+
+
+@pytest.mark.parametrize(("second", "activation"), [("free", None), ("shared", None), ("free", "relu")])
+def test_a_refitted_second_layer_is_the_best_one(second: str, activation: Any) -> None:
+    rows, labels = problem_of_signs()
+    options = {"second_layer": second, "activation": activation, "beta": 0.5, "n_epochs": 3, "random_state": 0}
+    plain = StraightThroughClassifier(12, **options).fit(rows, labels)
+    model = StraightThroughClassifier(12, refit=True, **options).fit(rows, labels)
+    problem = model.training_problem(rows, labels, model.network_)
+    before = plain.network_ if activation is None else qsdp.from_polynomial(plain.network_)
+    again = qsdp.refit(before, problem, second_layer=second)
+    assert problem.objective(model.network_) == pytest.approx(problem.objective(again), rel=1e-7)
+    assert problem.objective(model.network_) < problem.objective(before)
+    if second == "shared":
+        assert model.network_.n_bits == before.n_bits
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"start": "warm"}, "start must be one of 'float', 'random'; got 'warm'"),
+        ({"start_epochs": 0}, "start_epochs must be an integer >= 1"),
+        ({"refit": "yes"}, "refit must be True or False"),
+        ({"patience": 0}, "patience must be an integer >= 1"),
+        ({"validation_fraction": 1.0}, "validation_fraction must be from 0 to below 1"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
+    rows, labels = problem_of_signs()
+    with pytest.raises(qsdp.exceptions.InvalidInputError, match=message):
+        StraightThroughClassifier(5, **options).fit(rows, labels)

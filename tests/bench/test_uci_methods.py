@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 import qsdp
+from qsdp.bench._grid import Budget
 from qsdp.bench.uci import METHODS
 from qsdp.bench.uci import measure as measure_module
 from qsdp.bench.uci.data import Split, prepare, validation_splits
@@ -130,12 +131,16 @@ def test_bits_of_the_quadratic_function(heart: Split) -> None:
     assert model.score(heart.X, heart.y) > 0.85
 
 
+#: Epochs of the trainings here.
+SHORT = Budget(n_epochs=30, patience=15)
+
+
 @pytest.mark.parametrize("kind", TRAINED)
 @pytest.mark.parametrize("name", ["iris", "heart"])
 def test_trained_networks(kind: Any, name: str, request: pytest.FixtureRequest) -> None:
     pytest.importorskip("torch")
     split: Split = request.getfixturevalue(name)
-    model = clone(kind(learning_rate=0.02, beta=0.1)).fit(split.X, split.y)
+    model = clone(kind(learning_rate=0.02, beta=0.1, budget=SHORT)).fit(split.X, split.y)
     d, outputs = split.X.shape[1], split.n_classes if split.n_classes > 2 else 1
     assert np.mean(model.predict(split.X) == split.y) > 0.7
     assert set(model.predict(split.X_test)) <= set(range(split.n_classes))
@@ -166,11 +171,13 @@ def test_trained_networks_are_chosen_on_the_folds_as_they_are_deployed(iris: Spl
     pytest.importorskip("torch")
     search = METHODS["backprop-rounded"].build(validation_splits(iris.y, 0)[:1], 0)
     assert isinstance(search.estimator, RoundedBackprop)
-    assert len(search.param_grid["learning_rate"]) * len(search.param_grid["beta"]) == 9
-    search.param_grid = {"learning_rate": [0.03], "beta": [0.1, 1e6]}
+    assert len(search.grid["learning_rate"]) * len(search.grid["beta"]) == 9
+    search.grid = {"learning_rate": [0.03, 1e-6], "beta": [0.1, 1e6]}
+    search.estimator.budget = SHORT
+    search.budget = Budget(n_more=0)
     search.fit(iris.X, iris.y)
     method = METHODS["backprop-rounded"]
-    assert method.chosen(search) == {"learning_rate": 0.03, "beta": 0.1}
+    assert method.chosen(search) == {"learning_rate": 0.03, "beta": 0.1, "decided": 0.0}
     assert method.bits(search) == search.best_estimator_.network_.n_bits
     assert method.certify(search, iris.X, iris.y) == search.best_estimator_.certificate(iris.X, iris.y)
 
@@ -179,12 +186,14 @@ def test_a_network_in_float_is_matched_once(iris: Split) -> None:
     pytest.importorskip("torch")
     method = METHODS["backprop-matched"]
     model = method.build(validation_splits(iris.y, 0)[:1], 3)
-    model.search.param_grid = {"learning_rate": [0.1], "beta": [1.0, 1e6]}
+    model.search.grid = {"learning_rate": [0.1, 1e-6], "beta": [1.0, 1e6]}
+    model.search.estimator.budget = SHORT
+    model.search.budget = Budget(n_more=0)
     model.fit(iris.X, iris.y)
-    assert method.chosen(model) == {"learning_rate": 0.1, "beta": 1.0}
+    assert method.chosen(model) == {"learning_rate": 0.1, "beta": 1.0, "decided": 0.0}
     assert model.network_.n_neurons == 250
     assert method.bits(model) == model.network_.n_bits
-    source = FloatBackprop(learning_rate=0.1, beta=1.0, random_state=3).fit(iris.X, iris.y)
+    source = FloatBackprop(learning_rate=0.1, beta=1.0, random_state=3, budget=SHORT).fit(iris.X, iris.y)
     outputs, matched = source.model_.decision_function(iris.X), model.network_.predict(iris.X)
     assert np.linalg.norm(matched - outputs) < 0.2 * np.linalg.norm(outputs)
     assert np.mean(model.predict(iris.X_test) == source.predict(iris.X_test)) > 0.9

@@ -3,8 +3,9 @@
 UCI sets, ten splits of 80 % and 20 %, standardised, squared loss, 250 neurons everywhere, networks with a constant
 column. Every system chooses learning rate and beta (beta alone where there is no rate) on a fourth of the training part
 that it is not fitted to, and is then fitted to the whole; test rows are only predicted. What is rounded chooses them by
-the accuracy of the rounded network. Learning rates are those around each system's best on other data. Gradients are
-32-bit, 50 epochs, batches of 64.
+the accuracy of the rounded network. Grids start around each system's best on other data, and extend themselves where
+the choice lies at an edge; the relaxation's, too. Gradients are 32-bit, in batches of 64, for as many epochs as samples
+held out of the fit improve, 300 at most. Straight-through training begins with trained real weights.
 
 "fixed" is bilinear with the second layer at 1/m, as in the paper; "free" trains it; "straight-through" trains signs (or
 three levels) themselves, with a float a neuron or one in all ("shared"); "polynomial" has one weight vector a neuron
@@ -22,16 +23,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import StratifiedShuffleSplit
 
 import qsdp
 from benchmarks.experiments._common import PAPER, accuracy, grouped, paired_claim, percent, standardised
 from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench._grid import BUDGET, chosen_by
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehicle")
-SPLITS, M, EPOCHS, BATCH = 10, 250, 50, 64
+SPLITS, M, EPOCHS, BATCH = 10, 250, BUDGET.n_epochs, 64
 BETAS = (100.0, 10.0, 1.0)
-#: The relaxation has no learning rate to choose.
-MORE_BETAS = (0.1, 0.01)
 POLYNOMIAL = ("polynomial", "polynomial straight-through")
 SYSTEMS = ("fixed", "free", "straight-through", "shared", "three levels", *POLYNOMIAL, "ReLU", "relaxation")
 #: Weight decay of real ReLU weights is no price of binary ones.
@@ -79,16 +80,18 @@ def model_of(case: dict[str, Any]) -> Any:
     """Return an untrained classifier."""
     from qsdp.baselines import BackpropClassifier, ReLUNetworkClassifier, StraightThroughClassifier
 
-    common = {"n_epochs": case["epochs"], "batch_size": BATCH, "random_state": case["split"], "dtype": "float32"}
+    common = {**BUDGET.training, "n_epochs": case["epochs"]}
+    common |= {"batch_size": BATCH, "random_state": case["split"], "dtype": "float32"}
+    latent = {"start": "float", "start_epochs": min(50, case["epochs"])}
     kinds: dict[str, Callable[..., Any]] = {
         "fixed": lambda **options: BackpropClassifier(case["m"], second_layer="fixed", **options),
         "free": lambda **options: BackpropClassifier(case["m"], **options),
-        "straight-through": lambda **options: StraightThroughClassifier(case["m"], **options),
-        "shared": lambda **options: StraightThroughClassifier(case["m"], second_layer="shared", **options),
-        "three levels": lambda **options: StraightThroughClassifier(case["m"], levels=3, **options),
+        "straight-through": lambda **options: StraightThroughClassifier(case["m"], **latent, **options),
+        "shared": lambda **options: StraightThroughClassifier(case["m"], second_layer="shared", **latent, **options),
+        "three levels": lambda **options: StraightThroughClassifier(case["m"], levels=3, **latent, **options),
         "polynomial": lambda **options: BackpropClassifier(case["m"], activation="relu", **options),
         "polynomial straight-through": lambda **options: StraightThroughClassifier(
-            case["m"], activation="relu", **options
+            case["m"], activation="relu", **latent, **options
         ),
         "ReLU": lambda **options: ReLUNetworkClassifier(case["m"], **options),
     }
@@ -123,8 +126,16 @@ def roundings(system: str, X: np.ndarray) -> dict[str, Callable[[Any], Any]]:
 
 def grid_of(system: str) -> dict[str, list[float]]:
     """Return the candidates; of equal ones the first is taken, so those of the larger beta come first."""
+    if system == "relaxation":
+        return {"beta": list(BETAS)}
     betas, rates = (RELU_BETAS, RELU_RATES) if system == "ReLU" else (BETAS, RATES)
     return {"beta": list(betas), "learning_rate": list(rates)}
+
+
+def fourth(y: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the rows to fit to and the fourth that chooses, as a list of one fold."""
+    split = StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)
+    return list(split.split(np.zeros((len(y), 1)), y))
 
 
 def outputs_of(model: Any, network: Any) -> Callable[[np.ndarray], np.ndarray]:
@@ -135,8 +146,6 @@ def outputs_of(model: Any, network: Any) -> Callable[[np.ndarray], np.ndarray]:
 
 def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Train one system, and quantize it in its ways."""
-    from qsdp.baselines import search_on_validation
-
     # PyTorch loads parts of itself with the first optimiser.
     model_of({**case, "epochs": 1, "m": 2}).fit(X[:8], np.tile([0, 1], 4))
 
@@ -146,21 +155,15 @@ def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Any
     def scorer(make: Callable[[Any], Any]) -> Callable[[Any, np.ndarray, np.ndarray], float]:
         return lambda model, rows, labels: accuracy(outputs_of(model, make(model))(rows), labels)
 
-    search, searching = timed(
-        lambda: search_on_validation(
-            model_of(case),
-            X,
-            y,
-            grid_of(system),
-            scoring={"itself": "accuracy", **{name: scorer(make) for name, make in makes.items()}},
-            refit=False,
-            random_state=case["split"],
-        )
+    measures = {"itself": lambda model, rows, labels: accuracy(model.decision_function(rows), labels)}
+    measures |= {name: scorer(make) for name, make in makes.items()}
+    choices, searching = timed(
+        lambda: chosen_by(measures, model_of(case), grid_of(system), X, y, fourth(y, case["split"]))
     )
     fitted: dict[tuple[Any, ...], tuple[Any, float]] = {}
 
     def chosen_for(measure: str) -> tuple[Any, float]:
-        best = search.best_for(measure)
+        best = choices[measure].best
         key = tuple(sorted(best.items()))
         if key not in fitted:
             fitted[key] = timed(lambda: model_of(case).set_params(**best).fit(X, y))
@@ -189,9 +192,10 @@ def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Any
         networks[f"{system}, refitted"] = with_bits(source, better, fitting + refitting)
     return {
         "search_seconds": searching,
-        "candidates": search.n_candidates_,
+        "candidates": len(choices["itself"].scores),
         "epoch_seconds": seconds / model.history_.n_epochs,
-        "parameters": search.best_for("itself"),
+        "parameters": choices["itself"].best,
+        "undecided": {name: choice.undecided for name, choice in choices.items() if choice.undecided},
         "networks": networks,
     }
 
@@ -212,20 +216,16 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 def relaxation(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Return networks of the relaxation of the labels, beta chosen by the same protocol for each refinement."""
-    from qsdp.baselines import search_on_validation
-
     networks, searching, chosen = {}, {}, {}
+    measures = {"itself": lambda model, rows, labels: accuracy(model.decision_function(rows), labels)}
     for name, refine in REFINEMENTS.items():
         options = {"activation": None, "encoding": "none", "tol": 1e-6, "allocation": "equal"}
         plain = qsdp.QuantizedNetworkClassifier(case["m"], refine=refine, random_state=case["split"], **options)
-        grid = {"beta": [*BETAS, *MORE_BETAS]}
-        search, searching[name] = timed(
-            lambda plain=plain, grid=grid: search_on_validation(
-                plain, X, y, grid, scoring={"itself": "accuracy"}, refit=False, random_state=case["split"]
-            )
+        found, searching[name] = timed(
+            lambda plain=plain: chosen_by(measures, plain, grid_of("relaxation"), X, y, fourth(y, case["split"]))
         )
-        chosen[name] = search.best_for("itself")
-        model, seconds = timed(lambda plain=plain, name=name: plain.set_params(**chosen[name]).fit(X, y))
+        chosen[name] = found["itself"]
+        model, seconds = timed(lambda plain=plain, name=name: plain.set_params(**chosen[name].best).fit(X, y))
         networks[f"relaxation, {name}"] = (
             model.decision_function,
             {
@@ -237,8 +237,9 @@ def relaxation(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, 
         )
     return {
         "search_seconds": searching["sampled"],
-        "candidates": len(BETAS) + len(MORE_BETAS),
-        "parameters": chosen,
+        "candidates": len(chosen["sampled"].scores),
+        "parameters": {name: choice.best for name, choice in chosen.items()},
+        "undecided": {name: choice.undecided for name, choice in chosen.items() if choice.undecided},
         "networks": networks,
     }
 
@@ -426,7 +427,7 @@ EXPERIMENT = Experiment(
     name="backprop_quantization",
     title="Trained by gradients, then quantized: UCI sets under one protocol",
     source=f"{PAPER}, sections 5.2, 6 and D.1",
-    version=2,
+    version=3,
     cases=cases,
     run=run,
     tables=tables,

@@ -28,7 +28,7 @@ SIZES = ((280, 33, 250), (280, 33, 2500), (2800, 33, 250), (2800, 330, 250))
 GRADIENTS = ("bilinear, fixed", "bilinear, free", "quadratic", "straight-through", "straight-through, scales", "ReLU")
 #: A full form a neuron, of d (d + 1) / 2 entries, is left out at d = 330.
 FULL = "quadratic forms"
-OTHERS = (FULL, "quadratic forms, reduced", "ReLinear", "RLS, NumPy", "RLS, PyTorch", "BPLS", "BPLS, classifier")
+OTHERS = (FULL, "quadratic forms, reduced", "ReLinear", "RLS, NumPy", "BPLS", "BPLS, classifier")
 SYSTEMS = (*GRADIENTS, *OTHERS, "relaxation")
 #: Samples doubled, then neurons: for the order of a pass of least squares.
 ORDERS = ((10_000, 33, 200), (20_000, 33, 200), (20_000, 33, 400))
@@ -142,7 +142,6 @@ def model_of(system: str, m: int, epochs: int, callback: Any = None) -> Any:
         ),
         "ReLinear": lambda: baselines.ReLinearRegressor((m,), **batches),
         "RLS, NumPy": lambda: baselines.RLSNetworkRegressor(m, **batches),
-        "RLS, PyTorch": lambda: baselines.RLSNetworkRegressor(m, backend="torch", **batches),
         # All passes, whether the loss falls or not.
         "BPLS": lambda: baselines.BPLSRegressor(m, passes=epochs, keep_best=False, **own),
         # Its other passes are over the misclassified samples only.

@@ -19,9 +19,9 @@ from qsdp.baselines.quadratic import (
     QuadraticLogisticRegression,
     QuadraticNetworkClassifier,
     StartStatistics,
-    split_digits,
 )
 from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.datasets import split_digits
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, section 6.2 (stand-in for MNIST)"
 

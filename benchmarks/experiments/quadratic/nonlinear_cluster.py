@@ -14,17 +14,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments._common import with_unmeasured
-from qsdp.baselines.quadratic import (
-    MultiStart,
-    QuadraticNetwork,
-    QuadraticNetworkClassifier,
-    classify_conics,
-    ellipsoid_neurons,
-    make_nonlinear_clusters,
-)
-from qsdp.baselines.quadratic.toys import CLUSTER_COVARIANCES, CLUSTER_MEANS
+from qsdp.baselines.quadratic import MultiStart, QuadraticNetwork, QuadraticNetworkClassifier
 from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.datasets import make_nonlinear_clusters
+from qsdp.datasets._toys import CLUSTER_COVARIANCES, CLUSTER_MEANS
 from qsdp.exceptions import InvalidInputError
+from qsdp.quadratic_theory import classify_conics, ellipsoid_neurons
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, section 6.1"
 PRINTED = 99.97

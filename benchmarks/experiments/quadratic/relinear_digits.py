@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks.experiments._common import grouped
 from benchmarks.experiments.quadratic._relinear_digits_claims import BETAS, RATES, chosen, claims, errors, unstable
-from qsdp.baselines.quadratic import split_digits
 from qsdp.bench import Experiment, Record, Table
+from qsdp.datasets import split_digits
 
 GAMMA_R = 0.1
 
@@ -130,14 +130,15 @@ def _timed(X: np.ndarray, y: np.ndarray, case: dict[str, Any]) -> dict[str, Any]
     """Return processor seconds an epoch, and memory; the rates are small, for what is timed is the arithmetic."""
     import torch
 
-    from qsdp.baselines.relinear import count_parameters, saved_for_backward
+    from benchmarks.experiments.quadratic._backward import saved_for_backward
+    from qsdp.baselines.relinear import count_trainable
 
     marks: list[float] = []
     model = model_of(
         case["epochs"], 0, callback=lambda history: marks.append(time.process_time()), **TIMED[case["timed"]]
     )
     model.set_params(gamma_r=1e-3).fit(X, y)
-    parameters = count_parameters(model.network_)
+    parameters = count_trainable(model.network_)
     return {
         "seconds_per_epoch": float(np.median(np.diff(marks))),
         "n_parameters": parameters,

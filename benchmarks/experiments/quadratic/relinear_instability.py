@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments._common import grouped, with_unmeasured
-from qsdp.baselines import AffineForm, TrainedLayer
-from qsdp.baselines.relinear import amplification, fan_form, input_jacobian, output_range, relu
+from qsdp.baselines import AffineForm, TrainedLayer, relu
+from qsdp.baselines.quadratic import get_family
 from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.quadratic_theory import amplification, input_jacobian, output_range
 
 FIGURE = "Fan et al., Fig. 1"
 EQUATION = "Fan et al., equation (33)"
@@ -83,7 +84,8 @@ def _layers(
         wr, wg, wb = scale * rng.standard_normal((3, m, n))
         br, bg, c = scale * rng.standard_normal((3, m))
         c = c if constants else -br * bg
-        form = fan_form(wr, br, wg, bg, wb, c) if quadratic else AffineForm(wr, br if constants else 0.0 * br)
+        fan = {"Wr": wr, "br": br, "Wg": wg, "bg": bg, "Wb": wb, "c": c}
+        form = get_family("fan").to_form(fan) if quadratic else AffineForm(wr, br if constants else 0.0 * br)
         layers.append(TrainedLayer(form, activation))
     return [*layers[:-1], TrainedLayer(layers[-1].form)]
 

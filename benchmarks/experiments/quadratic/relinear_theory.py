@@ -48,7 +48,8 @@ def spline(case: dict[str, Any]) -> dict[str, Any]:
     import torch
     from scipy.interpolate import PPoly, make_interp_spline
 
-    from qsdp.baselines.relinear import QuadraticNetwork, polynomial_pieces, spline_network, spline_parameters
+    from qsdp.baselines.relinear import ReLinearNetwork
+    from qsdp.quadratic_theory import polynomial_pieces, spline_network, spline_parameters
 
     rng = np.random.default_rng(case["seed"])
     knots = np.arange(float(case["knots"]))
@@ -62,7 +63,7 @@ def spline(case: dict[str, Any]) -> dict[str, Any]:
         values = network(torch.as_tensor(x)[:, None])[:, 0].numpy()
     torch.manual_seed(case["seed"])
     widths = [1, *(len(layer["c"]) for layer in spline_parameters(S))]
-    conventional = QuadraticNetwork(widths, "linear", dtype=torch.float64)
+    conventional = ReLinearNetwork(widths, "linear", dtype=torch.float64)
     pieces = polynomial_pieces(conventional.trained_layers(), float(x[0]), float(x[-1]))
     return {
         "error": float(np.abs(values - S(x)).max() / np.abs(S(x)).max()),
@@ -78,7 +79,7 @@ def constant(case: dict[str, Any]) -> dict[str, Any]:
     """Interpolate cos by a periodic spline of degree 2m - 1 at uniform knots: its error over that of Lemma 1."""
     from scipy.interpolate import make_interp_spline
 
-    from qsdp.baselines.relinear import spline_error_constant
+    from qsdp.quadratic_theory import spline_error_constant
 
     m, n = case["m"], case["points"]
     knots = np.linspace(0.0, 2.0 * np.pi, n + 1)
@@ -96,7 +97,7 @@ def constant(case: dict[str, Any]) -> dict[str, Any]:
 
 def dimension(case: dict[str, Any]) -> dict[str, Any]:
     """Return dimensions of both families of networks, and the bounds on them."""
-    from qsdp.baselines.relinear import dimension_bounds, family_dimension
+    from qsdp.quadratic_theory import dimension_bounds, family_dimension
 
     measured: dict[str, Any] = {}
     for family in ("fan", "square_act"):

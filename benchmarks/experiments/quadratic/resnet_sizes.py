@@ -92,11 +92,13 @@ def name_of(case: dict[str, Any]) -> str:
 def run(case: dict[str, Any]) -> dict[str, Any]:
     import torch
 
-    from qsdp.baselines.relinear import QResNet, count_parameters, resnet_parameters, saved_for_backward
+    from benchmarks.experiments.quadratic._backward import saved_for_backward
+    from qsdp.baselines.relinear import QResNet, count_trainable
+    from qsdp.quadratic_theory import resnet_parameters
 
     depth, options = case["depth"], {"family": case["family"], "width": case["width"], "rezero": rezero(case)}
     measured: dict[str, Any] = {
-        "parameters": count_parameters(QResNet(depth, device="meta", **options)),
+        "parameters": count_trainable(QResNet(depth, device="meta", **options)),
         "parameters_with_separate_biases": resnet_parameters(depth, separate_biases=True, **options),
     }
     if not case["timed"]:

@@ -95,7 +95,9 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 def run(case: dict[str, Any]) -> dict[str, Any]:
     import torch
 
-    from qsdp.baselines.relinear import Replicas, count_parameters, saved_for_backward
+    from benchmarks.experiments.quadratic._backward import saved_for_backward
+    from benchmarks.experiments.quadratic._replicas import Replicas
+    from qsdp.baselines.relinear import count_trainable
 
     def target(x: np.ndarray) -> np.ndarray:
         return 1.0 / (1.0 + FUNCTIONS[case["function"]] * x**2)
@@ -127,7 +129,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         "curve": curve,
         "pieces": [pieces for pieces, _ in described],
         "coefficients": [coefficients for _, coefficients in described],
-        "n_parameters": count_parameters(networks[0]),
+        "n_parameters": count_trainable(networks[0]),
         "bytes_for_backward": saved_for_backward(networks[0], x),
         "seconds_per_step": seconds / case["steps"],
     }
@@ -137,14 +139,14 @@ def _network(mode: dict[str, Any], seed: int) -> Any:
     """Return a network whose conventional weights depend on the seed alone."""
     import torch
 
-    from qsdp.baselines.relinear import QuadraticNetwork, start_random, transfer_weights
+    from qsdp.baselines.relinear import ReLinearNetwork, start_random, transfer_weights
 
     rng = np.random.default_rng(seed)
     pairs = []
     for n, m in itertools.pairwise(WIDTHS):
         reach = 3.0 if n == 1 else 0.3
         pairs.append((rng.normal(0.0, np.sqrt(2.0 / n), (m, n)), rng.uniform(-reach, reach, m)))
-    network = QuadraticNetwork(WIDTHS, mode.get("family", "fan"), dtype=torch.float64)
+    network = ReLinearNetwork(WIDTHS, mode.get("family", "fan"), dtype=torch.float64)
     transfer_weights(pairs, network)
     if "scale" in mode:
         start_random(network, mode["scale"], torch.Generator().manual_seed(seed))
@@ -177,7 +179,7 @@ def _errors(replicas: Any, x: Any, target: np.ndarray) -> tuple[np.ndarray, np.n
 
 def _describe(network: Any, sensible: bool) -> tuple[int | None, list[float] | None]:
     """Return the number of polynomial pieces, and the mean over pieces of every power's coefficient, in magnitude."""
-    from qsdp.baselines.relinear import polynomial_pieces
+    from qsdp.quadratic_theory import polynomial_pieces
 
     if not sensible:
         return None, None

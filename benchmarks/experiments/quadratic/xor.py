@@ -10,16 +10,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments._common import with_unmeasured
-from qsdp.baselines.quadratic import (
-    LOSSES,
-    Descent,
-    Layer,
-    QuadraticNetwork,
-    classify_conic,
-    make_xor,
-    separate,
-)
+from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork
 from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.datasets import make_xor
+from qsdp.quadratic_theory import classify_conic, separate
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Fig. 1"
 #: Source and statement of every claim.

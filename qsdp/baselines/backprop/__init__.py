@@ -1,9 +1,21 @@
-"""The paper's networks trained by backpropagation, and their quantization after training."""
+"""The paper's networks, and networks of ReLUs, trained by backpropagation; their quantization after training."""
 
 from __future__ import annotations
 
 from qsdp.baselines.backprop.estimators import BackpropClassifier, BackpropRegressor
 from qsdp.baselines.backprop.networks import FloatNetwork
+from qsdp.baselines.backprop.relu import ReLUNetworkClassifier, ReLUNetworkRegressor
+from qsdp.baselines.backprop.relu_networks import QuantizedReLUNetwork, ReLUNetwork
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 
-__all__ = ["BackpropClassifier", "BackpropRegressor", "FloatNetwork", "Rounding", "round_to_levels"]
+__all__ = [
+    "BackpropClassifier",
+    "BackpropRegressor",
+    "FloatNetwork",
+    "QuantizedReLUNetwork",
+    "ReLUNetwork",
+    "ReLUNetworkClassifier",
+    "ReLUNetworkRegressor",
+    "Rounding",
+    "round_to_levels",
+]

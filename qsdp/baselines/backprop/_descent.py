@@ -11,7 +11,7 @@ import numpy as np
 
 from qsdp._utils.validation import check_choice, check_flag, check_integer, check_real
 from qsdp.baselines._history import Callback, History, train_epochs
-from qsdp.baselines._torch import check_device, minibatches, require_torch, seeded
+from qsdp.baselines._torch import check_device, minibatches, require_torch, seeded, training_epoch
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["OPTIMIZERS", "Descent", "descent_of"]
@@ -32,6 +32,7 @@ class Descent:
     schedule: str
     batch_size: int
     n_epochs: int
+    patience: int | None
     device: Any
     dtype: Any
     callback: Callback | None
@@ -53,6 +54,7 @@ class Descent:
         history: History,
         project: Callable[[], None] | None = None,
         name: str = "backprop",
+        best: str | None = None,
     ) -> None:
         r"""Minimise over `parameters`, in place.
 
@@ -77,6 +79,8 @@ class Descent:
             Called after every step.
         name : str
             Of the progress bar.
+        best : str, optional
+            See `train_epochs`.
         """
         torch = require_torch()
         tensors = list(parameters.values())
@@ -89,26 +93,20 @@ class Descent:
             schedule = torch.optim.lr_scheduler.CosineAnnealingLR(steps, T_max=self.n_epochs)
         generator = seeded(rng)
 
-        def train(epoch: int) -> None:
-            for rows in minibatches(n_samples, self.batch_size, generator):
-                steps.zero_grad(set_to_none=True)
-                objective(rows.to(self.device)).backward()
-                if self.clip is not None:
-                    torch.nn.utils.clip_grad_norm_(tensors, self.clip / math.sqrt(width))
-                steps.step()
-                if project is not None:
-                    with torch.no_grad():
-                        project()
-            if schedule is not None:
-                schedule.step()
-
         def set_state(state: list[Any]) -> None:
             with torch.no_grad():
                 for tensor, kept in zip(tensors, state, strict=True):
                     tensor.copy_(kept)
 
         train_epochs(
-            train,
+            training_epoch(
+                steps,
+                lambda rows: objective(rows.to(self.device)).backward(),
+                lambda: minibatches(n_samples, self.batch_size, generator),
+                clipped=(tensors, None if self.clip is None else self.clip / math.sqrt(width)),
+                project=project,
+                schedule=schedule,
+            ),
             measure,
             self.n_epochs,
             get_state=lambda: [tensor.detach().clone() for tensor in tensors],
@@ -118,6 +116,8 @@ class Descent:
             callback=self.callback,
             verbose=self.verbose,
             name=name,
+            best=best,
+            patience=self.patience,
         )
 
 
@@ -138,6 +138,7 @@ def descent_of(estimator: Any) -> Descent:
         schedule=check_choice("schedule", estimator.schedule, SCHEDULES),
         batch_size=check_integer("batch_size", estimator.batch_size, minimum=1),
         n_epochs=check_integer("n_epochs", estimator.n_epochs, minimum=1),
+        patience=None if estimator.patience is None else check_integer("patience", estimator.patience, minimum=1),
         verbose=check_flag("verbose", estimator.verbose),
         callback=estimator.callback,
         device=check_device(estimator.device),

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import is_classifier
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_flag, check_targets
-from qsdp.activations import get_activation
+from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.baselines._estimator import Baseline, accuracy_of, r2_of
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import Descent
 from qsdp.baselines.backprop._units import Units
-from qsdp.estimators.classes import PROBABILISTIC, class_probabilities, encode_classes
+from qsdp.estimators.classes import PROBABILISTIC, encode_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
@@ -26,15 +26,6 @@ from qsdp.networks import BilinearNetwork, PolynomialNetwork, QuadraticForm, fro
 from qsdp.problem import TrainingProblem
 
 __all__ = ["GradientTrained", "QuadraticNetworkTrained"]
-
-
-def _gives_probabilities(estimator: GradientTrained) -> bool:
-    if not is_classifier(estimator) or not isinstance(get_loss(estimator.loss), PROBABILISTIC):
-        raise AttributeError(
-            "predict_proba needs a classifier with a loss that models probabilities, 'logistic' or 'cross_entropy'; "
-            f"got {estimator.loss!r}"
-        )
-    return True
 
 
 class Training(Protocol):
@@ -50,11 +41,28 @@ class Training(Protocol):
     def evaluate(self) -> tuple[FloatArray, float]:
         """Return the outputs on all samples in units, and the regulariser in the user's."""
 
+    def network(self) -> Any:
+        """Return the network in the user's units."""
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class GradientTrained(Baseline):
     """A network trained by automatic gradients on a loss of `qsdp.losses`."""
 
-    loss: str | Loss
+    n_neurons: int = field(default=100, kw_only=False)
+    loss: str | Loss = "squared"
+    beta: float = 0.1
+    learning_rate: float = 0.1
+    momentum: float = 0.9
+    clip: float | None = 1.0
+    optimizer: str = "sgd"
+    schedule: str = "cosine"
+    batch_size: int = 32
+    n_epochs: int = 50
+    validation_fraction: float = 0.0
+    patience: int | None = None
+    device: str | None = None
+    dtype: str = "float64"
 
     def _encode(self, codes: npt.NDArray[np.intp], n_classes: int) -> FloatArray:
         """Return targets as `QuantizedNetworkClassifier` has them: two classes are one output."""
@@ -81,11 +89,16 @@ class GradientTrained(Baseline):
         history: History,
         *,
         width: int,
-        recorded: Callable[[float], None] | None = None,
+        held: tuple[FloatArray, FloatArray],
+        best: str | None = None,
         project: Callable[[], None] | None = None,
     ) -> None:
-        """Train; the history has the objective in the user's units, which `recorded` is called with as well."""
+        """Train; the history has the objective in the user's units, and the mean loss of samples held out.
+
+        Kept is the epoch of the least of those, without them that of the least `best`, or the last one.
+        """
         units, targets = training.units, training.targets
+        best = "validation_loss" if len(held[0]) else "loss" if descent.patience is not None else best
 
         def measure() -> Mapping[str, float]:
             outputs, penalty = training.evaluate()
@@ -94,9 +107,7 @@ class GradientTrained(Baseline):
             if not np.isfinite(loss):
                 # A score of numbers that are none would be refused.
                 return {"loss": loss}
-            if recorded is not None:
-                recorded(loss)
-            return {"loss": loss, "score": self._score(outputs, targets)}
+            return {"loss": loss, "score": self._score(outputs, targets), **self._validated_by(training, *held)}
 
         descent.run(
             training.parameters,
@@ -107,20 +118,34 @@ class GradientTrained(Baseline):
             rng=rng,
             history=history,
             project=project,
+            best=best,
         )
 
-    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return probabilities of shape (n, C) in the order of ``classes_``; see `QuantizedNetworkClassifier`."""
-        return class_probabilities(self._outputs(self._checked(X)), get_loss(self.loss))
+    def _validated_by(self, training: Training, X: FloatArray, targets: FloatArray) -> dict[str, float]:
+        """Return mean loss and score on samples that are not trained on; nothing without any."""
+        if not len(X):
+            return {}
+        outputs = training.network().predict(X)
+        loss = get_loss(self.loss).value(outputs, targets) / len(X)
+        return {"validation_loss": loss, "validation_score": self._score(outputs, targets)}
+
+    def _probability_loss(self) -> Loss:
+        loss = get_loss(self.loss)
+        if not isinstance(loss, PROBABILISTIC):
+            raise AttributeError(
+                "predict_proba needs a loss that models probabilities, 'logistic' or 'cross_entropy'; got "
+                f"{self.loss!r}"
+            )
+        return loss
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class QuadraticNetworkTrained(GradientTrained):
     """A trained network that is a quadratic function: bilinear, or of a polynomial activation."""
 
-    activation: Any
-    beta: float
-    constant_column: bool
+    activation: str | Sequence[float] | PolynomialActivation | None = None
+    second_layer: str = "free"
+    constant_column: bool = True
 
     def network_inputs(self, X: Any) -> FloatArray:
         """Return what the network takes for data X: with a column of ones, unless the activation needs none."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer
-from qsdp.activations import PolynomialActivation
-from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
-from qsdp.baselines._history import Callback, History
+from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, hold_out
+from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
 from qsdp.baselines.backprop._training import FloatTraining
-from qsdp.baselines.backprop.networks import FloatNetwork
-from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.problem import TrainingProblem
 
@@ -28,58 +23,16 @@ SECOND_LAYERS = ("fixed", "free")
 class _Backprop(QuadraticNetworkTrained):
     """What regressor and classifier share."""
 
-    float_network_: FloatNetwork
-
-    def __init__(
-        self,
-        n_neurons: int = 100,
-        *,
-        activation: str | Sequence[float] | PolynomialActivation | None = None,
-        second_layer: str = "free",
-        loss: str | Loss = "squared",
-        beta: float = 0.1,
-        constant_column: bool = True,
-        learning_rate: float = 0.1,
-        momentum: float = 0.9,
-        clip: float | None = 1.0,
-        optimizer: str = "sgd",
-        schedule: str = "cosine",
-        batch_size: int = 32,
-        n_epochs: int = 50,
-        device: str | None = None,
-        dtype: str = "float64",
-        callback: Callback | None = None,
-        verbose: bool = False,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_neurons = n_neurons
-        self.activation = activation
-        self.second_layer = second_layer
-        self.loss = loss
-        self.beta = beta
-        self.constant_column = constant_column
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.clip = clip
-        self.optimizer = optimizer
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.device = device
-        self.dtype = dtype
-        self.callback = callback
-        self.verbose = verbose
-        self.random_state = random_state
-
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         m = check_integer("n_neurons", self.n_neurons, minimum=1)
         check_choice("second_layer", self.second_layer, SECOND_LAYERS)
         descent = descent_of(self)
+        inputs, (rows, held) = self._inputs(X), hold_out(self.validation_fraction, len(X), rng)
         problem = TrainingProblem(
-            self._inputs(X), targets, beta=self.beta, loss=self._checked_loss(), activation=self.activation
+            inputs[rows], targets[rows], beta=self.beta, loss=self._checked_loss(), activation=self.activation
         )
         training = FloatTraining(problem, m, descent, self.second_layer, rng)
-        self._descend(training, descent, rng, history, width=m)
+        self._descend(training, descent, rng, history, width=m, held=(inputs[held], targets[held]))
         self.float_network_ = training.network()
 
     def _outputs(self, X: FloatArray) -> FloatArray:
@@ -144,6 +97,10 @@ class BackpropRegressor(_Backprop, BaselineRegressor):
         The learning rate falls to zero along half a wave, or stays.
     batch_size : int, default=32
     n_epochs : int, default=50
+    validation_fraction : float, default=0
+        Share of the samples that is not trained on; with one, kept is the epoch with the least loss on it.
+    patience : int, optional
+        Stop after as many epochs without a smaller loss on those samples (without them, a smaller objective).
     device : str, optional
         Of PyTorch, such as "cuda"; the CPU by default.
     dtype : {"float64", "float32"}, default="float64"
@@ -162,7 +119,8 @@ class BackpropRegressor(_Backprop, BaselineRegressor):
     layers_ : tuple of TrainedLayer
         The same as one quadratic form of the data.
     history_ : History
-        The objective, summed over samples, and the score after every epoch.
+        The objective, summed over samples, and the score after every epoch; with samples held out also
+        ``extra["validation_loss"]``, a mean over them, and ``extra["validation_score"]``.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Defined when X has column names that are all strings.
@@ -206,39 +164,17 @@ class BackpropClassifier(_Backprop, BaselineClassifier):
 
     Parameters
     ----------
-    n_neurons : int, default=100
-        m.
-    activation : None, str, (a, b, c) or PolynomialActivation, default=None
-        None is bilinear. "relu" is the polynomial 0.0937 t² + 0.5 t + 0.4688, see `PolynomialActivation`; networks of
-        true ReLUs are `ReLUNetworkClassifier`.
-    second_layer : {"free", "fixed"}, default="free"
-        Train the second layer, or leave it at 1/m.
     loss : str or Loss, default="squared"
         Any of `qsdp.losses.LOSSES`; "logistic" and "cross_entropy" give probabilities.
-    beta : float, default=0.1
-    constant_column : bool, default=True
-    learning_rate : float, default=0.1
-    momentum : float, default=0.9
-    clip : float or None, default=1.0
-    optimizer : {"sgd", "adam"}, default="sgd"
-    schedule : {"cosine", "constant"}, default="cosine"
-    batch_size : int, default=32
-    n_epochs : int, default=50
-    device : str, optional
-    dtype : {"float64", "float32"}, default="float64"
-    callback : callable, optional
-    verbose : bool, default=False
-    random_state : int, Generator, RandomState or None
+    n_neurons, activation, second_layer, beta, constant_column, learning_rate, momentum, clip, optimizer, schedule, \
+batch_size, n_epochs, validation_fraction, patience, device, dtype, callback, verbose, random_state
+        As in `BackpropRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
-    float_network_ : FloatNetwork
-    layers_ : tuple of TrainedLayer
-    history_ : History
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Defined when X has column names that are all strings.
+    float_network_, layers_, history_, n_features_in_, feature_names_in_
+        As there.
 
     Examples
     --------

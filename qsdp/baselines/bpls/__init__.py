@@ -8,8 +8,8 @@ Networks", arXiv:2401.06699, 2024; with repairs where the printed algorithms are
 from __future__ import annotations
 
 from qsdp.baselines._activations import (
-    ACTIVATIONS,
     ELU,
+    INVERTIBLE,
     Identity,
     InvertibleActivation,
     LeakyReLU,
@@ -26,9 +26,9 @@ from qsdp.baselines.bpls._report import BPLSReport, LayerReport, PassReport, Ref
 from qsdp.baselines.bpls._solve import Design
 
 __all__ = [
-    "ACTIVATIONS",
     "ELU",
     "HIDDEN_TARGETS",
+    "INVERTIBLE",
     "BPLSClassifier",
     "BPLSRegressor",
     "BPLSReport",

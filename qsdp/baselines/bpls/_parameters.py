@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from qsdp._utils.parallel import count_jobs
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real
-from qsdp.baselines._activations import Identity, InvertibleActivation, get_invertible
+from qsdp.baselines._activations import Identity, InvertibleActivation, Softmax, get_invertible
 from qsdp.baselines._estimator import Baseline, check_hidden
-from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.bpls._hidden_targets import HIDDEN_TARGETS
 from qsdp.baselines.bpls._network import BIASES, Network, Settings, random_weights
@@ -33,8 +34,11 @@ _NO_CLOSED_FORM = (
     "log_loss",
 )
 
-#: Ridge where none is given, of networks that are not linear.
-RIDGE = 1e-3
+#: Ridge where none is given: of networks that are not linear, and of those with a hidden softmax layer, whose outputs,
+#: about one over the width, have squares far below 1e-3. Test accuracies of softmax with 1e-3, 1e-6 and none, in
+#: percent: MNIST (20 000 images, two seeds) 78, 87, 86; digits 86, 91, 93; iris 91, 97, 75; wine 99, 98, 98; breast
+#: cancer 95, 94, 94.
+RIDGE, SOFTMAX_RIDGE = 1e-3, 1e-6
 
 #: Distance at which the paper as printed, which never mentions the matter, has desired hidden values cut.
 _LITERAL_EPS = 1e-6
@@ -42,27 +46,31 @@ _LITERAL_EPS = 1e-6
 _SUGGESTION = "a larger ridge, a larger eps_hidden or standardised inputs"
 
 
-class BPLSBase(Baseline):
-    """Parameters, network and report of both estimators."""
+class _FittedBPLS:
+    """What `fit` leaves on both estimators."""
 
     _layers: Sequence[TrainedLayer]
     network_: Network
     report_: BPLSReport
-    hidden: int | Sequence[int]
-    activation: str | InvertibleActivation | Sequence[str | InvertibleActivation]
-    output_activation: str | InvertibleActivation
-    hidden_target: str | None
-    ridge: float | None
-    eps_target: float
-    eps_hidden: float | Sequence[float] | None
-    keep_best: bool | None
-    bias: str
-    loss: str
-    literal: bool
-    references: bool
-    n_jobs: int | None
-    callback: Callback | None
-    verbose: bool
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BPLSBase(Baseline, _FittedBPLS):
+    """Parameters, network and report of both estimators."""
+
+    hidden: int | Sequence[int] = field(default=(50,), kw_only=False)
+    activation: str | InvertibleActivation | Sequence[str | InvertibleActivation] = "sigmoid"
+    output_activation: str | InvertibleActivation = "identity"
+    hidden_target: str | None = None
+    ridge: float | None = None
+    eps_target: float = 1e-3
+    eps_hidden: float | Sequence[float] | None = None
+    keep_best: bool | None = None
+    bias: str = "input"
+    loss: str = "squared"
+    literal: bool = False
+    references: bool = False
+    n_jobs: int | None = None
 
     @property
     def layers_(self) -> Sequence[TrainedLayer]:
@@ -84,7 +92,8 @@ class BPLSBase(Baseline):
         ridge = self.ridge
         if ridge is None:
             linear = all(isinstance(each, Identity) for each in (*activations, output))
-            ridge = 0.0 if literal else linear_ridge if linear else RIDGE
+            small = any(isinstance(each, Softmax) for each in activations)
+            ridge = 0.0 if literal else linear_ridge if linear else SOFTMAX_RIDGE if small else RIDGE
         given = _one_a_layer("eps_hidden", self.eps_hidden, len(widths))
         eps_hidden = tuple(
             activation.check_eps("eps_hidden", eps)

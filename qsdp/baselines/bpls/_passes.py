@@ -4,19 +4,41 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines.bpls._hidden_targets import hidden_target
 from qsdp.baselines.bpls._network import Network, Settings, Weights
 from qsdp.baselines.bpls._report import LayerReport
-from qsdp.baselines.bpls._solve import solve_layer
+from qsdp.baselines.bpls._solve import Diagnosis, solve_layer
 
-__all__ = ["backward_pass", "blend", "fit_readout"]
+__all__ = ["LayerSolve", "backward_pass", "blend", "fit_readout"]
+
+
+@dataclass(frozen=True)
+class LayerSolve:
+    """The solve of one layer, of which `report` finds out the rest; fields as in `LayerReport`."""
+
+    number: int
+    diagnoses: tuple[Diagnosis, ...]
+    n_solves: int
+    clipped: float | None
+    seconds: float
+
+    def joined(self, other: LayerSolve) -> LayerSolve:
+        """Return this solve and another one of the same layer as one."""
+        diagnoses, n_solves = self.diagnoses + other.diagnoses, self.n_solves + other.n_solves
+        return LayerSolve(self.number, diagnoses, n_solves, self.clipped, self.seconds + other.seconds)
+
+    def report(self) -> LayerReport:
+        """Return the report, with ranks and conditions."""
+        designs = tuple(diagnose() for diagnose in self.diagnoses)
+        return LayerReport(self.number, designs, self.n_solves, self.clipped, self.seconds)
 
 
 def backward_pass(
     network: Network, designs: Sequence[FloatArray], T: FloatArray, *, second_solve: bool
-) -> tuple[Weights, list[LayerReport]]:
+) -> tuple[Weights, list[LayerSolve]]:
     r"""Solve all layers by least squares, the last one first.
 
     In every layer :math:`W = \arg\min \|H W - T\|_F^2`; then the rule `hidden_target` says which outputs N the layer
@@ -37,12 +59,12 @@ def backward_pass(
     Returns
     -------
     weights : list of ndarray
-    reports : list of LayerReport
+    solves : list of LayerSolve
         In the order of the layers.
     """
     settings = network.settings
     weights: Weights = []
-    reports: list[LayerReport] = []
+    solves: list[LayerSolve] = []
     for number in range(len(designs) - 1, -1, -1):
         start = time.perf_counter()
         A = designs[number]
@@ -57,8 +79,8 @@ def backward_pass(
             clipped, T = activation.outside(N, eps), activation.inverse(N, eps)
         weights.insert(0, W)
         n_solves = W.shape[1] * len(solved)
-        reports.insert(0, LayerReport(number + 1, tuple(solved), n_solves, clipped, time.perf_counter() - start))
-    return weights, reports
+        solves.insert(0, LayerSolve(number + 1, tuple(solved), n_solves, clipped, time.perf_counter() - start))
+    return weights, solves
 
 
 def _desired(A: FloatArray, W: FloatArray, T: FloatArray, settings: Settings) -> FloatArray:
@@ -68,12 +90,12 @@ def _desired(A: FloatArray, W: FloatArray, T: FloatArray, settings: Settings) ->
     return hidden_target(A[:, :-1], W[:-1], T - W[-1], settings.hidden_target)
 
 
-def fit_readout(network: Network, design: FloatArray, T: FloatArray) -> tuple[Network, LayerReport]:
+def fit_readout(network: Network, design: FloatArray, T: FloatArray) -> tuple[Network, LayerSolve]:
     """Return the network with its last layer solved by least squares for T, given that layer's design matrix."""
     settings, start = network.settings, time.perf_counter()
     readout, solved = solve_layer(design, T, settings.ridge, settings.n_jobs)
-    report = LayerReport(len(network.weights), (solved,), readout.shape[1], None, time.perf_counter() - start)
-    return Network([*network.weights[:-1], readout], settings), report
+    solve = LayerSolve(len(network.weights), (solved,), readout.shape[1], None, time.perf_counter() - start)
+    return Network([*network.weights[:-1], readout], settings), solve
 
 
 def blend(weights: Weights, others: Weights, share: float) -> Weights:

@@ -32,6 +32,7 @@ class LayerReport:
         Share of the desired outputs of the hidden layer before this one that had no pre-activation and were cut; None
         for the first layer.
     seconds : float
+        Of solves and desired values; finding ranks and conditions is not counted, in a pass neither.
     """
 
     number: int
@@ -39,16 +40,6 @@ class LayerReport:
     n_solves: int
     clipped: float | None
     seconds: float
-
-    def joined(self, other: LayerReport) -> LayerReport:
-        """Return this solve and another one of the same layer as one report."""
-        return LayerReport(
-            self.number,
-            self.designs + other.designs,
-            self.n_solves + other.n_solves,
-            self.clipped,
-            self.seconds + other.seconds,
-        )
 
 
 @dataclass(frozen=True)
@@ -166,22 +157,3 @@ class BPLSReport(Summarized):
                 for name, each in self.references.items()
             },
         }
-
-    def __str__(self) -> str:
-        lines = [
-            "pass  samples      loss     score  misses  cut    seconds  rank (condition) of the designs, from layer 1"
-        ]
-        for number, each in enumerate(self.passes, start=1):
-            designs = ", ".join(
-                f"{d.rank}/{d.n_columns} ({d.condition:.1e})" for layer in each.layers for d in layer.designs
-            )
-            misses = "-" if each.misses is None else str(each.misses)
-            lines.append(
-                f"{number:4d} {each.n_samples:8d} {each.loss:9.4g} {each.score:9.4f} {misses:>7} "
-                f"{each.clipped:5.1%} {each.seconds:8.4f}  {designs}{' *' if number == self.best else ''}"
-            )
-        lines += [
-            f"{name}: loss {each.loss:.4g}, score {each.score:.4f}, {each.seconds:.4f} s"
-            for name, each in self.references.items()
-        ]
-        return "\n".join(lines)

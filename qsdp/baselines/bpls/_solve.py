@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ import scipy.linalg
 from qsdp._utils.parallel import in_threads
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["Design", "Factorisation", "solve_layer"]
+__all__ = ["Design", "Diagnosis", "Factorisation", "solve_layer"]
 
 #: Singular values below this times the larger side of A, relative to the largest, are rounding errors of the outputs
 #: that A holds: the hidden layer of a linear network has rank of its inputs, and the rest is 1e-16.
@@ -41,6 +42,10 @@ class Design:
     condition: float
 
 
+#: Finds out about a design matrix, outside of the time of its solve.
+Diagnosis = Callable[[], Design]
+
+
 class Factorisation:
     r"""Solves :math:`\min_W \|A W - B\|_F^2 + r S \|W\|_F^2` for any B, by one factorisation.
 
@@ -67,10 +72,7 @@ class Factorisation:
 
     def _factorise(self, gram: FloatArray) -> bool:
         """Take Cholesky's decomposition, unless the ridge is below the rounding errors of the Gram matrix."""
-        squares = np.clip(scipy.linalg.eigvalsh(gram, check_finite=False), 0.0, None)[::-1]
-        self._spectrum = np.sqrt(squares)
-        # A squared singular value is known to the rounding of the largest one.
-        self._cutoff = np.sqrt(max(self._A.shape) * np.finfo(np.float64).eps) * self._spectrum[0]
+        self._gram = gram.copy()
         gram.flat[:: len(gram) + 1] += self._ridge * len(self._A)
         try:
             self._cholesky = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
@@ -94,13 +96,21 @@ class Factorisation:
         values = spectrum[kept]
         self._right = (kept, Vt[kept].T / (values + self._ridge * len(A) / values))
 
-    @property
-    def design(self) -> Design:
-        """Size, rank and condition of A."""
-        kept = self._spectrum[self._spectrum > self._cutoff]
-        condition = float(kept[0] / kept[-1]) if len(kept) else math.nan
-        n_samples, n_columns = self._A.shape
-        return Design(n_samples, n_columns, len(kept), condition)
+    def diagnosis(self) -> Diagnosis:
+        """Return what finds size, rank and condition of A, and does not hold A: solutions do not need them."""
+        shape = self._A.shape
+        if self._cholesky is None:
+            spectrum, cutoff = self._spectrum, self._cutoff
+            return lambda: _design(shape, spectrum, cutoff)
+        gram = self._gram
+
+        def from_gram() -> Design:
+            values = scipy.linalg.eigvalsh(gram, check_finite=False)
+            spectrum = np.sqrt(np.clip(values, 0.0, None))[::-1]
+            # A squared singular value is known to the rounding of the largest one.
+            return _design(shape, spectrum, math.sqrt(max(shape) * np.finfo(np.float64).eps) * spectrum[0])
+
+        return from_gram
 
     def solve(self, B: FloatArray, n_jobs: int = 1) -> FloatArray:
         """Return W of shape (n, J) for B of shape (S, J); the columns are independent and shared among threads."""
@@ -124,13 +134,19 @@ class Factorisation:
         return least
 
 
-def solve_layer(A: FloatArray, B: FloatArray, ridge: float, n_jobs: int = 1) -> tuple[FloatArray, Design]:
-    """Return W of `Factorisation`, and what A was; where A or B is not finite, neither is W."""
+def _design(shape: tuple[int, ...], spectrum: FloatArray, cutoff: float) -> Design:
+    kept = spectrum[spectrum > cutoff]
+    condition = float(kept[0] / kept[-1]) if len(kept) else math.nan
+    return Design(shape[0], shape[1], len(kept), condition)
+
+
+def solve_layer(A: FloatArray, B: FloatArray, ridge: float, n_jobs: int = 1) -> tuple[FloatArray, Diagnosis]:
+    """Return W of `Factorisation`, and what finds out about A; where A or B is not finite, neither is W."""
     if np.isfinite(A).all() and np.isfinite(B).all():
         try:
             factorisation = Factorisation(A, ridge)
-            return factorisation.solve(B, n_jobs), factorisation.design
+            return factorisation.solve(B, n_jobs), factorisation.diagnosis()
         except np.linalg.LinAlgError:
             pass
     n_samples, n_columns = A.shape
-    return np.full((n_columns, B.shape[1]), np.nan), Design(n_samples, n_columns, 0, math.nan)
+    return np.full((n_columns, B.shape[1]), np.nan), lambda: Design(n_samples, n_columns, 0, math.nan)

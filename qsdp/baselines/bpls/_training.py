@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines.bpls._network import Network
-from qsdp.baselines.bpls._passes import backward_pass, blend, fit_readout
-from qsdp.baselines.bpls._report import BPLSReport, LayerReport, PassReport, Reference
+from qsdp.baselines.bpls._passes import LayerSolve, backward_pass, blend, fit_readout
+from qsdp.baselines.bpls._report import BPLSReport, PassReport, Reference
 from qsdp.estimators.classes import choose_classes
 
 __all__ = ["Classification", "Regression", "Training", "references"]
@@ -69,7 +69,8 @@ class Training(ABC):
         n_samples, share, layers, seconds = self._current
         loss = self.loss(self._outputs)
         score = self.score(self._outputs) if math.isfinite(loss) else math.nan
-        made = PassReport(n_samples, share, loss, score, self._misses(), seconds, layers)
+        reports = tuple(layer.report() for layer in layers)
+        made = PassReport(n_samples, share, loss, score, self._misses(), seconds, reports)
         self.report.passes.append(made)
         value = self._value(made)
         if math.isfinite(loss) and (not self._keep_best or value < self._kept_value):
@@ -84,7 +85,7 @@ class Training(ABC):
         return self._kept
 
     @abstractmethod
-    def _pass(self, epoch: int) -> tuple[int, float, list[LayerReport], str | None]:
+    def _pass(self, epoch: int) -> tuple[int, float, list[LayerSolve], str | None]:
         """Replace `network` and its outputs; return samples, share, reports, and why it was the last if it was."""
 
     @abstractmethod
@@ -136,7 +137,7 @@ class Regression(Training):
         self.linear_ridge = 0.0
         self._refit = refit and len(network.weights) > 1
 
-    def _pass(self, epoch: int) -> tuple[int, float, list[LayerReport], str | None]:
+    def _pass(self, epoch: int) -> tuple[int, float, list[LayerSolve], str | None]:
         old, designs = self.network, self.network.designs(self.inputs)
         weights, layers = backward_pass(old, designs, self.T, second_solve=False)
         new = Network(weights, old.settings)
@@ -188,7 +189,7 @@ class Classification(Training):
         self._start = network if miss_forward == "random" else None
         self._missed: npt.NDArray[np.intp] = np.empty(0, dtype=np.intp)
 
-    def _pass(self, epoch: int) -> tuple[int, float, list[LayerReport], str | None]:
+    def _pass(self, epoch: int) -> tuple[int, float, list[LayerSolve], str | None]:
         current, before = self.network, len(self._missed)
         if epoch == 0:
             n_samples, share = len(self._codes), 1.0

@@ -8,31 +8,16 @@ F. Wang, R. Lai and G. Wang, "On Expressivity and Trainability of Quadratic Netw
 
 from __future__ import annotations
 
-from qsdp.baselines.quadratic.activations import ACTIVATIONS
-from qsdp.baselines.quadratic.conics import classify_conic, classify_conics
-from qsdp.baselines.quadratic.constructions import ball_neurons, ellipsoid_neurons
-from qsdp.baselines.quadratic.counts import (
-    count_cached,
-    count_operations,
-    count_parameters,
-    printed_extra_memory,
-    printed_extra_operations,
-    printed_total_operations,
-)
 from qsdp.baselines.quadratic.coupling import COUPLINGS
 from qsdp.baselines.quadratic.descent import Descent
 from qsdp.baselines.quadratic.estimators import QuadraticLogisticRegression, QuadraticNetworkClassifier
 from qsdp.baselines.quadratic.families import FAMILIES, Family, get_family
 from qsdp.baselines.quadratic.losses import LOSSES
-from qsdp.baselines.quadratic.maps import Operations
 from qsdp.baselines.quadratic.multistart import MultiStart, StartStatistics
 from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork
-from qsdp.baselines.quadratic.separability import Separation, separate
 from qsdp.baselines.quadratic.starting import starting_parameters
-from qsdp.baselines.quadratic.toys import make_nonlinear_clusters, make_xor, split_digits
 
 __all__ = [
-    "ACTIVATIONS",
     "COUPLINGS",
     "FAMILIES",
     "LOSSES",
@@ -40,26 +25,10 @@ __all__ = [
     "Family",
     "Layer",
     "MultiStart",
-    "Operations",
     "QuadraticLogisticRegression",
     "QuadraticNetwork",
     "QuadraticNetworkClassifier",
-    "Separation",
     "StartStatistics",
-    "ball_neurons",
-    "classify_conic",
-    "classify_conics",
-    "count_cached",
-    "count_operations",
-    "count_parameters",
-    "ellipsoid_neurons",
     "get_family",
-    "make_nonlinear_clusters",
-    "make_xor",
-    "printed_extra_memory",
-    "printed_extra_operations",
-    "printed_total_operations",
-    "separate",
-    "split_digits",
     "starting_parameters",
 ]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_flag, check_integer, check_real
+from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real
 from qsdp.baselines._estimator import BaselineClassifier
-from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.quadratic.coupling import COUPLINGS
 from qsdp.baselines.quadratic.descent import Descent, right
@@ -17,9 +18,6 @@ from qsdp.baselines.quadratic.families import get_family
 from qsdp.baselines.quadratic.losses import check_loss
 from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork
 from qsdp.baselines.quadratic.starting import check_init, starting_parameters
-from qsdp.estimators.classes import class_probabilities
-from qsdp.exceptions import InvalidTypeError
-from qsdp.losses import get_loss
 
 __all__ = ["DescentClassifier", "Hidden", "codes_of", "sign_code"]
 
@@ -27,25 +25,23 @@ __all__ = ["DescentClassifier", "Hidden", "codes_of", "sign_code"]
 Hidden = tuple[str, int, str]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DescentClassifier(BaselineClassifier):
     """What both estimators share: they differ by their layers."""
+
+    learning_rate: float = 0.05
+    n_epochs: int = 30
+    batch_size: int = 1
+    loss: str = "binary_cross_entropy"
+    coupling: str = "tied"
+    init: str = "random"
+    init_scale: float | None = None
+    shuffle: bool = True
+    patience: int | None = None
 
     #: Networks trained side by side, and whether they see samples in the same order; `MultiStart` sets them.
     _n_starts = 1
     _shared_order = True
-
-    learning_rate: float
-    n_epochs: int
-    batch_size: int
-    loss: str
-    coupling: str
-    init: str
-    init_scale: float | None
-    shuffle: bool
-    patience: int | None
-    random_state: RandomState
-    verbose: bool
-    callback: Callback | None
 
     def _hidden(self) -> list[Hidden]:
         """Return the hidden layers, checked."""
@@ -73,8 +69,6 @@ class DescentClassifier(BaselineClassifier):
         check_flag("verbose", self.verbose)
         if self.patience is not None:
             check_integer("patience", self.patience, minimum=1)
-        if self.callback is not None and not callable(self.callback):
-            raise InvalidTypeError(f"callback must be callable or None; got {self.callback!r}")
         stacked = self._start(X.shape[1], targets.shape[1], rng)
         self._descent = Descent(stacked, X, targets, loss, rate, batch_size)
         self._order_rng = rng
@@ -115,7 +109,6 @@ class DescentClassifier(BaselineClassifier):
         """Train for some epochs more."""
         descent, rng = self._descent, self._order_rng
         samples = np.arange(len(descent.X))
-        before, exhausted = history.n_epochs, False
         passed: dict[str, FloatArray] = {}
 
         def train(epoch: int) -> None:
@@ -132,13 +125,6 @@ class DescentClassifier(BaselineClassifier):
                 return {name: float(values.mean()) for name, values in passed.items()}
             return self._figures()
 
-        def after(history: History) -> bool:
-            nonlocal exhausted
-            told = self.callback is not None and self.callback(history) is True
-            improved = max(int(np.argmin(history.loss)) + 1, before)
-            exhausted = self.patience is not None and history.n_epochs - improved >= self.patience
-            return told or exhausted
-
         train_epochs(
             train,
             measure,
@@ -147,12 +133,12 @@ class DescentClassifier(BaselineClassifier):
             set_state=descent.network.set_parameters,
             history=history,
             suggestion="a smaller learning_rate, init='zero', or inputs scaled to [0, 1]",
-            callback=after,
+            callback=self.callback,
             verbose=self.verbose,
             name=type(self).__name__,
+            best=None if self.patience is None else "loss",
+            patience=self.patience,
         )
-        if exhausted:
-            history.stopped = "no improvement"
 
     def _order(self, samples: npt.NDArray[np.intp], rng: np.random.Generator) -> npt.NDArray[np.intp]:
         """Return the order of an epoch: one, or one of every start."""
@@ -181,14 +167,8 @@ class DescentClassifier(BaselineClassifier):
         """The network as a chain of quadratic (or affine) functions; the last one is the decision function."""
         return self.network_.to_layers()
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return probabilities of shape (n, C) in the order of ``classes_``.
-
-        Softmax of the decisions for the cross-entropy; else sigmoids, with more than two classes divided by their sum.
-        """
-        names = {"cross_entropy": "cross_entropy", "binary_cross_entropy": "logistic"}
-        outputs = self._outputs(self._checked(X))
-        return class_probabilities(outputs, get_loss(names[check_loss(self.loss).name]))
+    def _probability_loss(self) -> str:
+        return {"cross_entropy": "cross_entropy", "binary_cross_entropy": "logistic"}[check_loss(self.loss).name]
 
     def sign_code(self, X: Any) -> npt.NDArray[np.intp]:
         """Return the number of the class whose neuron alone is positive, -1 where none or several are; shape (n,).

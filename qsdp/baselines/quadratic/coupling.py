@@ -9,7 +9,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, _show, check_choice, check_numbers
 from qsdp.exceptions import InvalidInputError
 
-__all__ = ["COUPLINGS", "check_symmetric", "pack", "step_weights", "unpack"]
+__all__ = ["COUPLINGS", "check_symmetric", "step_weights"]
 
 #: Step on an off-diagonal entry of the symmetric Q, as a multiple of the derivative by that entry alone.
 COUPLINGS = {"tied": 2.0, "full": 1.0, "packed": 0.5}
@@ -52,22 +52,3 @@ def check_symmetric(name: str, Q: FloatArray) -> FloatArray:
         )
     symmetric: FloatArray = 0.5 * (matrices + transposed)
     return symmetric
-
-
-def pack(Q: FloatArray) -> FloatArray:
-    r"""Return the n(n+1)/2 coefficients :math:`u_{ij}`, i <= j, of :math:`x^T Q x = \sum u_{ij} x_i x_j`."""
-    rows, columns = np.triu_indices(Q.shape[-1])
-    packed: FloatArray = Q[..., rows, columns] * np.where(rows == columns, 1.0, 2.0)
-    return packed
-
-
-def unpack(coefficients: FloatArray) -> FloatArray:
-    """Return the symmetric Q of shape (..., n, n) for `pack`'s coefficients."""
-    length = coefficients.shape[-1]
-    n = int((np.sqrt(8.0 * length + 1.0) - 1.0) / 2.0 + 0.5)
-    if n * (n + 1) // 2 != length:
-        raise InvalidInputError(f"coefficients must be n(n+1)/2 for an integer n; got {length}")
-    rows, columns = np.triu_indices(n)
-    Q = np.zeros((*coefficients.shape[:-1], n, n))
-    Q[..., rows, columns] = Q[..., columns, rows] = coefficients * np.where(rows == columns, 1.0, 0.5)
-    return Q

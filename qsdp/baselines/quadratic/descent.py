@@ -111,12 +111,12 @@ class Descent:
         values = deferred.values(start, stop)
         Z = first.family.combine(values)
         passed: list[tuple[FloatArray, Evaluated]] = []
-        A = first.activate(Z) if rest else Z
+        A = first.activation(Z) if rest else Z
         for number, layer in enumerate(rest):
             Z, evaluated = layer.family.forward(A, layer.parameters)
             passed.append((A, evaluated))
             if number < len(rest) - 1:
-                A = layer.activate(Z)
+                A = layer.activation(Z)
         # Gradients are linear in the deltas: scaled once here, they are the steps.
         D = self.loss.delta(Z, Y) * (-self.learning_rate / (stop - start))
         for number in range(len(rest) - 1, -1, -1):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from qsdp._utils.validation import RandomState, check_integer
-from qsdp.baselines._history import Callback
+from qsdp._utils.validation import check_integer
 from qsdp.baselines.quadratic._descent_classifier import DescentClassifier, Hidden
-from qsdp.baselines.quadratic.activations import check_activation
 from qsdp.baselines.quadratic.families import get_family
+from qsdp.baselines.quadratic.network import check_activation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["QuadraticLogisticRegression", "QuadraticNetworkClassifier"]
@@ -38,7 +38,7 @@ class QuadraticLogisticRegression(DescentClassifier):
     shuffle : bool, default=True
         Visit samples in another order every epoch; in the given one otherwise.
     patience : int, optional
-        Stop after as many epochs without a smaller training loss.
+        Stop after as many epochs without a smaller training loss, and keep the epoch of the smallest.
     random_state : int, Generator, RandomState or None
     verbose : bool, default=False
         Show a progress bar.
@@ -64,7 +64,8 @@ class QuadraticLogisticRegression(DescentClassifier):
 
     Examples
     --------
-    >>> from qsdp.baselines.quadratic import QuadraticLogisticRegression, make_xor
+    >>> from qsdp.baselines.quadratic import QuadraticLogisticRegression
+    >>> from qsdp.datasets import make_xor
     >>> X, y = make_xor()
     >>> model = QuadraticLogisticRegression(random_state=0).fit(X, y)
     >>> model.score(X, y)
@@ -73,36 +74,8 @@ class QuadraticLogisticRegression(DescentClassifier):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        learning_rate: float = 0.05,
-        n_epochs: int = 30,
-        batch_size: int = 1,
-        loss: str = "binary_cross_entropy",
-        coupling: str = "tied",
-        init: str = "random",
-        init_scale: float | None = None,
-        shuffle: bool = True,
-        patience: int | None = None,
-        random_state: RandomState = None,
-        verbose: bool = False,
-        callback: Callback | None = None,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.loss = loss
-        self.coupling = coupling
-        self.init = init
-        self.init_scale = init_scale
-        self.shuffle = shuffle
-        self.patience = patience
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class QuadraticNetworkClassifier(DescentClassifier):
     r"""Classification by a network each of whose layers has a family of neurons and an activation of its own.
 
@@ -161,40 +134,11 @@ class QuadraticNetworkClassifier(DescentClassifier):
     True
     """
 
-    def __init__(
-        self,
-        hidden_layers: Sequence[tuple[str, int] | tuple[str, int, str]] = (("linear", 10),),
-        head: str = "qnn",
-        *,
-        activation: str = "sigmoid",
-        learning_rate: float = 0.1,
-        n_epochs: int = 20,
-        batch_size: int = 1,
-        loss: str = "binary_cross_entropy",
-        coupling: str = "tied",
-        init: str = "random",
-        init_scale: float | None = None,
-        shuffle: bool = True,
-        patience: int | None = None,
-        random_state: RandomState = None,
-        verbose: bool = False,
-        callback: Callback | None = None,
-    ) -> None:
-        self.hidden_layers = hidden_layers
-        self.head = head
-        self.activation = activation
-        self.learning_rate = learning_rate
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.loss = loss
-        self.coupling = coupling
-        self.init = init
-        self.init_scale = init_scale
-        self.shuffle = shuffle
-        self.patience = patience
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
+    hidden_layers: Sequence[tuple[str, int] | tuple[str, int, str]] = field(default=(("linear", 10),), kw_only=False)
+    head: str = field(default="qnn", kw_only=False)
+    activation: str = "sigmoid"
+    learning_rate: float = 0.1
+    n_epochs: int = 20
 
     def _head(self) -> str:
         get_family(self.head)

@@ -31,7 +31,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.baselines._layers import AffineForm
 from qsdp.baselines.quadratic.coupling import COUPLINGS
-from qsdp.baselines.quadratic.maps import AffineMap, FormMap, Map, Operations, Parameters, PowerMap
+from qsdp.baselines.quadratic.maps import AffineMap, FormMap, Map, Parameters, PowerMap
 from qsdp.networks import QuadraticForm
 
 __all__ = ["FAMILIES", "Family", "get_family"]
@@ -76,16 +76,6 @@ class Family:
         """Return the number of parameters of m neurons; a symmetric matrix has n(n+1)/2."""
         shapes = self.shapes(n, m).values()
         return sum(m * n * (n + 1) // 2 if len(shape) == 3 else math.prod(shape) for shape in shapes)
-
-    def operations(self, n: int, m: int) -> Operations:
-        """Return the multiplications of m neurons for one sample, the product with g' of the inputs included."""
-        total = Operations(delta=n)
-        for part in self.maps:
-            total += part.operations(n, m)
-        if self.factors:
-            # The square of one map needs one product where that of two needs two; doubling is an addition.
-            total += Operations(forward=m, delta=m * len(set(self.factors)))
-        return total
 
     def n_cached(self, n: int, m: int) -> int:
         """Return the numbers kept for the backward pass of one sample, besides the layer's inputs and z."""

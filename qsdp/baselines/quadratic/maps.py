@@ -14,7 +14,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines.quadratic.coupling import COUPLINGS, step_weights
 
-__all__ = ["AffineMap", "FormMap", "Map", "Operations", "Parameters", "PowerMap"]
+__all__ = ["AffineMap", "FormMap", "Map", "Parameters", "PowerMap"]
 
 #: Arrays of a layer by name.
 Parameters = dict[str, FloatArray]
@@ -24,29 +24,6 @@ Triple = tuple[FloatArray | None, FloatArray, FloatArray]
 
 #: Numbers that a temporary array of a gradient may hold.
 _LARGEST = 2**18
-
-
-@dataclass(frozen=True)
-class Operations:
-    """Multiplications for one sample.
-
-    Attributes
-    ----------
-    forward, delta, update : int
-        Of the forward pass, the recursion of deltas, and the update of parameters.
-    """
-
-    forward: int = 0
-    delta: int = 0
-    update: int = 0
-
-    @property
-    def total(self) -> int:
-        """All multiplications of one step of training."""
-        return self.forward + self.delta + self.update
-
-    def __add__(self, other: Operations) -> Operations:
-        return Operations(self.forward + other.forward, self.delta + other.delta, self.update + other.update)
 
 
 class Map(ABC):
@@ -93,10 +70,6 @@ class Map(ABC):
     @abstractmethod
     def triple(self, P: Parameters) -> Triple:
         r"""Return (Q, w, b) with values :math:`x^T Q x + w \cdot x + b`."""
-
-    @abstractmethod
-    def operations(self, n: int, m: int) -> Operations:
-        """Return the multiplications for one sample, the product with the rate done once a value."""
 
     def n_cached(self, n: int, m: int) -> int:
         """Return the numbers kept for the backward pass of one sample besides the values."""
@@ -157,10 +130,6 @@ class AffineMap(Map):
         """Return (0, w, b)."""
         return None, P[self.weight], self._constant(P) + self.shift
 
-    def operations(self, n: int, m: int) -> Operations:
-        """Return mn products forward, backward and for the update, and m with the rate."""
-        return Operations(m * n, m * n, m * n + m)
-
 
 @dataclass(frozen=True)
 class PowerMap(Map):
@@ -190,10 +159,6 @@ class PowerMap(Map):
         """Return (diag(wb), 0, c)."""
         weights = P[self.weight]
         return weights[..., :, None] * np.eye(weights.shape[-1]), np.zeros_like(weights), self._constant(P)
-
-    def operations(self, n: int, m: int) -> Operations:
-        """Return those of an affine map, and n to square and to multiply by the inputs."""
-        return Operations(m * n + n, m * n + n, m * n + m)
 
     def n_cached(self, n: int, m: int) -> int:
         """Return n, the squares."""
@@ -291,11 +256,6 @@ class FormMap(Map):
         Q = P[self.weight]
         linear = np.zeros(Q.shape[:-1]) if self.linear is None else P[self.linear]
         return Q, linear, np.zeros(Q.shape[:-2]) if self.bias is None else P[self.bias]
-
-    def operations(self, n: int, m: int) -> Operations:
-        """Return mn² + mn forward, mn backward, and those of M(a) and its multiples for the update."""
-        with_linear = m * n if self.linear is not None else 0
-        return Operations(m * n * n + m * n, m * n, with_linear + m + (m + 1) * n * (n + 1) // 2)
 
     def n_cached(self, n: int, m: int) -> int:
         """Return mn, the products V."""

@@ -90,7 +90,8 @@ class MultiStart(Summarized):
 
     Examples
     --------
-    >>> from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression, make_xor
+    >>> from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
+    >>> from qsdp.datasets import make_xor
     >>> X, y = make_xor()
     >>> starts = MultiStart(QuadraticLogisticRegression(), n_starts=25, random_state=0).fit(X, y)
     >>> print(starts.statistics(X, y))

@@ -9,19 +9,33 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_matrix, check_numbers
+from qsdp.baselines._activations import Activation, get_elementwise
 from qsdp.baselines._layers import TrainedLayer
-from qsdp.baselines.quadratic.activations import Activation, check_activation
 from qsdp.baselines.quadratic.coupling import check_symmetric
 from qsdp.baselines.quadratic.families import Family, get_family
 from qsdp.baselines.quadratic.losses import OutputLoss
-from qsdp.baselines.quadratic.maps import Operations, Parameters
+from qsdp.baselines.quadratic.maps import Parameters
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
-__all__ = ["Layer", "QuadraticNetwork"]
+__all__ = ["Layer", "QuadraticNetwork", "check_activation"]
 
 #: Numbers that the temporary arrays of an evaluation may hold.
 _LARGEST = 2**22
+
+_FLAT = "its derivative g' is 0 wherever it exists, and every delta of the layers before is a multiple of g'"
+
+#: Activations that the derivation excludes, and why.
+_EXCLUDED = {
+    **dict.fromkeys(("sign", "step", "heaviside"), _FLAT),
+    "softmax": "the deltas A(46), A(70) are products with an elementwise g'; softmax mixes the neurons of a layer",
+    "maxout": "the deltas A(46), A(70) are products with an elementwise g'; maxout mixes the neurons of a layer",
+}
+
+
+def check_activation(name: str, value: object) -> Activation:
+    """Return the activation of a layer by name."""
+    return get_elementwise(name, value, _EXCLUDED)
 
 
 @dataclass(eq=False)
@@ -100,10 +114,6 @@ class Layer:
         weights = self.parameters[name]
         return None if weights.ndim == plain else len(weights)
 
-    def activate(self, Z: FloatArray) -> FloatArray:
-        """Return g(Z)."""
-        return Z if self.activation.function is None else self.activation.function(Z)
-
     def to_quadratic_form(self) -> QuadraticForm:
         """Return the pre-activations z as m quadratic functions; those of a linear layer have S = 0."""
         if self.n_starts is not None:
@@ -118,8 +128,7 @@ class Layer:
 class QuadraticNetwork:
     """A chain of layers, each of a family and an activation of its own; or S networks of one shape.
 
-    In NumPy, with back-propagation written out. `qsdp.baselines.relinear.QuadraticNetwork` is another class: a PyTorch
-    module of layers that ReLinear can train.
+    In NumPy, with back-propagation written out; `qsdp.baselines.relinear.ReLinearNetwork` is a PyTorch module.
 
     Parameters
     ----------
@@ -148,14 +157,6 @@ class QuadraticNetwork:
         """Number of parameters of one network, n(n+1)/2 for a symmetric matrix."""
         return sum(layer.family.n_parameters(*layer.size) for layer in self.layers)
 
-    def operations(self) -> Operations:
-        """Return the multiplications of one step on one sample; the first layer has no delta recursion."""
-        total = Operations()
-        for number, layer in enumerate(self.layers):
-            count = layer.family.operations(*layer.size)
-            total += count if number else Operations(count.forward, 0, count.update)
-        return total
-
     @property
     def n_cached(self) -> int:
         """Numbers kept for the backward pass of one sample: inputs and z of every layer, and its products."""
@@ -174,7 +175,7 @@ class QuadraticNetwork:
         Z = A
         for layer in self.layers:
             Z, _ = layer.family.forward(A, layer.parameters)
-            A = layer.activate(Z)
+            A = layer.activation(Z)
         return Z
 
     def gradients(self, X: FloatArray, Y: FloatArray, loss: OutputLoss) -> tuple[FloatArray, list[Parameters]]:
@@ -188,7 +189,7 @@ class QuadraticNetwork:
         for layer in self.layers:
             Z, evaluated = layer.family.forward(A, layer.parameters)
             passed.append((A, evaluated))
-            A = layer.activate(Z)
+            A = layer.activation(Z)
         value: FloatArray = loss.values(Z, Y).mean(axis=-1)
         D = loss.delta(Z, Y) / len(Y)
         found: list[Parameters] = []

@@ -12,16 +12,11 @@ from typing import Any
 from qsdp.baselines._torch import require_torch
 
 _PLACES = {
-    "activations": ("relu",),
-    "diagnostics": ("amplification", "input_jacobian", "layer_jacobian", "output_range"),
-    "dimension": ("DimensionBounds", "FamilyDimension", "dimension_bounds", "family_dimension"),
     "estimators": ("ReLinearClassifier", "ReLinearRegressor"),
-    "fan": ("FanParameters", "fan_form"),
-    "memory": ("saved_for_backward",),
     "networks": (
-        "QuadraticNetwork",
+        "ReLinearNetwork",
         "ReZero",
-        "count_parameters",
+        "count_trainable",
         "start_conventional",
         "start_random",
         "transfer_weights",
@@ -40,14 +35,11 @@ _PLACES = {
         "QuadraticNeurons",
         "SquareActivationLinear",
     ),
-    "pieces": ("Piece", "polynomial_pieces"),
-    "replicas": ("Replicas",),
-    "resnet": ("QResNet", "qresnet20", "qresnet32", "qresnet56", "qresnet110", "resnet_parameters"),
+    "resnet": ("QResNet",),
     "rules": ("ReLinear", "parameter_groups"),
-    "splines": ("spline_error_constant", "spline_network", "spline_parameters"),
 }
 _ROOMS = {name: room for room, names in _PLACES.items() for name in names}
-_NEED_TORCH = {"memory", "networks", "neurons", "replicas", "resnet", "rules"}
+_NEED_TORCH = {"networks", "neurons", "resnet", "rules"}
 
 __all__ = sorted(_ROOMS)
 

@@ -2,19 +2,92 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-from scipy.special import softmax
-from sklearn.utils.metaestimators import available_if
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
-from qsdp.baselines.relinear.base import ReLinearEstimator
+from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor
+from qsdp.baselines._history import History
+from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines._torch import require_torch
 
 __all__ = ["ReLinearClassifier", "ReLinearRegressor"]
 
 
-class ReLinearRegressor(ReLinearEstimator, BaselineRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class _ReLinear(Baseline):
+    """What classifier and regressor share: parameters, training, outputs."""
+
+    #: Losses of the estimator; the first one is the default.
+    _losses: ClassVar[tuple[str, ...]]
+
+    hidden: int | Sequence[int] = field(default=(32,), kw_only=False)
+    family: str | Sequence[str] = "fan"
+    activation: str = "relu"
+    loss: str | None = None
+    variant: str = "sg"
+    gamma_r: float = 0.01
+    gamma_g: float | None = None
+    gamma_b: float | None = None
+    alpha_g: float | None = None
+    alpha_b: float | None = None
+    beta_g: float | None = None
+    beta_b: float | None = None
+    shrink: str = "weights"
+    start: str = "relinear"
+    start_scale: float | None = 0.1
+    transfer: int | Sequence[Any] | None = None
+    rezero: bool = False
+    optimizer: str = "adam"
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    decay: str = "linear"
+    batch_size: int | None = 64
+    steps_per_epoch: int | None = None
+    n_epochs: int = 100
+    milestones: Sequence[int] = ()
+    drop: float = 0.1
+    validation_fraction: float = 0.0
+    dtype: str = "float64"
+    device: str | None = None
+
+    def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
+        require_torch()
+        from qsdp.baselines.relinear.fitting import fit_network
+        from qsdp.baselines.relinear.settings import check_settings
+
+        n_outputs = 1 if targets.ndim == 1 else targets.shape[1]
+        settings = check_settings(self, X.shape[1], n_outputs, self._losses)
+        self._flat = targets.ndim == 1
+        self.network_, self.transfer_history_, self.best_epoch_ = fit_network(
+            settings,
+            X,
+            targets,
+            history,
+            rng,
+            validation_fraction=self.validation_fraction,
+            callback=self.callback,
+            verbose=self.verbose,
+        )
+
+    def _outputs(self, X: FloatArray) -> FloatArray:
+        from qsdp.baselines.relinear.fitting import predict
+
+        outputs = predict(self.network_, X)
+        return outputs[:, 0] if self._flat else outputs
+
+    @property
+    def layers_(self) -> list[TrainedLayer]:
+        """Every layer as quadratic functions and an activation."""
+        check_is_fitted(self)
+        return self.network_.trained_layers()
+
+
+class ReLinearRegressor(_ReLinear, BaselineRegressor):
     r"""Regression by Fan's quadratic networks, trained by ReLinear: conventional networks that grow quadratic.
 
     The network :math:`q_H \circ \sigma \circ q_{H-1} \circ \dots \circ \sigma \circ q_1` of neurons
@@ -85,7 +158,7 @@ class ReLinearRegressor(ReLinearEstimator, BaselineRegressor):
 
     Attributes
     ----------
-    network_ : QuadraticNetwork
+    network_ : ReLinearNetwork
         The PyTorch module.
     layers_ : list of TrainedLayer
         Every layer as quadratic functions.
@@ -116,13 +189,7 @@ class ReLinearRegressor(ReLinearEstimator, BaselineRegressor):
     _losses = ("squared",)
 
 
-def _gives_probabilities(estimator: ReLinearEstimator) -> bool:
-    if estimator.loss not in {None, "cross_entropy"}:
-        raise AttributeError(f"predict_proba needs the loss 'cross_entropy'; got {estimator.loss!r}")
-    return True
-
-
-class ReLinearClassifier(ReLinearEstimator, BaselineClassifier):
+class ReLinearClassifier(_ReLinear, BaselineClassifier):
     """Classification by Fan's quadratic networks, trained by ReLinear: conventional networks that grow quadratic.
 
     One output a class. Networks, training and all parameters but `loss` are those of `ReLinearRegressor`, which
@@ -130,47 +197,18 @@ class ReLinearClassifier(ReLinearEstimator, BaselineClassifier):
 
     Parameters
     ----------
-    hidden : int or sequence of int, default=(32,)
-        Width of the hidden layer, or of each of several; an empty sequence makes it one layer of quadratic neurons.
-    family : str or sequence of str, default="fan"
-    activation : {"relu", "identity", "tanh"}, default="relu"
-        "relu" is the positive part, not the polynomial that `BackpropClassifier` calls so.
     loss : {"cross_entropy", "squared"}, optional
         Softmax cross-entropy, the default, or squared error against one-hot rows.
-    variant : {"sg", "sw-l1", "sw-l2", "sw-soft", "none"}, default="sg"
-    gamma_r : float, default=0.01
-    gamma_g, gamma_b : float, optional
-    alpha_g, alpha_b : float, optional
-    beta_g, beta_b : float, optional
-    shrink : {"weights", "all"}, default="weights"
-    start : {"relinear", "random"}, default="relinear"
-    start_scale : float or None, default=0.1
-    transfer : int or sequence of (weights, bias), optional
-    rezero : bool, default=False
-    optimizer : {"adam", "sgd", "gd"}, default="adam"
-    momentum : float, default=0.9
-    weight_decay : float, default=0
-    decay : {"linear", "all"}, default="linear"
-    batch_size : int or None, default=64
-    steps_per_epoch : int, optional
-    n_epochs : int, default=100
-    milestones : sequence of int, default=()
-    drop : float, default=0.1
-    validation_fraction : float, default=0
-    dtype : {"float64", "float32"}, default="float64"
-    device : str, optional
-    random_state : int, Generator, RandomState or None
-    verbose : bool, default=False
-    callback : callable, optional
+    hidden, family, activation, variant, gamma_r, gamma_g, gamma_b, alpha_g, alpha_b, beta_g, beta_b, shrink, start, \
+start_scale, transfer, rezero, optimizer, momentum, weight_decay, decay, batch_size, steps_per_epoch, n_epochs, \
+milestones, drop, validation_fraction, dtype, device, random_state, verbose, callback
+        As in `ReLinearRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
-    network_ : QuadraticNetwork
-    layers_ : list of TrainedLayer
-    history_ : History
-    transfer_history_ : History or None
-    best_epoch_ : int
+    network_, layers_, history_, transfer_history_, best_epoch_
+        As there.
 
     Examples
     --------
@@ -186,8 +224,7 @@ class ReLinearClassifier(ReLinearEstimator, BaselineClassifier):
 
     _losses = ("cross_entropy", "squared")
 
-    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return probabilities of shape (n, C), the softmax of the outputs, in the order of ``classes_``."""
-        probabilities: FloatArray = softmax(self._outputs(self._checked(X)), axis=1)
-        return probabilities
+    def _probability_loss(self) -> str:
+        if self.loss not in {None, "cross_entropy"}:
+            raise AttributeError(f"predict_proba needs the loss 'cross_entropy'; got {self.loss!r}")
+        return "cross_entropy"

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._estimator import accuracy_of, r2_of
+from qsdp.baselines._estimator import accuracy_of, hold_out, r2_of
 from qsdp.baselines._history import Callback, History
 from qsdp.baselines._torch import seeded
-from qsdp.baselines.relinear.networks import QuadraticNetwork, start_conventional, start_random, transfer_weights
+from qsdp.baselines.relinear.networks import ReLinearNetwork, start_conventional, start_random, transfer_weights
 from qsdp.baselines.relinear.settings import Settings
 from qsdp.baselines.relinear.training import Data, Plan, predict_blocks, train_network
 
@@ -26,18 +26,19 @@ def fit_network(
     history: History,
     rng: np.random.Generator,
     *,
+    validation_fraction: float,
     callback: Callback | None = None,
     verbose: bool = False,
-) -> tuple[QuadraticNetwork, History | None, int]:
+) -> tuple[ReLinearNetwork, History | None, int]:
     """Return a trained network, the history of the conventional one it started from, and the epoch it is of."""
     generator = seeded(rng)
-    order = rng.permutation(len(X)) if settings.n_held else np.arange(len(X))
+    trained_on, held_out = hold_out(validation_fraction, len(X), rng)
     data = _data(X, targets, settings)
-    training, held = data.rows(order[settings.n_held :]), data.rows(order[: settings.n_held])
+    training, held = data.rows(trained_on), data.rows(held_out)
     options: dict[str, Any] = {
         "score": accuracy_of if settings.plan.loss == "cross_entropy" else _score_of(history),
         "generator": generator,
-        "validation": held if settings.n_held else None,
+        "validation": held if len(held_out) else None,
         "callback": callback,
         "verbose": verbose,
     }
@@ -85,7 +86,7 @@ def plan_after_transfer(plan: Plan, stage: int) -> Plan:
     )
 
 
-def predict(network: QuadraticNetwork, X: FloatArray) -> FloatArray:
+def predict(network: ReLinearNetwork, X: FloatArray) -> FloatArray:
     """Return the outputs of a network, (n, C), as float64."""
     like = next(network.parameters())
     inputs = torch.as_tensor(X, dtype=like.dtype, device=like.device)
@@ -93,8 +94,8 @@ def predict(network: QuadraticNetwork, X: FloatArray) -> FloatArray:
     return outputs
 
 
-def _network(settings: Settings, families: Any) -> QuadraticNetwork:
-    return QuadraticNetwork(
+def _network(settings: Settings, families: Any) -> ReLinearNetwork:
+    return ReLinearNetwork(
         settings.widths,
         families,
         settings.activation,

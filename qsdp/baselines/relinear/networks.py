@@ -11,16 +11,32 @@ import torch
 from torch import Tensor, nn
 
 from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
+from qsdp.baselines._activations import ELEMENTWISE, get_elementwise
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines._torch import fill_normal, fill_uniform
-from qsdp.baselines.relinear.activations import ACTIVATIONS, check_activation
 from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_family
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import QuadraticForm
 
-__all__ = ["QuadraticNetwork", "ReZero", "count_parameters", "start_conventional", "start_random", "transfer_weights"]
+__all__ = ["ReLinearNetwork", "ReZero", "count_trainable", "start_conventional", "start_random", "transfer_weights"]
 
-_MODULES = {"relu": torch.relu, "tanh": torch.tanh}
+#: Activations of these networks, by name, and why others are refused.
+_ACTIVATIONS = {"relu": torch.relu, "identity": None, "tanh": torch.tanh}
+_EXCLUDED = {
+    **dict.fromkeys(
+        ("square", "quadratic", "polynomial"),
+        "a square after linear layers is the competitor of the quadratic neuron: family='square_act'",
+    ),
+    **dict.fromkeys(
+        ("sign", "step", "heaviside"), "its derivative is 0 almost everywhere, so that nothing below it would learn"
+    ),
+    "softmax": "the loss 'cross_entropy' has it, the network's outputs are log odds",
+}
+
+
+def check_activation(value: object) -> str:
+    """Return the name of an activation between quadratic layers."""
+    return get_elementwise("activation", value, _EXCLUDED, _ACTIVATIONS).name
 
 
 class ReZero(nn.Module):
@@ -49,11 +65,10 @@ class ReZero(nn.Module):
         return outputs
 
 
-class QuadraticNetwork(nn.Module):
+class ReLinearNetwork(nn.Module):
     r"""Layers :math:`q_H \circ \sigma \circ q_{H-1} \circ \dots \circ \sigma \circ q_1` of quadratic neurons.
 
-    A PyTorch module. `qsdp.baselines.quadratic.QuadraticNetwork` is another class: NumPy arrays of any family, with
-    back-propagation written out.
+    A PyTorch module; `qsdp.baselines.quadratic.QuadraticNetwork` is one in NumPy.
 
     Parameters
     ----------
@@ -76,8 +91,8 @@ class QuadraticNetwork(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from qsdp.baselines.relinear import QuadraticNetwork
-    >>> network = QuadraticNetwork([4, 16, 3])
+    >>> from qsdp.baselines.relinear import ReLinearNetwork
+    >>> network = ReLinearNetwork([4, 16, 3])
     >>> network(torch.randn(10, 4)).shape
     torch.Size([10, 3])
     >>> [layer.form for layer in network.trained_layers()]
@@ -109,7 +124,7 @@ class QuadraticNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs of shape (n, d_H)."""
-        function = _MODULES.get(self.activation)
+        function = _ACTIVATIONS[self.activation]
         for number, layer in enumerate(self.layers):
             if number and function is not None:
                 x = function(x)
@@ -118,7 +133,7 @@ class QuadraticNetwork(nn.Module):
 
     def trained_layers(self) -> list[TrainedLayer]:
         """Return the network as a chain of quadratic functions and activations."""
-        function = ACTIVATIONS[self.activation]
+        function = ELEMENTWISE[self.activation].function
         forms = [_form_of(layer) for layer in self.layers]
         return [TrainedLayer(form, function) for form in forms[:-1]] + [TrainedLayer(forms[-1])]
 
@@ -277,9 +292,6 @@ def check_pairs(pairs: Any) -> list[tuple[FloatArray, FloatArray]]:
     return checked
 
 
-def count_parameters(model: nn.Module) -> int:
-    """Return the number of trainable numbers of a module; on the device "meta" it takes no memory.
-
-    `qsdp.baselines.quadratic.count_parameters` counts a layer by family and sizes, without building it.
-    """
+def count_trainable(model: nn.Module) -> int:
+    """Return the number of trainable numbers of a module; on the device "meta" it takes no memory."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

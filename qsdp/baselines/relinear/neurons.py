@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,8 @@ from torch.nn import functional
 
 from qsdp._utils.validation import check_choice, check_integer
 from qsdp.baselines._torch import fill_normal, fill_uniform
-from qsdp.baselines.relinear.fan import fan_form
+from qsdp.baselines.quadratic.families import Family, get_family
+from qsdp.baselines.quadratic.maps import AffineMap, PowerMap
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
@@ -38,11 +39,22 @@ __all__ = [
 ]
 
 
+#: Names of a family's parameters, in the order of its maps: those of a conventional neuron end in r, those of a second
+#: factor in g, those of powers in b.
+_NAMES = {
+    "fan": ("wr", "br", "wg", "bg", "wb", "c"),
+    "fan_compact": ("wr", "wb", "c"),
+    "parabolic": ("wr", "br", "wg", "bg"),
+    "poly2": ("wr", "br", "wg", "bg"),
+    "square_act": ("wr", "br"),
+}
+
+
 class QuadraticNeurons(nn.Module):
     r"""Pre-activations :math:`z_k(x)`, each a quadratic function of the inputs or of a patch of them.
 
-    Families differ in their parameters; all are special cases of Fan's neuron
-    :math:`z = (w^r x + b^r)(w^g x + b^g) + w^b (x \odot x) + c`, as `fan_parameters` says.
+    Families are those of `qsdp.baselines.quadratic` that are special cases of Fan's neuron,
+    :math:`z = (w^r x + b^r)(w^g x + b^g) + w^b (x \odot x) + c`.
 
     Parameters
     ----------
@@ -53,18 +65,48 @@ class QuadraticNeurons(nn.Module):
 
     Attributes
     ----------
+    family : str
     roles : dict of str
         Group of every parameter: "r" (the conventional neuron), "g" (second factor) or "b" (powers).
     start : dict of float
         Constants that parameters outside of group "r" have where the neuron is a conventional one.
     """
 
-    roles: ClassVar[Mapping[str, str]] = {}
-    start: ClassVar[Mapping[str, float]] = {}
+    family: ClassVar[str]
+    roles: ClassVar[Mapping[str, str]]
+    start: ClassVar[Mapping[str, float]]
     #: The two parameters that are the conventional neuron's weights and bias.
-    conventional: ClassVar[tuple[str, str]] = ("wr", "br")
+    conventional: ClassVar[tuple[str, str]]
     #: Why there is no conventional start; empty where there is one.
     no_start: ClassVar[str] = ""
+    #: The family in NumPy, and the names here of its parameters.
+    _family: ClassVar[Family]
+    _named: ClassVar[Mapping[str, str]]
+    #: Of every map: whether it is of squares, its weights, its bias or None, and what is added to that.
+    _parts: ClassVar[tuple[tuple[bool, str, str | None, float], ...]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if not hasattr(cls, "family"):
+            return
+        names = _NAMES[cls.family]
+        cls._family = family = get_family(cls.family)
+        cls._named = named = dict(zip((name for part in family.maps for name in part.names), names, strict=True))
+        cls.conventional = ("wr", "br" if "br" in names else "c")
+        cls._parts = tuple(
+            (
+                isinstance(part, PowerMap),
+                named[part.weight],
+                None if part.bias is None else named[part.bias],
+                part.shift if isinstance(part, AffineMap) else 0.0,
+            )
+            for part in family.maps
+        )
+        # A bias that takes the part of the conventional one learns at its rate.
+        cls.roles = {name: "r" if name in cls.conventional else {"c": "b"}.get(name, name[-1]) for name in names}
+        cls.start = {named[name]: value for name, value in (family.linear_start or {}).items()}
+        if family.linear_start is None:
+            cls.no_start = "a squared affine function is never affine, unless it is constant"
 
     def __init__(self, weight_shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
         super().__init__()
@@ -87,17 +129,25 @@ class QuadraticNeurons(nn.Module):
         """Return the affine map of the layer's geometry: a product, or a convolution."""
         raise NotImplementedError
 
-    def fan_parameters(self) -> dict[str, Tensor]:
-        """Return the same neurons as Fan's: wr, wg, wb of the weights' shape; br, bg, c of shape (m,)."""
-        raise NotImplementedError
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the pre-activations."""
+        values = []
+        for squared, weight, bias, shift in self._parts:
+            offset: Any = None if bias is None else getattr(self, bias)
+            offset = offset + shift if shift else offset
+            values.append(self.apply_weights(x * x if squared else x, getattr(self, weight), offset))
+        if self._family.factors and len(values) == 3:
+            return torch.addcmul(values[2], values[0], values[1])
+        outputs: Tensor = cast(Any, self._family).combine(values)
+        return outputs
 
     def to_quadratic_form(self) -> QuadraticForm:
         r"""Return the pre-activations as :math:`x^T Q x + w^T x + b`; of a convolution, on its flattened patch."""
         arrays = {}
-        for name, value in self.fan_parameters().items():
-            array = value.detach().cpu().double().numpy()
+        for name, own in self._named.items():
+            array = getattr(self, own).detach().cpu().double().numpy()
             arrays[name] = array if array.ndim == 1 else array.reshape(len(array), -1)
-        return fan_form(**arrays)
+        return self._family.to_form(arrays).to_quadratic_form()
 
     def _conventional_parameters(self) -> tuple[Tensor, Tensor]:
         weight, bias = (getattr(self, name) for name in self.conventional)
@@ -146,83 +196,6 @@ class QuadraticNeurons(nn.Module):
     def extra_repr(self) -> str:
         """Return what PyTorch prints between the brackets."""
         return f"{self.n_inputs}, {self.n_neurons}"
-
-
-class _Fan(QuadraticNeurons):
-    roles: ClassVar[Mapping[str, str]] = {"wr": "r", "br": "r", "wg": "g", "bg": "g", "wb": "b", "c": "b"}
-    start: ClassVar[Mapping[str, float]] = {"wg": 0.0, "bg": 1.0, "wb": 0.0, "c": 0.0}
-    wr: Tensor
-    br: Tensor
-    wg: Tensor
-    bg: Tensor
-    wb: Tensor
-    c: Tensor
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the pre-activations."""
-        first, second = self.apply_weights(x, self.wr, self.br), self.apply_weights(x, self.wg, self.bg)
-        return torch.addcmul(self.apply_weights(x * x, self.wb, self.c), first, second)
-
-    def fan_parameters(self) -> dict[str, Tensor]:
-        return {name: getattr(self, name) for name in self.roles}
-
-
-class _Compact(QuadraticNeurons):
-    # c takes the part of the conventional bias, so it learns at that bias's rate.
-    roles: ClassVar[Mapping[str, str]] = {"wr": "r", "c": "r", "wb": "b"}
-    start: ClassVar[Mapping[str, float]] = {"wb": 0.0}
-    conventional = ("wr", "c")
-    wr: Tensor
-    wb: Tensor
-    c: Tensor
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the pre-activations."""
-        return self.apply_weights(x, self.wr, self.c) + self.apply_weights(x * x, self.wb)
-
-    def fan_parameters(self) -> dict[str, Tensor]:
-        zeros, ones = torch.zeros_like(self.c), torch.ones_like(self.c)
-        return {"wr": self.wr, "br": zeros, "wg": torch.zeros_like(self.wr), "bg": ones, "wb": self.wb, "c": self.c}
-
-
-class _Parabolic(QuadraticNeurons):
-    roles: ClassVar[Mapping[str, str]] = {"wr": "r", "br": "r", "wg": "g", "bg": "g"}
-    start: ClassVar[Mapping[str, float]] = {"wg": 0.0, "bg": 1.0}
-    #: What is added to `bg`.
-    shift: ClassVar[float] = 0.0
-    wr: Tensor
-    br: Tensor
-    wg: Tensor
-    bg: Tensor
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the pre-activations."""
-        bias = self.bg + self.shift if self.shift else self.bg
-        return self.apply_weights(x, self.wr, self.br) * self.apply_weights(x, self.wg, bias)
-
-    def fan_parameters(self) -> dict[str, Tensor]:
-        zeros = {"wb": torch.zeros_like(self.wr), "c": torch.zeros_like(self.br)}
-        return {"wr": self.wr, "br": self.br, "wg": self.wg, "bg": self.bg + self.shift, **zeros}
-
-
-class _Poly2(_Parabolic):
-    start: ClassVar[Mapping[str, float]] = {"wg": 0.0, "bg": 0.0}
-    shift = 1.0
-
-
-class _SquareActivation(QuadraticNeurons):
-    roles: ClassVar[Mapping[str, str]] = {"wr": "r", "br": "r"}
-    no_start = "a squared affine function is never affine, unless it is constant"
-    wr: Tensor
-    br: Tensor
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the pre-activations."""
-        return self.apply_weights(x, self.wr, self.br).square()
-
-    def fan_parameters(self) -> dict[str, Tensor]:
-        zeros = {"wb": torch.zeros_like(self.wr), "c": torch.zeros_like(self.br)}
-        return {"wr": self.wr, "br": self.br, "wg": self.wr, "bg": self.br, **zeros}
 
 
 class QuadraticLinear(QuadraticNeurons):
@@ -286,7 +259,7 @@ class QuadraticConv2d(QuadraticNeurons):
         return functional.conv2d(x, weight, bias, self.stride, self.padding)
 
 
-class FanLinear(_Fan, QuadraticLinear):
+class FanLinear(QuadraticLinear):
     r"""Fan's neurons, :math:`z = (w^r x + b^r)(w^g x + b^g) + w^b (x \odot x) + c`: 3n + 3 parameters each.
 
     Parameters
@@ -311,37 +284,55 @@ class FanLinear(_Fan, QuadraticLinear):
     QuadraticForm(n_inputs=3, n_outputs=2)
     """
 
+    family = "fan"
 
-class CompactLinear(_Compact, QuadraticLinear):
+
+class CompactLinear(QuadraticLinear):
     r"""The compact neurons :math:`z = w^r x + w^b (x \odot x) + c`: 2n + 1 parameters each, no products of inputs."""
 
+    family = "fan_compact"
 
-class ParabolicLinear(_Parabolic, QuadraticLinear):
+
+class ParabolicLinear(QuadraticLinear):
     r"""Parabolic neurons :math:`z = (w^r x + b^r)(w^g x + b^g)`, the RPQNN neuron: 2n + 2 parameters each."""
 
+    family = "parabolic"
 
-class Poly2Linear(_Poly2, QuadraticLinear):
+
+class Poly2Linear(QuadraticLinear):
     r"""Polynomial neurons of rank two, :math:`z = (w^r x + b^r)(w^g x + b^g + 1)`: 2n + 2 parameters each."""
 
+    family = "poly2"
 
-class SquareActivationLinear(_SquareActivation, QuadraticLinear):
+
+class SquareActivationLinear(QuadraticLinear):
     r"""Conventional neurons under a square, :math:`z = (w^r x + b^r)^2`: the competitor without a ReLinear start."""
 
+    family = "square_act"
 
-class FanConv2d(_Fan, QuadraticConv2d):
+
+class FanConv2d(QuadraticConv2d):
     r"""Fan's neurons on patches, :math:`conv_r(x)\,conv_g(x) + conv_b(x \odot x)`: three convolutions with bias."""
 
+    family = "fan"
 
-class CompactConv2d(_Compact, QuadraticConv2d):
+
+class CompactConv2d(QuadraticConv2d):
     r"""Compact neurons on patches, :math:`conv_r(x) + conv_b(x \odot x)`; one bias, that of the powers is left out."""
 
+    family = "fan_compact"
 
-class ParabolicConv2d(_Parabolic, QuadraticConv2d):
+
+class ParabolicConv2d(QuadraticConv2d):
     r"""Parabolic neurons on patches, :math:`conv_r(x)\,conv_g(x)`."""
 
+    family = "parabolic"
 
-class Poly2Conv2d(_Poly2, QuadraticConv2d):
+
+class Poly2Conv2d(QuadraticConv2d):
     r"""Polynomial neurons of rank two on patches, :math:`conv_r(x)\,(conv_g(x) + 1)`."""
+
+    family = "poly2"
 
 
 #: Dense layers by family; "linear", the conventional neuron, is PyTorch's own.

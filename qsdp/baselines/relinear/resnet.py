@@ -1,4 +1,4 @@
-"""Residual networks for small images with quadratic convolutions, and the number of their parameters."""
+"""Residual networks for small images with quadratic convolutions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qsdp.baselines._torch import fill_normal
 from qsdp.baselines.relinear.neurons import CONVOLUTIONS
 from qsdp.exceptions import InvalidInputError
 
-__all__ = ["QResNet", "qresnet20", "qresnet32", "qresnet56", "qresnet110", "resnet_parameters"]
+__all__ = ["QResNet"]
 
 #: "linear" is the conventional network.
 _FAMILIES = ("linear", *CONVOLUTIONS)
@@ -103,8 +103,8 @@ class QResNet(nn.Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        n_blocks = _check_depth(depth)
-        family = _check_family(family)
+        n_blocks = blocks_of_depth(depth)
+        family = check_resnet_family(family)
         channels = width = check_integer("width", width, minimum=1)
         in_channels = check_integer("in_channels", in_channels, minimum=1)
         rezero = check_flag("rezero", rezero)
@@ -136,65 +136,11 @@ class QResNet(nn.Module):
         return logits
 
 
-def qresnet20(family: str = "fan", **options: Any) -> QResNet:
-    """Return a `QResNet` of depth 20."""
-    return QResNet(20, family, **options)
-
-
-def qresnet32(family: str = "fan", **options: Any) -> QResNet:
-    """Return a `QResNet` of depth 32."""
-    return QResNet(32, family, **options)
-
-
-def qresnet56(family: str = "fan", **options: Any) -> QResNet:
-    """Return a `QResNet` of depth 56."""
-    return QResNet(56, family, **options)
-
-
-def qresnet110(family: str = "fan", **options: Any) -> QResNet:
-    """Return a `QResNet` of depth 110."""
-    return QResNet(110, family, **options)
-
-
-def resnet_parameters(
-    depth: int,
-    family: str = "fan",
-    *,
-    n_classes: int = 10,
-    width: int = 16,
-    in_channels: int = 3,
-    rezero: bool = False,
-    separate_biases: bool = False,
-) -> int:
-    """Return the number of parameters of a `QResNet`, without building it.
-
-    Parameters
-    ----------
-    depth, family, n_classes, width, in_channels, rezero
-        As there.
-    separate_biases : bool, default=False
-        Count a bias for each convolution of a compact neuron, although they add up to one: the count of the paper.
-    """
-    n_blocks = _check_depth(depth)
-    family = _check_family(family)
-    both: int = 2 if check_flag("separate_biases", separate_biases) else 1
-    weights, biases = {"linear": (1, 0), "fan": (3, 3), "fan_compact": (2, both)}.get(family, (2, 2))
-    channels = check_integer("width", width, minimum=1)
-    total: int = 9 * check_integer("in_channels", in_channels, minimum=1) * channels + 2 * channels
-    for stage in range(3):
-        outputs: int = width * 2**stage
-        for fan_in in [9 * channels] + [9 * outputs] * (2 * n_blocks - 1):
-            total += outputs * (weights * fan_in + biases + 2)
-        channels = outputs
-    total += 3 * n_blocks if check_flag("rezero", rezero) else 0
-    return total + (channels + 1) * check_integer("n_classes", n_classes, minimum=2)
-
-
-def _check_family(family: Any) -> str:
+def check_resnet_family(family: Any) -> str:
     return "parabolic" if family == "rpqnn" else check_choice("family", family, _FAMILIES)
 
 
-def _check_depth(depth: Any) -> int:
+def blocks_of_depth(depth: Any) -> int:
     """Return the number k of blocks a stage."""
     number = check_integer("depth", depth, minimum=8)
     if number % 6 != 2:

@@ -10,8 +10,7 @@ from typing import Any
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real
 from qsdp.baselines._estimator import check_hidden
 from qsdp.baselines._torch import check_device
-from qsdp.baselines.relinear.activations import check_activation
-from qsdp.baselines.relinear.networks import check_families, check_pairs, residual_layers
+from qsdp.baselines.relinear.networks import check_activation, check_families, check_pairs, residual_layers
 from qsdp.baselines.relinear.rules import check_rates, check_shrinkage
 from qsdp.baselines.relinear.training import Plan
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -42,7 +41,6 @@ class Settings:
     start_scale: float | None
     stage: int | None
     pairs: list[tuple[FloatArray, FloatArray]] | None
-    n_held: int
     dtype: str
     device: Any
 
@@ -59,8 +57,8 @@ def check_loss(loss: object, allowed: Sequence[str]) -> str:
     return check_choice("loss", loss, allowed)
 
 
-def check_settings(given: Any, n: int, n_inputs: int, n_outputs: int, losses: Sequence[str]) -> Settings:
-    """Return the parameters of an estimator for n samples, checked."""
+def check_settings(given: Any, n_inputs: int, n_outputs: int, losses: Sequence[str]) -> Settings:
+    """Return the parameters of an estimator, checked."""
     widths = (n_inputs, *check_hidden(given.hidden), n_outputs)
     families = tuple(check_families(given.family, len(widths) - 1))
     rezero = check_flag("rezero", given.rezero)
@@ -71,12 +69,6 @@ def check_settings(given: Any, n: int, n_inputs: int, n_outputs: int, losses: Se
     stage, pairs = _check_transfer(given.transfer, len(plan.milestones) + 1)
     if "square_act" in families:
         _check_square(start, plan.variant, given.transfer)
-    share = check_real("validation_fraction", given.validation_fraction)
-    n_held = round(share * n)
-    if share >= 1.0 or n_held >= n:
-        raise InvalidInputError(
-            f"validation_fraction must be from 0 to below 1, and leave a sample to train on; got {share:g} of {n}"
-        )
     return Settings(
         widths=widths,
         families=families,
@@ -87,7 +79,6 @@ def check_settings(given: Any, n: int, n_inputs: int, n_outputs: int, losses: Se
         start_scale=None if given.start_scale is None else check_real("start_scale", given.start_scale),
         stage=stage,
         pairs=pairs,
-        n_held=n_held,
         dtype=check_choice("dtype", given.dtype, ["float32", "float64"]),
         device=check_device(given.device),
     )

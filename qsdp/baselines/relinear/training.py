@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines._history import Callback, History, train_epochs
-from qsdp.baselines._torch import minibatches
+from qsdp.baselines._torch import minibatches, training_epoch
 from qsdp.baselines.relinear.rules import ReLinear, parameter_groups, quadratic_parameters
 
 __all__ = ["Data", "Plan", "predict_blocks", "train_network"]
@@ -103,19 +103,13 @@ def train_network(
     """
     rule = plan.rule(network)
     schedule = torch.optim.lr_scheduler.MultiStepLR(rule.optimizer, list(plan.milestones), plan.drop)
-    best: list[Any] = [-np.inf, 0, None]
 
-    def train(epoch: int) -> None:
-        if epoch:
-            schedule.step()
-        for chosen in plan.batches(len(data.inputs), generator):
-            batch = data if chosen is None else data.rows(chosen)
-            rule.zero_grad()
-            # Gradients of large batches add up, so that memory stays that of a block.
-            for block in batch.blocks():
-                share = len(block.inputs) / len(batch.inputs)
-                torch.autograd.backward(share * plan.error(network(block.inputs), block.targets))
-            rule.step()
+    def backward(chosen: Tensor | None) -> None:
+        batch = data if chosen is None else data.rows(chosen)
+        # Gradients of large batches add up, so that memory stays that of a block.
+        for block in batch.blocks():
+            share = len(block.inputs) / len(batch.inputs)
+            torch.autograd.backward(share * plan.error(network(block.inputs), block.targets))
 
     def measure() -> dict[str, float]:
         outputs = predict_blocks(network, data.inputs)
@@ -128,12 +122,10 @@ def train_network(
             valid = torch.isfinite(held).all()
             reached = score(held.cpu().double().numpy(), validation.targets.cpu().numpy()) if valid else -np.inf
             measured["validation_score"] = reached
-            if reached > best[0]:
-                best[:] = reached, history.n_epochs + 1, _state_of(network)
         return measured
 
     train_epochs(
-        train,
+        training_epoch(rule, backward, lambda: plan.batches(len(data.inputs), generator), schedule=schedule),
         measure,
         plan.n_epochs,
         get_state=lambda: _state_of(network),
@@ -143,11 +135,9 @@ def train_network(
         callback=callback,
         verbose=verbose,
         name=name,
+        best=None if validation is None else "validation_score",
     )
-    if best[2] is None:
-        return history.n_epochs
-    network.load_state_dict(best[2])
-    return int(best[1])
+    return history.n_epochs if history.best_epoch is None else history.best_epoch
 
 
 @torch.no_grad()

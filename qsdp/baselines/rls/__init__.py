@@ -21,6 +21,7 @@ __all__ = [
     "RLS",
     "Data",
     "DivergedError",
+    "ExportedModule",
     "LayerCost",
     "LayerState",
     "Method",
@@ -33,6 +34,7 @@ __all__ = [
     "compare_optimizers",
     "convolutional_cost",
     "dense_cost",
+    "export_modules",
     "least_squares",
     "mean_ratio",
     "recurrent_cost",
@@ -44,7 +46,9 @@ __all__ = [
 
 #: Names that need PyTorch, and their modules.
 _LAZY = {
+    "ExportedModule": "export",
     "RLS": "optimizer",
+    "export_modules": "export",
     "squared_loss": "torch_losses",
     "METHODS": "harness",
     "Data": "harness",

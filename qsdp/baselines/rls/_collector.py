@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from qsdp.baselines.rls._maps import Layer, LinearMap, Mean
+from qsdp.exceptions import InvalidInputError
 
-__all__ = ["Collector"]
+__all__ = ["Collector", "forward_inputs"]
 
 _Means = list[tuple[LinearMap, Mean]]
 
@@ -73,9 +76,37 @@ class _Hook:
             return
         outputs = [tensor for tensor in _tensors(output) if tensor.requires_grad]
         if outputs:
-            # The modules that are covered take an input and, if recurrent, the first state.
-            inputs = [*args, *(kwargs[name] for name in ("input", "hx") if name in kwargs)]
-            collector.note(self.layer.means(inputs, output), outputs)
+            collector.note(self.layer.means(_arguments(args, kwargs), output), outputs)
+
+
+@torch.no_grad()
+def forward_inputs(model: nn.Module, layers: list[Layer], inputs: Sequence[Any]) -> dict[str, npt.NDArray[np.float64]]:
+    """Return all rows that every layer sees in one forward pass in evaluation mode; calls of one layer add up."""
+    seen: dict[str, list[Tensor]] = {layer.name: [] for layer in layers}
+
+    def hook(layer: Layer) -> Any:
+        def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+            seen[layer.name].append(layer.rows(_arguments(args, kwargs), output))
+
+        return layer.module.register_forward_hook(note, with_kwargs=True)
+
+    handles, training = [hook(layer) for layer in layers], model.training
+    try:
+        model.eval()
+        model(*inputs)
+    finally:
+        model.train(training)
+        for handle in handles:
+            handle.remove()
+    missing = [name for name, rows in seen.items() if not rows]
+    if missing:
+        raise InvalidInputError(f"model must call its module {missing[0]!r}, or exclude must name it")
+    return {name: torch.cat(rows).cpu().double().numpy() for name, rows in seen.items()}
+
+
+def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the input and, of recurrent modules, the first state."""
+    return [*args, *(kwargs[name] for name in ("input", "hx") if name in kwargs)]
 
 
 def _tensors(output: Any) -> Iterator[Tensor]:

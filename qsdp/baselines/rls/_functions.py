@@ -1,15 +1,11 @@
-"""Hidden activations with derivatives, and losses of the linear outputs."""
+"""Output activations, and losses of the linear outputs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from qsdp._utils.validation import check_choice
 from qsdp.baselines._activations import Identity, InvertibleActivation, Softmax, get_invertible
@@ -17,10 +13,8 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES
 
 __all__ = [
-    "ACTIVATIONS",
     "CLASSIFIER_LOSSES",
     "REGRESSOR_LOSSES",
-    "Activation",
     "check_loss",
     "check_output",
     "loss_and_gradient",
@@ -30,23 +24,6 @@ Array = npt.NDArray[Any]
 
 CLASSIFIER_LOSSES = ("squared", "cross_entropy")
 REGRESSOR_LOSSES = ("squared", "absolute", "huber")
-
-
-@dataclass(frozen=True)
-class Activation:
-    """Elementwise function and its derivative, written in the function's value y: both are cheap where y is known."""
-
-    function: Callable[[Array], Array]
-    derivative: Callable[[Array], Array]
-
-
-#: Of hidden layers; none has to be invertible.
-ACTIVATIONS: dict[str, Activation] = {
-    "relu": Activation(lambda z: np.maximum(z, 0.0), lambda y: (y > 0.0).astype(y.dtype)),
-    "tanh": Activation(np.tanh, lambda y: 1.0 - y * y),
-    "sigmoid": Activation(expit, lambda y: y * (1.0 - y)),
-    "identity": Activation(lambda z: z, np.ones_like),
-}
 
 
 def check_output(activation: object, eps: object, n_outputs: int) -> tuple[InvertibleActivation, float]:

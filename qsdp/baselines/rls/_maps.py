@@ -109,6 +109,18 @@ class Layer(ABC):
     def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
         """Return the mean inputs of all maps, given arguments and result of the module's forward pass."""
 
+    @abstractmethod
+    def rows(self, inputs: Sequence[Any], output: Any) -> Tensor:
+        """Return all inputs of the module's affine function, (rows, side), for a forward pass."""
+
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """Return weights (outputs, side) and biases (outputs,) of that function; of all maps, side by side."""
+        own = dict(self.module.named_parameters(recurse=False))
+        weights = [own[name].detach().flatten(start_dim=1) for name in own if name.startswith("weight")]
+        biases = [own[name].detach() for name in own if name.startswith("bias")]
+        joined = torch.cat(weights, dim=1)
+        return joined, sum(biases, start=joined.new_zeros(len(joined)))
+
     def _map(self, weight: str, bias: str, suffix: str = "") -> LinearMap:
         parameters = dict(self.module.named_parameters(recurse=False))
         trained = parameters.get(bias)
@@ -135,6 +147,11 @@ class DenseLayer(Layer):
         samples = len(rows) if x.dim() < 3 else x.shape[0 if self.batch_first else 1]
         return self._select({self.name: Mean(rows.mean(dim=0), len(rows), int(samples))})
 
+    def rows(self, inputs: Sequence[Any], output: Any) -> Tensor:
+        """Return the inputs of all samples and time steps."""
+        rows: Tensor = inputs[0].detach().reshape(-1, inputs[0].shape[-1])
+        return rows
+
 
 class ConvolutionalLayer(Layer):
     """`torch.nn.Conv2d`: every position of the output is one more row."""
@@ -152,10 +169,20 @@ class ConvolutionalLayer(Layer):
         x = inputs[0].detach()
         images = 1 if x.dim() == 3 else len(x)
         image = x[None] if x.dim() == 3 else x.mean(dim=0, keepdim=True)
-        module = self.module
-        fields = F.unfold(_padded(image, module), module.kernel_size, dilation=module.dilation, stride=module.stride)
+        fields = self._fields(image)
         rows = images * fields.shape[-1]
         return self._select({self.name: Mean(fields.mean(dim=-1)[0], rows, rows)})
+
+    def rows(self, inputs: Sequence[Any], output: Any) -> Tensor:
+        """Return the receptive fields of all samples and positions, flattened."""
+        x = inputs[0].detach()
+        fields = self._fields(x[None] if x.dim() == 3 else x)
+        return fields.transpose(1, 2).reshape(-1, fields.shape[1])
+
+    def _fields(self, images: Tensor) -> Tensor:
+        """Return the receptive fields (images, side, positions)."""
+        module = self.module
+        return F.unfold(_padded(images, module), module.kernel_size, dilation=module.dilation, stride=module.stride)
 
 
 class RecurrentLayer(Layer):
@@ -168,6 +195,25 @@ class RecurrentLayer(Layer):
 
     def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
         """Return the means over samples and time steps; the state before the first step is zero unless given."""
+        x, y, first = self._steps(inputs, output)
+        times, samples = x.shape[:2]
+        rows = int(times * samples)
+        before = y[:-1].sum(dim=(0, 1)) + first.sum(dim=0)
+        return self._select(
+            {
+                f"{self.name}.input": Mean(x.mean(dim=(0, 1)), rows, int(samples)),
+                f"{self.name}.recurrent": Mean(before / rows, rows, int(samples)),
+            }
+        )
+
+    def rows(self, inputs: Sequence[Any], output: Any) -> Tensor:
+        """Return inputs and outputs one step earlier, side by side, of all time steps and samples."""
+        x, y, first = self._steps(inputs, output)
+        before = torch.cat([first[None], y[:-1]])
+        return torch.cat([x, before], dim=2).flatten(end_dim=1)
+
+    def _steps(self, inputs: Sequence[Any], output: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """Return inputs and outputs (times, samples, ...), and the outputs before the first step (samples, n)."""
         if isinstance(inputs[0], nn.utils.rnn.PackedSequence):
             raise InvalidTypeError(f"layer {self.name!r}: packed sequences are not covered by RLS; pad them instead")
         x, y = inputs[0].detach(), output[0].detach()
@@ -175,19 +221,11 @@ class RecurrentLayer(Layer):
             x, y = x[:, None], y[:, None]
         elif self.module.batch_first:
             x, y = x.transpose(0, 1), y.transpose(0, 1)
-        times, samples = x.shape[:2]
-        rows = int(times * samples)
-        before = y[:-1].sum(dim=(0, 1))
         state = inputs[1] if len(inputs) > 1 else None
-        if state is not None:
-            first = (state[0] if isinstance(state, tuple) else state).detach()
-            before = before + first.reshape(-1, first.shape[-1]).sum(dim=0)
-        return self._select(
-            {
-                f"{self.name}.input": Mean(x.mean(dim=(0, 1)), rows, int(samples)),
-                f"{self.name}.recurrent": Mean(before / rows, rows, int(samples)),
-            }
-        )
+        if state is None:
+            return x, y, y.new_zeros(y.shape[1:])
+        first = (state[0] if isinstance(state, tuple) else state).detach()
+        return x, y, first.reshape(-1, first.shape[-1])
 
 
 _RECURRENT = {"ih": ".input", "hh": ".recurrent"}

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.validation import _show, check_choice, check_flag, check_integer, check_real
-from qsdp.baselines._activations import InvertibleActivation
+from qsdp.baselines._activations import InvertibleActivation, get_elementwise
 from qsdp.baselines._estimator import check_hidden
-from qsdp.baselines._torch import check_device, require_torch
-from qsdp.baselines.rls._functions import ACTIVATIONS, check_loss, check_output
+from qsdp.baselines.rls._functions import check_loss, check_output
 from qsdp.baselines.rls._settings import Settings
 from qsdp.exceptions import InvalidInputError
 
@@ -49,7 +48,7 @@ class Checked:
 def checked(given: Any, losses: tuple[str, ...], n_outputs: int) -> Checked:
     """Return an estimator's parameters, checked."""
     widths = check_hidden(given.hidden)
-    check_choice("activation", given.activation, ACTIVATIONS)
+    get_elementwise("activation", given.activation, {})
     check_flag("hybrid", given.hybrid)
     output, eps = check_output(given.output_activation, given.eps_target, n_outputs)
     check_loss(given.loss, losses, hybrid=given.hybrid, output=output)
@@ -71,11 +70,6 @@ def checked(given: Any, losses: tuple[str, ...], n_outputs: int) -> Checked:
     check_integer("batch_size", given.batch_size, minimum=1)
     check_choice("dtype", given.dtype, ("float32", "float64"))
     check_flag("verbose", given.verbose)
-    if check_choice("backend", given.backend, ("numpy", "torch")) == "torch":
-        require_torch()
-        check_device(given.device)
-    elif given.device is not None:
-        raise InvalidInputError(f"device must be None with backend='numpy'; got {_show(given.device)}")
     return Checked(widths, settings, rates, clip, adam if given.hybrid else None, output, eps)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from qsdp._utils.validation import check_choice, check_integer
 from qsdp.baselines._history import Callback, History, train_epochs
-from qsdp.baselines._torch import minibatches
+from qsdp.baselines._torch import minibatches, training_epoch
 from qsdp.baselines.rls._settings import SUGGESTION, DivergedError
 from qsdp.baselines.rls.optimizer import RLS
 from qsdp.baselines.rls.torch_losses import TORCH_LOSSES
@@ -176,17 +176,19 @@ def train_network(
     diverged: list[DivergedError] = []
     cpu_seconds = 0.0
 
+    steps = training_epoch(
+        optimizer,
+        lambda rows: torch.autograd.backward(function(model(data.X[rows]), data.targets[rows])),
+        lambda: minibatches(len(data.X), batch_size, generator),
+        clipped=(list(model.parameters()), None if method.clips else clip),
+    )
+
     def train(epoch: int) -> None:
         nonlocal cpu_seconds
         start = time.process_time()
         model.train()
         try:
-            for rows in minibatches(len(data.X), batch_size, generator):
-                optimizer.zero_grad()
-                function(model(data.X[rows]), data.targets[rows]).backward()  # type: ignore[no-untyped-call]
-                if clip is not None and not method.clips:
-                    nn.utils.clip_grad_norm_(model.parameters(), clip)
-                optimizer.step()
+            steps(epoch)
         except DivergedError as error:
             diverged.append(error)
         cpu_seconds = time.process_time() - start

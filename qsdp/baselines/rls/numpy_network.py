@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp.baselines.rls._functions import ACTIVATIONS, loss_and_gradient
+from qsdp.baselines._activations import ELEMENTWISE
+from qsdp.baselines.rls._functions import loss_and_gradient
 from qsdp.baselines.rls._settings import DivergedError, Settings
 from qsdp.baselines.rls._update import LayerState, LayerStep
 
@@ -47,24 +48,22 @@ class NumpyNetwork:
 
     def __init__(self, thetas: list[Array], activation: str = "relu") -> None:
         self.thetas = thetas
-        self.activation = activation
+        self.activation = ELEMENTWISE[activation]
 
     def outputs(self, X: Array) -> Array:
         """Return the linear outputs of shape (n, C)."""
-        function = ACTIVATIONS[self.activation].function
         H = X.astype(self.thetas[0].dtype, copy=False)
         for number, theta in enumerate(self.thetas):
             H = H @ theta[:-1] + theta[-1]
             if number + 1 < len(self.thetas):
-                H = function(H)
+                H = self.activation(H)
         return H
 
     def forward(self, X: Array) -> tuple[list[Array], Array]:
         """Return the layers' inputs with their column of ones, and the linear outputs."""
-        function = ACTIVATIONS[self.activation].function
         inputs = [_extended(X.astype(self.thetas[0].dtype, copy=False))]
         for theta in self.thetas[:-1]:
-            inputs.append(_extended(function(inputs[-1] @ theta)))
+            inputs.append(_extended(self.activation(inputs[-1] @ theta)))
         return inputs, inputs[-1] @ self.thetas[-1]
 
     def gradients(self, inputs: list[Array], delta: Array) -> list[Array]:
@@ -80,12 +79,13 @@ class NumpyNetwork:
         delta : ndarray of shape (n, C)
             Gradient in the linear outputs.
         """
-        derivative = ACTIVATIONS[self.activation].derivative
+        slope = self.activation.slope
         gradients = []
         for number in reversed(range(len(self.thetas))):
             gradients.append(inputs[number].T @ delta)
             if number:
-                delta = (delta @ self.thetas[number][:-1].T) * derivative(inputs[number][:, :-1])
+                delta = delta @ self.thetas[number][:-1].T
+                delta = delta if slope is None else delta * slope(inputs[number][:, :-1])
         return gradients[::-1]
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.model_selection import GridSearchCV
 
 from qsdp._utils.validation import FloatArray
+from qsdp.bench._grid import BUDGET, Budget, InteriorSearch
 from qsdp.bench.uci.method import Folds, Method
 from qsdp.certificates import Certificate, certify
 from qsdp.distillation import distill
@@ -30,10 +30,13 @@ class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     #: Whether the network is of the kind that the relaxation bounds.
     certified = False
 
-    def __init__(self, learning_rate: float = 0.1, beta: float = 0.1, random_state: int = 0) -> None:
+    def __init__(
+        self, learning_rate: float = 0.1, beta: float = 0.1, random_state: int = 0, budget: Budget = BUDGET
+    ) -> None:
         self.learning_rate = learning_rate
         self.beta = beta
         self.random_state = random_state
+        self.budget = budget
 
     def _system(self) -> Any:
         """Return the unfitted estimator of `qsdp.baselines`."""
@@ -69,7 +72,7 @@ class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def _options(self) -> dict[str, Any]:
         """Parameters of the estimator, with the single precision that is usual in training."""
-        chosen = {"learning_rate": self.learning_rate, "beta": self.beta}
+        chosen = {"learning_rate": self.learning_rate, "beta": self.beta, **self.budget.training}
         return {**chosen, "batch_size": 64, "dtype": "float32", "random_state": self.random_state}
 
 
@@ -120,7 +123,7 @@ class MatchedBackprop(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> MatchedBackprop:
         """Search, train, and distil once."""
         search = clone(self.search).fit(X, y)
-        self.best_params_: dict[str, Any] = search.best_params_
+        self.choice_ = search.choice_
         self.classes_ = search.classes_
         model = search.best_estimator_.model_
         matched = distill(model, X, _NEURONS, refine="polish", random_state=self.random_state)
@@ -133,14 +136,14 @@ class MatchedBackprop(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class StraightThrough(_Trained):
-    """Quantization-aware training of a bilinear network with a free second layer."""
+    """Quantization-aware training of a bilinear network with a free second layer, from trained real weights."""
 
     certified = True
 
     def _system(self) -> Any:
         from qsdp.baselines.straight_through import StraightThroughClassifier
 
-        return StraightThroughClassifier(_NEURONS, **self._options)
+        return StraightThroughClassifier(_NEURONS, start="float", **self._options)
 
     def _network(self) -> Any:
         return self.model_.network_
@@ -150,7 +153,7 @@ class RoundedReLU(_Trained):
     """ReLU network whose first layer is rounded to signs with a scale per neuron; validated after rounding."""
 
     def _system(self) -> Any:
-        from qsdp.baselines.relu import ReLUNetworkClassifier
+        from qsdp.baselines import ReLUNetworkClassifier
 
         return ReLUNetworkClassifier(2 * _NEURONS, **self._options)
 
@@ -168,11 +171,11 @@ def _labels_of(classes: npt.NDArray[Any], outputs: FloatArray) -> npt.NDArray[An
 
 
 def _search(kind: type[_Trained], rates: list[float]) -> Any:
-    """Return a function that builds a grid search over learning rates and betas on the folds."""
+    """Return a function that builds a search over learning rates and betas on the folds."""
 
-    def build(folds: Folds, seed: int) -> GridSearchCV:
+    def build(folds: Folds, seed: int) -> InteriorSearch:
         grid = {"learning_rate": rates, "beta": [1.0, 10.0, 100.0]}
-        return GridSearchCV(kind(random_state=seed), grid, cv=folds, error_score="raise")
+        return InteriorSearch(kind(random_state=seed), grid, folds)
 
     return build
 
@@ -184,7 +187,7 @@ def _matched(rates: list[float]) -> Any:
 
 
 def _choice(model: Any) -> dict[str, float]:
-    return {name: float(value) for name, value in model.best_params_.items()}
+    return {**model.choice_.best, "decided": float(model.choice_.decided)}
 
 
 def _method(name: str, what: str, kind: type[_Trained], rates: list[float], *, quantized: bool = True) -> Method:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -25,8 +28,14 @@ def experiment(name: str) -> Any:
     return importlib.import_module(f"benchmarks.experiments.least_squares.{name}").EXPERIMENT
 
 
-def quick(name: str, folder: Path) -> list[Record]:
+@functools.cache
+def quick(name: str) -> list[Record]:
     """Measure the quick cases, and return them as they are read from the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        return measured(name, Path(folder))
+
+
+def measured(name: str, folder: Path) -> list[Record]:
     results, failures = run_experiment(experiment(name), folder / "found.json", quick=True, verbose=False)
     assert failures == []
     stored = Results.load(folder / "found.json")
@@ -60,7 +69,7 @@ def test_reports_of_no_records(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "bpls_images"])
 def test_quick_run(name: str, tmp_path: Path) -> None:
-    records = quick(name, tmp_path)
+    records = quick(name)
     tables = experiment(name).tables(records)
     assert any(table.rows for table in tables)
     assert judged_of(experiment(name).claims(records))
@@ -76,7 +85,8 @@ def test_quick_run_of_images(tmp_path: Path) -> None:
         load_mnist("test")
     except DatasetError:
         pytest.skip("MNIST not found in QSDP_DATA")
-    records = quick("bpls_images", tmp_path)
+    with patch.dict(images.LOADERS, mnist=functools.cache(load_mnist)):
+        records = quick("bpls_images")
     accuracy, seconds, simple, chosen = (table.rows for table in images.tables(records))
     # Memory is shown where it was measured for that variant, and nowhere else.
     held = {row[1]: row[-2] for row in seconds if row[1].startswith("BPLS")}
@@ -98,8 +108,8 @@ def test_quick_run_of_images(tmp_path: Path) -> None:
     assert (tmp_path / "drawn.png").stat().st_size > 1000
 
 
-def test_every_pass_is_in_every_list(tmp_path: Path) -> None:
-    for record in quick("bpls_digits", tmp_path):
+def test_every_pass_is_in_every_list() -> None:
+    for record in quick("bpls_digits"):
         if record.case["part"] in {"rows", "variants"}:
             found = record.measured
             lists = [found[name] for name in ("cpu", "curve", "misses", "seconds", "clipped")]

@@ -32,7 +32,7 @@ def test_a11_2_equation_5_taken_literally_destroys_classifiers(activation: str) 
     scores = {}
     for rule in ("first", "mean", "relax"):
         model = BPLSClassifier(
-            activation=activation, hidden_target=rule, tau_max=0, references=True, random_state=0
+            activation=activation, hidden_target=rule, ridge=1e-3, tau_max=0, references=True, random_state=0
         ).fit(X, y)
         scores[rule] = model.history_.score[0]
     random = model.report_.references["random hidden layers"].score
@@ -79,8 +79,10 @@ def test_a11_6_sigmoid_layers_tolerate_it() -> None:
 
 @pytest.mark.parametrize("rule", ["relax", "damped", "minnorm"])
 def test_a11_7_two_softmax_layers_do_not_train(rule: str) -> None:
-    # A.11.7: 0.22 to 0.61 in all settings.
-    assert mean_test_score(3, hidden=(50, 50), activation="softmax", hidden_target=rule) < 0.65
+    # A.11.7: 0.22 to 0.61 in all settings, with the ridge of other activations; they do train with their own.
+    options = {"hidden": (50, 50), "activation": "softmax", "hidden_target": rule}
+    assert mean_test_score(3, ridge=1e-3, **options) < 0.65
+    assert rule != "minnorm" or mean_test_score(3, **options) > 0.85
 
 
 def test_a11_7_two_layers_of_other_kinds_do() -> None:

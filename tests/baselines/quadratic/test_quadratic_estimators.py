@@ -22,10 +22,11 @@ from qsdp.baselines.quadratic import (
     QuadraticNetworkClassifier,
     StartStatistics,
     get_family,
-    make_xor,
     starting_parameters,
 )
+from qsdp.datasets import make_xor
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.quadratic_theory import classify_conic
 
 Logistic, Network = QuadraticLogisticRegression, QuadraticNetworkClassifier
 both = pytest.mark.parametrize("estimator", [Logistic, Network], ids=["logistic", "network"])
@@ -77,7 +78,7 @@ def test_a1_one_neuron_learns_a_circle_where_a_linear_one_cannot() -> None:
     np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-12, atol=1e-13)
     np.testing.assert_array_equal(model.predict(X), (expected > 0).astype(int))
     np.testing.assert_allclose(model.predict_proba(X), np.column_stack([expit(-expected), expit(expected)]), atol=1e-12)
-    assert qsdp.baselines.quadratic.classify_conic(model.to_quadratic_form()) == "ellipse"
+    assert classify_conic(model.to_quadratic_form()) == "ellipse"
 
 
 def test_a1_labels_of_any_kind_are_coded_as_zero_and_one() -> None:

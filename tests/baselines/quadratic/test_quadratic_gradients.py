@@ -11,9 +11,10 @@ from quadratic_reference import ACTIVATIONS, FORMULAS, TorchNetwork, random_laye
 
 from qsdp.baselines import AffineForm
 from qsdp.baselines.quadratic import FAMILIES, LOSSES, Layer, QuadraticNetwork, get_family
-from qsdp.baselines.quadratic.coupling import COUPLINGS, pack, step_weights, unpack
+from qsdp.baselines.quadratic.coupling import COUPLINGS, step_weights
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import QuadraticForm
+from qsdp.quadratic_theory.separability import pack, unpack
 
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
 every_family = pytest.mark.parametrize("name", FAMILIES)

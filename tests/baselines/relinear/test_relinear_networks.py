@@ -13,23 +13,17 @@ from torch import nn
 from qsdp.baselines import AffineForm
 from qsdp.baselines.relinear import (
     QResNet,
-    QuadraticNetwork,
     ReLinear,
-    Replicas,
+    ReLinearNetwork,
     ReZero,
-    count_parameters,
-    family_dimension,
+    count_trainable,
     parameter_groups,
-    qresnet20,
-    qresnet32,
-    qresnet56,
-    qresnet110,
-    resnet_parameters,
     start_conventional,
     start_random,
     transfer_weights,
 )
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.quadratic_theory import family_dimension, resnet_parameters
 
 STARTED = ["fan", "fan_compact", "parabolic", "poly2"]
 
@@ -57,7 +51,7 @@ def scrambled(network: nn.Module, seed: int = 0) -> Any:
 @pytest.mark.parametrize("activation", ["relu", "identity", "tanh"])
 @pytest.mark.parametrize("family", [*STARTED, "linear", "square_act", ["linear", "fan", "parabolic"]])
 def test_the_chain_of_forms_is_the_network(family: Any, activation: str, rezero: bool) -> None:
-    network = scrambled(QuadraticNetwork([3, 5, 5, 2], family, activation, rezero=rezero, dtype=torch.float64))
+    network = scrambled(ReLinearNetwork([3, 5, 5, 2], family, activation, rezero=rezero, dtype=torch.float64))
     X = draw(6, 3)
     H = X.numpy()
     for layer in network.trained_layers():
@@ -70,23 +64,23 @@ def test_the_chain_of_forms_is_the_network(family: Any, activation: str, rezero:
 
 
 def test_the_square_activation_network_ends_in_a_linear_layer() -> None:
-    network = QuadraticNetwork([3, 4, 2], "square_act")
+    network = ReLinearNetwork([3, 4, 2], "square_act")
     assert isinstance(network.layers[-1], nn.Linear)
     squares = network.layers[0](torch.randn(5, 3))
     assert torch.equal(torch.relu(squares), squares), "the ReLU between layers changes nothing"
 
 
 def test_a_parabolic_network_by_the_name_of_the_other_paper() -> None:
-    assert str(QuadraticNetwork([3, 4, 2], "rpqnn")) == str(QuadraticNetwork([3, 4, 2], ["parabolic", "rpqnn"]))
+    assert str(ReLinearNetwork([3, 4, 2], "rpqnn")) == str(ReLinearNetwork([3, 4, 2], ["parabolic", "rpqnn"]))
     assert resnet_parameters(20, "rpqnn") == resnet_parameters(20, "parabolic")
-    assert count_parameters(QResNet(20, "rpqnn", width=2, device="meta")) == resnet_parameters(20, "parabolic", width=2)
+    assert count_trainable(QResNet(20, "rpqnn", width=2, device="meta")) == resnet_parameters(20, "parabolic", width=2)
     assert family_dimension((2, 2, 1), "rpqnn") == family_dimension((2, 2, 1), "parabolic")
 
 
 @pytest.mark.parametrize("activation", ["identity", "relu"])
 def test_7_4_7_e28_networks_of_square_activations_are_fan_networks_with_a_linear_last_layer(activation: str) -> None:
-    square = scrambled(QuadraticNetwork([3, 5, 4, 2], "square_act", activation, dtype=torch.float64))
-    fan = scrambled(QuadraticNetwork([3, 5, 4, 2], "fan", activation, dtype=torch.float64), seed=50)
+    square = scrambled(ReLinearNetwork([3, 5, 4, 2], "square_act", activation, dtype=torch.float64))
+    fan = scrambled(ReLinearNetwork([3, 5, 4, 2], "fan", activation, dtype=torch.float64), seed=50)
     *hidden, last = fan.layers
     with torch.no_grad():
         for mine, theirs in zip(hidden, square.layers, strict=False):
@@ -111,7 +105,7 @@ def test_7_4_7_e28_networks_of_square_activations_are_fan_networks_with_a_linear
 @pytest.mark.parametrize("activation", ["identity", "relu"])
 def test_7_5_e27_rescaled_layers_are_the_same_network(activation: str) -> None:
     """Outputs of a layer times D, by wr, br, wb, c alone; the next layer undoes it, its squares twice."""
-    network = scrambled(QuadraticNetwork([3, 5, 4, 2], "fan", activation, dtype=torch.float64))
+    network = scrambled(ReLinearNetwork([3, 5, 4, 2], "fan", activation, dtype=torch.float64))
     X = draw(20, 3)
     values = network(X).detach()
     first, second, _ = network.layers
@@ -138,7 +132,7 @@ def test_7_5_e27_rescaled_layers_are_the_same_network(activation: str) -> None:
 
 
 def test_start_functions() -> None:
-    network = scrambled(QuadraticNetwork([4, 6, 6, 2], rezero=True, dtype=torch.float64))
+    network = scrambled(ReLinearNetwork([4, 6, 6, 2], rezero=True, dtype=torch.float64))
     start_conventional(network, generator())
     again = copy.deepcopy(network)
     assert network.layers[1].zeta.item() == 0.0
@@ -151,37 +145,35 @@ def test_start_functions() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: QuadraticNetwork([3]), r"widths must be two numbers at least, inputs and outputs; got \[3\]"),
-        (lambda: QuadraticNetwork([3, 0]), "widths must be an integer >= 1; got 0"),
-        (lambda: QuadraticNetwork([3, 1], "quadratic"), "family must be one of .*; got 'quadratic'"),
+        (lambda: ReLinearNetwork([3]), r"widths must be two numbers at least, inputs and outputs; got \[3\]"),
+        (lambda: ReLinearNetwork([3, 0]), "widths must be an integer >= 1; got 0"),
+        (lambda: ReLinearNetwork([3, 1], "quadratic"), "family must be one of .*; got 'quadratic'"),
         (
-            lambda: QuadraticNetwork([3, 1], "qnn"),
+            lambda: ReLinearNetwork([3, 1], "qnn"),
             "family cannot be 'qnn': ReLinear is of special cases of Fan's neuron",
         ),
         (
-            lambda: QuadraticNetwork([3, 1], ["power_only"]),
+            lambda: ReLinearNetwork([3, 1], ["power_only"]),
             "'power_only': .*QuadraticNetworkClassifier has all families",
         ),
-        (lambda: QuadraticNetwork([3, 2, 1], ["fan"]), "family must be one name or 2, one a layer; got 1"),
-        (lambda: QuadraticNetwork([3, 1], 7), "family must be a name, or one for each layer; got 7"),
+        (lambda: ReLinearNetwork([3, 2, 1], ["fan"]), "family must be one name or 2, one a layer; got 1"),
+        (lambda: ReLinearNetwork([3, 1], 7), "family must be a name, or one for each layer; got 7"),
         (
-            lambda: QuadraticNetwork([3, 1], activation="square"),
-            "activation cannot be 'square': a square after linear layers is the competitor of the quadratic neuron",
+            lambda: ReLinearNetwork([3, 1], activation="square"),
+            "'square' is excluded: a square after linear layers is the competitor of the quadratic neuron",
         ),
         (
-            lambda: QuadraticNetwork([3, 1], activation="sign"),
-            "activation cannot be 'sign': its derivative is 0",
+            lambda: ReLinearNetwork([3, 1], activation="sign"),
+            "'sign' is excluded: its derivative is 0",
         ),
-        (lambda: QuadraticNetwork([3, 1], activation="relo"), "activation must be one of .*; did you mean 'relu'"),
+        (lambda: ReLinearNetwork([3, 1], activation="relo"), "activation must be one of .*; did you mean 'relu'"),
         (
-            lambda: QuadraticNetwork([5, 5, 5], rezero=True),
+            lambda: ReLinearNetwork([5, 5, 5], rezero=True),
             r"rezero needs two hidden layers of equal widths, one after the other; got widths \[5, 5, 5\]",
         ),
         (lambda: QResNet(21), r"depth must be 6k \+ 2, as 20, 32, 56, 110; got 21"),
         (lambda: QResNet(20, "square_act"), "family must be one of .*; got 'square_act'"),
         (lambda: resnet_parameters(20, width=0), "width must be an integer >= 1; got 0"),
-        (lambda: Replicas([]), "networks must be one or more"),
-        (lambda: Replicas([nn.Linear(1, 2), nn.Linear(2, 2)]), "networks must be one or more, all with parameters of"),
     ],
 )
 def test_bad_input(make: Any, message: str) -> None:
@@ -193,7 +185,7 @@ def test_bad_input(make: Any, message: str) -> None:
 
 
 def test_b16_7_4_6_blocks_start_as_the_identity_and_wake_up_by_zeta() -> None:
-    network = QuadraticNetwork([4, 6, 6, 6, 2], rezero=True, dtype=torch.float64)
+    network = ReLinearNetwork([4, 6, 6, 6, 2], rezero=True, dtype=torch.float64)
     blocks = [layer for layer in network.layers if isinstance(layer, ReZero)]
     assert len(blocks) == 2
     hidden = torch.relu(network.layers[0](draw(7, 4)))
@@ -206,7 +198,7 @@ def test_b16_7_4_6_blocks_start_as_the_identity_and_wake_up_by_zeta() -> None:
 
 
 def test_b16_zeta_learns_at_the_conventional_rate() -> None:
-    network = QuadraticNetwork([4, 6, 6, 2], rezero=True, dtype=torch.float64)
+    network = ReLinearNetwork([4, 6, 6, 2], rezero=True, dtype=torch.float64)
     groups = parameter_groups(network, 0.1, 1e-3, 1e-4)
     rate = {id(parameter): group["lr"] for group in groups for parameter in group["params"]}
     assert rate[id(network.layers[1].zeta)] == 0.1
@@ -242,14 +234,14 @@ def test_b16_residual_blocks_for_images_start_as_the_identity(family: str) -> No
 @pytest.mark.parametrize("rezero", [False, True])
 @pytest.mark.parametrize("family", STARTED)
 def test_b8_a_transferred_network_equals_the_conventional_one(family: str, rezero: bool) -> None:
-    conventional = scrambled(QuadraticNetwork([3, 5, 5, 2], "linear", rezero=rezero, dtype=torch.float64))
-    quadratic = scrambled(QuadraticNetwork([3, 5, 5, 2], family, rezero=rezero, dtype=torch.float64), seed=50)
+    conventional = scrambled(ReLinearNetwork([3, 5, 5, 2], "linear", rezero=rezero, dtype=torch.float64))
+    quadratic = scrambled(ReLinearNetwork([3, 5, 5, 2], family, rezero=rezero, dtype=torch.float64), seed=50)
     transfer_weights(conventional, quadratic)
     assert torch.allclose(quadratic(draw(9, 3)), conventional(draw(9, 3)), rtol=1e-13, atol=1e-14)
 
 
 def test_b8_weights_of_any_origin() -> None:
-    network = QuadraticNetwork([3, 4, 2], dtype=torch.float64)
+    network = ReLinearNetwork([3, 4, 2], dtype=torch.float64)
     rng = np.random.default_rng(0)
     pairs = [(rng.standard_normal((4, 3)), rng.standard_normal(4)), (rng.standard_normal((2, 4)), [0.5, -0.5])]
     transfer_weights(pairs, network)
@@ -272,9 +264,9 @@ def test_b8_residual_networks_take_batch_norms_along(family: str) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (QuadraticNetwork([3, 5, 2], "linear"), "source must have the target's 3 layers; got 2"),
-        (QuadraticNetwork([3, 5, 6, 2], "linear"), r"weight must have shape \(5, 5\); got \(6, 5\)"),
-        (QuadraticNetwork([3, 5, 5, 2], "fan"), "source must have a linear layer for"),
+        (ReLinearNetwork([3, 5, 2], "linear"), "source must have the target's 3 layers; got 2"),
+        (ReLinearNetwork([3, 5, 6, 2], "linear"), r"weight must have shape \(5, 5\); got \(6, 5\)"),
+        (ReLinearNetwork([3, 5, 5, 2], "fan"), "source must have a linear layer for"),
         ([(np.ones((5, 3)), np.ones(5))], "transfer must have weights and bias of 3 layers; got 1"),
         ([(np.ones((5, 3)), np.ones(4))] * 3, "bias must have 5 entries"),
         (5.0, r"transfer must be \(weights, bias\) of every layer; got 5.0"),
@@ -282,7 +274,7 @@ def test_b8_residual_networks_take_batch_norms_along(family: str) -> None:
 )
 def test_b8_what_does_not_fit_is_refused(source: Any, message: str) -> None:
     with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
-        transfer_weights(source, QuadraticNetwork([3, 5, 5, 2]))
+        transfer_weights(source, ReLinearNetwork([3, 5, 5, 2]))
 
 
 # -- B-17: residual networks for images --------------------------------------------------------------
@@ -335,14 +327,7 @@ def test_b17_6_6_widened_and_very_deep_conventional_networks(depth: int, width: 
 def test_b17_the_count_is_that_of_the_network(family: str, rezero: bool) -> None:
     for depth, options in ((8, {"width": 5, "n_classes": 7, "in_channels": 1}), (20, {})):
         network = QResNet(depth, family, rezero=rezero, device="meta", **options)
-        assert count_parameters(network) == resnet_parameters(depth, family, rezero=rezero, **options)
-
-
-def test_b17_named_depths() -> None:
-    makers = {20: qresnet20, 32: qresnet32, 56: qresnet56, 110: qresnet110}
-    for depth, make in makers.items():
-        assert count_parameters(make(device="meta")) == resnet_parameters(depth)
-    assert count_parameters(qresnet20("parabolic", device="meta")) == resnet_parameters(20, "parabolic")
+        assert count_trainable(network) == resnet_parameters(depth, family, rezero=rezero, **options)
 
 
 @pytest.mark.parametrize("family", STARTED)
@@ -372,10 +357,11 @@ def test_b17_a_new_network_is_the_conventional_one_and_trains(family: str) -> No
 @pytest.mark.parametrize("rezero", [False, True])
 @pytest.mark.parametrize("family", ["fan", "fan_compact", "parabolic", "linear"])
 def test_replicas_train_as_each_alone(family: str, rezero: bool, variant: str) -> None:
+    Replicas = pytest.importorskip("benchmarks.experiments.quadratic._replicas").Replicas
     X, Y = draw(10, 3), draw(10, 2, seed=2)
     networks = []
     for seed in range(3):
-        network = QuadraticNetwork([3, 5, 5, 2], family, rezero=rezero, dtype=torch.float64)
+        network = ReLinearNetwork([3, 5, 5, 2], family, rezero=rezero, dtype=torch.float64)
         start_conventional(network, generator(seed))
         networks.append(network)
     replicas = Replicas(networks)
@@ -393,4 +379,4 @@ def test_replicas_train_as_each_alone(family: str, rezero: bool, variant: str) -
         train(network, lambda model: (model(X) - Y).square().mean())
         assert torch.allclose(replicas[number](X), network(X), rtol=1e-9, atol=1e-11)
         assert torch.allclose(replicas(X)[number], network(X), rtol=1e-9, atol=1e-11)
-    assert count_parameters(replicas) == 3 * count_parameters(networks[0])
+    assert count_trainable(replicas) == 3 * count_trainable(networks[0])

@@ -10,7 +10,7 @@ import torch
 from relinear_reference import Arrays, NumpyOptimizer, fan_backward, fan_forward, relinear_step
 from torch import Tensor, nn
 
-from qsdp.baselines.relinear import CompactLinear, FanLinear, QuadraticNetwork, ReLinear, parameter_groups
+from qsdp.baselines.relinear import CompactLinear, FanLinear, ReLinear, ReLinearNetwork, parameter_groups
 from qsdp.baselines.relinear.rules import VARIANTS, check_rates, check_shrinkage
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
@@ -18,8 +18,8 @@ X = torch.randn(12, 4, dtype=torch.float64, generator=torch.Generator().manual_s
 Y = torch.randn(12, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
 
 
-def network_of(family: str = "fan", seed: int = 0, **options: Any) -> QuadraticNetwork:
-    network = QuadraticNetwork([4, 6, 6, 2], family, dtype=torch.float64, **options)
+def network_of(family: str = "fan", seed: int = 0, **options: Any) -> ReLinearNetwork:
+    network = ReLinearNetwork([4, 6, 6, 2], family, dtype=torch.float64, **options)
     start(network, seed)
     return network
 

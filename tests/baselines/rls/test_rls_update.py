@@ -285,7 +285,7 @@ def test_claim_6_P_stays_symmetric_and_definite(dtype, ratio):
     assert state.P.dtype == theta.dtype == dtype
 
 
-def test_b12_7_single_precision_holds_over_50_000_steps():
+def test_b12_7_single_precision_holds_over_10_000_steps():
     g = np.random.default_rng(2)
     X = np.column_stack([g.random((1000, 5)), np.ones(1000)])
     G = g.standard_normal((1000, 6, 1)) / 1000.0
@@ -295,7 +295,7 @@ def test_b12_7_single_precision_holds_over_50_000_steps():
         inputs, gradients = X.astype(dtype), G.astype(dtype)
         state, theta = LayerState.initial(6, chosen, dtype), np.zeros((6, 1), dtype)
         least = np.inf
-        for step in range(50_000):
+        for step in range(10_000):
             least = min(least, update_layer(theta, state, gradients[step % 1000], inputs[step % 1000], chosen))
         assert least > 1.0
         assert state.resets == 0

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from scipy.integrate import cumulative_trapezoid
 
 from qsdp._utils.validation import FloatArray, check_integer, check_matrix
+from qsdp.baselines._activations import ELEMENTWISE
 from qsdp.baselines._layers import TrainedLayer
-from qsdp.baselines.relinear.activations import relu
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
 __all__ = ["amplification", "input_jacobian", "layer_jacobian", "output_range"]
 
-_DERIVATIVES: dict[Callable[[FloatArray], npt.NDArray[np.floating]] | None, Callable[[FloatArray], FloatArray]] = {
-    None: lambda z: np.ones_like(z),
-    relu: lambda z: (z > 0.0).astype(np.float64),
-    np.tanh: lambda z: 1.0 - np.tanh(z) ** 2,
-}
+#: Derivative of an activation as a function of its value.
+_SLOPES = {one.function: one.slope for one in ELEMENTWISE.values()}
 
 
 def layer_jacobian(form: QuadraticForm, X: FloatArray) -> FloatArray:
@@ -50,14 +46,16 @@ def input_jacobian(layers: Sequence[TrainedLayer], X: FloatArray) -> FloatArray:
     H = check_matrix("X", X)
     whole: FloatArray | None = None
     for layer in layers:
-        if layer.activation not in _DERIVATIVES:
-            raise InvalidInputError(f"layers must have activations relu, tanh or none; got {layer.activation!r}")
+        if layer.activation not in _SLOPES:
+            raise InvalidInputError(
+                f"layers must have activations relu, tanh, sigmoid or none; got {layer.activation!r}"
+            )
         form = layer.form.to_quadratic_form()
         here = layer_jacobian(form, H)
-        z = form.predict(H).reshape(len(H), -1)
-        here = _DERIVATIVES[layer.activation](z)[:, :, None] * here
+        H = layer.apply(form.predict(H).reshape(len(H), -1))
+        slope = _SLOPES[layer.activation]
+        here = here if slope is None else slope(H)[:, :, None] * here
         whole = here if whole is None else here @ whole
-        H = layer.apply(z)
     if whole is None:
         raise InvalidInputError("layers must be one at least; got none")
     return whole

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray, RandomState, check_flag, check_integer
-from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
-from qsdp.baselines._history import Callback, History
+from qsdp._utils.validation import FloatArray, check_flag, check_integer
+from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, hold_out
+from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines._torch import require_torch
 from qsdp.baselines.backprop._descent import Descent, descent_of
@@ -17,8 +18,7 @@ from qsdp.baselines.backprop._face import GradientTrained
 from qsdp.baselines.backprop._losses import torch_loss
 from qsdp.baselines.backprop._training import evaluated
 from qsdp.baselines.backprop._units import normalised
-from qsdp.baselines.relu.networks import QuantizedReLUNetwork, ReLUNetwork
-from qsdp.losses import Loss
+from qsdp.baselines.backprop.relu_networks import QuantizedReLUNetwork, ReLUNetwork
 from qsdp.problem import TrainingProblem
 
 __all__ = ["ReLUNetworkClassifier", "ReLUNetworkRegressor"]
@@ -76,55 +76,21 @@ class _ReLUTraining:
         return weight * 0.5 * (self._tensors["W"].square().sum() + self._tensors["a"].square().sum())
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _ReLU(GradientTrained):
     """What regressor and classifier share."""
 
-    float_network_: ReLUNetwork
-
-    def __init__(
-        self,
-        n_neurons: int = 100,
-        *,
-        loss: str | Loss = "squared",
-        beta: float = 0.1,
-        fit_intercept: bool = True,
-        learning_rate: float = 0.5,
-        momentum: float = 0.9,
-        clip: float | None = 1.0,
-        optimizer: str = "sgd",
-        schedule: str = "cosine",
-        batch_size: int = 32,
-        n_epochs: int = 50,
-        device: str | None = None,
-        dtype: str = "float64",
-        callback: Callback | None = None,
-        verbose: bool = False,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_neurons = n_neurons
-        self.loss = loss
-        self.beta = beta
-        self.fit_intercept = fit_intercept
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.clip = clip
-        self.optimizer = optimizer
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.device = device
-        self.dtype = dtype
-        self.callback = callback
-        self.verbose = verbose
-        self.random_state = random_state
+    fit_intercept: bool = True
+    learning_rate: float = 0.5
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         m = check_integer("n_neurons", self.n_neurons, minimum=1)
         intercept = check_flag("fit_intercept", self.fit_intercept)
         descent = descent_of(self)
-        problem = TrainingProblem(X, targets, beta=self.beta, loss=self._checked_loss())
+        rows, held = hold_out(self.validation_fraction, len(X), rng)
+        problem = TrainingProblem(X[rows], targets[rows], beta=self.beta, loss=self._checked_loss())
         training = _ReLUTraining(problem, m, intercept, descent, rng)
-        self._descend(training, descent, rng, history, width=1)
+        self._descend(training, descent, rng, history, width=1, held=(X[held], targets[held]))
         self.float_network_ = training.network()
 
     def _outputs(self, X: FloatArray) -> FloatArray:
@@ -167,25 +133,12 @@ class ReLUNetworkRegressor(_ReLU, BaselineRegressor):
     learning_rate : float, default=0.5
         Of the mean over samples, for data and targets in units of their own size, as in `BackpropRegressor`. SGD
         wants 0.1 to 2 here, Adam a tenth of that.
-    momentum : float, default=0.9
-        From 0 to below 1. The first of Adam's two.
     clip : float or None, default=1.0
         Gradients of larger norm are shortened to it.
-    optimizer : {"sgd", "adam"}, default="sgd"
-    schedule : {"cosine", "constant"}, default="cosine"
-        The learning rate falls to zero along half a wave, or stays.
-    batch_size : int, default=32
-    n_epochs : int, default=50
-    device : str, optional
-        Of PyTorch, such as "cuda"; the CPU by default.
-    dtype : {"float64", "float32"}, default="float64"
-        Of the training.
-    callback : callable, optional
-        Called with the history after every epoch; training stops when it returns True.
-    verbose : bool, default=False
-        Show a progress bar.
-    random_state : int, Generator, RandomState or None
-        Of start and order of samples.
+    momentum, optimizer, schedule, batch_size, n_epochs, validation_fraction, patience, device, dtype
+        As in `BackpropRegressor`.
+    callback, verbose, random_state
+        As there.
 
     Attributes
     ----------
@@ -225,33 +178,17 @@ class ReLUNetworkClassifier(_ReLU, BaselineClassifier):
 
     Parameters
     ----------
-    n_neurons : int, default=100
     loss : str or Loss, default="squared"
         Any of `qsdp.losses.LOSSES`; "logistic" and "cross_entropy" give probabilities.
-    beta : float, default=0.1
-    fit_intercept : bool, default=True
-    learning_rate : float, default=0.5
-    momentum : float, default=0.9
-    clip : float or None, default=1.0
-    optimizer : {"sgd", "adam"}, default="sgd"
-    schedule : {"cosine", "constant"}, default="cosine"
-    batch_size : int, default=32
-    n_epochs : int, default=50
-    device : str, optional
-    dtype : {"float64", "float32"}, default="float64"
-    callback : callable, optional
-    verbose : bool, default=False
-    random_state : int, Generator, RandomState or None
+    n_neurons, beta, fit_intercept, learning_rate, momentum, clip, optimizer, schedule, batch_size, n_epochs, \
+validation_fraction, patience, device, dtype, callback, verbose, random_state
+        As in `ReLUNetworkRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
-    float_network_ : ReLUNetwork
-    layers_ : tuple of TrainedLayer
-    history_ : History
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Defined when X has column names that are all strings.
+    float_network_, layers_, history_, n_features_in_, feature_names_in_
+        As there.
 
     Examples
     --------

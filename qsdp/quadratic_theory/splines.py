@@ -11,16 +11,16 @@ from scipy.interpolate import PPoly
 
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.baselines._torch import require_torch
-from qsdp.baselines.relinear.fan import FanParameters
+from qsdp.baselines.quadratic.maps import Parameters
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
-    from qsdp.baselines.relinear.networks import QuadraticNetwork
+    from qsdp.baselines.relinear.networks import ReLinearNetwork
 
 __all__ = ["spline_error_constant", "spline_network", "spline_parameters"]
 
 
-def spline_parameters(spline: PPoly) -> list[FanParameters]:
+def spline_parameters(spline: PPoly) -> list[Parameters]:
     r"""Return the layers of a Fan network with ReLU between them that is a given spline between its end knots.
 
     With pieces :math:`s_i` from knot :math:`x_i` on, :math:`Q_0 = s_0`, :math:`Q_i = s_i - s_{i-1}` and
@@ -42,7 +42,7 @@ def spline_parameters(spline: PPoly) -> list[FanParameters]:
 
     Returns
     -------
-    list of FanParameters
+    list of Parameters
 
     Notes
     -----
@@ -76,14 +76,14 @@ def spline_parameters(spline: PPoly) -> list[FanParameters]:
     return layers
 
 
-def spline_network(spline: PPoly, *, dtype: Any = None, device: Any = None) -> QuadraticNetwork:
+def spline_network(spline: PPoly, *, dtype: Any = None, device: Any = None) -> ReLinearNetwork:
     """Return `spline_parameters` as a network of PyTorch, in double precision by default.
 
     Examples
     --------
     >>> import numpy as np, torch
     >>> from scipy.interpolate import CubicSpline
-    >>> from qsdp.baselines.relinear import spline_network
+    >>> from qsdp.quadratic_theory import spline_network
     >>> spline = CubicSpline(np.arange(5.0), [0.0, 2.0, 1.0, 3.0, 0.0], bc_type="natural")
     >>> x = np.linspace(0.0, 4.0, 50)
     >>> outputs = spline_network(spline)(torch.as_tensor(x)[:, None])[:, 0].detach().numpy()
@@ -91,11 +91,11 @@ def spline_network(spline: PPoly, *, dtype: Any = None, device: Any = None) -> Q
     True
     """
     torch = require_torch()
-    from qsdp.baselines.relinear.networks import QuadraticNetwork
+    from qsdp.baselines.relinear.networks import ReLinearNetwork
 
     layers = spline_parameters(spline)
     widths = [1] + [len(layer["c"]) for layer in layers]
-    network = QuadraticNetwork(widths, dtype=dtype or torch.float64, device=device)
+    network = ReLinearNetwork(widths, dtype=dtype or torch.float64, device=device)
     with torch.no_grad():
         for module, layer in zip(network.layers, layers, strict=True):
             for name, array in layer.items():
@@ -119,7 +119,7 @@ def spline_error_constant(m: int) -> Fraction:
 
     Examples
     --------
-    >>> from qsdp.baselines.relinear import spline_error_constant
+    >>> from qsdp.quadratic_theory import spline_error_constant
     >>> spline_error_constant(2)
     Fraction(5, 384)
     """
@@ -156,7 +156,7 @@ def _recentred(coefficients: FloatArray, step: float) -> FloatArray:
     return np.pad(shifted, (0, len(coefficients) - len(shifted)))
 
 
-def _horner(select: FloatArray, second: FloatArray, constant: FloatArray, carry: bool) -> FanParameters:
+def _horner(select: FloatArray, second: FloatArray, constant: FloatArray, carry: bool) -> Parameters:
     """Return the neurons +-t (constant + second), and before them copies of t where they are to be carried on."""
     n, nothing = len(select), np.zeros_like(select)
     copies = [select] if carry else []
@@ -173,7 +173,7 @@ def _layer(
     wg: FloatArray | None = None,
     bg: FloatArray | None = None,
     wb: FloatArray | None = None,
-) -> FanParameters:
+) -> Parameters:
     """Return Fan neurons; what is not given is as in a conventional neuron."""
     m = len(wr)
     return {

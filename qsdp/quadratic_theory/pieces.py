@@ -9,8 +9,7 @@ import numpy as np
 from numpy.polynomial import Chebyshev, chebyshev
 
 from qsdp._utils.validation import FloatArray, check_real
-from qsdp.baselines._layers import TrainedLayer
-from qsdp.baselines.relinear.activations import relu
+from qsdp.baselines._layers import TrainedLayer, relu
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
@@ -79,8 +78,8 @@ def polynomial_pieces(layers: Sequence[TrainedLayer], low: float, high: float) -
     --------
     >>> import numpy as np
     >>> from qsdp import QuadraticForm
-    >>> from qsdp.baselines import TrainedLayer
-    >>> from qsdp.baselines.relinear import polynomial_pieces, relu
+    >>> from qsdp.baselines import TrainedLayer, relu
+    >>> from qsdp.quadratic_theory import polynomial_pieces
     >>> hidden = TrainedLayer(QuadraticForm([[[1.0]]], [[0.0]], [-1.0]), relu)
     >>> layers = [hidden, TrainedLayer(QuadraticForm([[[0.0]]], [[2.0]]))]
     >>> [(round(piece.low, 9), round(piece.high, 9)) for piece in polynomial_pieces(layers, -2.0, 2.0)]

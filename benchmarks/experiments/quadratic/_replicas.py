@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from qsdp.baselines.relinear.networks import QuadraticNetwork
+from qsdp.baselines.relinear.networks import ReLinearNetwork
 from qsdp.baselines.relinear.neurons import QuadraticLinear
 from qsdp.exceptions import InvalidInputError
 
@@ -30,8 +30,8 @@ class Replicas(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from qsdp.baselines.relinear import QuadraticNetwork, Replicas
-    >>> replicas = Replicas([QuadraticNetwork([2, 8, 1]) for _ in range(5)])
+    >>> from qsdp.baselines.relinear import ReLinearNetwork
+    >>> replicas = Replicas([ReLinearNetwork([2, 8, 1]) for _ in range(5)])
     >>> replicas(torch.randn(10, 2)).shape
     torch.Size([5, 10, 1])
     """
@@ -51,7 +51,7 @@ class Replicas(nn.Module):
         self._template = [copy.deepcopy(networks[0])]
         # Dense layers multiply stacks of weights themselves, at less than half of vmap's cost.
         stacked: nn.Module = self.stacked
-        layers = stacked.layers if isinstance(stacked, QuadraticNetwork) else [stacked]
+        layers = stacked.layers if isinstance(stacked, ReLinearNetwork) else [stacked]
         self._native = all(isinstance(layer, QuadraticLinear) for layer in layers)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,13 +1,12 @@
-"""Data of the paper: XOR, the Nonlinear Cluster set, and the digits of scikit-learn in the place of MNIST."""
+"""Data of the papers on quadratic neurons: XOR, the Nonlinear Cluster set, a split of scikit-learn's digits."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.datasets import load_digits
 
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_random_state
-from qsdp.datasets import Dataset
+from qsdp.datasets._dataset import Dataset
 
 __all__ = ["CLUSTER_COVARIANCES", "CLUSTER_MEANS", "make_nonlinear_clusters", "make_xor", "split_digits"]
 
@@ -30,7 +29,7 @@ def make_xor(encoding: str = "bipolar") -> Dataset:
 
     Examples
     --------
-    >>> from qsdp.baselines.quadratic import make_xor
+    >>> from qsdp.datasets import make_xor
     >>> X, y = make_xor()
     >>> y.tolist()
     [0, 1, 1, 0]
@@ -86,6 +85,8 @@ def split_digits(n_train: int = 1200) -> tuple[FloatArray, npt.NDArray[np.intp],
 
     597 images test, and the first `n_train` of the other 1200 train; which is which never changes.
     """
+    from sklearn.datasets import load_digits
+
     n_train = check_integer("n_train", n_train, minimum=1, maximum=1200)
     digits = load_digits()
     order = np.random.default_rng(12345).permutation(len(digits.target))

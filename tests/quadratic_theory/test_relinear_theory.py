@@ -15,24 +15,29 @@ from scipy.interpolate import CubicSpline, PPoly, make_interp_spline
 from scipy.special import euler
 
 from qsdp import QuadraticForm
-from qsdp.baselines import AffineForm, QuadraticNetworkClassifier, ReLUNetworkRegressor, TrainedLayer
-from qsdp.baselines.relinear import (
-    QuadraticNetwork,
+from qsdp.baselines import AffineForm, QuadraticNetworkClassifier, ReLUNetworkRegressor, TrainedLayer, relu
+from qsdp.baselines.quadratic import get_family
+from qsdp.baselines.relinear import ReLinearNetwork, start_random
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.quadratic_theory import (
     amplification,
     dimension_bounds,
     family_dimension,
-    fan_form,
     input_jacobian,
     output_range,
     polynomial_pieces,
-    relu,
     spline_error_constant,
     spline_network,
     spline_parameters,
-    start_random,
 )
-from qsdp.baselines.relinear.dimension import PRIME, modular_rank
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.quadratic_theory.dimension import PRIME, modular_rank
+
+
+def fan_form(**parameters: np.ndarray) -> QuadraticForm:
+    """Return Fan's neurons as quadratic functions; names as in `FanLinear`."""
+    form = get_family("fan").to_form({name.capitalize() if a.ndim > 1 else name: a for name, a in parameters.items()})
+    return form.to_quadratic_form()
+
 
 # -- 7.5: dimension of the family of functions (B-13) ------------------------------------------------
 
@@ -84,7 +89,7 @@ def test_e29_a_fan_neuron_written_out() -> None:
     once = sum(product for (i, j), product in products.items() if i < j)
     assert once + rest == pytest.approx(value, rel=1e-12)
     assert abs(sum(products.values()) + rest - value) == pytest.approx(abs(once), rel=1e-10)
-    form = fan_form(wr[None], np.array([br]), wg[None], np.array([bg]), wb[None], np.array([c]))
+    form = fan_form(wr=wr[None], br=np.array([br]), wg=wg[None], bg=np.array([bg]), wb=wb[None], c=np.array([c]))
     assert form.s0[0] == pytest.approx(c + br * bg, rel=1e-14)
     for i, j in itertools.combinations(range(5), 2):
         assert 2.0 * form.S[0, i, j] == pytest.approx(wr[i] * wg[j] + wr[j] * wg[i], rel=1e-12)
@@ -108,7 +113,7 @@ def test_generic_dimension_of_one_neuron(n: int) -> None:
 def test_dimension_by_automatic_derivatives_in_floating_point() -> None:
     """The modular rank against a numerical one of PyTorch's Jacobian."""
     for family in ("fan", "parabolic", "fan_compact"):
-        network = QuadraticNetwork([2, 2, 1], family, "identity", dtype=torch.float64)
+        network = ReLinearNetwork([2, 2, 1], family, "identity", dtype=torch.float64)
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
             for parameter in network.parameters():
@@ -147,7 +152,7 @@ def natural(seed: int = 0, knots: int = 7) -> CubicSpline:
     return CubicSpline(np.sort(rng.uniform(-3.0, 3.0, knots)), rng.standard_normal(knots), bc_type="natural")
 
 
-def values_of(network: QuadraticNetwork, x: np.ndarray) -> np.ndarray:
+def values_of(network: ReLinearNetwork, x: np.ndarray) -> np.ndarray:
     return network(torch.as_tensor(x)[:, None])[:, 0].detach().numpy()
 
 
@@ -187,7 +192,7 @@ def test_7_6_the_sum_of_truncated_pieces_without_the_constant_counted_twice() ->
 
 
 def test_7_6_conventional_networks_are_linear_off_their_kinks() -> None:
-    conventional = QuadraticNetwork([1, 16, 16, 1], "linear", dtype=torch.float64)
+    conventional = ReLinearNetwork([1, 16, 16, 1], "linear", dtype=torch.float64)
     spline = natural()
     optimizer = torch.optim.Adam(conventional.parameters(), lr=0.01)
     x = torch.linspace(float(spline.x[0]), float(spline.x[-1]), 60, dtype=torch.float64)[:, None]
@@ -326,14 +331,14 @@ def test_b14_amplification_bounds_the_gradient_at_zero() -> None:
 
 
 def test_b14_the_relinear_start_amplifies_as_the_conventional_network() -> None:
-    network = QuadraticNetwork([4, 8, 2], dtype=torch.float64)
+    network = ReLinearNetwork([4, 8, 2], dtype=torch.float64)
     norms = [layer.wr.norm().item() for layer in network.layers]
     np.testing.assert_allclose(amplification(network.trained_layers()), norms, rtol=1e-13)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "identity"])
 def test_b14_jacobians_of_networks(activation: str) -> None:
-    network = QuadraticNetwork([3, 5, 4, 2], activation=activation, dtype=torch.float64)
+    network = ReLinearNetwork([3, 5, 4, 2], activation=activation, dtype=torch.float64)
     start_random(network, 0.4, torch.Generator().manual_seed(0))
     X = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     expected = torch.stack([torch.autograd.functional.jacobian(network, x) for x in X]).numpy()
@@ -370,7 +375,7 @@ def test_7_7_degree_on_a_line_is_at_most_two_to_the_depth(H: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("family", ["fan", "fan_compact", "parabolic", "square_act"])
 def test_b11_pieces_are_the_network(family: str, seed: int) -> None:
-    network = QuadraticNetwork([1, 8, 8, 8, 1], family, dtype=torch.float64)
+    network = ReLinearNetwork([1, 8, 8, 8, 1], family, dtype=torch.float64)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in network.parameters():
@@ -439,7 +444,7 @@ def test_b11_neurons_that_touch_zero_or_are_dead_divide_nothing() -> None:
         (lambda: input_jacobian([], np.ones((1, 1))), "layers must be one at least; got none"),
         (
             lambda: input_jacobian([TrainedLayer(AffineForm([[1.0]]), np.cos)], np.ones((1, 1))),
-            "layers must have activations relu, tanh or none; got <ufunc 'cos'>",
+            "layers must have activations relu, tanh, sigmoid or none; got <ufunc 'cos'>",
         ),
         (lambda: output_range([TrainedLayer(AffineForm([[1.0], [2.0]]))]), "layers must end in one output; got 2"),
         (lambda: family_dimension((3,)), r"widths must be two numbers at least; got \[3\]"),

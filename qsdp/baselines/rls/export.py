@@ -1,0 +1,91 @@
+"""Trained convolutional, recurrent and LSTM networks as the affine functions that quantization takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from qsdp._utils.validation import FloatArray
+from qsdp.baselines._activations import ELEMENTWISE
+from qsdp.baselines._layers import AffineForm, TrainedLayer
+from qsdp.baselines.rls._collector import forward_inputs
+from qsdp.baselines.rls._maps import Layer
+from qsdp.baselines.rls._model import excluded_names, layers_of
+
+__all__ = ["ExportedModule", "export_modules"]
+
+
+@dataclass(frozen=True, eq=False)
+class ExportedModule:
+    """A module as one affine function of rows, each of them a use of its weights.
+
+    Attributes
+    ----------
+    name : str
+        Of the module.
+    layer : TrainedLayer
+        Of a `Linear` module its affine function; of a convolution that of a flattened receptive field; of recurrent
+        modules that of inputs and the outputs one step earlier, side by side, with their own activation. The gates of
+        an LSTM are its pre-activations, in PyTorch's order.
+    inputs : ndarray of shape (rows, d)
+        What the module sees of the data: of all samples, and of all positions or time steps.
+    """
+
+    name: str
+    layer: TrainedLayer
+    inputs: FloatArray
+
+
+def export_modules(model: nn.Module, *inputs: Any, exclude: str | Iterable[str] = ()) -> list[ExportedModule]:
+    """Return every module that recursive least squares trains as an affine function, with its inputs on data.
+
+    For `qsdp.distill`, `qsdp.baselines.quantize_layers` and certificates, which take weights as functions of data:
+    weights shared among positions or time steps are one function, of as many rows.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        As for `RLS`; run once, in evaluation mode.
+    *inputs
+        Of the model: the data, as tensors.
+    exclude : str or iterable of str, default=()
+        Names of modules to leave out.
+
+    Returns
+    -------
+    list of ExportedModule
+        In the order of the model's modules; double precision.
+
+    Examples
+    --------
+    >>> import torch, qsdp
+    >>> from qsdp.baselines.rls import export_modules
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.Flatten(), torch.nn.Linear(16, 2))
+    >>> first, second = export_modules(model, torch.randn(20, 1, 4, 4))
+    >>> first.layer.form, first.inputs.shape
+    (AffineForm(n_inputs=9, n_outputs=4), (80, 9))
+    >>> match = qsdp.distill(first.layer.form, first.inputs, 3000, random_state=0)
+    >>> match.network.n_inputs
+    9
+    """
+    layers = layers_of(model, excluded_names(exclude, model), batch_first=True)
+    rows = forward_inputs(model, layers, inputs)
+    return [ExportedModule(layer.name, _trained(layer), rows[layer.name]) for layer in layers]
+
+
+def _trained(layer: Layer) -> TrainedLayer:
+    weights, biases = (_double(tensor) for tensor in layer.affine())
+    activation: Callable[[FloatArray], FloatArray] | None = None
+    if isinstance(layer.module, nn.RNN):
+        activation = ELEMENTWISE[str(layer.module.nonlinearity)].function
+    return TrainedLayer(AffineForm(weights, biases), activation)
+
+
+def _double(tensor: torch.Tensor) -> FloatArray:
+    return np.asarray(tensor.cpu().numpy(), dtype=np.float64)

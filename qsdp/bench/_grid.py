@@ -1,0 +1,131 @@
+"""One budget for every method that is compared: how long it trains, and which hyper-parameters it may try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+
+from qsdp._utils.validation import FloatArray
+from qsdp.baselines.choice import Choice, choose
+
+__all__ = ["BUDGET", "Budget", "InteriorSearch", "chosen_by"]
+
+#: Training rows and held-out ones.
+Folds = Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every method has; grids start with as many values for all.
+
+    Attributes
+    ----------
+    n_epochs, patience, validation_fraction
+        Of trainings by gradients: they end when samples held out have been no better for as many epochs.
+    n_more : int
+        Combinations of hyper-parameters beyond those of the grid, tried where the choice lies at an edge.
+    limits : dict of (float, float)
+        Smallest and largest values of hyper-parameters.
+    """
+
+    n_epochs: int = 300
+    patience: int = 50
+    validation_fraction: float = 0.2
+    n_more: int = 12
+    limits: Mapping[str, tuple[float, float]] = field(
+        default_factory=lambda: {"learning_rate": (1e-4, 10.0), "beta": (1e-4, 1e4)}
+    )
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """Parameters of the estimators of `qsdp.baselines` that automatic gradients train."""
+        names = ("n_epochs", "patience", "validation_fraction")
+        return {name: getattr(self, name) for name in names}
+
+
+BUDGET = Budget()
+
+
+def chosen_by(
+    measures: Mapping[str, Callable[[Any, FloatArray, npt.NDArray[Any]], float]],
+    estimator: Any,
+    grid: Mapping[str, Sequence[float]],
+    X: FloatArray,
+    y: npt.NDArray[Any],
+    folds: Folds,
+    budget: Budget = BUDGET,
+) -> dict[str, Choice]:
+    """Return the interior choice by each of several measures, means over folds; one fit serves them all.
+
+    Parameters
+    ----------
+    measures : dict of callable
+        ``measure(model, X, y)`` of a fitted model on held-out rows: large is good.
+    estimator : estimator
+        Cloned for every fit.
+    grid : dict of sequences of float
+        See `choose`.
+    X, y : ndarray
+    folds : sequence of (rows, held-out rows)
+    budget : Budget
+    """
+    known: dict[tuple[float, ...], dict[str, float]] = {}
+
+    def scores(values: dict[str, float]) -> dict[str, float]:
+        key = tuple(values.values())
+        if key not in known:
+            found = []
+            for rows, held in folds:
+                model = clone(estimator).set_params(**values).fit(X[rows], y[rows])
+                found.append([measure(model, X[held], y[held]) for measure in measures.values()])
+            known[key] = dict(zip(measures, np.mean(found, axis=0).tolist(), strict=True))
+        return known[key]
+
+    def by(name: str) -> Choice:
+        return choose(grid, lambda values: scores(values)[name], limits=budget.limits, n_more=budget.n_more)
+
+    return {name: by(name) for name in measures}
+
+
+class InteriorSearch(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose hyper-parameters are chosen by its accuracy on folds, each between tried neighbours.
+
+    Parameters
+    ----------
+    estimator : classifier
+    grid : dict of sequences of float
+    folds : sequence of (rows, held-out rows)
+    budget : Budget, optional
+
+    Attributes
+    ----------
+    choice_ : Choice
+    best_params_ : dict of float
+    best_estimator_ : classifier
+        Fitted to all samples.
+    """
+
+    def __init__(self, estimator: Any, grid: Mapping[str, Sequence[float]], folds: Folds, budget: Budget = BUDGET):
+        self.estimator = estimator
+        self.grid = grid
+        self.folds = folds
+        self.budget = budget
+
+    def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> InteriorSearch:
+        """Choose, and fit to all samples."""
+        measures = {"score": lambda model, rows, labels: float(model.score(rows, labels))}
+        self.choice_ = chosen_by(measures, self.estimator, self.grid, X, y, self.folds, self.budget)["score"]
+        self.best_params_ = self.choice_.best
+        self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_).fit(X, y)
+        self.classes_ = self.best_estimator_.classes_
+        return self
+
+    def predict(self, X: FloatArray) -> npt.NDArray[Any]:
+        """Return the labels of the best one."""
+        labels: npt.NDArray[Any] = self.best_estimator_.predict(X)
+        return labels

@@ -1,0 +1,57 @@
+"""What is proven, or printed, of quadratic neurons: conics, separability, constructions, splines, dimensions, counts.
+
+Of the networks in `qsdp.baselines.quadratic` and `qsdp.baselines.relinear`, after Noel, Muthiah-Nakarajan and Oswal and
+after Fan, Li, Wang, Lai and Wang, as corrected. What makes a network of PyTorch imports it when it is called.
+"""
+
+from __future__ import annotations
+
+from qsdp.quadratic_theory.conics import classify_conic, classify_conics
+from qsdp.quadratic_theory.constructions import ball_neurons, ellipsoid_neurons
+from qsdp.quadratic_theory.counts import (
+    Operations,
+    count_cached,
+    count_operations,
+    count_parameters,
+    network_operations,
+    printed_extra_memory,
+    printed_extra_operations,
+    printed_total_operations,
+    resnet_parameters,
+)
+from qsdp.quadratic_theory.dimension import DimensionBounds, FamilyDimension, dimension_bounds, family_dimension
+from qsdp.quadratic_theory.jacobians import amplification, input_jacobian, layer_jacobian, output_range
+from qsdp.quadratic_theory.pieces import Piece, polynomial_pieces
+from qsdp.quadratic_theory.separability import Separation, separate
+from qsdp.quadratic_theory.splines import spline_error_constant, spline_network, spline_parameters
+
+__all__ = [
+    "DimensionBounds",
+    "FamilyDimension",
+    "Operations",
+    "Piece",
+    "Separation",
+    "amplification",
+    "ball_neurons",
+    "classify_conic",
+    "classify_conics",
+    "count_cached",
+    "count_operations",
+    "count_parameters",
+    "dimension_bounds",
+    "ellipsoid_neurons",
+    "family_dimension",
+    "input_jacobian",
+    "layer_jacobian",
+    "network_operations",
+    "output_range",
+    "polynomial_pieces",
+    "printed_extra_memory",
+    "printed_extra_operations",
+    "printed_total_operations",
+    "resnet_parameters",
+    "separate",
+    "spline_error_constant",
+    "spline_network",
+    "spline_parameters",
+]

@@ -1,0 +1,206 @@
+"""Parameters, multiplications and memory of layers: counted here, and as the paper prints them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qsdp._utils.validation import check_choice, check_flag, check_integer
+from qsdp.baselines.quadratic.families import get_family
+from qsdp.baselines.quadratic.maps import FormMap, Map, PowerMap
+from qsdp.baselines.quadratic.network import QuadraticNetwork
+from qsdp.exceptions import InvalidInputError
+
+__all__ = [
+    "Operations",
+    "count_cached",
+    "count_operations",
+    "count_parameters",
+    "network_operations",
+    "printed_extra_memory",
+    "printed_extra_operations",
+    "printed_total_operations",
+    "resnet_parameters",
+]
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Multiplications for one sample.
+
+    Attributes
+    ----------
+    forward, delta, update : int
+        Of the forward pass, the recursion of deltas, and the update of parameters.
+    """
+
+    forward: int = 0
+    delta: int = 0
+    update: int = 0
+
+    @property
+    def total(self) -> int:
+        """All multiplications of one step of training."""
+        return self.forward + self.delta + self.update
+
+    def __add__(self, other: Operations) -> Operations:
+        return Operations(self.forward + other.forward, self.delta + other.delta, self.update + other.update)
+
+
+def count_parameters(family: str, n: int, m: int) -> int:
+    """Return the number of parameters of a layer of m neurons with n inputs.
+
+    Examples
+    --------
+    A network 784 - 30 - 10 with a linear hidden layer:
+
+    >>> from qsdp.quadratic_theory import count_parameters
+    >>> [count_parameters("linear", 784, 30) + count_parameters(head, 30, 10) for head in ("linear", "qnn", "rpqnn")]
+    [23860, 28510, 24170]
+    """
+    return get_family(family).n_parameters(*_sizes(n, m))
+
+
+def count_operations(family: str, n: int, m: int) -> Operations:
+    """Return the multiplications of a layer in one step of per-sample descent.
+
+    Of the algorithms as implemented: the rate is multiplied once with every delta, doubling is an addition, and the
+    delta recursion includes the product with g' of the n inputs.
+    """
+    n, m = _sizes(n, m)
+    chosen, total = get_family(family), Operations(delta=n)
+    for part in chosen.maps:
+        total += _operations_of(part, n, m)
+    if chosen.factors:
+        # The square of one map needs one product where that of two needs two; doubling is an addition.
+        total += Operations(forward=m, delta=m * len(set(chosen.factors)))
+    return total
+
+
+def _operations_of(part: Map, n: int, m: int) -> Operations:
+    """Return those of one map, the product with the rate done once a value."""
+    if isinstance(part, FormMap):
+        with_linear = m * n if part.linear is not None else 0
+        return Operations(m * n * n + m * n, m * n, with_linear + m + (m + 1) * n * (n + 1) // 2)
+    # Powers are n squares more, and n products with the inputs.
+    powers = n if isinstance(part, PowerMap) else 0
+    return Operations(m * n + powers, m * n + powers, m * n + m)
+
+
+def network_operations(network: QuadraticNetwork) -> Operations:
+    """Return the multiplications of one step on one sample; the first layer has no delta recursion."""
+    total = Operations()
+    for number, layer in enumerate(network.layers):
+        count = count_operations(layer.family.name, *layer.size)
+        total += count if number else Operations(count.forward, 0, count.update)
+    return total
+
+
+def count_cached(family: str, n: int, m: int) -> int:
+    """Return the numbers kept for the backward pass of one sample, besides the inputs and z of the layer."""
+    return get_family(family).n_cached(*_sizes(n, m))
+
+
+def printed_extra_operations(family: str, n: int, m: int) -> Operations:
+    """Return Table 1 of the paper: multiplications of a layer beyond those of a linear one.
+
+    Notes
+    -----
+    It assumes that one triangle of Q is stored, which the algorithms printed beside it do not allow.
+    """
+    n, m = _sizes(n, m)
+    if _printed(family) == "qnn":
+        products = m * n * (n + 1) // 2 + m * n
+        return Operations(products, m * n, products)
+    return Operations(m * n + m, m * n + 2 * m, 3 * m * n - n + 7 * m)
+
+
+def printed_extra_memory(family: str, n: int, m: int) -> int:
+    """Return Table 2 of the paper: numbers of a layer beyond those of a linear one."""
+    n, m = _sizes(n, m)
+    return m * n * (n + 1) // 2 + 2 * m * n if _printed(family) == "qnn" else m * n + 3 * m
+
+
+def printed_total_operations(family: str, widths: Sequence[int]) -> tuple[int, int]:
+    r"""Return A(72) to A(75): multiplications of a step on one sample, forward, and backward with the update.
+
+    .. math::
+
+        \text{linear}: \sum_{l=1}^L m n, \; \sum_{l=2}^L (2mn + m + 2n), \qquad
+        \text{rpqnn}: \sum_{l=1}^L (2mn + m), \; \sum_{l=2}^L (4mn + 6m + n)
+
+    for n inputs and m neurons of layer l.
+
+    Parameters
+    ----------
+    family : {"linear", "rpqnn"}
+        Of all layers.
+    widths : sequence of int
+        Inputs, then neurons of every layer.
+
+    Notes
+    -----
+    The paper calls the sums for "rpqnn" extra operations; they are totals. Those of the backward pass begin at the
+    second layer although the first one, too, is updated, and they are not what its algorithms take:
+    `network_operations` counts that.
+    """
+    family = get_family(family).name
+    if family not in {"linear", "rpqnn"}:
+        raise InvalidInputError(f"family must be 'linear' or 'rpqnn', of which the paper prints totals; got {family!r}")
+    sizes = [check_integer("widths", width, minimum=1) for width in widths]
+    layers = list(itertools.pairwise(sizes))
+    if family == "linear":
+        return sum(m * n for n, m in layers), sum(2 * m * n + m + 2 * n for n, m in layers[1:])
+    return sum(2 * m * n + m for n, m in layers), sum(4 * m * n + 6 * m + n for n, m in layers[1:])
+
+
+#: Weights, of a square of the kernel, and biases of a convolution's neuron.
+_CONVOLUTIONS = {"linear": (1, 0), "fan": (3, 3), "fan_compact": (2, 1), "parabolic": (2, 2), "poly2": (2, 2)}
+
+
+def resnet_parameters(
+    depth: int,
+    family: str = "fan",
+    *,
+    n_classes: int = 10,
+    width: int = 16,
+    in_channels: int = 3,
+    rezero: bool = False,
+    separate_biases: bool = False,
+) -> int:
+    """Return the number of parameters of a `qsdp.baselines.relinear.QResNet`, without building it.
+
+    Parameters
+    ----------
+    depth, family, n_classes, width, in_channels, rezero
+        As there.
+    separate_biases : bool, default=False
+        Count a bias for each convolution of a compact neuron, although they add up to one: the count of the paper.
+    """
+    k, rest = divmod(check_integer("depth", depth, minimum=8) - 2, 6)
+    if rest:
+        raise InvalidInputError(f"depth must be 6k + 2, as 20, 32, 56, 110; got {depth}")
+    weights, biases = _CONVOLUTIONS["parabolic" if family == "rpqnn" else check_choice("family", family, _CONVOLUTIONS)]
+    if check_flag("separate_biases", separate_biases) and family == "fan_compact":
+        biases = 2
+    channels = check_integer("width", width, minimum=1)
+    total: int = 9 * check_integer("in_channels", in_channels, minimum=1) * channels + 2 * channels
+    for stage in range(3):
+        outputs: int = width * 2**stage
+        for fan_in in [9 * channels] + [9 * outputs] * (2 * k - 1):
+            total += outputs * (weights * fan_in + biases + 2)
+        channels = outputs
+    total += 3 * k if check_flag("rezero", rezero) else 0
+    return total + (channels + 1) * check_integer("n_classes", n_classes, minimum=2)
+
+
+def _printed(family: str) -> str:
+    name = get_family(family).name
+    if name not in {"qnn", "rpqnn"}:
+        raise InvalidInputError(f"family must be 'qnn' or 'rpqnn', of which the paper prints counts; got {family!r}")
+    return name
+
+
+def _sizes(n: int, m: int) -> tuple[int, int]:
+    return check_integer("n", n, minimum=1), check_integer("m", m, minimum=1)
