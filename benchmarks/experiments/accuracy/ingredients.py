@@ -19,11 +19,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.experiments._common import REPETITIONS, grouped, not_measured, paired_claim, spread
+from benchmarks.experiments._common import grouped, spread
 from benchmarks.experiments.accuracy._bits import network_bits
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import REPETITIONS, Claim, Experiment, Record, Table, not_measured, paired_claim
 from qsdp.bench.uci.data import LARGE, SETS, prepare
 from qsdp.encoding import SupervisedScaler, TableEncoder, row_scale
 from qsdp.encoding.fitting import CUT
@@ -204,7 +204,12 @@ def of_sets(pairs: dict[tuple[str, int], tuple[float, float]]) -> tuple[dict[str
 
 
 #: What verdicts on the variant are called in the table, from that on "the variant is more accurate".
-WORDS = {"reproduced": "better", "not": "worse", "partly": "within the noise", "not measured": "too few sets"}
+WORDS = {
+    "supported": "better",
+    "contradicted": "worse",
+    "inconclusive": "within the noise",
+    "not measured": "too few sets",
+}
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
@@ -250,7 +255,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
     note = (
         f"Test accuracy with the change minus that without ({spread(100 * np.array(tests), 2)} %), in points: mean and "
         "deviation over sets and splits; mean over sets with its standard error; sets where it is better and worse; "
-        "whether that is beyond two standard errors. Bits, of the network without its encoding, and processor seconds: "
+        "whether p is at most 0.05. Bits, of the network without its encoding, and processor seconds: "
         f"geometric mean of the ratio. Gap: median; {100 * np.median(gaps):.1f} % without a change."
     )
     headings = ["ingredient", "change", "difference", "over sets", "better / worse", "the change is", "bits, ratio"]

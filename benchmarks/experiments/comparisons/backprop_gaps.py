@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import PAPER, medians, paired_claim, standardised, targets_of, with_constant
-from qsdp.bench import Claim, Experiment, Record, Table
+from benchmarks.experiments._common import PAPER, medians, standardised, targets_of, with_constant
+from qsdp.bench import Claim, Experiment, Record, Table, paired_claim
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehicle")
 SYSTEMS = ("relaxation", "backpropagation", "straight-through", "straight-through, one number")

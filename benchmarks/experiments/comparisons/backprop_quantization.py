@@ -18,14 +18,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import PAPER, accuracy, grouped, paired_claim, percent, standardised
-from qsdp.bench import Claim, Experiment, Record, Table
+from benchmarks.experiments._common import PAPER, accuracy, grouped, percent, standardised
+from qsdp.bench import Claim, Experiment, Record, Table, paired_claim
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehicle")
 SPLITS, M, EPOCHS, BATCH = 10, 250, 50, 64
@@ -374,18 +375,16 @@ def mean_over_sets(places: dict[tuple[str, int], dict[str, Any]]) -> dict[int, f
     }
 
 
-def shown(shares: np.ndarray) -> str:
-    """Return accuracies as text."""
-    return f"{percent(shares)} % (mean of {len(SETS)} sets)"
-
-
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Compare networks of equal numbers of neurons by their mean test accuracies over the sets, split by split."""
     found = by_network(records)
     made = []
     for source, statement, *names in QUESTIONS:
         ours, theirs = (mean_over_sets(found.get(name, {})) for name in names)
-        made.append(paired_claim(source, statement, ours, theirs, names=(names[0], names[1]), show=shown))
+        claim = paired_claim(source, statement, ours, theirs, names=(names[0], names[1]))
+        if statement.startswith("Rounding"):
+            claim = replace(claim, group="Rounding after training costs accuracy", case=names[0])
+        made.append(claim)
     return made
 
 

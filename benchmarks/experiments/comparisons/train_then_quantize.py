@@ -24,13 +24,13 @@ from sklearn.preprocessing import StandardScaler
 
 import qsdp
 import qsdp.baselines as baselines
-from benchmarks.experiments._common import grouped, paired_claim, percent, values
-from qsdp.bench import Claim, Experiment, Record, Table
+from benchmarks.experiments._common import grouped, percent, values
+from qsdp.bench import Claim, Experiment, Record, Table, paired_claim
 from qsdp.datasets import load_bundled, make_planted
 
 CLASSES = ("iris", "wine", "breast-cancer-wisconsin")
 TARGETS = ("diabetes", "planted")
-HIDDEN, SPLITS = 20, 5
+HIDDEN, SPLITS = 20, 10
 SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "backpropagation": ("BackpropClassifier", {"n_neurons": HIDDEN}),
     "ReLU": ("ReLUNetworkClassifier", {"n_neurons": HIDDEN}),
@@ -210,8 +210,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     for kind, (sets, _, systems) in KINDS.items():
         here = [record for record in records if record.case["set"] in sets]
         after, before = mean_over(here, systems, JUDGED), mean_over(here, systems, None)
-        least = {key: value - MARGIN for key, value in before.items()}
-        found.append(paired_claim(*keeps(kind), after, least, names=("quantized", f"trained less {100 * MARGIN:g}")))
+        found.append(paired_claim(*keeps(kind), after, before, names=("quantized", "trained"), margin=-MARGIN))
         for system in ROUNDED:
             ours, theirs = (mean_over(here, (system,), name) for name in (JUDGED, "rounded"))
             found.append(paired_claim(*beats(kind, system), ours, theirs, names=("relaxation", "rounded")))
@@ -220,17 +219,19 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return found
 
 
-def mean_over(records: Sequence[Record], systems: Sequence[str], network: str | None) -> dict[tuple[str, int], float]:
-    """Return test scores by set and split, in the mean over systems where all are measured.
+def mean_over(records: Sequence[Record], systems: Sequence[str], network: str | None) -> dict[int, float]:
+    """Return test scores by split, in the mean over systems and sets, of the splits where all are measured.
 
     `network` is a variant, "rounded", or None for the network as trained.
     """
     found = {}
-    for key, group in grouped(records, "set", "split").items():
-        scores = {record.case["system"]: record.measured for record in group}
-        if set(systems) <= set(scores):
-            parts = [scores[name] if network is None else scores[name][network] for name in systems]
-            found[key] = float(np.mean([part["test"] for part in parts]))
+    sets = {record.case["set"] for record in records}
+    for (split,), group in grouped(records, "split").items():
+        scores = {(record.case["system"], record.case["set"]): record.measured for record in group}
+        wanted = [(system, one) for system in systems for one in sets]
+        if wanted and set(wanted) <= set(scores):
+            parts = [scores[key] if network is None else scores[key][network] for key in wanted]
+            found[split] = float(np.mean([part["test"] for part in parts]))
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import label_decades, with_unmeasured
+from benchmarks.experiments._common import label_decades
 from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES
 from qsdp.baselines.quadratic import (
     LOSSES,
@@ -27,14 +27,14 @@ from qsdp.baselines.quadratic import (
     printed_extra_operations,
     starting_parameters,
 )
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Experiment, Record, Table, exact
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Tables 1, 2 and 5"
 #: Source and statement of every claim.
 STATEMENTS = {
     "time": (
         "Noel, Muthiah-Nakarajan, Oswal, Table 5",
-        "A QNN takes 3.67 times the time of an ANN, an RPQNN 1.05 times.",
+        "A QNN takes 3.67 times the time of an ANN, an RPQNN 1.05 times (to a tenth).",
     ),
     "parameters": (
         "Noel, Muthiah-Nakarajan, Oswal, sections 3 and 4",
@@ -231,51 +231,34 @@ def exponent(records: Sequence[Record], what: str) -> float:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    if not records:
-        return with_unmeasured([], STATEMENTS.values())
-    made = []
     times = {
         head: found[0].measured["seconds_per_sample"]
         for head in HEADS
         if (found := of(records, kind="network", head=head, hidden=30, n_starts=1))
     }
-    if len(times) == len(HEADS):
-        ratios = {head: times[head] / times["linear"] for head in ("qnn", "rpqnn")}
-        near = abs(ratios["qnn"] - 3.67) < 0.5 and abs(ratios["rpqnn"] - 1.05) < 0.1
-        made.append(
-            Claim(
-                *STATEMENTS["time"],
-                "reproduced" if near else "partly" if ratios["qnn"] > ratios["rpqnn"] > 1.0 else "not",
-                f"{ratios['qnn']:.2f} and {ratios['rpqnn']:.2f} (784-30-10, one start).",
-                "" if near else "times depend on the program: here, the input layer costs less than calls of NumPy",
-            )
-        )
+    ratios = {head: times[head] / times["linear"] for head in ("qnn", "rpqnn") if len(times) == len(HEADS)}
+    near = {
+        NAMES[head]: abs(ratio - {"qnn": 3.67, "rpqnn": 1.05}[head]) < 0.1 * ratio for head, ratio in ratios.items()
+    }
     extra = {head: count_parameters(head, 30, 1) - count_parameters("linear", 30, 1) for head in ("qnn", "rpqnn")}
-    right = extra == {"qnn": 30 * 31 // 2, "rpqnn": 31}
-    made.append(
-        Claim(
-            *STATEMENTS["parameters"],
-            "partly" if right else "not",
-            f"For n = 30: {extra['qnn']} and {extra['rpqnn']}.",
-            "a reduced neuron has n + 1 more: its second factor has a bias, too",
-        )
-    )
+    right = {"quadratic": extra["qnn"] == 30 * 31 // 2, "reduced": extra["rpqnn"] == 30}
     exponents = {}
     for head in HEADS:
         found = sorted(of(records, kind="square", head=head), key=lambda r: r.case["n"])
         if len(found) > 1:
             exponents[head] = exponent(found[-2:], "operations")
-    if len(exponents) == len(HEADS):
-        right = abs(exponents["qnn"] - 3) < 0.15 and all(abs(exponents[h] - 2) < 0.15 for h in ("linear", "rpqnn"))
-        made.append(
-            Claim(
-                *STATEMENTS["orders"],
-                "reproduced" if right else "partly",
-                "; ".join(f"{NAMES[head]} {value:.2f}" for head, value in exponents.items()) + " (multiplications).",
-                "" if right else "sizes are too small for the leading term",
-            )
-        )
-    return with_unmeasured(made, STATEMENTS.values())
+    orders = {NAMES[head]: abs(value - (3 if head == "qnn" else 2)) < 0.15 for head, value in exponents.items()}
+    shown = ", ".join(f"{NAMES[head]} {ratio:.2f}" for head, ratio in ratios.items())
+    return [
+        exact(*STATEMENTS["time"], near, f"{shown} times (784-30-10, one start)", needed=2),
+        exact(*STATEMENTS["parameters"], right if records else {}, f"For n = 30: {extra['qnn']} and {extra['rpqnn']}"),
+        exact(
+            *STATEMENTS["orders"],
+            orders,
+            "exponents " + ", ".join(f"{NAMES[head]} {value:.2f}" for head, value in exponents.items()),
+            needed=len(HEADS),
+        ),
+    ]
 
 
 def plot(records: Sequence[Record], path: Path) -> None:

@@ -192,7 +192,7 @@ def _every(records: Sequence[Record]) -> Table:
                 "-" if value is None else f"{value:g}",
                 _spread(errors(group)),
                 f"{sum(entry['diverged'] is not None for entry in measured)} of {len(measured)}",
-                f"{shares[name, value]:.1f}",
+                f"{np.mean(list(shares[name, value].values())):.1f}",
                 _median(measured, "largest_drop", 100.0, ".1f"),
                 _median(measured, "quadratic_norm", 1.0, ".3g"),
                 str(len(group)),
