@@ -103,7 +103,7 @@ def stored(folder: Path) -> list[tuple[Experiment, Results, Path]]:
 
 @app.command("list")
 def list_(out: Out = None) -> None:
-    """Name the experiments, and how much of each is measured."""
+    """Name the experiments, how much of each is measured, and whether its sources have changed since."""
     room, known = None, rooms()
     for experiment, results, _ in stored(out or HERE / "results"):
         if room != known[experiment.name]:
@@ -112,7 +112,9 @@ def list_(out: Out = None) -> None:
         cases = list(experiment.cases(results.quick))
         done = f"{len(results.of(cases)):5d} of {len(cases):5d}"
         notes = " (quick)" * results.quick + f" ({results.outdated} of another version)" * bool(results.outdated)
-        console.print(f"{experiment.name:28} {done}  {experiment.title}{notes}", highlight=False)
+        state = results.state(experiment)
+        notes += f" [{state}]" * bool(state)
+        console.print(f"{experiment.name:28} {done}  {experiment.title}{notes}", highlight=False, markup=False)
 
 
 @app.command()

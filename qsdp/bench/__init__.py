@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from qsdp.bench._experiment import Experiment, Record, Table
+from qsdp.bench._provenance import describe_machine, sources_of
 from qsdp.bench._report import claims_of, markdown_of, print_report, summary_of
-from qsdp.bench._results import Results, describe_machine, load_results
+from qsdp.bench._results import Results, load_results
 from qsdp.bench._runner import run_experiment
 from qsdp.bench._verdicts import (
     REPETITIONS,
@@ -46,6 +47,7 @@ __all__ = [
     "print_report",
     "run_experiment",
     "share",
+    "sources_of",
     "summary_of",
     "with_unmeasured",
     "within",

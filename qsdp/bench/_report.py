@@ -189,9 +189,10 @@ def _machine(machine: Mapping[str, object]) -> str:
     parts = [f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}, {named}"]
     parts += [f"{machine['blas']}, {machine['threads']} threads"] if "blas" in machine else []
     parts.append(str(machine["date"]))
-    parts.append(f"commit {machine['commit']}" if machine.get("commit") else "source not recorded")
+    parts += [f"commit {machine['commit']}"] if machine.get("commit") else []
+    parts += [] if machine.get("source") else ["source not recorded"]
     if machine.get("loaded"):
-        parts.append("**seconds under load of other processes**")
+        parts.append(f"**seconds under load ({machine['load']:g} other processes)**")
     return ", ".join(parts)
 
 
