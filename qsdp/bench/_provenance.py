@@ -114,11 +114,15 @@ def _file_of(module: str) -> Path | None:
     return next((path for path in [*candidates, *([Path(loaded)] if loaded else [])] if path.is_file()), None)
 
 
-@functools.cache
 def _parsed(module: str) -> tuple[str, tuple[str, ...]]:
     """Return the hash of a module's code and the modules of this repository that it may import."""
     path = _file_of(module)
     assert path is not None
+    return _parsed_file(module, path, path.stat().st_mtime_ns)
+
+
+@functools.cache
+def _parsed_file(module: str, path: Path, changed: int) -> tuple[str, tuple[str, ...]]:
     tree = ast.parse(path.read_bytes())
     names = list(_imported(tree))
     for node in ast.walk(tree):
