@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import qsdp
-from qsdp.bench import Claim, Record, compare, judged
+from qsdp.bench import Claim, Experiment, Record, compare, judged
 from qsdp.lifting import append_constant
 
 PAPER = "Bartan, Pilanci"
@@ -65,7 +67,32 @@ def percent(numbers: Sequence[float] | np.ndarray, digits: int = 1) -> str:
     return spread(100.0 * np.asarray(numbers, dtype=float), digits)
 
 
+# -- experiments -----------------------------------------------------------------------------------------
+
+
+def experiment_in(module: str, title: str, source: str, **changes: Any) -> Experiment:
+    """Return the experiment of a module: named like it, of its functions cases, run, tables, claims and plot."""
+    found = vars(sys.modules[module])
+    functions = {name: found[name] for name in ("cases", "run", "tables", "claims", "plot") if name in found}
+    return Experiment(**{"name": module.rpartition(".")[2], "title": title, "source": source, **functions, **changes})
+
+
 # -- pictures --------------------------------------------------------------------------------------------
+
+
+def subplots(*shape: int, **options: Any) -> tuple[Any, Any]:
+    """Return a figure and its axes, which arrange themselves."""
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(*shape, **{"layout": "constrained", **options})
+
+
+def save(figure: Any, path: Path, dpi: int = 120) -> None:
+    """Write a figure, and forget it."""
+    import matplotlib.pyplot as plt
+
+    figure.savefig(path, dpi=dpi)
+    plt.close(figure)
 
 
 def label_decades(axes: Any) -> None:

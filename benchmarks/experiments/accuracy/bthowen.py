@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from benchmarks.experiments._common import grouped, percent, values
+from benchmarks.experiments._common import experiment_in, grouped, percent, save, subplots, values
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench import Claim, Experiment, Record, Table, not_measured, paired_claim
+from qsdp.bench import Claim, Record, Table, not_measured, paired_claim
 from qsdp.bench.uci.data import LARGE, SETS, load
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import bits_of
@@ -156,10 +156,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw accuracy against KiB, printed and measured."""
-    import matplotlib.pyplot as plt
-
     found = grouped(records, "set", "encoding")
-    figure, axis = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    figure, axis = subplots(figsize=(6.4, 4.2))
     for number, (name, printed) in enumerate(PRINTED.items()):
         axis.plot(printed.kib, 100 * printed.accuracy, "x", color=f"C{number}", ms=8, mew=2)
         axis.annotate(
@@ -177,17 +175,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set(xscale="log", xlabel="KiB", ylabel="test accuracy, %")
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8, loc="lower right")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="bthowen",
-    title="Networks of the sizes printed for BTHOWeN",
-    source=SOURCE,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "Networks of the sizes printed for BTHOWeN", SOURCE)

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import grouped, label_decades, medians, percent
+from benchmarks.experiments._common import experiment_in, grouped, label_decades, medians, percent, save, subplots
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
 from benchmarks.experiments.accuracy._rounding import PRECISIONS
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench import REPETITIONS, Claim, Experiment, Record, Table, exact, not_measured, paired_claim
+from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, not_measured, paired_claim
 from qsdp.bench.uci.data import LARGE, SETS, prepare
 from qsdp.bench.uci.suite import N_SEEDS
 
@@ -289,12 +289,10 @@ def _better_claim(prefix: str, rival: str, grid: Grid) -> Claim:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw mean accuracy against bits of all models, with and without the encoding, with the Pareto fronts."""
-    import matplotlib.pyplot as plt
-
     grid = grid_of(records)
     if not grid:
         return
-    figure, axes = plt.subplots(1, 2, figsize=(11.5, 5.6), sharey=True, layout="constrained")
+    figure, axes = subplots(1, 2, figsize=(11.5, 5.6), sharey=True)
     for axis, encoded in zip(axes, (True, False), strict=True):
         _draw(axis, points_of(grid, encoded=encoded))
         axis.set(xscale="log", xlabel=f"bits {'with' if encoded else 'without'} the encoding, geometric mean")
@@ -302,8 +300,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.grid(alpha=0.3)
     axes[0].set_ylabel(f"test accuracy, %, mean over {len(grid)} sets")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
 def _draw(axis: Any, points: Mapping[str, tuple[float, float]]) -> None:
@@ -319,14 +316,9 @@ def _draw(axis: Any, points: Mapping[str, tuple[float, float]]) -> None:
         axis.plot(bits, 100 * accuracy, "o", color=colour, ms=11, mfc="none")
 
 
-EXPERIMENT = Experiment(
-    name="small_models",
-    title="Accuracy against bits",
-    source="Targets of the package; the sets of the UCI suite",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
+EXPERIMENT = experiment_in(
+    __name__,
+    "Accuracy against bits",
+    "Targets of the package; the sets of the UCI suite",
     extra={"Bits": " ".join((_bits.__doc__ or "").split())},
 )

@@ -25,8 +25,17 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import PAPER, accuracy, grouped, percent, standardised
-from qsdp.bench import Claim, Experiment, Record, Table, paired_claim
+from benchmarks.experiments._common import (
+    PAPER,
+    accuracy,
+    experiment_in,
+    grouped,
+    percent,
+    save,
+    standardised,
+    subplots,
+)
+from qsdp.bench import Claim, Record, Table, paired_claim
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehicle")
 SPLITS, M, EPOCHS, BATCH = 10, 250, 50, 64
@@ -390,12 +399,10 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw the mean test accuracy of every network beside its storage, a line a network, a colour a system."""
-    import matplotlib.pyplot as plt
-
     found = by_network(records)
     names = sorted(found, key=lambda name: (SYSTEMS.index(system_of(name)), list(found).index(name)))
-    layout = {"figsize": (10, 0.3 * len(names) + 1.4), "layout": "constrained", "gridspec_kw": {"width_ratios": [2, 1]}}
-    figure, (left, right) = plt.subplots(1, 2, sharey=True, **layout)
+    layout = {"figsize": (10, 0.3 * len(names) + 1.4), "gridspec_kw": {"width_ratios": [2, 1]}}
+    figure, (left, right) = subplots(1, 2, sharey=True, **layout)
     for height, name in enumerate(names):
         colour = f"C{SYSTEMS.index(system_of(name))}"
         shares = 100.0 * np.array([one["test"] for one in found[name].values()])
@@ -412,8 +419,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     right.set(xscale="log", xlabel="bits, mean over sets", xlim=(1e3, 1e5))
     for ax in (left, right):
         ax.grid(alpha=0.3)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, path, dpi=110)
 
 
 def system_of(name: str) -> str:
@@ -421,14 +427,9 @@ def system_of(name: str) -> str:
     return name.split(",")[0]
 
 
-EXPERIMENT = Experiment(
-    name="backprop_quantization",
-    title="Trained by gradients, then quantized: UCI sets under one protocol",
-    source=f"{PAPER}, sections 5.2, 6 and D.1",
+EXPERIMENT = experiment_in(
+    __name__,
+    "Trained by gradients, then quantized: UCI sets under one protocol",
+    f"{PAPER}, sections 5.2, 6 and D.1",
     version=2,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
 )

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import PAPER, grouped, per_cent
-from qsdp.bench import Claim, Experiment, Record, Table, exact, paired_claim
+from benchmarks.experiments._common import PAPER, experiment_in, grouped, per_cent, save, subplots
+from qsdp.bench import Claim, Record, Table, exact, paired_claim
 
 N, D, BETA = 100, 20, 1e-4
 SIZES, SEEDS, EPOCHS = (30, 100, 300), 10, 300
@@ -151,12 +151,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw errors against levels."""
-    import matplotlib.pyplot as plt
-
     groups = grouped(records, "m")
-    figure, axes = plt.subplots(
-        1, len(groups), figsize=(4 * len(groups), 3.6), sharey=True, layout="constrained", squeeze=False
-    )
+    figure, axes = subplots(1, len(groups), figsize=(4 * len(groups), 3.6), sharey=True, squeeze=False)
     for ax, ((m,), group) in zip(axes[0], groups.items(), strict=True):
         levels = group[0].case["levels"]
         for scale in SCALES[1:]:
@@ -169,17 +165,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         ax.grid(alpha=0.3)
     axes[0][0].set_ylabel("relative training error")
     axes[0][-1].legend(fontsize="x-small")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, path, dpi=110)
 
 
-EXPERIMENT = Experiment(
-    name="backprop_rounding",
-    title="Rounding after training: scales and levels",
-    source=f"{PAPER}, section 5.1",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "Rounding after training: scales and levels", f"{PAPER}, section 5.1")

@@ -24,8 +24,8 @@ from sklearn.preprocessing import StandardScaler
 
 import qsdp
 import qsdp.baselines as baselines
-from benchmarks.experiments._common import grouped, percent, values
-from qsdp.bench import Claim, Experiment, Record, Table, paired_claim
+from benchmarks.experiments._common import experiment_in, grouped, percent, save, subplots, values
+from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.datasets import load_bundled, make_planted
 
 CLASSES = ("iris", "wine", "breast-cancer-wisconsin")
@@ -237,12 +237,10 @@ def mean_over(records: Sequence[Record], systems: Sequence[str], network: str | 
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw test accuracies and R² before and after."""
-    import matplotlib.pyplot as plt
-
     sets = list(dict.fromkeys(record.case["set"] for record in records))
     columns = min(3, len(sets))
     rows = -(-len(sets) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), layout="constrained", squeeze=False)
+    figure, axes = subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), squeeze=False)
     for ax in axes.flat[len(sets) :]:
         ax.set_visible(False)
     for ax, one in zip(axes.flat, sets, strict=False):
@@ -259,18 +257,12 @@ def plot(records: Sequence[Record], path: Path) -> None:
         ax.invert_yaxis()
         ax.grid(alpha=0.3)
     figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, path, dpi=110)
 
 
-EXPERIMENT = Experiment(
-    name="train_then_quantize",
-    title="Train by any system, quantize by the relaxation",
-    source="beyond the papers; the open end of section 6 of Bartan and Pilanci",
+EXPERIMENT = experiment_in(
+    __name__,
+    "Train by any system, quantize by the relaxation",
+    "beyond the papers; the open end of section 6 of Bartan and Pilanci",
     version=2,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
 )

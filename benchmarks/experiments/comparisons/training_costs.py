@@ -19,9 +19,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import PAPER, grouped, values
+from benchmarks.experiments._common import PAPER, experiment_in, grouped, values
 from benchmarks.experiments._process import begin_peak, in_own_process, peak
-from qsdp.bench import Claim, Experiment, Record, Table, exact, not_measured
+from qsdp.bench import Claim, Record, Table, exact, not_measured
 
 #: n, d, m: the paper's ionosphere at both sizes, then tenfold n, d.
 SIZES = ((280, 33, 250), (280, 33, 2500), (2800, 33, 250), (2800, 330, 250))
@@ -244,13 +244,9 @@ def _order_claim(records: Sequence[Record]) -> Claim:
     return exact(*STATEMENTS["order"], holds, figures)
 
 
-EXPERIMENT = Experiment(
-    name="training_costs",
-    title="Time and memory of an epoch, every system",
+EXPERIMENT = experiment_in(
+    __name__,
+    "Time and memory of an epoch, every system",
+    f"{PAPER}, sections 5.2 and 6; specifications of the baselines",
     version=2,
-    source=f"{PAPER}, sections 5.2 and 6; specifications of the baselines",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
 )

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from benchmarks.experiments._common import grouped, label_decades
+from benchmarks.experiments._common import grouped, label_decades, save, subplots
 from qsdp.bench import Claim, Evidence, Record, compare, either
 
 SOURCE = "Zhang et al. 2021"
@@ -297,12 +297,10 @@ class _Groups(dict[tuple[Any, ...], list[Record]]):
 
 def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], path: Path, titles: Mapping[str, str]) -> None:
     """Draw training loss and test score against epochs, below against seconds: a column a group, a line a method."""
-    import matplotlib.pyplot as plt
-
     groups = {group: lines for group, lines in groups.items() if any(lines.values())}
     rows = [(name, against) for against in ("epoch", "seconds of the processor") for name in ("loss", "test")]
     size = (4.5 * len(groups), 3.25 * len(rows))
-    figure, axes = plt.subplots(len(rows), len(groups), figsize=size, squeeze=False, layout="constrained")
+    figure, axes = subplots(len(rows), len(groups), figsize=size, squeeze=False)
     for column, (group, lines) in enumerate(groups.items()):
         for row, (name, against) in enumerate(rows):
             axis = axes[row, column]
@@ -319,8 +317,7 @@ def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], path: Path
             label_decades(axis)
         axes[0, column].set_title(titles.get(group, group))
         axes[0, column].legend(fontsize="small")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
 def _means(records: Sequence[Record], name: str, epochs: Sequence[int]) -> list[float]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import grouped, spread
+from benchmarks.experiments._common import experiment_in, grouped, spread
 from benchmarks.experiments.least_squares._bpls_classifiers import bundled, least_squares
 from benchmarks.experiments.least_squares._bpls_verdicts import by_seed, printed_claim
-from qsdp.bench import Claim, Experiment, Record, Table, compare, judged
+from qsdp.bench import Claim, Record, Table, compare, judged
 
 SOURCE = "Specification of the least-squares baselines, A.12"
 OPTIONS = {"hidden": [20], "ridge": 1e-3}
@@ -85,12 +85,4 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
-    name="bpls_bundled",
-    title="Back-propagating least squares: bundled data sets",
-    source=SOURCE,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-)
+EXPERIMENT = experiment_in(__name__, "Back-propagating least squares: bundled data sets", SOURCE)

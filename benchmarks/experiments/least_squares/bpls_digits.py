@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import grouped
+from benchmarks.experiments._common import experiment_in, grouped, save, subplots
 from benchmarks.experiments.least_squares._bpls_classifiers import (
     accuracies,
     both,
@@ -35,7 +35,7 @@ from benchmarks.experiments.least_squares._bpls_verdicts import (
     speed_key,
 )
 from qsdp.baselines.bpls import BPLSClassifier
-from qsdp.bench import Claim, Experiment, Record, Table, with_unmeasured
+from qsdp.bench import Claim, Record, Table, with_unmeasured
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"
 SPECIFICATION = "Specification of the least-squares baselines, A.12"
@@ -302,9 +302,7 @@ def paired(records: Sequence[Record]) -> Pairs:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw test accuracy against epochs and seconds, as the paper's Figures 7 to 9."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(11.5, 4.0), sharey=True, layout="constrained")
+    figure, axes = subplots(1, 2, figsize=(11.5, 4.0), sharey=True)
     pairs = paired(records)
     draw_courses(axes, {f"BPLS, {name}": own for name, (own, _) in pairs.items()}, "*-", 6.0)
     others = pairs["sigmoid"][1] if "sigmoid" in pairs else []
@@ -313,18 +311,9 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axes[0].set(xscale="log", xlabel="epochs", ylabel="test accuracy", title="digits, 65-50-10")
     axes[1].set(xscale="log", xlabel="processor seconds of training", title="competitors: sigmoid hidden layer")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="bpls_digits",
-    title="Back-propagating least squares: digits",
-    source=f"{SOURCE}, Tables I and II, Figures 7 to 9, in kind",
-    version=2,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
+EXPERIMENT = experiment_in(
+    __name__, "Back-propagating least squares: digits", f"{SOURCE}, Tables I and II, Figures 7 to 9, in kind", version=2
 )

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import grouped
+from benchmarks.experiments._common import experiment_in, grouped, save, subplots
 from benchmarks.experiments.least_squares._bpls_classifiers import (
     Split,
     both,
@@ -40,7 +40,7 @@ from benchmarks.experiments.least_squares._bpls_verdicts import (
     speed_claims,
     speed_key,
 )
-from qsdp.bench import Claim, Experiment, Record, Table, compare, judged, with_unmeasured, within
+from qsdp.bench import Claim, Record, Table, compare, judged, with_unmeasured, within
 from qsdp.datasets import load_fashion_mnist, load_mnist
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"
@@ -339,9 +339,7 @@ def _choice_claims(records: Sequence[Record]) -> list[Claim]:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw test accuracy against epochs and against seconds, as the paper's Figures 7, 8 and 9."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(12.0, 7.6), sharey="row", layout="constrained")
+    figure, axes = subplots(2, 2, figsize=(12.0, 7.6), sharey="row")
     for row, data in zip(axes, LOADERS, strict=True):
         here = [record for record in records if record.case["data"] == data]
         draw_courses(row, {f"BPLS, {name}": group for name, group in trainings(here).items()}, "*-", 6.0)
@@ -351,18 +349,12 @@ def plot(records: Sequence[Record], path: Path) -> None:
         row[0].set(xscale="log", xlabel="epochs", ylabel="test accuracy", title=data)
         row[1].set(xscale="log", xlabel="processor seconds of training", title=data)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="bpls_images",
-    title="Back-propagating least squares: MNIST and Fashion-MNIST",
-    source=f"{SOURCE}, Tables I and II, Figures 7 to 9",
+EXPERIMENT = experiment_in(
+    __name__,
+    "Back-propagating least squares: MNIST and Fashion-MNIST",
+    f"{SOURCE}, Tables I and II, Figures 7 to 9",
     version=2,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
 )

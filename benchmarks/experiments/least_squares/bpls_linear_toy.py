@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares._bpls_toys import (
     COMPETITORS,
     TEST,
@@ -30,7 +31,7 @@ from benchmarks.experiments.least_squares._bpls_toys import (
     ratios_to_best,
 )
 from qsdp.baselines.bpls import BPLSRegressor
-from qsdp.bench import Claim, Experiment, Record, Table, exact, not_measured
+from qsdp.bench import Claim, Record, Table, exact, not_measured
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"
 SIGMAS = [round(0.1 * k, 1) for k in range(11)]
@@ -192,13 +193,4 @@ def plot(records: Sequence[Record], path: Path) -> None:
     draw(records, path, METHODS, "method")
 
 
-EXPERIMENT = Experiment(
-    name="bpls_linear_toy",
-    title="Back-propagating least squares: linear toy",
-    source=f"{SOURCE}, Figure 4",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "Back-propagating least squares: linear toy", f"{SOURCE}, Figure 4")

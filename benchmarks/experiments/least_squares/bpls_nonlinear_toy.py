@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares._bpls_toys import (
     COMPETITORS,
     draw,
@@ -23,7 +24,7 @@ from benchmarks.experiments.least_squares._bpls_toys import (
     printed_claim,
     ratios_to_best,
 )
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"
 SIGMAS = [0.0, 0.02, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.14, 0.16, 0.18, 0.2]
@@ -158,13 +159,4 @@ def plot(records: Sequence[Record], path: Path) -> None:
     draw(untimed(records), path, ["literal pass, no ridge, eps_H 1e-6", "+ keep_best", BEST, *COMPETITORS], "method")
 
 
-EXPERIMENT = Experiment(
-    name="bpls_nonlinear_toy",
-    title="Back-propagating least squares: non-linear toy",
-    source=f"{SOURCE}, Figure 5",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "Back-propagating least squares: non-linear toy", f"{SOURCE}, Figure 5")

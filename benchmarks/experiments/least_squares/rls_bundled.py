@@ -18,8 +18,9 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Evidence, Experiment, Record, Table, compare, judged
+from qsdp.bench import Claim, Evidence, Record, Table, compare, judged
 
 LOADERS = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "diabetes": load_diabetes}
 #: The specification's train and test scores; its least squares of diabetes are in B.12.
@@ -177,13 +178,6 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return [judged("specification, B.12 and B.13", statement, parts, figures)]
 
 
-EXPERIMENT = Experiment(
-    name="rls_bundled",
-    version=2,
-    title="Recursive least squares: small sets of scikit-learn",
-    source="specification, B.13",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
+EXPERIMENT = experiment_in(
+    __name__, "Recursive least squares: small sets of scikit-learn", "specification, B.13", version=2
 )

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Experiment, Record, Table, judged, not_measured
+from qsdp.bench import Claim, Record, Table, judged, not_measured
 
 #: Label: method, loss, options, and the specification's test scores at 3, 10, 30, best, training loss at 30.
 METHODS: dict[str, tuple[str, str, dict[str, Any], tuple[float | None, ...]]] = {
@@ -150,14 +151,9 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
-    name="rls_cnn",
+EXPERIMENT = experiment_in(
+    __name__,
+    "Recursive least squares: small convolutional network on digits",
+    f"{_rls.SOURCE}, Figures 2 to 5, in kind",
     version=2,
-    title="Recursive least squares: small convolutional network on digits",
-    source=f"{_rls.SOURCE}, Figures 2 to 5, in kind",
-    cases=cases,
-    run=run,
-    tables=tables,
-    plot=plot,
-    claims=claims,
 )

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments._process import begin_peak, in_own_process, peak
 from benchmarks.experiments.least_squares import _rls
 from qsdp.baselines.rls import LayerCost, convolutional_cost, dense_cost, recurrent_cost
-from qsdp.bench import Claim, Experiment, Record, Table, exact, not_measured
+from qsdp.bench import Claim, Record, Table, exact, not_measured
 
 METHODS = ("sgd", "adam", "rls", "rls+m+r")
 #: Network: minibatch, timed steps, steps of an epoch of the paper's data, its ratio to Adam, the specification's.
@@ -277,13 +278,6 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return made
 
 
-EXPERIMENT = Experiment(
-    name="rls_costs",
-    version=2,
-    title="Recursive least squares: time and memory",
-    source=f"{_rls.SOURCE}, Tables I and II and section VI-B",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
+EXPERIMENT = experiment_in(
+    __name__, "Recursive least squares: time and memory", f"{_rls.SOURCE}, Tables I and II and section VI-B", version=2
 )

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Experiment, Record, Table, either, exact, judged
+from qsdp.bench import Claim, Record, Table, either, exact, judged
 
 #: Label: method, loss, width, options, and the specification's test scores at 1, 5, 20, 100, best, training score at
 #: 100, training loss at 5 and at 100.
@@ -176,14 +177,9 @@ def spectrum_claim(records: Sequence[Record]) -> Claim:
     return exact("specification, B.3", statement, holds, figures)
 
 
-EXPERIMENT = Experiment(
-    name="rls_digits",
+EXPERIMENT = experiment_in(
+    __name__,
+    "Recursive least squares: fully connected network on digits",
+    f"{_rls.SOURCE}, Figures 2 and 3, in kind",
     version=2,
-    title="Recursive least squares: fully connected network on digits",
-    source=f"{_rls.SOURCE}, Figures 2 and 3, in kind",
-    cases=cases,
-    run=run,
-    tables=tables,
-    plot=plot,
-    claims=claims,
 )

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Evidence, Experiment, Record, Table, compare, exact, judged
+from qsdp.bench import Claim, Evidence, Record, Table, compare, exact, judged
 
 #: Sweep: values, and for each the specification's test accuracy at 100 epochs (None where it has none).
 SWEEPS: dict[str, dict[Any, float | None]] = {
@@ -218,14 +219,9 @@ def descent_claim(ours: Sequence[Record], theirs: Sequence[Record]) -> Claim:
     return exact("specification, B.13", statement, holds, "test accuracies and training losses after 5, 20, 100 epochs")
 
 
-EXPERIMENT = Experiment(
-    name="rls_digits_sweeps",
+EXPERIMENT = experiment_in(
+    __name__,
+    "Recursive least squares: hyper-parameters and traps on digits",
+    f"{_rls.SOURCE}, Figures 4 and 5, in kind",
     version=2,
-    title="Recursive least squares: hyper-parameters and traps on digits",
-    source=f"{_rls.SOURCE}, Figures 4 and 5, in kind",
-    cases=cases,
-    run=run,
-    tables=tables,
-    plot=plot,
-    claims=claims,
 )

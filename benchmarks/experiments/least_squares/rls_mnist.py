@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Experiment, Record, Table, judged
+from qsdp.bench import Claim, Record, Table, judged
 
 #: Label: method, loss and options.
 METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -178,14 +179,4 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return _rls.in_one(made, "MNIST")
 
 
-EXPERIMENT = Experiment(
-    name="rls_mnist",
-    version=2,
-    title="Recursive least squares: MNIST",
-    source=f"{_rls.SOURCE}, Figures 2 to 5",
-    cases=cases,
-    run=run,
-    tables=tables,
-    plot=plot,
-    claims=claims,
-)
+EXPERIMENT = experiment_in(__name__, "Recursive least squares: MNIST", f"{_rls.SOURCE}, Figures 2 to 5", version=2)

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Experiment, Record, Table, judged, not_measured
+from qsdp.bench import Claim, Record, Table, judged, not_measured
 
 #: Cell, label: method, loss, options, epochs, and the specification's test scores at 5, 10, 20, 40.
 Row = tuple[str, str, dict[str, Any], int, tuple[float | None, ...]]
@@ -292,14 +293,9 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
-    name="rls_sequences",
+EXPERIMENT = experiment_in(
+    __name__,
+    "Recursive least squares: recurrent networks on small sequences",
+    f"{_rls.SOURCE}, Figures 2 to 5, in kind",
     version=2,
-    title="Recursive least squares: recurrent networks on small sequences",
-    source=f"{_rls.SOURCE}, Figures 2 to 5, in kind",
-    cases=cases,
-    run=run,
-    tables=tables,
-    plot=plot,
-    claims=claims,
 )

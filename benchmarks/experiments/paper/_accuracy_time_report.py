@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import PAPER, percent, seconds
+from benchmarks.experiments._common import PAPER, percent, save, seconds, subplots
 from benchmarks.experiments.paper._accuracy_time import CONVEX, cases_of, run
 from qsdp.bench import Claim, Experiment, Record, Table, paired_claim
 
@@ -172,16 +172,13 @@ def beyond(records: Sequence[Record], number: int, m: int) -> list[Claim]:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw every network's accuracy against its seconds, with and without the search, a row a number of neurons."""
-    import matplotlib.pyplot as plt
-
     sizes = sorted({m for m, _ in variants(records) if m is not None}) or [None]
-    layout = {"figsize": (11, 0.6 + 4.2 * len(sizes)), "layout": "constrained"}
-    figure, axes = plt.subplots(len(sizes), 2, sharex=True, sharey="row", squeeze=False, **layout)
+    layout = {"figsize": (11, 0.6 + 4.2 * len(sizes))}
+    figure, axes = subplots(len(sizes), 2, sharex=True, sharey="row", squeeze=False, **layout)
     for row, m in zip(axes, sizes, strict=True):
         draw_row(row, records, m)
     legend(figure, axes.flat)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, path, dpi=110)
 
 
 def legend(figure: Any, axes: Sequence[Any]) -> None:

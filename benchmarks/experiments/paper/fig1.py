@@ -23,8 +23,17 @@ import numpy as np
 from sklearn.base import clone
 
 import qsdp
-from benchmarks.experiments._common import PAPER, approach_claim, medians, per_cent, values
-from qsdp.bench import Claim, Experiment, Record, Table, paired_claim
+from benchmarks.experiments._common import (
+    PAPER,
+    approach_claim,
+    experiment_in,
+    medians,
+    per_cent,
+    save,
+    subplots,
+    values,
+)
+from qsdp.bench import Claim, Record, Table, paired_claim
 
 SIZES = (10, 30, 100, 300, 1000, 3000)
 SAMPLED = ("paper", "qsdp", "refitted", "polished")
@@ -260,7 +269,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     colours = dict(zip(NAMES, plt.get_cmap("tab10").colors, strict=False))
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+    figure, axes = subplots(1, 2, figsize=(10, 4.2))
     groups = networks_of(records)
     for name in dict.fromkeys(name for name, _ in groups):
         sizes = [m for other, m in groups if other == name]
@@ -285,18 +294,9 @@ def plot(records: Sequence[Record], path: Path) -> None:
         ax.grid(alpha=0.3)
         handles |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize="small")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, path, dpi=110)
 
 
-EXPERIMENT = Experiment(
-    name="fig1",
-    title="Figure 1: planted data, objective against the number of neurons",
-    source=f"{PAPER}, Figure 1",
-    version=2,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
+EXPERIMENT = experiment_in(
+    __name__, "Figure 1: planted data, objective against the number of neurons", f"{PAPER}, Figure 1", version=2
 )

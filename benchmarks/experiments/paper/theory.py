@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import medians
+from benchmarks.experiments._common import experiment_in, medians, save, subplots
 from benchmarks.experiments.paper._theory_checks import ACTIVATIONS, CHECKS, KRIVINE, bernstein
-from qsdp.bench import Claim, Experiment, Record, Table, compare, exact, judged, not_measured, share
+from qsdp.bench import Claim, Record, Table, compare, exact, judged, not_measured, share
 
 PAPER = "Bartan, Pilanci"
 Records = Sequence[Record]
@@ -369,12 +369,10 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records, path: Path) -> None:
-    import matplotlib.pyplot as plt
-
     found = of(records, "concentration")
     if not found:
         return
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.8))
+    figure, axes = subplots(1, 2, figsize=(9, 3.8))
     for number, d in enumerate(sorted({record.case["d"] for record in found})):
         group = [record for record in found if record.case["d"] == d]
         neurons = group[0].case["neurons"]
@@ -389,18 +387,9 @@ def plot(records: Records, path: Path) -> None:
     axes[1].set(xlabel="neurons", ylabel="spectral norm", title="Error of the mean; dashed: (28)")
     for axis in axes:
         axis.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="theory",
-    title="What the paper proves, measured",
-    source="Bartan, Pilanci: Theorems 1 to 3, (25), (27), (28), (67), Appendix C",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
+EXPERIMENT = experiment_in(
+    __name__, "What the paper proves, measured", "Bartan, Pilanci: Theorems 1 to 3, (25), (27), (28), (67), Appendix C"
 )

@@ -23,9 +23,9 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 import qsdp_check
-from benchmarks.experiments._common import medians, standardised, with_constant
+from benchmarks.experiments._common import experiment_in, medians, save, standardised, subplots, with_constant
 from benchmarks.experiments.product._restricted import TOLERANCE, compared, solved
-from qsdp.bench import Claim, Experiment, Record, Table, compare, exact, judged
+from qsdp.bench import Claim, Record, Table, compare, exact, judged
 from qsdp.certificates.verification import verified_bound
 from qsdp.column_generation import ColumnGenerationResult
 
@@ -344,9 +344,7 @@ def _restricted_claim(records: Sequence[Record]) -> Claim:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw the gap of the relaxation and the one that is proven, with the seconds between them."""
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(8.5, 0.7 + 0.27 * len(records)))
+    figure, axis = subplots(figsize=(8.5, 0.7 + 0.27 * len(records)))
     for row, record in enumerate(records):
         m = record.measured
         gap, relaxed = max(m["relative_gap"], 1e-10), m["relaxation"]["gap"]
@@ -364,18 +362,11 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.invert_yaxis()
     axis.set_xlabel("relative gap of the same network; at the right CPU seconds, of the relaxation first")
     figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8, frameon=False)
-    figure.set_layout_engine("constrained")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="exact",
-    title="Proven global optima",
-    source="Targets of the package: column generation, its certificates, its restricted problem",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
+EXPERIMENT = experiment_in(
+    __name__,
+    "Proven global optima",
+    "Targets of the package: column generation, its certificates, its restricted problem",
 )

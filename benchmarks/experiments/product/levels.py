@@ -17,9 +17,18 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import accuracy, grouped, percent, standardised, with_constant
+from benchmarks.experiments._common import (
+    accuracy,
+    experiment_in,
+    grouped,
+    percent,
+    save,
+    standardised,
+    subplots,
+    with_constant,
+)
 from benchmarks.experiments.product._stages import TARGET
-from qsdp.bench import Claim, Experiment, Record, Table, exact, judged, paired_claim, with_unmeasured, within
+from qsdp.bench import Claim, Record, Table, exact, judged, paired_claim, with_unmeasured, within
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
 FACTORS = (1, 2, 4, 8)
@@ -156,10 +165,8 @@ def _outermost_claim(records: Sequence[Record]) -> Claim:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw what every M changes in test accuracy, with two standard errors, beside the noise of sampling."""
-    import matplotlib.pyplot as plt
-
     groups = by_set(records)
-    figure, axis = plt.subplots(figsize=(6.4, 3.6))
+    figure, axis = subplots(figsize=(6.4, 3.6))
     places = np.arange(len(groups))
     for number, M in enumerate(FACTORS[1:]):
         changes = [change(group, M) for group in groups.values()]
@@ -180,18 +187,11 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xticks(places, list(groups))
     axis.set(ylabel="test accuracy minus that of M = 1, points")
     axis.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=4)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="levels",
-    title="More levels from the same solve",
-    source="Targets of the package; Bartan, Pilanci, Theorem 1, for what levels are",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
+EXPERIMENT = experiment_in(
+    __name__,
+    "More levels from the same solve",
+    "Targets of the package; Bartan, Pilanci, Theorem 1, for what levels are",
 )

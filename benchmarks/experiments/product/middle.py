@@ -20,10 +20,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import accuracy, percent, with_constant
+from benchmarks.experiments._common import accuracy, experiment_in, percent, with_constant
 from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.product._stages import TARGET
-from qsdp.bench import Claim, Experiment, Record, Table, exact, with_unmeasured
+from qsdp.bench import Claim, Record, Table, exact, with_unmeasured
 from qsdp.encoding import ThresholdEncoder
 from qsdp.relaxation.backends import Settings
 from qsdp.relaxation.reductions import Reductions
@@ -202,12 +202,4 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return with_unmeasured(found, [*SECONDS.values(), FURTHER, SMALL])
 
 
-EXPERIMENT = Experiment(
-    name="middle",
-    title="Hundreds of inputs and several outputs",
-    source="Targets of the package",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-)
+EXPERIMENT = experiment_in(__name__, "Hundreds of inputs and several outputs", "Targets of the package")

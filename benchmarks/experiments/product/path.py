@@ -25,9 +25,19 @@ from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import grouped, medians, percent, standardised, values, with_constant
+from benchmarks.experiments._common import (
+    experiment_in,
+    grouped,
+    medians,
+    percent,
+    save,
+    standardised,
+    subplots,
+    values,
+    with_constant,
+)
 from benchmarks.experiments.product._stages import TARGET, limit_claim
-from qsdp.bench import Claim, Experiment, Record, Table, compare, exact, judged, with_unmeasured
+from qsdp.bench import Claim, Record, Table, compare, exact, judged, with_unmeasured
 from qsdp.estimators.classes import encode_classes
 from qsdp.losses import get_loss
 
@@ -321,9 +331,7 @@ def _chosen_claim(records: Sequence[Record], evaluate: str) -> Claim:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw iterations of the path over those of cold starts against beta, squared loss, medians over splits."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, len(SOLVERS), figsize=(9, 3.6), sharey=True)
+    figure, axes = subplots(1, len(SOLVERS), figsize=(9, 3.6), sharey=True)
     for axis, solver in zip(axes, SOLVERS, strict=True):
         for (name,), group in grouped(of(records, "path", solver=solver, loss=LOSSES[0]), "data").items():
             cold, warm = (
@@ -336,18 +344,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.set(title=f"{solver}, squared loss", xlabel="beta over the first of the path")
     axes[0].set(ylabel="iterations, warm over cold", ylim=(0.0, None))
     axes[0].legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="path",
-    title="What a path of betas saves",
-    source="Targets of the package",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "What a path of betas saves", "Targets of the package")

@@ -23,10 +23,19 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import grouped, medians, standardised, values, with_constant
+from benchmarks.experiments._common import (
+    experiment_in,
+    grouped,
+    medians,
+    save,
+    standardised,
+    subplots,
+    values,
+    with_constant,
+)
 from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.product._stages import STAGES, TARGET, limit_claim, staged
-from qsdp.bench import Claim, Experiment, Record, Table, paired_claim, with_unmeasured
+from qsdp.bench import Claim, Record, Table, paired_claim, with_unmeasured
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import finish
 from qsdp.shaping import GAMMA
@@ -220,12 +229,10 @@ def _shown(seconds: np.ndarray) -> str:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw seconds of both pipelines for every split, on a logarithmic axis."""
-    import matplotlib.pyplot as plt
-
     groups = timed(records)
     if not groups:
         return
-    figure, axis = plt.subplots(figsize=(6.4, 0.7 * len(groups) + 1.3))
+    figure, axis = subplots(figsize=(6.4, 0.7 * len(groups) + 1.3))
     for number, group in enumerate(groups.values()):
         for which, colour in zip(PIPELINES, ("C1", "C0"), strict=True):
             seconds = values(group, f"{which}_seconds")
@@ -238,18 +245,11 @@ def plot(records: Sequence[Record], path: Path) -> None:
     handles, labels = axis.get_legend_handles_labels()
     axis.legend(handles[:2], labels[:2], fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2)
     axis.grid(axis="x", alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="pipeline",
-    title="The whole pipeline beside the paper's literal one",
-    source="Bartan, Pilanci: Algorithm 1, (25) and (27); targets of the package",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
+EXPERIMENT = experiment_in(
+    __name__,
+    "The whole pipeline beside the paper's literal one",
+    "Bartan, Pilanci: Algorithm 1, (25) and (27); targets of the package",
 )

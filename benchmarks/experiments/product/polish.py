@@ -20,18 +20,20 @@ from threadpoolctl import threadpool_limits
 import qsdp
 from benchmarks.experiments._common import (
     accuracy,
+    experiment_in,
     grouped,
     medians,
     percent,
+    save,
     spread,
     standardised,
+    subplots,
     targets_of,
     with_constant,
 )
 from qsdp.bench import (
     REPETITIONS,
     Claim,
-    Experiment,
     Record,
     Table,
     compare,
@@ -279,12 +281,8 @@ def _accuracy_claim(groups: Mapping[str, Sequence[Record]]) -> Claim:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw the gaps against bits, each set in a panel; the least gap of the axis stands for all below."""
-    import matplotlib.pyplot as plt
-
     groups = grouped(records, "data")
-    figure, axes = plt.subplots(
-        1, len(groups), figsize=(3.1 * len(groups), 3.4), sharey=True, squeeze=False, layout="constrained"
-    )
+    figure, axes = subplots(1, len(groups), figsize=(3.1 * len(groups), 3.4), sharey=True, squeeze=False)
     kinds = {
         "krivine": ("v", "C7", f"{MANY} sampled, krivine"),
         "adaptive, shared": ("o", "C0", f"{MANY} sampled, shared refit"),
@@ -307,17 +305,11 @@ def plot(records: Sequence[Record], path: Path) -> None:
     figure.legend(
         *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8, frameon=False
     )
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="polish",
-    title="Fifty polished neurons against 2500 sampled ones",
-    source="Targets of the package: polishing, refits, search at a fixed size",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
+EXPERIMENT = experiment_in(
+    __name__,
+    "Fifty polished neurons against 2500 sampled ones",
+    "Targets of the package: polishing, refits, search at a fixed size",
 )

@@ -21,7 +21,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from qsdp.bench import Claim, Experiment, Record, Table, exact
+from benchmarks.experiments._common import experiment_in
+from qsdp.bench import Claim, Record, Table, exact
 from qsdp.certificates.verification import verified_bound
 from qsdp.column_generation import column_generation
 from qsdp.losses import Huber
@@ -347,12 +348,6 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
-    name="violations",
-    title="Bounds against networks, random small problems",
-    source="Targets of the package: certificates",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
+EXPERIMENT = experiment_in(
+    __name__, "Bounds against networks, random small problems", "Targets of the package: certificates"
 )

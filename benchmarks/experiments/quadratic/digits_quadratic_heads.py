@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments._common import experiment_in, save, subplots
 from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES
 from qsdp.baselines.quadratic import (
     MultiStart,
@@ -20,7 +21,7 @@ from qsdp.baselines.quadratic import (
     StartStatistics,
     split_digits,
 )
-from qsdp.bench import Claim, Experiment, Record, Table, compare, judged, within
+from qsdp.bench import Claim, Record, Table, compare, judged, within
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, section 6.2 (stand-in for MNIST)"
 
@@ -223,13 +224,11 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
     found = cells(records)
     shown_settings = settings(found)
     if not shown_settings:
         return
-    figure, axis = plt.subplots(figsize=(7, 3.6))
+    figure, axis = subplots(figsize=(7, 3.6))
     places = np.arange(len(shown_settings))
     for shift, head in zip((-0.2, 0.0, 0.2), HEADS, strict=True):
         statistics = [found[(*setting, head)] for setting in shown_settings]
@@ -240,18 +239,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xlabel("images / epochs / hidden neurons (crosses: independent program)")
     axis.set_ylabel("test accuracy [%]")
     axis.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="digits_quadratic_heads",
-    title="Digits: linear, quadratic and reduced quadratic output neurons",
-    source=SOURCE,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "Digits: linear, quadratic and reduced quadratic output neurons", SOURCE)

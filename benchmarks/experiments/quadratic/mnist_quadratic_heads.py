@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 import qsdp
+from benchmarks.experiments._common import experiment_in, save, subplots
 from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES, TABLE_4
 from qsdp.baselines.quadratic import MultiStart, QuadraticNetworkClassifier, StartStatistics
-from qsdp.bench import REPETITIONS, Claim, Evidence, Experiment, Record, Table, compare, judged, within
+from qsdp.bench import REPETITIONS, Claim, Evidence, Record, Table, compare, judged, within
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Table 4"
 SIZES = (600, 1200, 6000, 60000)
@@ -226,12 +227,8 @@ def _falls(found: dict[Key, dict[int, float]], start: str) -> dict[str, Evidence
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
     found = cells(records)
-    figure, axes = plt.subplots(
-        2, len(EPOCHS), figsize=(11, 6.6), sharex=True, sharey="row", squeeze=False, layout="constrained"
-    )
+    figure, axes = subplots(2, len(EPOCHS), figsize=(11, 6.6), sharex=True, sharey="row", squeeze=False)
     sizes = [600, max(key[0] for key in found)]
     for row, size in zip(axes, sizes, strict=True):
         for axis, epochs in zip(row, EPOCHS, strict=True):
@@ -253,17 +250,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     figure.legend(
         *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8, handlelength=4
     )
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="mnist_quadratic_heads",
-    title="MNIST: linear, quadratic and reduced quadratic output neurons",
-    source=SOURCE,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "MNIST: linear, quadratic and reduced quadratic output neurons", SOURCE)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments._common import experiment_in, save, subplots
 from qsdp.baselines.quadratic import (
     MultiStart,
     QuadraticNetwork,
@@ -22,7 +23,7 @@ from qsdp.baselines.quadratic import (
     make_nonlinear_clusters,
 )
 from qsdp.baselines.quadratic.toys import CLUSTER_COVARIANCES, CLUSTER_MEANS
-from qsdp.bench import Claim, Experiment, Record, Table, compare, exact, judged
+from qsdp.bench import Claim, Record, Table, compare, exact, judged
 from qsdp.exceptions import InvalidInputError
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, section 6.1"
@@ -219,8 +220,6 @@ def overlaps(records: Sequence[Record]) -> dict[str, bool]:
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
     trained = trained_of(records, "qnn")
     if not trained:
         return
@@ -230,23 +229,12 @@ def plot(records: Sequence[Record], path: Path) -> None:
     x1, x2 = np.linspace(-24, 8, 300), np.linspace(-8, 18, 300)
     points = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2)
     Z = np.einsum("si,kij,sj->sk", points, P["Q"], points) + points @ P["W"].T + P["b"]
-    figure, axis = plt.subplots(figsize=(6, 5))
+    figure, axis = subplots(figsize=(6, 5))
     for k, colour in enumerate(("red", "black", "magenta", "green", "cyan", "blue")):
         axis.scatter(*X[y == k].T, s=2, color=colour)
         axis.contour(x1, x2, Z[:, k].reshape(300, 300), levels=[0.0], colors=colour, linewidths=1)
     axis.set_title(f"Six quadratic neurons after {max(record.case['epochs'])} epochs", fontsize=9)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="nonlinear_cluster",
-    title="Nonlinear Cluster data by one layer of neurons",
-    source=SOURCE,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "Nonlinear Cluster data by one layer of neurons", SOURCE)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import label_decades
+from benchmarks.experiments._common import experiment_in, label_decades, save, subplots
 from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES
 from qsdp.baselines.quadratic import (
     LOSSES,
@@ -27,7 +27,7 @@ from qsdp.baselines.quadratic import (
     printed_extra_operations,
     starting_parameters,
 )
-from qsdp.bench import Claim, Experiment, Record, Table, exact
+from qsdp.bench import Claim, Record, Table, exact
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Tables 1, 2 and 5"
 #: Source and statement of every claim.
@@ -262,9 +262,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(5.5, 3.8))
+    figure, axis = subplots(figsize=(5.5, 3.8))
     for head in FAMILIES:
         found = sorted(of(records, kind="square", head=head), key=lambda r: r.case["n"])
         axis.loglog([r.case["n"] for r in found], [1e6 * layer_seconds(r) for r in found], "o-", label=TITLES[head])
@@ -272,19 +270,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_ylabel("µs a sample")
     label_decades(axis)
     axis.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="quadratic_costs",
-    title="Costs of quadratic layers",
-    source=SOURCE,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-    version=2,
-)
+EXPERIMENT = experiment_in(__name__, "Costs of quadratic layers", SOURCE, version=2)

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import grouped, medians
+from benchmarks.experiments._common import experiment_in, grouped, medians, save, subplots
 from qsdp.baselines import AffineForm, TrainedLayer
 from qsdp.baselines.relinear import amplification, fan_form, input_jacobian, output_range, relu
-from qsdp.bench import Claim, Experiment, Record, Table, compare, exact, judged, not_measured
+from qsdp.bench import Claim, Record, Table, compare, exact, judged, not_measured
 
 FIGURE = "Fan et al., Fig. 1"
 EQUATION = "Theory: Fan et al., equation (33)"
@@ -183,27 +183,18 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6, 4))
+    figure, axis = subplots(figsize=(6, 4))
     for family, by_scale in _range_records(records).items():
         scales = sorted(by_scale)
         axis.loglog(scales, [np.median(by_scale[scale]) for scale in scales], "o-", label=family)
     axis.set(xlabel="deviation s of all parameters", ylabel="range of the output on [-1, 1], median")
     axis.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="relinear_instability",
-    title="Amplification of quadratic networks",
-    source="Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, Fig. 1, equations 30-33",
+EXPERIMENT = experiment_in(
+    __name__,
+    "Amplification of quadratic networks",
+    "Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, Fig. 1, equations 30-33",
     version=2,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
 )

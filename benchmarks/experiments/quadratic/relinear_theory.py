@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import grouped, medians
-from qsdp.bench import Claim, Experiment, Record, Table, exact, not_measured
+from benchmarks.experiments._common import experiment_in, grouped, medians
+from qsdp.bench import Claim, Record, Table, exact, not_measured
 
 PAPER = "Fan et al."
 Records = Sequence[Record]
@@ -264,12 +264,8 @@ def claims(records: Records) -> list[Claim]:
     return made + [not_measured(f"Theory: {PAPER}, {where}", said, why) for where, said, why in LIMITS]
 
 
-EXPERIMENT = Experiment(
-    name="relinear_theory",
-    title="Expressivity of quadratic networks",
-    source="Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, Lemmas and Propositions",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
+EXPERIMENT = experiment_in(
+    __name__,
+    "Expressivity of quadratic networks",
+    "Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, Lemmas and Propositions",
 )

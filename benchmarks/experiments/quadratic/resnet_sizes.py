@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from qsdp.bench import Claim, Experiment, Record, Table, exact, not_measured
+from benchmarks.experiments._common import experiment_in
+from qsdp.bench import Claim, Record, Table, exact, not_measured
 
 SOURCE = "Fan et al., Tables IV, V, VI"
 
@@ -191,13 +192,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
-    name="resnet_sizes",
-    title="Residual networks with quadratic convolutions: sizes and steps",
-    source="Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, Tables IV, V, VI",
-    version=1,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
+EXPERIMENT = experiment_in(
+    __name__,
+    "Residual networks with quadratic convolutions: sizes and steps",
+    "Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, Tables IV, V, VI",
 )

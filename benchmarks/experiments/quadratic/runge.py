@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import grouped
-from qsdp.bench import Claim, Evidence, Experiment, Record, Table, compare, exact, judged
+from benchmarks.experiments._common import experiment_in, grouped, save, subplots
+from qsdp.bench import Claim, Evidence, Record, Table, compare, exact, judged
 
 SOURCE = "Fan et al., Table II"
 WIDTHS = [1, 8, 8, 8, 8, 1]
@@ -339,10 +339,8 @@ def _reaches(rmse: np.ndarray, printed: float) -> bool:
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
     optimizers = sorted({record.case["optimizer"] for record in records})
-    figure, axes = plt.subplots(
+    figure, axes = subplots(
         2,
         len(optimizers),
         figsize=(4.6 * len(optimizers) + 1.6, 6.4),
@@ -374,20 +372,14 @@ def plot(records: Sequence[Record], path: Path) -> None:
         label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }
     figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=8)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="runge",
-    title="Runge's function by quadratic networks",
-    source="Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, Table II and Fig. 5",
+EXPERIMENT = experiment_in(
+    __name__,
+    "Runge's function by quadratic networks",
+    "Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, Table II and Fig. 5",
     version=2,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
     extra={
         "What the paper leaves open": "The optimiser, the start, and which of two Runge functions; all are varied "
         "here. Only the weights of the quadratic part shrink, not its biases."

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments._common import experiment_in, save, subplots
 from qsdp.baselines.quadratic import (
     LOSSES,
     Descent,
@@ -18,7 +19,7 @@ from qsdp.baselines.quadratic import (
     make_xor,
     separate,
 )
-from qsdp.bench import Claim, Experiment, Record, Table, exact, judged, share
+from qsdp.bench import Claim, Record, Table, exact, judged, share
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Fig. 1"
 #: Source and statement of every claim.
@@ -190,12 +191,10 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
     X, y = make_xor()
     grid = np.linspace(-2.5, 2.5, 200)
     points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
-    figure, axes = plt.subplots(1, 4, figsize=(12, 3.2))
+    figure, axes = subplots(1, 4, figsize=(12, 3.2))
     for axis, (name, (family, parameters, encoding)) in zip(axes, CLOSED.items(), strict=True):
         X, y = make_xor(encoding)
         values = QuadraticNetwork([Layer(family, parameters)]).decision(points).reshape(200, 200)
@@ -204,18 +203,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.scatter(*X.T, c=np.where(y == 1, "C1", "C0"), zorder=3)
         axis.set_title(name, fontsize=9)
         axis.set_aspect("equal")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="xor",
-    title="XOR by one quadratic neuron",
-    source=SOURCE,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "XOR by one quadratic neuron", SOURCE)
