@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from qsdp.bench import Claim, Experiment, Record, compare, judged
+from qsdp.bench import Claim, Experiment, Record, compare, judged, not_measured
 from qsdp.lifting import append_constant
 
 PAPER = "Bartan, Pilanci"
@@ -47,6 +47,11 @@ def grouped(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], lis
     for record in records:
         groups.setdefault(tuple(record.case.get(name) for name in names), []).append(record)
     return groups
+
+
+def where(records: Iterable[Record], **wanted: Any) -> list[Record]:
+    """Return the records of cases with these parameters."""
+    return [record for record in records if all(record.case.get(name) == value for name, value in wanted.items())]
 
 
 def values(records: Iterable[Record], name: str) -> np.ndarray:
@@ -126,6 +131,19 @@ def per_cent(shares: Sequence[float] | np.ndarray) -> str:
 def seconds(numbers: np.ndarray) -> str:
     """Return the median and the range of seconds."""
     return f"{medians(numbers)} s"
+
+
+#: Kind of cases, where in a paper, what is said, and what judges it.
+Theorem = tuple[str, str, str, Callable[[str, str, Sequence[Record]], Claim]]
+
+
+def theorems(paper: str, listed: Iterable[Theorem], records: Sequence[Record]) -> list[Claim]:
+    """Return the checks of what a paper proves."""
+    made = []
+    for kind, place, statement, decide in listed:
+        source, found = f"Theory: {paper}, {place}", where(records, kind=kind)
+        made.append(decide(source, statement, found) if found else not_measured(source, statement))
+    return made
 
 
 def approach_claim(

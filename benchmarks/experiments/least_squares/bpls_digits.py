@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, save, subplots
+from benchmarks.experiments._common import experiment_in, grouped, save, subplots, where
 from benchmarks.experiments.least_squares._bpls_classifiers import (
     accuracies,
     both,
@@ -188,22 +188,17 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return least_squares(split, options, case["seed"])
 
 
-def of(records: Sequence[Record], part: str) -> list[Record]:
-    """Return the records of a part."""
-    return [record for record in records if record.case["part"] == part]
-
-
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return the table of A.12 row by row, variants, and competitors."""
     rows, variants, competitors = [], [], []
-    for (name,), group in grouped(of(records, "rows"), "name").items():
+    for (name,), group in grouped(where(records, part="rows"), "name").items():
         measured = [*(both(group, stage) for stage in STAGES), mean_epochs(group)]
         cells = [cell for shown in zip(ROWS[name][1], measured, strict=True) for cell in shown]
         rows.append([name, *cells, first_cut(group), f"{1e3 * per_epoch(group):.1f}", str(len(group))])
-    for (name,), group in grouped(of(records, "variants"), "name").items():
+    for (name,), group in grouped(where(records, part="variants"), "name").items():
         shown = [both(group, "final"), both(group, "random hidden layers"), first_cut(group), mean_epochs(group)]
         variants.append([name, VARIANTS[name][1], *shown, str(len(group))])
-    for key, group in grouped(of(records, "competitors"), "optimizer", "rate", "batch", "activation").items():
+    for key, group in grouped(where(records, part="competitors"), "optimizer", "rate", "batch", "activation").items():
         optimizer, rate, batch, activation = key
         printed = COMPETITORS[optimizer, rate, batch]
         competitors.append(
@@ -222,10 +217,14 @@ def tables(records: Sequence[Record]) -> list[Table]:
         )
     linear = [
         ["linear least squares, no ridge", PRINTED_LINEAR, both([record], "final"), "1"]
-        for record in of(records, "linear")
+        for record in where(records, part="linear")
     ]
-    ranks = sorted({f"{record.measured['rank']} of {record.measured['columns']}" for record in of(records, "rows")})
-    linear += [["rank of the inputs", PRINTED_RANK, ", ".join(ranks), str(len(of(records, "rows")))]] if ranks else []
+    ranks = sorted(
+        {f"{record.measured['rank']} of {record.measured['columns']}" for record in where(records, part="rows")}
+    )
+    linear += (
+        [["rank of the inputs", PRINTED_RANK, ", ".join(ranks), str(len(where(records, part="rows")))]] if ranks else []
+    )
     note = (
         "Accuracies, mean over seeds, with the deviation in test. Cut: share of the desired hidden values that the "
         "first pass cuts to the activation's range. CPU: one thread, evaluation on the training data included."
@@ -267,7 +266,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     """Compare with the specification's figures, and accuracy and seconds with the competitors."""
     found = []
     for part, what in WORDS.items():
-        cells = printed_cells(part, of(records, part))
+        cells = printed_cells(part, where(records, part=part))
         found.append(printed_claim(SPECIFICATION, what, cells, TOLERANCES[part]))
     pairs = paired(records)
     if pairs:
@@ -293,8 +292,8 @@ def paired(records: Sequence[Record]) -> Pairs:
     """Return trainings by the default rule beside the competitors' with the same hidden activation."""
     pairs = {}
     for activation in ("sigmoid", "softmax"):
-        own = [record for record in of(records, "rows") if record.case["name"] == f"{activation}, relax"]
-        others = [record for record in of(records, "competitors") if record.case["activation"] == activation]
+        own = [record for record in where(records, part="rows") if record.case["name"] == f"{activation}, relax"]
+        others = [record for record in where(records, part="competitors") if record.case["activation"] == activation]
         if own and others:
             pairs[activation] = (own, others)
     return pairs

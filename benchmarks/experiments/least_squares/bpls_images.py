@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, save, subplots
+from benchmarks.experiments._common import experiment_in, grouped, save, subplots, where
 from benchmarks.experiments.least_squares._bpls_classifiers import (
     Split,
     both,
@@ -188,19 +188,14 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return least_squares(split, VARIANTS[case["variant"]][0], case["seed"])
 
 
-def of(records: Sequence[Record], part: str) -> list[Record]:
-    """Return the records of a part."""
-    return [record for record in records if record.case["part"] == part]
-
-
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return Tables I and II beside what was measured, references, memory, and the choice of the ridge."""
     accuracy, seconds, simple = [], [], []
     memory = {
         key: f"{group[0].measured['bytes'] / 2**20:.0f}"
-        for key, group in grouped(of(records, "memory"), "data", "n", "variant").items()
+        for key, group in grouped(where(records, part="memory"), "data", "n", "variant").items()
     }
-    for key, group in grouped(of(records, "bpls"), "data", "n", "variant").items():
+    for key, group in grouped(where(records, part="bpls"), "data", "n", "variant").items():
         data, n, variant = key
         printed, final, runs = PRINTED[data]["BPLS"], both(group, "final"), str(len(group))
         first = [data, f"BPLS, {variant}", str(n), "-"]
@@ -212,7 +207,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
         simple.append([data, variant, str(n), *shown, runs])
     names = ("data", "n", "optimizer", "rate", "batch", "activation", "epochs")
     for (data, n, optimizer, rate, batch, activation, epochs), group in grouped(
-        of(records, "competitors"), *names
+        where(records, part="competitors"), *names
     ).items():
         first = [data, f"{optimizer} {rate:g}, {activation}", str(n), str(batch)]
         shown = [PRINTED[data][optimizer] if activation == "softmax" and rate == 1e-3 else "-", both(group, "best")]
@@ -221,7 +216,9 @@ def tables(records: Sequence[Record]) -> list[Table]:
         seconds.append([*first, PRINTED_SECONDS[optimizer], f"{per_epoch(group):.2f}", held, str(len(group))])
     chosen = [
         [data, f"{ridge:g}", f"{eps:g}", both(group, "final"), first_cut(group), str(len(group))]
-        for (data, ridge, eps), group in grouped(of(records, "validation"), "data", "ridge", "eps_hidden").items()
+        for (data, ridge, eps), group in grouped(
+            where(records, part="validation"), "data", "ridge", "eps_hidden"
+        ).items()
     ]
     headings = ["data", "method", "images", "batch"]
     return [
@@ -280,7 +277,7 @@ def statements() -> list[tuple[str, str]]:
 
 def trainings(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Return those of `JUDGED` on the paper's number of images, or fewer in a quick run."""
-    groups = grouped([record for record in of(records, "bpls") if record.case["n"] <= 40_000], "variant")
+    groups = grouped([record for record in where(records, part="bpls") if record.case["n"] <= 40_000], "variant")
     return {name: groups[name,] for name in JUDGED if (name,) in groups}
 
 
@@ -289,7 +286,7 @@ def paired(records: Sequence[Record]) -> Pairs:
     pairs = {}
     for name, own in trainings(records).items():
         activation = VARIANTS[name][0].get("activation", "sigmoid")
-        others = [record for record in of(records, "competitors") if record.case["activation"] == activation]
+        others = [record for record in where(records, part="competitors") if record.case["activation"] == activation]
         if others:
             pairs[name] = (own, others)
     return pairs
@@ -323,7 +320,9 @@ def _epochs_claim(data: str, own: dict[str, list[Record]]) -> Claim:
 def _choice_claims(records: Sequence[Record]) -> list[Claim]:
     """Compare `CHOSEN` with every other setting of the grid on MNIST."""
     groups = grouped(
-        [record for record in of(records, "validation") if record.case["data"] == "mnist"], "ridge", "eps_hidden"
+        [record for record in where(records, part="validation") if record.case["data"] == "mnist"],
+        "ridge",
+        "eps_hidden",
     )
     chosen = groups.pop((CHOSEN["ridge"], CHOSEN["eps_hidden"]), [])
     parts = {
@@ -343,7 +342,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     for row, data in zip(axes, LOADERS, strict=True):
         here = [record for record in records if record.case["data"] == data]
         draw_courses(row, {f"BPLS, {name}": group for name, group in trainings(here).items()}, "*-", 6.0)
-        softmax = [record for record in of(here, "competitors") if record.case["activation"] == "softmax"]
+        softmax = [record for record in where(here, part="competitors") if record.case["activation"] == "softmax"]
         groups = grouped(softmax, "optimizer", "rate", "batch").items()
         draw_courses(row, {f"{key[0]} {key[1]:g}, batch {key[2]}": group for key, group in groups}, ".-", 3.0)
         row[0].set(xscale="log", xlabel="epochs", ylabel="test accuracy", title=data)

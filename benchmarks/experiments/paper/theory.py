@@ -6,17 +6,16 @@ A proof needs no measurement; its constants do, and so do slips of print. Optima
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, medians, save, subplots
+from benchmarks.experiments._common import PAPER, Theorem, experiment_in, medians, save, subplots, theorems, where
 from benchmarks.experiments.paper._theory_checks import ACTIVATIONS, CHECKS, KRIVINE, bernstein
 from qsdp.bench import Claim, Record, Table, compare, exact, judged, not_measured, share
 
-PAPER = "Bartan, Pilanci"
 Records = Sequence[Record]
 
 
@@ -61,10 +60,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     return CHECKS[case["kind"]](case)
-
-
-def of(records: Records, kind: str) -> list[Record]:
-    return [record for record in records if record.case["kind"] == kind]
 
 
 def measured(records: Records, *names: str) -> np.ndarray:
@@ -123,7 +118,7 @@ def tables(records: Records) -> list[Table]:
 
 def _concentration_table(records: Records) -> Table:
     rows = []
-    found = of(records, "concentration")
+    found = where(records, kind="concentration")
     for d in sorted({record.case["d"] for record in found}):
         group = [record for record in found if record.case["d"] == d]
         bounds = [
@@ -155,7 +150,7 @@ def _concentration_table(records: Records) -> Table:
 def _constants_table(records: Records) -> Table:
     rows = []
     groups: dict[tuple[Any, ...], list[Record]] = {}
-    for record in of(records, "constants"):
+    for record in where(records, kind="constants"):
         case = record.case
         groups.setdefault((case["d"], case["levels"], case["activation"], case["share"]), []).append(record)
     for (d, levels, name, fraction), group in groups.items():
@@ -175,7 +170,7 @@ def _constants_table(records: Records) -> Table:
 
 
 def _solve_table(records: Records) -> Table:
-    found = of(records, "one solve")
+    found = where(records, kind="one solve")
     rows = []
     for k, m in enumerate(found[0].case["neurons"] if found else ()):
         seconds = measured(found, "sample_seconds")[:, k]
@@ -301,8 +296,7 @@ def _every_size(source: str, statement: str, records: Records) -> Claim:
     return judged(source, statement, compare(last, first, less=True, log=True, margin=np.log(20.0)), figures)
 
 
-#: Kind of cases, where in the paper, what is said, and what decides.
-CLAIMS: tuple[tuple[str, str, str, Callable[[str, str, Records], Claim]], ...] = (
+CLAIMS: tuple[Theorem, ...] = (
     (
         "reduction",
         "Theorem 1",
@@ -361,15 +355,11 @@ CLAIMS: tuple[tuple[str, str, str, Callable[[str, str, Records], Claim]], ...] =
 
 
 def claims(records: Records) -> list[Claim]:
-    made = []
-    for kind, where, statement, decide in CLAIMS:
-        source, found = f"Theory: {PAPER}, {where}", of(records, kind)
-        made.append(decide(source, statement, found) if found else not_measured(source, statement))
-    return made
+    return theorems(PAPER, CLAIMS, records)
 
 
 def plot(records: Records, path: Path) -> None:
-    found = of(records, "concentration")
+    found = where(records, kind="concentration")
     if not found:
         return
     figure, axes = subplots(1, 2, figsize=(9, 3.8))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, label_decades, save, subplots
+from benchmarks.experiments._common import experiment_in, label_decades, save, subplots, where
 from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES
 from qsdp.baselines.quadratic import (
     LOSSES,
@@ -133,14 +133,10 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def of(records: Sequence[Record], **wanted: Any) -> list[Record]:
-    return [record for record in records if all(record.case.get(name) == value for name, value in wanted.items())]
-
-
 def linear_like(record: Record, records: Sequence[Record]) -> Record | None:
     """Return the conventional network of the same hidden width; all-quadratic ones have 10."""
     case = record.case
-    found = of(records, kind="network", head="linear", hidden=case.get("hidden", 10), n_starts=case["n_starts"])
+    found = where(records, kind="network", head="linear", hidden=case.get("hidden", 10), n_starts=case["n_starts"])
     return found[0] if found else None
 
 
@@ -153,7 +149,7 @@ def title_of(case: dict[str, Any]) -> str:
 
 def tables(records: Sequence[Record]) -> list[Table]:
     rows = []
-    for record in of(records, kind="network") + of(records, kind="quadratic"):
+    for record in where(records, kind="network") + where(records, kind="quadratic"):
         case, m = record.case, record.measured
         base = linear_like(record, records)
         ratio = m["seconds_per_sample"] / base.measured["seconds_per_sample"] if base else float("nan")
@@ -199,7 +195,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
     made.append(Table("Beyond a linear layer of 30 inputs and 10 neurons", ["", "printed", "counted"], rows, note))
     rows = []
     for head in FAMILIES:
-        found = sorted(of(records, kind="square", head=head), key=lambda r: r.case["n"])
+        found = sorted(where(records, kind="square", head=head), key=lambda r: r.case["n"])
         if len(found) > 1:
             rows.append(
                 [
@@ -234,7 +230,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     times = {
         head: found[0].measured["seconds_per_sample"]
         for head in HEADS
-        if (found := of(records, kind="network", head=head, hidden=30, n_starts=1))
+        if (found := where(records, kind="network", head=head, hidden=30, n_starts=1))
     }
     ratios = {head: times[head] / times["linear"] for head in ("qnn", "rpqnn") if len(times) == len(HEADS)}
     near = {
@@ -244,7 +240,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     right = {"quadratic": extra["qnn"] == 30 * 31 // 2, "reduced": extra["rpqnn"] == 30}
     exponents = {}
     for head in HEADS:
-        found = sorted(of(records, kind="square", head=head), key=lambda r: r.case["n"])
+        found = sorted(where(records, kind="square", head=head), key=lambda r: r.case["n"])
         if len(found) > 1:
             exponents[head] = exponent(found[-2:], "operations")
     orders = {NAMES[head]: abs(value - (3 if head == "qnn" else 2)) < 0.15 for head, value in exponents.items()}
@@ -264,7 +260,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 def plot(records: Sequence[Record], path: Path) -> None:
     figure, axis = subplots(figsize=(5.5, 3.8))
     for head in FAMILIES:
-        found = sorted(of(records, kind="square", head=head), key=lambda r: r.case["n"])
+        found = sorted(where(records, kind="square", head=head), key=lambda r: r.case["n"])
         axis.loglog([r.case["n"] for r in found], [1e6 * layer_seconds(r) for r in found], "o-", label=TITLES[head])
     axis.set_xlabel("inputs and neurons of the layer")
     axis.set_ylabel("µs a sample")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, medians
+from benchmarks.experiments._common import Theorem, experiment_in, grouped, medians, theorems, where
 from qsdp.bench import Claim, Record, Table, exact, not_measured
 
 PAPER = "Fan et al."
@@ -116,10 +116,6 @@ CHECKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-def of(records: Records, kind: str) -> list[Record]:
-    return [record for record in records if record.case["kind"] == kind]
-
-
 def tables(records: Records) -> list[Table]:
     splines = [
         [
@@ -130,7 +126,7 @@ def tables(records: Records) -> list[Table]:
             str(max(record.measured["degree_of_conventional"] for record in group)),
             str(len(group)),
         ]
-        for (degree, _), group in grouped(of(records, "spline"), "degree", "knots").items()
+        for (degree, _), group in grouped(where(records, kind="spline"), "degree", "knots").items()
     ]
     constants = [
         [
@@ -139,7 +135,7 @@ def tables(records: Records) -> list[Table]:
             f"{record.measured['exact']:.4g}",
             f"{record.measured['measured']:.4g}",
         ]
-        for record in of(records, "constant")
+        for record in where(records, kind="constant")
     ]
     dimensions = [
         [
@@ -150,7 +146,7 @@ def tables(records: Records) -> list[Table]:
                 for name in ("dimension", "parameters", "printed", "corrected")
             ),
         ]
-        for record in of(records, "dimension")
+        for record in where(records, kind="dimension")
     ]
     what = ("dimension", "parameters", "bound printed", "bound corrected")
     made = [
@@ -213,8 +209,7 @@ def _proposition_2(source: str, statement: str, records: Records) -> Claim:
     return exact(source, statement, [gain > 1.0 for gain in gains], f"{medians(gains)} times as large")
 
 
-#: Kind of cases, where in the paper, what is said, and what decides.
-CLAIMS: tuple[tuple[str, str, str, Callable[[str, str, Records], Claim]], ...] = (
+CLAIMS: tuple[Theorem, ...] = (
     (
         "spline",
         "Proposition 1",
@@ -257,11 +252,8 @@ LIMITS = (
 
 
 def claims(records: Records) -> list[Claim]:
-    made = []
-    for kind, where, statement, decide in CLAIMS:
-        source, found = f"Theory: {PAPER}, {where}", of(records, kind)
-        made.append(decide(source, statement, found) if found else not_measured(source, statement))
-    return made + [not_measured(f"Theory: {PAPER}, {where}", said, why) for where, said, why in LIMITS]
+    limits = [not_measured(f"Theory: {PAPER}, {place}", said, why) for place, said, why in LIMITS]
+    return theorems(PAPER, CLAIMS, records) + limits
 
 
 EXPERIMENT = experiment_in(

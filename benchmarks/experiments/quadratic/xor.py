@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, save, subplots
+from benchmarks.experiments._common import experiment_in, save, subplots, where
 from qsdp.baselines.quadratic import (
     LOSSES,
     Descent,
@@ -106,13 +106,9 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def of(records: Sequence[Record], **wanted: Any) -> list[Record]:
-    return [record for record in records if all(record.case.get(name) == value for name, value in wanted.items())]
-
-
 def tables(records: Sequence[Record]) -> list[Table]:
     made = []
-    closed = of(records, kind="closed form")
+    closed = where(records, kind="closed form")
     rows = [
         [r.case["neuron"], " ".join(f"{value:g}" for value in r.measured["values"]), r.measured["conic"]]
         for r in closed
@@ -125,13 +121,13 @@ def tables(records: Sequence[Record]) -> list[Table]:
             "yes" if r.measured["separable"] else "no",
             f"{r.measured['margin']:.3g}",
         ]
-        for r in of(records, kind="program")
+        for r in where(records, kind="program")
     ]
     headings = ["family", "inputs", "some neuron solves XOR", "margin"]
     made.append(Table("Decided by a linear program, with a proof either way", headings, rows))
     rows = []
     for rate in (0.01, 0.1):
-        for r in of(records, start="identity", rate=rate):
+        for r in where(records, start="identity", rate=rate):
             m = r.measured
             rows.append(
                 [
@@ -142,7 +138,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
                     "1",
                 ]
             )
-    random = of(records, start="random")
+    random = where(records, start="random")
     if random:
         first = Counter(r.measured["conic"] for r in random)
         last = Counter(r.measured["final_conic"] for r in random)
@@ -166,8 +162,8 @@ def counted(kinds: Counter[str]) -> str:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    random, identity = of(records, start="random"), of(records, start="identity")
-    programs = of(records, kind="program")
+    random, identity = where(records, start="random"), where(records, start="identity")
+    programs = where(records, kind="program")
     early = sum(r.measured["conic"] == "ellipse" for r in identity)
     turned = ", ".join(str(r.measured["hyperbola_from"]) for r in identity)
     return [

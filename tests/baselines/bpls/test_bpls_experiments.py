@@ -80,7 +80,7 @@ def test_quick_run_of_images(tmp_path: Path) -> None:
     accuracy, seconds, simple, chosen = (table.rows for table in images.tables(records))
     # Memory is shown where it was measured for that variant, and nowhere else.
     held = {row[1]: row[-2] for row in seconds if row[1].startswith("BPLS")}
-    measured = {f"BPLS, {record.case['variant']}" for record in images.of(records, "memory")}
+    measured = {f"BPLS, {record.case['variant']}" for record in images.where(records, part="memory")}
     assert {name for name, value in held.items() if value != "-"} == measured
     assert set(held) == {f"BPLS, {name}" for name in images.JUDGED} > measured
     assert len(accuracy) == len(seconds) == 1 + len(simple) == 1 + len(images.JUDGED)
