@@ -136,8 +136,8 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
     need(all(f[name].ndim == 0 for name in set(SINGLE.split()) & set(f)), "a number or a text is an array")
     if data_path is not None:
         with np.load(data_path, allow_pickle=False) as archive:
-            names = [name for name in ("X", "forms", "y", "sample_weight") if name in archive]
-            data = {name: archive[name].astype(float) for name in names}
+            present = [name for name in ("X", "forms", "y", "sample_weight") if name in archive]
+            data = {name: archive[name].astype(float) for name in present}
         if str(f["loss"]) == "cross_entropy" and data["y"].ndim == 1:
             data["y"] = np.equal(data["y"][:, None], np.arange(f["alpha"].shape[1])).astype(float)
         if "sample_weight" in data:

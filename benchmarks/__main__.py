@@ -1,13 +1,14 @@
 """The experiments of this folder: `python -m benchmarks list | run NAME | show NAME | page`, from the repository root.
 
 Each is a file in a room of `benchmarks/experiments/`; what it measured is in `benchmarks/results/NAME.json`, from which
-tables, pictures and `benchmarks/RESULTS.md` are made, never by hand. `run` goes on where an earlier run was stopped.
-What an older version of an experiment has measured counts as not measured.
+tables, pictures, `benchmarks/RESULTS.md` and `docs/results/` are made, never by hand. `run` goes on where an earlier
+run was stopped. What an older version of an experiment has measured counts as not measured.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
 import sys
 import tempfile
@@ -20,16 +21,21 @@ import typer
 from rich.console import Console
 
 from benchmarks.experiments import ROOMS
-from qsdp.bench import Experiment, Measured, Results, load_results, page_of, print_report, run_experiment
+from qsdp.bench import (
+    Claim,
+    Experiment,
+    Results,
+    claims_of,
+    corrected,
+    load_results,
+    markdown_of,
+    print_report,
+    run_experiment,
+    summary_of,
+)
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
-PREFACE = """\
-Made by `python -m benchmarks page` from the files in `results/`, nothing by hand. A claim that one method is better
-than another is *reproduced* where the mean difference over splits or seeds, at least ten, is beyond two of its standard
-errors, *not* where it is as far on the other side, and *partly* in between. A claim of several parts is *partly*
-reproduced where some of them hold. "So far" is what has cases left to measure."""
-
 app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 console = Console(width=None if sys.stdout.isatty() else 170)
 
@@ -97,7 +103,7 @@ def stored(folder: Path) -> list[tuple[Experiment, Results, Path]]:
 
 @app.command("list")
 def list_(out: Out = None) -> None:
-    """Name the experiments, and how much of each is measured."""
+    """Name the experiments, how much of each is measured, and whether its sources have changed since."""
     room, known = None, rooms()
     for experiment, results, _ in stored(out or HERE / "results"):
         if room != known[experiment.name]:
@@ -106,7 +112,9 @@ def list_(out: Out = None) -> None:
         cases = list(experiment.cases(results.quick))
         done = f"{len(results.of(cases)):5d} of {len(cases):5d}"
         notes = " (quick)" * results.quick + f" ({results.outdated} of another version)" * bool(results.outdated)
-        console.print(f"{experiment.name:28} {done}  {experiment.title}{notes}", highlight=False)
+        state = results.state(experiment)
+        notes += f" [{state}]" * bool(state)
+        console.print(f"{experiment.name:28} {done}  {experiment.title}{notes}", highlight=False, markup=False)
 
 
 @app.command()
@@ -158,24 +166,43 @@ def show(experiments: Names, out: Out = None) -> None:
 
 @app.command()
 def page(out: Out = None) -> None:
-    """Write RESULTS.md: every claim with its verdict, then every experiment's tables and pictures."""
+    """Write RESULTS.md, every claim with its verdict, and a page of every experiment for the documentation."""
     folder = out or HERE / "results"
     for experiment, results, path in stored(folder):
         draw(experiment, results, path)
-    target = folder.parent / "RESULTS.md"
-    target.write_text(page_text(folder), encoding="utf-8")
-    console.print(f"{target}: {len(rooms())} experiments", highlight=False)
+    made = pages(folder)
+    for old in set(pages_folder(folder).glob("*.md")) - set(made):
+        old.unlink()
+    for target, text in made.items():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    console.print(f"{folder.parent / 'RESULTS.md'}: {len(made) - 1} experiments", highlight=False)
 
 
-def page_text(folder: Path) -> str:
-    """Return the page of the results in a folder, with the pictures that it has."""
-    chapters: dict[str, list[Measured]] = {}
-    known = rooms()
-    for experiment, results, path in stored(folder):
+def pages_folder(folder: Path) -> Path:
+    """Return where the pages of the experiments are: in the documentation, or beside results in another folder."""
+    return HERE.parent / "docs" / "results" if folder == HERE / "results" else folder / "pages"
+
+
+def pages(folder: Path) -> dict[Path, str]:
+    """Return the pages of the results in a folder: the summary, and one for each experiment."""
+    summary, home = folder.parent / "RESULTS.md", pages_folder(folder)
+    known = stored(folder)
+    placed = [(experiment.name, claim) for experiment, results, _ in known for claim in claims_of(experiment, results)]
+    judged = corrected([claim for _, claim in placed])
+    claims: dict[str, list[Claim]] = {experiment.name: [] for experiment, _, _ in known}
+    for (name, _), claim in zip(placed, judged, strict=True):
+        claims[name].append(claim)
+
+    def link(name: str) -> str:
+        return os.path.relpath(home / f"{name}.md", summary.parent)
+
+    made = {summary: summary_of(claims, {experiment.name: experiment.title for experiment, _, _ in known}, link)}
+    for experiment, results, path in known:
         picture = path.with_suffix(".png")
-        link = f"{folder.name}/{picture.name}" if picture.is_file() else None
-        chapters.setdefault(title_of(known[experiment.name]), []).append((experiment, results, link))
-    return page_of(chapters, PREFACE)
+        drawn = os.path.relpath(picture, home) if picture.is_file() else None
+        made[home / f"{experiment.name}.md"] = markdown_of(experiment, results, drawn, claims[experiment.name])
+    return made
 
 
 def draw(experiment: Experiment, results: Results, path: Path) -> Path | None:

@@ -199,7 +199,7 @@ def footing(result):
     )
 
 
-VERDICTS = {True: "met", False: "missed", None: "not decided"}
+VERDICTS = {True: "supported", False: "contradicted", None: "not measured"}
 
 
 def report(results):
@@ -215,7 +215,7 @@ def report(results):
             table.add_row(*(value(row) for _, value in headings))
         console.print(table)
         for what, measured, met in targets(section, result["rows"]):
-            console.print(f"  {VERDICTS[met]:11} {what}: {measured}", highlight=False)
+            console.print(f"  {VERDICTS[met]:12} {what}: {measured}", highlight=False)
 
 
 def markdown(results):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import qsdp
-from qsdp.bench import Claim, Record
+from qsdp.bench import Claim, Experiment, Record, compare, judged, not_measured
 from qsdp.lifting import append_constant
 
 PAPER = "Bartan, Pilanci"
@@ -46,6 +49,11 @@ def grouped(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], lis
     return groups
 
 
+def where(records: Iterable[Record], **wanted: Any) -> list[Record]:
+    """Return the records of cases with these parameters."""
+    return [record for record in records if all(record.case.get(name) == value for name, value in wanted.items())]
+
+
 def values(records: Iterable[Record], name: str) -> np.ndarray:
     """Return one measurement of all records that have it."""
     return np.array([record.measured[name] for record in records if record.measured.get(name) is not None], dtype=float)
@@ -64,7 +72,32 @@ def percent(numbers: Sequence[float] | np.ndarray, digits: int = 1) -> str:
     return spread(100.0 * np.asarray(numbers, dtype=float), digits)
 
 
+# -- experiments -----------------------------------------------------------------------------------------
+
+
+def experiment_in(module: str, title: str, source: str, **changes: Any) -> Experiment:
+    """Return the experiment of a module: named like it, of its functions cases, run, tables, claims and plot."""
+    found = vars(sys.modules[module])
+    functions = {name: found[name] for name in ("cases", "run", "tables", "claims", "plot") if name in found}
+    return Experiment(**{"name": module.rpartition(".")[2], "title": title, "source": source, **functions, **changes})
+
+
 # -- pictures --------------------------------------------------------------------------------------------
+
+
+def subplots(*shape: int, **options: Any) -> tuple[Any, Any]:
+    """Return a figure and its axes, which arrange themselves."""
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(*shape, **{"layout": "constrained", **options})
+
+
+def save(figure: Any, path: Path, dpi: int = 120) -> None:
+    """Write a figure, and forget it."""
+    import matplotlib.pyplot as plt
+
+    figure.savefig(path, dpi=dpi)
+    plt.close(figure)
 
 
 def label_decades(axes: Any) -> None:
@@ -81,23 +114,7 @@ def label_decades(axes: Any) -> None:
         axis.set_minor_formatter(NullFormatter())
 
 
-# -- verdicts --------------------------------------------------------------------------------------------
-
-#: Splits or seeds below which nothing is judged.
-REPETITIONS = 10
-
-
-def not_measured(source: str, statement: str, why: str = "none of its cases has a record") -> Claim:
-    """Return the claim as one that nothing can be said of so far."""
-    return Claim(source, statement, "not measured", "", f"not measured yet: {why}")
-
-
-def with_unmeasured(found: Sequence[Claim], listed: Iterable[tuple[str, str]]) -> list[Claim]:
-    """Return claims in the order of a list of sources and statements; those not among them as not measured."""
-    known = {(claim.source, claim.statement): claim for claim in found}
-    listed = list(listed)
-    rest = [claim for key, claim in known.items() if key not in listed]
-    return [known.get(key) or not_measured(*key) for key in listed] + rest
+# -- claims ----------------------------------------------------------------------------------------------
 
 
 def medians(numbers: Sequence[float] | np.ndarray) -> str:
@@ -106,54 +123,37 @@ def medians(numbers: Sequence[float] | np.ndarray) -> str:
     return f"{np.median(numbers):.3g} ({numbers.min():.3g} to {numbers.max():.3g})" if numbers.size else "-"
 
 
-def paired_claim(
-    source: str,
-    statement: str,
-    ours: Mapping[Any, float],
-    theirs: Mapping[Any, float],
-    *,
-    names: tuple[str, str],
-    show: Callable[[np.ndarray], str] = percent,
-    less: bool = False,
-    log: bool = False,
-    needed: int = REPETITIONS,
-) -> Claim:
-    """Return whether the first of two measurements is the larger (the smaller if `less`), by split or seed.
+def per_cent(shares: Sequence[float] | np.ndarray) -> str:
+    """Return the median and the range of shares in percent."""
+    return f"{medians(100.0 * np.asarray(shares))} %"
 
-    The one rule of these experiments: the mean of the paired differences (of logarithms if `log`) beyond two of its
-    standard errors is "reproduced", beyond them on the other side "not", between them "partly". With fewer than
-    `needed` pairs, or with one measured by halves, nothing is said. Splits of one data set share samples, so that the
-    standard error is on the small side.
-    """
-    pairs = sorted(set(ours) & set(theirs))
-    if set(ours) != set(theirs) or len(pairs) < needed:
-        return not_measured(source, statement, f"{len(pairs)} of {max(needed, len(set(ours) | set(theirs)))} pairs")
-    first, second = (np.array([measured[pair] for pair in pairs], dtype=float) for measured in (ours, theirs))
-    a, b = (np.log(first), np.log(second)) if log else (first, second)
-    differences = b - a if less else a - b
-    if not np.all(np.isfinite(differences)):
-        return not_measured(source, statement, "a measurement is not finite")
-    mean, error = float(differences.mean()), float(differences.std(ddof=1)) / len(pairs) ** 0.5
-    verdict = "reproduced" if mean > 2.0 * error else "not" if mean < -2.0 * error else "partly"
-    size = f"{mean / error:+.1f} standard errors" if error else f"{mean:+.3g} in every pair"
-    why = {"reproduced": "", "partly": f"{size}: within the noise of the pairs", "not": f"the opposite, by {size}"}
-    text = f"{names[0]} {show(first)}, {names[1]} {show(second)}; {len(pairs)} pairs"
-    return Claim(source, statement, verdict, text + (f", {size}" if verdict == "reproduced" else ""), why[verdict])
+
+def seconds(numbers: np.ndarray) -> str:
+    """Return the median and the range of seconds."""
+    return f"{medians(numbers)} s"
+
+
+#: Kind of cases, where in a paper, what is said, and what judges it.
+Theorem = tuple[str, str, str, Callable[[str, str, Sequence[Record]], Claim]]
+
+
+def theorems(paper: str, listed: Iterable[Theorem], records: Sequence[Record]) -> list[Claim]:
+    """Return the checks of what a paper proves."""
+    made = []
+    for kind, place, statement, decide in listed:
+        source, found = f"Theory: {paper}, {place}", where(records, kind=kind)
+        made.append(decide(source, statement, found) if found else not_measured(source, statement))
+    return made
 
 
 def approach_claim(
-    source: str, statement: str, distances: Mapping[Any, tuple[float, float]], *, names: tuple[str, str], show: Any
+    source: str, statement: str, distances: Mapping[Any, tuple[float, float]], *, names: tuple[str, str]
 ) -> Claim:
-    """Return whether a distance falls below a tenth from its first to its last, by the rule of `paired_claim`."""
+    """Return whether a distance, a share, falls below a tenth from its first to its last."""
     first, last = ({key: pair[k] for key, pair in distances.items()} for k in (0, 1))
     tenth = {key: 0.1 * distance for key, distance in first.items()}
-    found = paired_claim(source, statement, last, tenth, names=names, show=show, less=True)
-    if found.verdict == "not measured":
-        return found
-    text = f"{names[0]} {show(np.array(list(first.values())))}, {names[1]} {show(np.array(list(last.values())))}"
-    text += f"; {len(first)} repetitions"
-    if found.verdict == "reproduced":
-        return Claim(source, statement, "reproduced", text)
-    falls = paired_claim(source, statement, last, first, names=names, less=True).verdict == "reproduced"
-    why = "it falls, but no clear tenth of it is left" if falls else "it does not clearly fall"
-    return Claim(source, statement, "partly" if falls else "not", text, why)
+    shown = (per_cent(list(measured.values())) for measured in (first, last))
+    figures = ", ".join(f"{name} {text}" for name, text in zip(names, shown, strict=True))
+    evidence = compare(last, tenth, less=True, unit=100.0)
+    number = f"{per_cent(list(first.values()))} to {per_cent(list(last.values()))}"
+    return judged(source, statement, replace(evidence, number=number) if not evidence.missing else evidence, figures)

@@ -7,16 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qsdp._utils.validation import check_choice
+from qsdp.bench._verdicts import Claim
 from qsdp.exceptions import InvalidInputError
 
-__all__ = ["VERDICTS", "Case", "Claim", "Experiment", "Record", "Table"]
+__all__ = ["Case", "Experiment", "Record", "Table"]
 
 #: Parameters of one measurement including its seed, of types that JSON has.
 Case = dict[str, Any]
-
-#: Possible outcomes of a claim.
-VERDICTS = ("reproduced", "partly", "not", "not measured")
 
 
 @dataclass(frozen=True)
@@ -53,44 +50,6 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.headings):
                 raise InvalidInputError(f"rows of {self.title!r} must have {len(self.headings)} entries; got {row!r}")
-
-
-@dataclass(frozen=True)
-class Claim:
-    """Claim of a paper and its verdict by the measurements.
-
-    Attributes
-    ----------
-    source : str
-        Paper and figure, table or section.
-    statement : str
-        The claim, in our own words.
-    verdict : {"reproduced", "partly", "not", "not measured"}
-        Computed from the records.
-    figures : str
-        The measurements behind the verdict.
-    why : str
-        Reason of a verdict other than "reproduced".
-    so_far : str
-        Number of cases behind the verdict, if some are missing; set by `claims_of`.
-    """
-
-    source: str
-    statement: str
-    verdict: str
-    figures: str
-    why: str = ""
-    so_far: str = ""
-
-    def __post_init__(self) -> None:
-        check_choice("verdict", self.verdict, VERDICTS)
-        if self.verdict in {"partly", "not", "not measured"} and not self.why:
-            raise InvalidInputError(f"a claim with verdict {self.verdict!r} must say why; {self.statement!r} does not")
-
-    @property
-    def judged(self) -> str:
-        """Verdict, with the number of cases behind it if some are missing."""
-        return f"{self.verdict} ({self.so_far})" if self.so_far else self.verdict
 
 
 @dataclass(frozen=True)

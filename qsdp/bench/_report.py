@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from qsdp.bench._experiment import VERDICTS, Claim, Experiment, Record, Table
+from qsdp.bench._experiment import Experiment, Record, Table
 from qsdp.bench._results import Results
+from qsdp.bench._verdicts import KINDS, LEVEL, PAPERS, REPETITIONS, THEORY, VERDICTS, Claim, corrected
 
-__all__ = ["Measured", "claims_of", "markdown_of", "markdown_table", "page_of", "print_report"]
+__all__ = ["claims_of", "markdown_of", "print_report", "summary_of"]
 
-#: An experiment, its results, which may be empty, and the path of its figure.
-Measured = tuple[Experiment, Results, str | None]
+_SUMMARY = f"""\
+Made by `python -m benchmarks page` from the records in `results/`, nothing by hand; every experiment has a page of its
+own, with tables, pictures and machines. *Statistical* claims compare at least {REPETITIONS} pairs of splits or seeds:
+*supported* and *contradicted* are p of at most {LEVEL:g} on either side after Holm's correction over all statistical
+claims of the paper (of our targets; of the checks of theory), *inconclusive* is what is above. *Exact* claims are
+supported where they hold in every case, and contradicted by one case in which they do not. Intervals are those of
+95 %, of each claim for itself. "So far" is what has cases left to measure."""
 
 
 def claims_of(experiment: Experiment, results: Results) -> list[Claim]:
@@ -29,7 +36,7 @@ def claims_of(experiment: Experiment, results: Results) -> list[Claim]:
 
 
 def print_report(experiment: Experiment, results: Results, console: Console | None = None) -> None:
-    """Print tables, claims and footer."""
+    """Print tables, claims and footer; Holm's correction is over the claims of this experiment alone."""
     console = console or Console()
     for table in _tables(experiment, results):
         drawn = RichTable(title=table.title, caption=table.note or None)
@@ -38,16 +45,35 @@ def print_report(experiment: Experiment, results: Results, console: Console | No
         for row in table.rows:
             drawn.add_row(*row)
         console.print(drawn)
-    for claim in claims_of(experiment, results):
+    for claim in corrected(claims_of(experiment, results)):
         why = f" ({claim.why})" if claim.why else ""
         line = f"{claim.judged:12} {claim.source}: {claim.statement} {claim.figures}{why}"
         console.print(line, highlight=False, markup=False)
     console.print(footing(experiment, results), style="dim", highlight=False)
 
 
-def markdown_of(experiment: Experiment, results: Results, picture: str | None = None, level: int = 2) -> str:
-    """Return the report as Markdown under a heading of the given level, with a link to a figure."""
-    parts = [f"{'#' * level} {experiment.title}", f"*{experiment.source}.* {footing(experiment, results)}"]
+# -- Markdown --------------------------------------------------------------------------------------------
+
+
+def markdown_of(
+    experiment: Experiment, results: Results, picture: str | None = None, claims: Sequence[Claim] | None = None
+) -> str:
+    """Return the page of an experiment: figure, tables, claims.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    results : Results
+    picture : str, optional
+        Path of its figure.
+    claims : sequence of Claim, optional
+        Its claims, corrected together with those of other experiments.
+    """
+    claims = corrected(claims_of(experiment, results)) if claims is None else claims
+    parts = [f"# {experiment.title}", f"*{experiment.source}.* {footing(experiment, results)}"]
+    if claims:
+        rows = [(c.source, c.statement, c.judged, c.basis, c.figures, c.why) for c in claims]
+        parts.append(markdown_table(("source", "claim", "verdict", "kind", "measured", "does not hold"), rows))
     if picture is not None:
         parts.append(f"![{experiment.title}]({picture})")
     for table in _tables(experiment, results):
@@ -55,37 +81,52 @@ def markdown_of(experiment: Experiment, results: Results, picture: str | None = 
         parts.append(markdown_table(table.headings, table.rows))
         if table.note:
             parts.append(table.note)
-    claims = claims_of(experiment, results)
-    if claims:
-        parts.append(claims_table(claims))
     parts += [f"**{heading}.** {text}" for heading, text in experiment.extra.items()]
     return "\n\n".join(parts) + "\n"
 
 
-def page_of(chapters: Mapping[str, Sequence[Measured]], made_by: str) -> str:
-    """Return a page of experiments: every claim with its verdict, then tables and figures of each.
+def summary_of(found: Mapping[str, Sequence[Claim]], titles: Mapping[str, str], link: Callable[[str], str]) -> str:
+    """Return the page that sums up all experiments.
 
     Parameters
     ----------
-    chapters : mapping of str to sequence of (Experiment, Results, str or None)
-        Experiments by the title of their chapter.
-    made_by : str
-        Remark on how the page was made.
+    found : mapping of str to sequence of Claim
+        Claims by the name of their experiment, corrected together.
+    titles : mapping of str to str
+    link : callable
+        ``link(name)`` returns the address of an experiment's page.
     """
-    claims = {
-        title: [claim for experiment, results, _ in measured for claim in claims_of(experiment, results)]
-        for title, measured in chapters.items()
-    }
-    rows = [(title, *verdicts_of(found)) for title, found in claims.items()]
-    rows.append(("all", *verdicts_of([claim for found in claims.values() for claim in found])))
-    parts = [f"# Results\n\n{made_by}\n\n## Claims", markdown_table(("claims on", *VERDICTS), rows)]
-    parts += [f"### {title}\n\n{claims_table(found)}" for title, found in claims.items()]
-    for title, measured in chapters.items():
-        parts += [f"## {title}", *(markdown_of(*one, level=3).rstrip("\n") for one in measured)]
+    placed = [(name, claim) for name, claims in found.items() for claim in claims]
+    parts = [f"# Results\n\n{_SUMMARY}", _counts([claim for _, claim in placed])]
+    for paper in PAPERS:
+        own = [(name, claim) for name, claim in placed if claim.kind == "paper" and claim.family == paper]
+        if own:
+            parts += [f"## {paper}", _claims_table(own, link, paper)]
+    theory = [(name, claim) for name, claim in placed if claim.kind == "theory"]
+    if theory:
+        parts += [f"## {KINDS['theory'].capitalize()}", _claims_table(theory, link, THEORY)]
+    targets = {name: [claim for claim in claims if claim.kind == "target"] for name, claims in found.items()}
+    rows = [(f"[{titles[name]}]({link(name)})", *_verdicts(own)) for name, own in targets.items() if own]
+    if rows:
+        parts += [f"## {KINDS['target'].capitalize()}", markdown_table(("experiment", *VERDICTS), rows)]
     return "\n\n".join(parts) + "\n"
 
 
-def verdicts_of(claims: Sequence[Claim]) -> list[str]:
+def _counts(claims: Sequence[Claim]) -> str:
+    """Return the numbers of claims with each verdict and of each kind, papers first."""
+    papers = [claim for claim in claims if claim.kind == "paper"]
+    groups = {paper: [claim for claim in papers if claim.family == paper] for paper in PAPERS}
+    groups = {f"{name}": own for name, own in groups.items() if own}
+    groups[f"**all {KINDS['paper']}**"] = papers
+    groups |= {f"**{KINDS[kind]}**": [c for c in claims if c.kind == kind] for kind in ("target", "theory")}
+    rows = [
+        (name, *_verdicts(own), *(str(sum(c.basis == basis for c in own)) for basis in ("statistical", "exact")))
+        for name, own in groups.items()
+    ]
+    return markdown_table(("", *VERDICTS, "statistical", "exact"), rows)
+
+
+def _verdicts(claims: Sequence[Claim]) -> list[str]:
     """Return the number of claims with each verdict, and how many of them rest on a part of the cases."""
     counts = []
     for verdict in VERDICTS:
@@ -95,10 +136,31 @@ def verdicts_of(claims: Sequence[Claim]) -> list[str]:
     return counts
 
 
-def claims_table(claims: Iterable[Claim]) -> str:
-    """Return claims as a Markdown table."""
-    rows = [(claim.source, claim.statement, claim.judged, claim.figures, claim.why) for claim in claims]
-    return markdown_table(("source", "claim", "verdict", "measured", "why"), rows)
+def _claims_table(placed: Iterable[tuple[str, Claim]], link: Callable[[str], str], prefix: str) -> str:
+    """Return claims, of those that differ in a case only one row."""
+    groups: dict[str, list[tuple[str, Claim]]] = {}
+    for name, claim in placed:
+        groups.setdefault(claim.group or f"{name}: {claim.source}: {claim.statement}", []).append((name, claim))
+    rows = []
+    for own in groups.values():
+        places = dict.fromkeys((claim.source.removeprefix(prefix).removeprefix(", "), name) for name, claim in own)
+        claims = [claim for _, claim in own]
+        kinds = ", ".join(dict.fromkeys(claim.basis for claim in claims if claim.basis))
+        names = dict.fromkeys(name for _, name in places)
+        where = ", ".join(f"[{', '.join(p for p, other in places if other == name)}]({link(name)})" for name in names)
+        if len(claims) == 1:
+            rows.append((where, claims[0].statement, claims[0].judged, kinds, _number(claims[0])))
+            continue
+        counts = Counter(claim.verdict for claim in claims)
+        verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+        numbers = "; ".join(f"{claim.case}: {_number(claim)}" for claim in claims)
+        rows.append((where, claims[0].group, verdicts, kinds, numbers))
+    return markdown_table(("where", "claim", "verdict", "kind", "number"), rows)
+
+
+def _number(claim: Claim) -> str:
+    """Return the measurement in short, or what is missing."""
+    return claim.number if claim.basis else claim.why
 
 
 def markdown_table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -113,15 +175,25 @@ def footing(experiment: Experiment, results: Results) -> str:
     """Return the number of measured cases, and the machines."""
     count = len(_records(experiment, results))
     total = len(experiment.cases(results.quick))
-    machines = "; ".join(
-        f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}, "
-        + ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-        + f", {machine['date']}"
-        for machine in results.machines
-    )
+    machines = "; ".join(_machine(machine) for machine in results.machines)
     outdated = f" {results.outdated} records of another version do not count." if results.outdated else ""
     measured = f"{count} of {total} cases" if count else f"Not measured yet: none of {total} cases"
     return f"{measured}{' (quick)' if results.quick else ''}.{outdated} {machines}".rstrip()
+
+
+def _machine(machine: Mapping[str, object]) -> str:
+    """Return one machine and run as text."""
+    versions = machine["versions"]
+    assert isinstance(versions, Mapping)
+    named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    parts = [f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}, {named}"]
+    parts += [f"{machine['blas']}, {machine['threads']} threads"] if "blas" in machine else []
+    parts.append(str(machine["date"]))
+    parts += [f"commit {machine['commit']}"] if machine.get("commit") else []
+    parts += [] if machine.get("source") else ["source not recorded"]
+    if machine.get("loaded"):
+        parts.append(f"**seconds under load ({machine['load']:g} other processes)**")
+    return ", ".join(parts)
 
 
 def _tables(experiment: Experiment, results: Results) -> list[Table]:

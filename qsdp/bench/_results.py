@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-import os
-import platform
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,41 +12,17 @@ import numpy as np
 
 from qsdp._utils.files import write_whole
 from qsdp.bench._experiment import Case, Experiment, Record
+from qsdp.bench._provenance import describe_machine, sources_of
 from qsdp.exceptions import StorageError
 
-__all__ = ["Results", "describe_machine", "key_of", "load_results"]
+__all__ = ["Results", "key_of", "load_results"]
 
 _FORMAT = 1
-_PACKAGES = ("qsdp", "numpy", "scipy", "scikit-learn", "cvxpy", "scs", "clarabel", "torch")
 
 
 def key_of(case: Case) -> str:
     """Return the key of a case, equal for equal cases."""
     return json.dumps(case, sort_keys=True, default=_plain)
-
-
-def describe_machine() -> dict[str, Any]:
-    """Return processor, cores, versions and date, on which measurements depend."""
-    name = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), name)
-    except OSError:
-        pass
-    versions = {}
-    for package in _PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {
-        "processor": name,
-        "cores": cores,
-        "python": platform.python_version(),
-        "versions": versions,
-        "date": time.strftime("%Y-%m-%d"),
-    }
 
 
 @dataclass
@@ -113,14 +85,27 @@ class Results:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text.encode())
 
-    def add_machine(self) -> int:
-        """Return the index of this machine, which is added if it is new; dates do not distinguish machines."""
-        here = describe_machine()
+    def add_machine(self, source: str = "") -> int:
+        """Return the index of this machine and these sources, added if new; date and load do not tell machines apart.
+
+        Whether it was loaded does.
+        """
+        here = {**describe_machine(), "source": source}
+        ignored = {"date": "", "load": None}
         for number, machine in enumerate(self.machines):
-            if {**machine, "date": ""} == {**here, "date": ""}:
+            if {**machine, **ignored} == {**here, **ignored}:
                 return number
         self.machines.append(here)
         return len(self.machines) - 1
+
+    def state(self, experiment: Experiment) -> str:
+        """Return whether the sources have changed since a measurement: "current", "stale" or "source not recorded"."""
+        sources = {self.machines[record.machine].get("source", "") for record in self.records}
+        if not sources:
+            return ""
+        if "" in sources:
+            return "source not recorded"
+        return "current" if sources == {sources_of(experiment)} else "stale"
 
     def missing(self, cases: Sequence[Case]) -> list[Case]:
         """Return the cases without a record."""

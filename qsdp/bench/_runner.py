@@ -14,6 +14,7 @@ from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import check_jobs, warn
 from qsdp.bench._experiment import Case, Experiment, Record
+from qsdp.bench._provenance import sources_of
 from qsdp.bench._results import Results, load_results
 from qsdp.exceptions import InvalidInputError
 
@@ -78,7 +79,7 @@ def run_experiment(
     cases = list(experiment.cases(quick))
     results = load_results(experiment, path, quick)
     missing = results.missing(cases)[:limit]
-    machine = results.add_machine() if missing else 0
+    machine = results.add_machine(sources_of(experiment)) if missing else 0
     failures: list[tuple[Case, str]] = []
     written = time.monotonic()
     try:

@@ -79,9 +79,10 @@ def solve_relaxation(
         second, else the one of the three that is expected to need the fewest operations: low rank for hundreds of
         columns and losses without kinks, splitting for coarse solves (`tol` from 1e-3 on) of up to 199 columns or 20000
         samples. Iterations of the other two are hard to foresee, so that each must promise to save all but a sixteenth,
-        a third in coarse solves, unless samples are many times the weights. Where the chosen one will take long, and the
-        loss has no kinks, low rank is tried first with a twentieth or a tenth of its operations: on correlated columns
-        it is often many times as fast. Where the interior-point method runs out of digits, "auto" tries operator splitting as well. The others go through CVXPY.
+        a third in coarse solves, unless samples are many times the weights. Where the chosen one will take long, and
+        the loss has no kinks, low rank is tried first with a twentieth or a tenth of its operations: on correlated
+        columns it is often many times as fast. Where the interior-point method runs out of digits, "auto" tries
+        operator splitting as well. The others go through CVXPY.
     tol : float, default=1e-6
         > 0. For this package's own solvers the relative certified gap, of every output, at which they stop. For
         the others their own accuracy: one that reports success with a certified relative gap above ``100 tol``

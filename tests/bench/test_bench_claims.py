@@ -15,4 +15,4 @@ def test_every_experiment_names_its_claims_before_anything_is_measured(name: str
         assert claim.statement
         assert claim.source
     assert any(claim.verdict == "not measured" for claim in claims)
-    assert not [claim for claim in claims if claim.verdict in {"partly", "not"}]
+    assert not [claim for claim in claims if claim.verdict in {"supported", "contradicted", "inconclusive"}]

@@ -18,7 +18,7 @@ ROOTS = '''
 """Square roots."""
 
 from benchmarks.experiments.{room}.{name} import __name__ as here
-from qsdp.bench import Claim, Experiment, Table
+from qsdp.bench import Experiment, Table, exact
 
 
 def cases(quick):
@@ -38,9 +38,7 @@ def tables(records):
 
 
 def claims(records):
-    if not records:
-        return [Claim("Heron", "roots are exact", "not measured", "", "nothing is measured yet")]
-    return [Claim("Heron", "roots are exact", "reproduced", f"{{len(records)}} roots")]
+    return [exact("Fan et al., Table 1", "roots are exact", [True] * len(records), f"{{len(records)}} roots")]
 
 
 def plot(records, path):
@@ -60,8 +58,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
     """Return a function that writes an experiment into the folder that the program looks into."""
     import benchmarks.experiments
 
-    folder = tmp_path / "experiments"
-    monkeypatch.setattr(main, "HERE", tmp_path)
+    folder = tmp_path / "benchmarks" / "experiments"
+    monkeypatch.setattr(main, "HERE", tmp_path / "benchmarks")
     monkeypatch.setattr(benchmarks.experiments, "__path__", [str(folder)])
 
     def written(
@@ -96,9 +94,9 @@ def test_run_measures_reports_and_draws(write: Callable[..., None], tmp_path: Pa
     code, output = call("run", "heron")
     assert code == 0
     assert "3 of 3 cases" in output
-    assert "reproduced Heron: roots are exact 3 roots" in output
-    assert measured(tmp_path / "results" / "heron.json") == [4, 9, 16]
-    assert (tmp_path / "results" / "heron.png").read_bytes() == b"picture of 3"
+    assert "supported Fan et al., Table 1: roots are exact 3 roots" in output
+    assert measured(tmp_path / "benchmarks" / "results" / "heron.json") == [4, 9, 16]
+    assert (tmp_path / "benchmarks" / "results" / "heron.png").read_bytes() == b"picture of 3"
 
 
 def test_run_quick_leaves_the_results_alone(write: Callable[..., None], tmp_path: Path) -> None:
@@ -106,13 +104,13 @@ def test_run_quick_leaves_the_results_alone(write: Callable[..., None], tmp_path
     assert "1 of 1 cases (quick)" in call("run", "heron", "--quick", "--out", tmp_path / "elsewhere")[1]
     assert measured(tmp_path / "elsewhere" / "heron.json") == [4]
     assert not (tmp_path / "elsewhere" / "heron.png").exists()
-    assert not (tmp_path / "results").exists()
+    assert not (tmp_path / "benchmarks" / "results").exists()
 
 
 def test_run_only_measures_a_part(write: Callable[..., None], tmp_path: Path) -> None:
     write()
     assert "2 of 3 cases so far" in call("run", "heron", "--only", "n=16", "--only", "n=4")[1]
-    assert measured(tmp_path / "results" / "heron.json") == [4, 16]
+    assert measured(tmp_path / "benchmarks" / "results" / "heron.json") == [4, 16]
     assert "2 of 3 cases so far" in call("run", "heron", "--only", "n=9", "--only", "set=iris")[1]
     code, output = call("run", "heron", "--only", "n")
     assert code != 0
@@ -125,9 +123,9 @@ def test_an_interrupt_ends_all_of_the_run(write: Callable[..., None], tmp_path: 
     with pytest.warns(match="interrupted: 1 of 3 cases"):
         code, output = call("run", "all")
     assert code == 130
-    assert "reproduced (1 of 3 cases so far) Heron" in output
-    assert measured(tmp_path / "results" / "first.json") == [4]
-    assert not (tmp_path / "results" / "second.json").exists()
+    assert "supported (1 of 3 cases so far) Fan et al." in output
+    assert measured(tmp_path / "benchmarks" / "results" / "first.json") == [4]
+    assert not (tmp_path / "benchmarks" / "results" / "second.json").exists()
 
 
 def test_a_failed_case_is_named_and_the_others_go_on(write: Callable[..., None], tmp_path: Path) -> None:
@@ -136,8 +134,8 @@ def test_a_failed_case_is_named_and_the_others_go_on(write: Callable[..., None],
     code, output = call("run", "all")
     assert code == 1
     assert "failed {'n': 9}: ValueError: no root" in output
-    assert measured(tmp_path / "results" / "first.json") == [4, 16]
-    assert measured(tmp_path / "results" / "second.json") == [4, 9, 16]
+    assert measured(tmp_path / "benchmarks" / "results" / "first.json") == [4, 16]
+    assert measured(tmp_path / "benchmarks" / "results" / "second.json") == [4, 9, 16]
 
 
 def test_list_show_and_page_of_what_is_measured_in_part_or_not_at_all(
@@ -150,19 +148,23 @@ def test_list_show_and_page_of_what_is_measured_in_part_or_not_at_all(
     assert "begun 2 of 3 Roots of begun" in listed
     assert "none 0 of 3 Roots of none" in listed
     shown = call("show", "all")[1]
-    assert "reproduced (2 of 3 cases so far) Heron: roots are exact 2 roots" in shown
-    assert "not measured Heron: roots are exact (nothing is measured yet)" in shown
+    assert "supported (2 of 3 cases so far) Fan et al., Table 1: roots are exact 2 roots" in shown
+    assert "not measured Fan et al., Table 1: roots are exact 0 roots (none of its cases has a record)" in shown
     code, output = call("page")
     assert code == 0
     assert "RESULTS.md: 2 experiments" in output
-    text = (tmp_path / "RESULTS.md").read_text()
-    assert "| claims on | reproduced | partly | not | not measured |\n|---|---|---|---|---|\n" in text
-    assert "| greek | 1 (1 so far) | 0 | 0 | 1 |\n| all | 1 (1 so far) | 0 | 0 | 1 |" in text
-    assert "| Heron | roots are exact | reproduced (2 of 3 cases so far) | 2 roots |  |" in text
-    assert "![Roots of begun](results/begun.png)" in text
-    assert "### Roots of none\n\n*Heron.* Not measured yet: none of 3 cases.\n\n| source |" in text
-    assert "none.png" not in text
-    assert text == main.page_text(tmp_path / "results")
+    text = (tmp_path / "benchmarks" / "RESULTS.md").read_text()
+    assert "| Fan et al. | 1 (1 so far) | 0 | 0 | 1 | 0 | 1 |\n| **all claims of papers** | 1 (1 so far) |" in text
+    assert "| [Table 1](../docs/results/begun.md) | roots are exact | supported (2 of 3 cases so far) | exact |" in text
+    assert "not measured |  | none of its cases has a record |" in text
+    begun, none = ((tmp_path / "docs" / "results" / f"{name}.md").read_text() for name in ("begun", "none"))
+    assert begun.startswith("# Roots of begun\n\n*Heron.* 2 of 3 cases.")
+    assert "| Fan et al., Table 1 | roots are exact | supported (2 of 3 cases so far) | exact |" in begun
+    assert "![Roots of begun](../../benchmarks/results/begun.png)" in begun
+    assert none.startswith("# Roots of none\n\n*Heron.* Not measured yet: none of 3 cases.\n\n| source |")
+    assert "none.png" not in none
+    made = main.pages(tmp_path / "benchmarks" / "results")
+    assert {path: path.read_text() for path in made} == made
 
 
 def test_records_of_another_version_are_not_reported(write: Callable[..., None], tmp_path: Path) -> None:
@@ -170,23 +172,23 @@ def test_records_of_another_version_are_not_reported(write: Callable[..., None],
     call("run", "heron")
     write(version=2)
     assert "heron 0 of 3 Roots of heron (3 of another version)" in call("list")[1]
-    assert "not measured Heron" in call("show", "heron")[1]
+    assert "not measured Fan et al." in call("show", "heron")[1]
     call("page")
-    text = (tmp_path / "RESULTS.md").read_text()
+    text = (tmp_path / "docs" / "results" / "heron.md").read_text()
     assert "Not measured yet: none of 3 cases. 3 records of another version do not count." in text
-    assert not (tmp_path / "results" / "heron.png").exists()
+    assert not (tmp_path / "benchmarks" / "results" / "heron.png").exists()
     assert "heron.png" not in text
-    assert measured(tmp_path / "results" / "heron.json") == [4, 9, 16]
+    assert measured(tmp_path / "benchmarks" / "results" / "heron.json") == [4, 9, 16]
 
 
 def test_a_picture_that_is_not_drawn_any_more_is_not_shown(write: Callable[..., None], tmp_path: Path) -> None:
     write()
     call("run", "heron", "--limit", 1)
-    picture = tmp_path / "results" / "heron.png"
+    picture = tmp_path / "benchmarks" / "results" / "heron.png"
     picture.write_bytes(b"of long ago")
     call("page")
     assert not picture.exists()
-    assert "heron.png" not in (tmp_path / "RESULTS.md").read_text()
+    assert "heron.png" not in (tmp_path / "docs" / "results" / "heron.md").read_text()
 
 
 def test_unknown_experiments_and_back_ends_are_refused(write: Callable[..., None], tmp_path: Path) -> None:
@@ -196,7 +198,7 @@ def test_unknown_experiments_and_back_ends_are_refused(write: Callable[..., None
     assert "'herod' is none of heron" in output
     with pytest.raises(main.QSDPError, match=r"backend must be one of joblib's.*'telepathy'"):
         call("run", "heron", "--backend", "telepathy")
-    assert not (tmp_path / "results").exists()
+    assert not (tmp_path / "benchmarks" / "results").exists()
 
 
 def test_one_name_in_two_rooms_is_refused(write: Callable[..., None]) -> None:
@@ -207,10 +209,13 @@ def test_one_name_in_two_rooms_is_refused(write: Callable[..., None]) -> None:
     assert "two experiments have the same name: heron" in output
 
 
-def test_the_page_of_results_is_what_the_files_say() -> None:
+def test_the_pages_of_results_are_what_the_files_say() -> None:
     """`python -m benchmarks page` was run after the last measurement, and after the last change of what is said."""
-    page = main.HERE / "RESULTS.md"
-    if not page.is_file():
+    summary, folder = main.HERE / "RESULTS.md", main.HERE / "results"
+    if not summary.is_file():
         pytest.skip("no results here")
-    made = main.page_text(main.HERE / "results")
-    assert made == page.read_text(encoding="utf-8"), "benchmarks/RESULTS.md is old: run `python -m benchmarks page`"
+    made = main.pages(folder)
+    old = [path.name for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    assert not old, f"{old} are old: run `python -m benchmarks page`"
+    assert set(main.pages_folder(folder).glob("*.md")) == set(made) - {summary}
+    assert len(made[summary].splitlines()) <= 200, "a page one reads"

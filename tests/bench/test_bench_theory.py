@@ -41,25 +41,25 @@ def proven() -> list[Record]:
 
 def test_theorems_and_slips_of_print_are_found(proven: list[Record]) -> None:
     found = verdicts(theory.EXPERIMENT, proven)
-    assert found["Theorem 1"] == found["Theorem 1, Appendix C"] == found["Theorem 2"] == found["(27)"] == "reproduced"
-    assert found["section 3"] == found["section 4"] == "reproduced"
-    assert found["Appendix C"] == found["after Theorem 2"] == "not"
-    assert found["(25), (67)"] == "partly"
+    assert found["Theorem 1"] == found["Theorem 1, Appendix C"] == found["Theorem 2"] == found["(27)"] == "supported"
+    assert found["section 3"] == found["section 4"] == "supported"
+    assert found["Appendix C"] == found["after Theorem 2"] == "contradicted"
+    assert found["(25), (67)"] == "contradicted"
     assert found["Theorem 3"] == found["(28)"] == found["sections 3 and 4"] == "not measured"
 
 
 @pytest.mark.parametrize(
     ("name", "value", "where", "verdict"),
     [
-        ("forth", 1e-3, "Theorem 1", "not"),
-        ("back", 1e-3, "Theorem 1, Appendix C", "not"),
-        ("neurons", 3.1, "Theorem 1, Appendix C", "not"),
-        ("printed", 1e-16, "Appendix C", "reproduced"),
-        ("slope", 1.001, "after Theorem 2", "reproduced"),
-        ("violations", 1, "section 3", "not"),
-        ("optimum", 1e9, "section 4", "not"),
-        ("optimum", 1e-9, "(25), (67)", "not"),
-        ("half", 1e9, "(25), (67)", "reproduced"),
+        ("forth", 1e-3, "Theorem 1", "contradicted"),
+        ("back", 1e-3, "Theorem 1, Appendix C", "contradicted"),
+        ("neurons", 3.1, "Theorem 1, Appendix C", "contradicted"),
+        ("printed", 1e-16, "Appendix C", "supported"),
+        ("slope", 1.001, "after Theorem 2", "supported"),
+        ("violations", 1, "section 3", "contradicted"),
+        ("optimum", 1e9, "section 4", "contradicted"),
+        ("optimum", 1e-9, "(25), (67)", "contradicted"),
+        ("half", 1e9, "(25), (67)", "supported"),
     ],
 )
 def test_records_decide(proven: list[Record], name: str, value: float, where: str, verdict: str) -> None:
@@ -79,17 +79,17 @@ def concentrated(power: float, growth: float, spectral: float) -> list[Record]:
         loss = [[error] * 20 for error in errors]
         norms = [[spectral * m**-0.5] * 20 for m in case["neurons"]]
         measured = {**common, "radius": 1.0, "loss": loss, "spectral": norms}
-        records.append(Record({**case, "d": d}, measured, 0.0))
+        records += [Record({**case, "d": d, "seed": seed}, measured, 0.0) for seed in range(10)]
     return records
 
 
 @pytest.mark.parametrize(
     ("power", "growth", "spectral", "expected"),
     [
-        (0.5, 0.0, 1.0, ("reproduced", "reproduced", "reproduced")),
-        (0.4, 0.0, 1.0, ("not", "reproduced", "reproduced")),
-        (0.5, 2.0, 1.0, ("reproduced", "not", "reproduced")),
-        (0.5, 0.0, 9.0, ("reproduced", "reproduced", "not")),
+        (0.5, 0.0, 1.0, ("supported", "supported", "supported")),
+        (0.4, 0.0, 1.0, ("contradicted", "supported", "supported")),
+        (0.5, 2.0, 1.0, ("supported", "contradicted", "supported")),
+        (0.5, 0.0, 9.0, ("supported", "supported", "contradicted")),
     ],
 )
 def test_neurons_against_epsilon(power: float, growth: float, spectral: float, expected: tuple[str, ...]) -> None:
@@ -112,7 +112,8 @@ def test_small_cases_of_theorem_3_and_of_one_solve() -> None:
             assert 0.0 < record.measured["best"] < record.measured["of_zero"]
             assert record.measured["epsilon_of_beta"] < min(map(min, record.measured["loss"])) + 0.01
     found = verdicts(theory.EXPERIMENT, records)
-    assert found["(28)"] == found["sections 3 and 4"] == "reproduced"
+    assert found["(28)"] == "inconclusive", "few networks"
+    assert found["sections 3 and 4"] == "not measured", "one repetition"
     assert len(theory.EXPERIMENT.tables(records)) == 2
 
 
@@ -123,10 +124,10 @@ def test_splines_and_dimensions() -> None:
     experiment = relinear_theory.EXPERIMENT
     records = measured(experiment, "spline", "constant", "dimension")
     found = verdicts(experiment, records)
-    assert found["Proposition 1"] == found["Proposition 2"] == "reproduced"
-    assert found["Lemma 1, equation (10)"] == "partly"
-    assert found["Lemma 2, equation (19)"] == "not"
+    assert found["Proposition 1"] == found["Proposition 2"] == "supported"
+    assert found["Lemma 1, equation (10)"] == "contradicted"
+    assert found["Lemma 2, equation (19)"] == "contradicted"
     assert found["Proposition 3"] == found["Proposition 4"] == "not measured"
     assert len(experiment.tables(records)) == 3
-    assert verdicts(experiment, changed(records, "error", 0.1))["Proposition 1"] == "not"
-    assert verdicts(experiment, changed(records, "measured", 1.0))["Lemma 1, equation (10)"] == "not"
+    assert verdicts(experiment, changed(records, "error", 0.1))["Proposition 1"] == "contradicted"
+    assert verdicts(experiment, changed(records, "measured", 1.0))["Lemma 1, equation (10)"] == "contradicted"

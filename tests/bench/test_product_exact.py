@@ -89,7 +89,7 @@ def verdicts(records: list[Record]) -> dict[str, str]:
 
 
 def test_all_claims_hold_of_good_records() -> None:
-    assert verdicts(good()) == dict.fromkeys(study.STATEMENTS, "reproduced")
+    assert verdicts(good()) == dict.fromkeys(study.STATEMENTS, "supported")
     assert len(study.cases(False)) == 19
 
 
@@ -105,22 +105,17 @@ def test_all_claims_hold_of_good_records() -> None:
         ("certify", lambda m: m["certify"].update(gap=1e-3)),
     ],
 )
-def test_one_problem_turns_a_claim_and_all_of_them_refute_it(
-    name: str, change: Callable[[dict[str, Any]], None]
-) -> None:
+def test_one_problem_refutes_a_claim(name: str, change: Callable[[dict[str, Any]], None]) -> None:
     records = copy.deepcopy(good())
     change(records[0].measured)
-    assert verdicts(records) == dict.fromkeys(study.STATEMENTS, "reproduced") | {name: "partly"}
-    claim = next(claim for claim in study.claims(records) if claim.verdict == "partly")
+    assert verdicts(records) == dict.fromkeys(study.STATEMENTS, "supported") | {name: "contradicted"}
+    claim = next(claim for claim in study.claims(records) if claim.verdict == "contradicted")
     assert "breast-cancer, squared, beta 0.1" in claim.why
-    for record in records[1:]:
-        change(record.measured)
-    assert verdicts(records)[name] == "not"
 
 
 def test_a_loss_without_a_gradient_is_no_matter_of_certify() -> None:
     assert any(r.measured["certify"]["gap"] > study.PROVEN for r in good())
-    assert "15 of 15 problems" in next(c for c in study.claims(good()) if "certify" in c.statement).figures
+    assert "15 of 15 cases" in next(c for c in study.claims(good()) if "certify" in c.statement).figures
 
 
 def test_ratios_turn_the_claim_of_speed() -> None:
@@ -129,8 +124,8 @@ def test_ratios_turn_the_claim_of_speed() -> None:
         if record.measured["restricted"] is not None:
             record.measured["restricted"]["seconds"] = 1.0
     coarse[0].measured["restricted"]["gap"] = 1e-7
-    assert verdicts(slow)["restricted"] == "not"
-    assert verdicts(coarse)["restricted"] == "partly"
+    assert verdicts(slow)["restricted"] == "contradicted"
+    assert verdicts(coarse)["restricted"] == "contradicted"
 
 
 def test_nothing_is_said_before_all_problems_are_measured() -> None:

@@ -47,7 +47,7 @@ def test_stages_are_those_of_the_pipeline() -> None:
 
 @pytest.mark.parametrize(
     ("measured", "verdict"),
-    [([1.0, 2.0], "reproduced"), ([1.0, 2.1], "partly"), ([3.0, np.nan], "not"), ([1.0], "not measured")],
+    [([1.0, 2.0], "supported"), ([1.0, 2.1], "contradicted"), ([3.0, np.nan], "contradicted"), ([1.0], "not measured")],
 )
 def test_limits(measured: list[float], verdict: str) -> None:
     assert limit_claim("source", "statement", measured, 2.0, needed=2, what="s").verdict == verdict
@@ -102,17 +102,17 @@ def made_pipeline(ratio: float, gap: float, peak: float) -> list[Record]:
 
 def test_verdicts_of_the_pipeline() -> None:
     good, bad = pipeline.claims(made_pipeline(10.0, 1e-7, 300.0)), pipeline.claims(made_pipeline(0.5, 1e-5, 2000.0))
-    assert {claim.verdict for claim in good} == {"reproduced"}
-    assert {claim.verdict for claim in bad} == {"not"}
-    assert good[0].figures.startswith("10 (10 to 10) times faster")
+    assert {claim.verdict for claim in good} == {"supported"}
+    assert {claim.verdict for claim in bad} == {"contradicted"}
+    assert good[0].number.startswith("ratio 0.1 (0.1 to 0.1)")
     # A slow set does not hide behind the others.
     records = made_pipeline(10.0, 1e-7, 300.0)
     for record in records:
         if record.case["kind"] == "seconds" and record.case["data"] == "vehicle":
             record.measured["qsdp_seconds"] = 5.0
     found = verdicts(pipeline.claims(records))
-    assert found[pipeline.faster("vehicle")[1]] == "not"
-    assert found[pipeline.faster("ionosphere")[1]] == "reproduced"
+    assert found[pipeline.faster("vehicle")[1]] == "contradicted"
+    assert found[pipeline.faster("ionosphere")[1]] == "supported"
     rows = pipeline.tables(records)[0].rows
     assert [row[1] for row in rows] == [*pipeline.PIPELINES] * len(pipeline.SETS)
 
@@ -158,18 +158,18 @@ def made_levels(gain: float, noise: float, outermost: float) -> list[Record]:
     return records_of(levels, measured)
 
 
-@pytest.mark.parametrize(("gain", "verdict"), [(0.01, "reproduced"), (0.0, "partly"), (-0.01, "not")])
+@pytest.mark.parametrize(("gain", "verdict"), [(0.01, "supported"), (0.0, "inconclusive"), (-0.01, "contradicted")])
 def test_verdicts_of_levels(gain: float, verdict: str) -> None:
     found = verdicts(levels.claims(made_levels(gain, 0.05, 0.95)))
     assert [found[levels.higher(name)[1]] for name in levels.SETS] == [verdict] * len(levels.SETS)
-    assert found[levels.NOISE[1]] == found[levels.OUTERMOST[1]] == "reproduced"
+    assert found[levels.NOISE[1]] == found[levels.OUTERMOST[1]] == "supported"
 
 
 def test_verdicts_of_noise_and_ends() -> None:
     found = verdicts(levels.claims(made_levels(0.05, 0.01, 0.5)))
-    assert found[levels.NOISE[1]] == found[levels.OUTERMOST[1]] == "not"
-    some = verdicts(levels.claims(made_levels(0.05, 0.01, 0.5)[1:]))
-    assert some[levels.NOISE[1]] == some[levels.OUTERMOST[1]] == "not measured"
+    assert found[levels.NOISE[1]] == found[levels.OUTERMOST[1]] == "contradicted"
+    some = verdicts(levels.claims(made_levels(0.0, 0.05, 0.95)[1:]))
+    assert some[levels.OUTERMOST[1]] == "not measured"
 
 
 def test_changes_are_paired() -> None:
@@ -228,15 +228,16 @@ def made_large(peak: float, seconds: float, gap: float, growth: float) -> list[R
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
-        ((400.0, 7.0, 1e-7, 1.1), ["reproduced"] * 4),
-        ((3000.0, 70.0, 1e-4, 4.0), ["not"] * 4),
-        ((400.0, 7.0, 1e-7, 1.5), ["reproduced"] * 3 + ["partly"]),
+        ((400.0, 7.0, 1e-7, 1.1), ["supported"] * 4),
+        ((3000.0, 70.0, 1e-4, 4.0), ["contradicted"] * 4),
+        ((400.0, 7.0, 1e-7, 1.5), ["supported"] * 3 + ["contradicted"]),
     ],
 )
 def test_verdicts_of_the_large_problem(made: tuple[float, float, float, float], expected: list[str]) -> None:
     records = made_large(*made)
     assert [claim.verdict for claim in large.claims(records)] == expected
-    assert {claim.verdict for claim in large.claims(records[:-1])} == {"not measured"}
+    if set(expected) == {"supported"}:
+        assert {claim.verdict for claim in large.claims(records[:-1])} == {"not measured"}
     assert [row[0].split()[0] for row in large.tables(records)[0].rows] == [f"{n}" for n in large.SAMPLES]
 
 
@@ -314,8 +315,8 @@ def made_paths(warm: float, seconds: float, same: bool, apart: float = 1e-7) -> 
 def test_verdicts_of_paths() -> None:
     good, bad = path.claims(made_paths(0.8, 0.5, True)), path.claims(made_paths(1.2, 2.0, False, 1e-3))
     assert [(claim.source, claim.statement) for claim in good] == path.listed()
-    assert {claim.verdict for claim in good} == {"reproduced"}
-    assert {claim.verdict for claim in bad} == {"not"}
+    assert {claim.verdict for claim in good} == {"supported"}
+    assert {claim.verdict for claim in bad} == {"contradicted"}
     assert "0.5 (0.5 to 0.5) of the time" in next(
         c.figures for c in good if c.statement.startswith("A path takes less")
     )
@@ -328,9 +329,9 @@ def test_a_set_that_takes_more_is_named() -> None:
             record.measured["path_iterations"] = [150] * record.case["betas"]
     found = {claim.statement: claim for claim in path.claims(records)}
     claim = found[path.fewer("splitting", "huber")[1]]
-    assert claim.verdict == "partly"
-    assert claim.why.startswith("more on vehicle (1.4")
-    assert found[path.fewer("interior", "huber")[1]].verdict == "reproduced"
+    assert claim.verdict == "contradicted"
+    assert claim.why.startswith("vehicle: ratio 1.4")
+    assert found[path.fewer("interior", "huber")[1]].verdict == "supported"
 
 
 def test_iterations_are_those_of_betas_that_both_have_solved() -> None:
@@ -344,8 +345,8 @@ def test_partly_the_same_beta() -> None:
     records = made_paths(0.8, 0.5, True)
     next(r for r in records if r.case["kind"] == "folds").measured["network"] = {"beta": 3.0, "test": 0.8}
     found = verdicts(path.claims(records))
-    assert found[path.chosen("network")[1]] == "partly"
-    assert found[path.chosen("relaxation")[1]] == "reproduced"
+    assert found[path.chosen("network")[1]] == "contradicted"
+    assert found[path.chosen("relaxation")[1]] == "supported"
 
 
 # -- all -------------------------------------------------------------------------------------------------

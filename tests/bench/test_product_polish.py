@@ -101,7 +101,7 @@ def verdicts(records: list[Record]) -> dict[str, str]:
     return {statements[claim.statement]: claim.verdict for claim in study.claims(records)}
 
 
-HOLDS = dict.fromkeys([*study.SETS, *study.STATEMENTS], "reproduced")
+HOLDS = dict.fromkeys([*study.SETS, *study.STATEMENTS], "supported")
 
 
 def test_all_claims_hold_of_good_records() -> None:
@@ -117,25 +117,24 @@ def test_all_claims_hold_of_good_records() -> None:
         ("accuracy", {"exact": {"test": 0.9}}),
     ],
 )
-def test_one_set_turns_a_claim_and_all_of_them_refute_it(name: str, change: dict[str, dict[str, Any]]) -> None:
-    assert verdicts(made(change, "ionosphere")) == HOLDS | {name: "partly"}
-    assert "ionosphere" in next(c for c in study.claims(made(change, "ionosphere")) if c.verdict == "partly").why
-    assert verdicts(made(change)) == HOLDS | {name: "not"}
+def test_one_set_refutes_a_claim(name: str, change: dict[str, dict[str, Any]]) -> None:
+    assert verdicts(made(change, "ionosphere")) == HOLDS | {name: "contradicted"}
+    assert "ionosphere" in next(c for c in study.claims(made(change, "ionosphere")) if c.verdict == "contradicted").why
 
 
 def test_objectives_turn_the_claim_of_their_set_only() -> None:
     worse = made({"adaptive, shared": {"objective": 99.0}}, "vehicle")
-    assert verdicts(worse) == HOLDS | {"vehicle": "not"}
+    assert verdicts(worse) == HOLDS | {"vehicle": "contradicted"}
     equal = copy.deepcopy(made())
     for record in equal:
         if record.case["data"] == "vehicle":
             sign = 1.0 if record.case["split"] % 2 else -1.0
             record.measured["adaptive, shared"]["objective"] = record.measured["polished"]["objective"] + sign
-    assert verdicts(equal) == HOLDS | {"vehicle": "partly"}
+    assert verdicts(equal) == HOLDS | {"vehicle": "inconclusive"}
 
 
 def test_a_search_that_finds_nothing_is_no_improvement() -> None:
-    assert verdicts(made({"best of size": {"objective": 200.0}})) == HOLDS | {"best": "not"}
+    assert verdicts(made({"best of size": {"objective": 200.0}})) == HOLDS | {"best": "contradicted"}
 
 
 def test_exact_runs_that_were_stopped_are_counted(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_false_bound_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(9e-5 < one["excess"] < 1.1e-4 for one in found)
     # One is enough, however few are measured.
     bounds, proven = study.claims([record])
-    assert (bounds.verdict, proven.verdict) == ("not", "not measured")
+    assert (bounds.verdict, proven.verdict) == ("contradicted", "not measured")
     assert "its proof, guarded of seed" in bounds.why
 
 
@@ -120,16 +120,16 @@ def test_all_seeds_are_in_one_case_each() -> None:
 
 
 def test_verdicts_turn_with_one_problem() -> None:
-    assert verdicts(records()) == ["reproduced", "reproduced"]
+    assert verdicts(records()) == ["supported", "supported"]
     claims = study.claims(records())
-    assert claims[0].figures == "0 violations in 10000 comparisons of 10000 problems"
+    assert claims[0].figures.startswith("0 violations in 10000 comparisons of 10000 problems")
     over = [{"bound": "column generation", "value": 1.0 + 1e-15, "best": 1.0}]
-    assert verdicts(records(bounds=over)) == ["not", "reproduced"]
+    assert verdicts(records(bounds=over)) == ["contradicted", "supported"]
     none = [{"bound": "column generation", "value": float("nan"), "best": 1.0}]
-    assert verdicts(records(bounds=none)) == ["not", "reproduced"]
+    assert verdicts(records(bounds=none)) == ["contradicted", "supported"]
     open_ = records(gaps={"bilinear": 0.5}, statuses={"bilinear": "stalled"}, loss="logistic")
-    assert verdicts(open_) == ["reproduced", "partly"]
-    assert "1 are left, of logistic" in study.claims(open_)[1].why
+    assert verdicts(open_) == ["supported", "contradicted"]
+    assert "logistic, beta 0.1, seed 4321" in study.claims(open_)[1].why
     assert verdicts(records()[1:]) == ["not measured", "not measured"]
 
 

@@ -12,17 +12,17 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from benchmarks.experiments._common import grouped, not_measured, paired_claim, percent, values
+from benchmarks.experiments._common import experiment_in, grouped, percent, save, subplots, values
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table, not_measured, paired_claim
 from qsdp.bench.uci.data import LARGE, SETS, load
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import bits_of
@@ -149,16 +149,15 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         ours = {record.case["seed"]: record.measured["test"] for record in found.get((name, JUDGED), [])}
         theirs = dict.fromkeys(ours, printed.accuracy)
         names = (f'encoding="{JUDGED}"', "printed")
-        made.append(paired_claim(*as_accurate(name), ours, theirs, names=names, needed=SPLITS[name]))
-    return made
+        made.append(paired_claim(*as_accurate(name), ours, theirs, names=names))
+    group = "A network of this package is more accurate than BTHOWeN's, in no more KiB"
+    return [replace(claim, group=group, case=name) for name, claim in zip(PRINTED, made, strict=True)]
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw accuracy against KiB, printed and measured."""
-    import matplotlib.pyplot as plt
-
     found = grouped(records, "set", "encoding")
-    figure, axis = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    figure, axis = subplots(figsize=(6.4, 4.2))
     for number, (name, printed) in enumerate(PRINTED.items()):
         axis.plot(printed.kib, 100 * printed.accuracy, "x", color=f"C{number}", ms=8, mew=2)
         axis.annotate(
@@ -176,17 +175,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set(xscale="log", xlabel="KiB", ylabel="test accuracy, %")
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8, loc="lower right")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="bthowen",
-    title="Networks of the sizes printed for BTHOWeN",
-    source=SOURCE,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "Networks of the sizes printed for BTHOWeN", SOURCE)

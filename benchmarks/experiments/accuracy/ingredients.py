@@ -19,11 +19,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.experiments._common import REPETITIONS, grouped, not_measured, paired_claim, spread
+from benchmarks.experiments._common import experiment_in, grouped, save, spread, subplots
 from benchmarks.experiments.accuracy._bits import network_bits
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import REPETITIONS, Claim, Record, Table, not_measured, paired_claim
 from qsdp.bench.uci.data import LARGE, SETS, prepare
 from qsdp.encoding import SupervisedScaler, TableEncoder, row_scale
 from qsdp.encoding.fitting import CUT
@@ -204,7 +204,12 @@ def of_sets(pairs: dict[tuple[str, int], tuple[float, float]]) -> tuple[dict[str
 
 
 #: What verdicts on the variant are called in the table, from that on "the variant is more accurate".
-WORDS = {"reproduced": "better", "not": "worse", "partly": "within the noise", "not measured": "too few sets"}
+WORDS = {
+    "supported": "better",
+    "contradicted": "worse",
+    "inconclusive": "within the noise",
+    "not measured": "too few sets",
+}
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
@@ -250,7 +255,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
     note = (
         f"Test accuracy with the change minus that without ({spread(100 * np.array(tests), 2)} %), in points: mean and "
         "deviation over sets and splits; mean over sets with its standard error; sets where it is better and worse; "
-        "whether that is beyond two standard errors. Bits, of the network without its encoding, and processor seconds: "
+        "whether p is at most 0.05. Bits, of the network without its encoding, and processor seconds: "
         f"geometric mean of the ratio. Gap: median; {100 * np.median(gaps):.1f} % without a change."
     )
     headings = ["ingredient", "change", "difference", "over sets", "better / worse", "the change is", "bits, ratio"]
@@ -276,13 +281,11 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw the difference of every change: sets as points, the mean with two standard errors."""
-    import matplotlib.pyplot as plt
-
     found = by_variant(records)
     measured = {variant: of_sets(pairs) for variant in VARIANTS if (pairs := differences(found, variant))}
     if not measured:
         return
-    figure, axis = plt.subplots(figsize=(7.0, 0.34 * len(measured) + 1.2), layout="constrained")
+    figure, axis = subplots(figsize=(7.0, 0.34 * len(measured) + 1.2))
     for row, (means, defaults) in enumerate(measured.values()):
         changes = 100 * np.array([means[name] - defaults[name] for name in means])
         error = 2.0 * changes.std(ddof=1) / len(changes) ** 0.5 if len(changes) > 1 else 0.0
@@ -295,17 +298,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xlim(max(axis.get_xlim()[0], -12.0), min(axis.get_xlim()[1], 12.0))
     axis.set_xlabel("points of test accuracy gained by the change\n(sets, and their mean with two standard errors)")
     axis.grid(axis="x", alpha=0.3)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="ingredients",
-    title="What each ingredient adds",
-    source="Targets of the package; the sets of the UCI suite",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "What each ingredient adds", "Targets of the package; the sets of the UCI suite")

@@ -15,20 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import (
-    REPETITIONS,
-    grouped,
-    label_decades,
-    not_measured,
-    paired_claim,
-    percent,
-    with_unmeasured,
-)
+from benchmarks.experiments._common import experiment_in, grouped, label_decades, medians, percent, save, subplots
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
 from benchmarks.experiments.accuracy._rounding import PRECISIONS
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, not_measured, paired_claim
 from qsdp.bench.uci.data import LARGE, SETS, prepare
 from qsdp.bench.uci.suite import N_SEEDS
 
@@ -248,57 +240,29 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     if len(grid) < REPETITIONS:
         why = f"{len(grid)} of {REPETITIONS} sets at least"
         return [not_measured(*statement, why) for statement in STATEMENTS]
-    found = [
-        _mean_claim(LEVEL, grid, DEFAULT, "logistic", 0.0),
-        _mean_claim(CLOSE, grid, DEFAULT, "boosting", WITHIN),
-        _wins_claim(grid),
-        _bits_claim(grid),
+    default, logistic, boosting = (mean(grid, model) for model in (DEFAULT, "logistic", "boosting"))
+    won = [name for name in grid if default[name] > boosting[name]]
+    bits = [mean(grid, model, "bits") for model in (DEFAULT, "boosting")]
+    return [
+        paired_claim(*LEVEL, default, logistic, names=(DEFAULT, "logistic")),
+        paired_claim(*CLOSE, default, boosting, names=(DEFAULT, "boosting"), margin=-WITHIN / 100.0),
+        exact(*WINS, [len(won) >= WON], f"{len(won)} of {len(grid)}: {', '.join(won) or 'none'}"),
+        paired_claim(
+            *SMALL, *bits, names=(DEFAULT, "boosting"), show=medians, less=True, log=True, margin=np.log(FEWER)
+        ),
         *(_front_claim(prefix, grid) for prefix in PREFIXES.values()),
         *(_better_claim(prefix, rival, grid) for prefix in PREFIXES.values() for rival in equal_bits(prefix)),
     ]
-    return with_unmeasured(found, STATEMENTS)
-
-
-def _mean_claim(statement: tuple[str, str], grid: Grid, ours: str, theirs: str, margin: float) -> Claim:
-    first, second = (100.0 * np.array(list(mean(grid, model).values())) for model in (ours, theirs))
-    difference = first - second
-    error = difference.std(ddof=1) / len(difference) ** 0.5
-    size = f"{difference.mean():+.2f} ± {error:.2f} points"
-    figures = f"{ours} {first.mean():.2f} %, {theirs} {second.mean():.2f} %: {size}, {len(grid)} sets"
-    holds = difference.mean() >= -margin
-    why = f"less by {difference.mean() / -error:.1f} standard errors"
-    return Claim(*statement, "reproduced" if holds else "not", figures, "" if holds else why)
-
-
-def _wins_claim(grid: Grid) -> Claim:
-    ours, theirs = mean(grid, DEFAULT), mean(grid, "boosting")
-    won = [name for name in grid if ours[name] > theirs[name]]
-    figures = f"{len(won)} of {len(grid)}: {', '.join(won) or 'none'}"
-    holds = len(won) >= WON
-    return Claim(*WINS, "reproduced" if holds else "not", figures, "" if holds else f"fewer than {WON}")
-
-
-def _bits_claim(grid: Grid) -> Claim:
-    ours, theirs = mean(grid, DEFAULT, "bits"), mean(grid, "boosting", "bits")
-    ratios = {name: theirs[name] / ours[name] for name in grid}
-    middle, fewer = geometric(ratios.values()), [name for name in grid if ratios[name] < FEWER]
-    figures = (
-        f"{middle:.0f} times fewer in the geometric mean, {min(ratios.values()):.1f} to {max(ratios.values()):.0f}"
-    )
-    verdict = "reproduced" if not fewer else "partly" if middle >= FEWER else "not"
-    return Claim(*SMALL, verdict, figures, f"less than {FEWER} times on {', '.join(fewer)}" if fewer else "")
 
 
 def _front_claim(prefix: str, grid: Grid) -> Claim:
     points = points_of(grid)
     front, ours = front_of(points), sized(prefix)
-    missing = []
+    holds = {}
     for name in ours:
-        if name not in front:
-            bits, accuracy = points[name]
-            above = next(one for one in front if points[one][0] <= bits and points[one][1] >= accuracy)
-            missing.append(f"{name} (by {above})")
-    verdict = "reproduced" if not missing else "partly" if len(missing) < len(ours) else "not"
+        bits, accuracy = points[name]
+        above = next((one for one in front if points[one][0] <= bits and points[one][1] >= accuracy), name)
+        holds[name if above == name else f"{name} (by {above})"] = name in front
     shown = "; ".join(f"{name} {points[name][0]:,.0f} bits {100 * points[name][1]:.1f} %" for name in front)
     bare = [name for name in front_of(points_of(grid, encoded=False)) if name in ours]
     where = [name for name in grid if set(ours) & set(front_of(points_of({name: grid[name]})))]
@@ -306,7 +270,7 @@ def _front_claim(prefix: str, grid: Grid) -> Claim:
         f"the front: {shown}. On it without bits of the encoding: {', '.join(bare) or 'none'}. Some size is on the "
         f"front of {len(where)} of {len(grid)} sets: {', '.join(where) or 'none'}."
     )
-    return Claim(*on_front(prefix), verdict, figures, f"beaten: {', '.join(missing)}" if missing else "")
+    return exact(*on_front(prefix), holds, figures)
 
 
 def _better_claim(prefix: str, rival: str, grid: Grid) -> Claim:
@@ -325,12 +289,10 @@ def _better_claim(prefix: str, rival: str, grid: Grid) -> Claim:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw mean accuracy against bits of all models, with and without the encoding, with the Pareto fronts."""
-    import matplotlib.pyplot as plt
-
     grid = grid_of(records)
     if not grid:
         return
-    figure, axes = plt.subplots(1, 2, figsize=(11.5, 5.6), sharey=True, layout="constrained")
+    figure, axes = subplots(1, 2, figsize=(11.5, 5.6), sharey=True)
     for axis, encoded in zip(axes, (True, False), strict=True):
         _draw(axis, points_of(grid, encoded=encoded))
         axis.set(xscale="log", xlabel=f"bits {'with' if encoded else 'without'} the encoding, geometric mean")
@@ -338,8 +300,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.grid(alpha=0.3)
     axes[0].set_ylabel(f"test accuracy, %, mean over {len(grid)} sets")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
 def _draw(axis: Any, points: Mapping[str, tuple[float, float]]) -> None:
@@ -355,14 +316,9 @@ def _draw(axis: Any, points: Mapping[str, tuple[float, float]]) -> None:
         axis.plot(bits, 100 * accuracy, "o", color=colour, ms=11, mfc="none")
 
 
-EXPERIMENT = Experiment(
-    name="small_models",
-    title="Accuracy against bits",
-    source="Targets of the package; the sets of the UCI suite",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
+EXPERIMENT = experiment_in(
+    __name__,
+    "Accuracy against bits",
+    "Targets of the package; the sets of the UCI suite",
     extra={"Bits": " ".join((_bits.__doc__ or "").split())},
 )

@@ -18,8 +18,17 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import PAPER, medians, paired_claim, standardised, targets_of, with_constant
-from qsdp.bench import Claim, Experiment, Record, Table
+from benchmarks.experiments._common import (
+    PAPER,
+    experiment_in,
+    medians,
+    save,
+    standardised,
+    subplots,
+    targets_of,
+    with_constant,
+)
+from qsdp.bench import Claim, Record, Table, paired_claim
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehicle")
 SYSTEMS = ("relaxation", "backpropagation", "straight-through", "straight-through, one number")
@@ -217,11 +226,9 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw the gaps of networks of quantized weights, a point each set and split."""
-    import matplotlib.pyplot as plt
-
     found = {name: places for name, places in gaps(records).items() if name != "real"}
     sets = list(dict.fromkeys(record.case["set"] for record in records))
-    figure, ax = plt.subplots(figsize=(9, 0.45 * len(found) + 1.5), layout="constrained")
+    figure, ax = subplots(figsize=(9, 0.45 * len(found) + 1.5))
     for height, places in enumerate(found.values()):
         for (name, split), one in places.items():
             shift = (split - 0.5 * (SPLITS - 1)) * 0.06
@@ -233,18 +240,9 @@ def plot(records: Sequence[Record], path: Path) -> None:
     ax.invert_yaxis()
     ax.grid(alpha=0.3)
     figure.legend(loc="outside right upper", fontsize="small")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, path, dpi=110)
 
 
-EXPERIMENT = Experiment(
-    name="backprop_gaps",
-    title="Certified gaps of networks trained by gradients and by the relaxation",
-    source=f"{PAPER}, section 5",
-    version=2,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
+EXPERIMENT = experiment_in(
+    __name__, "Certified gaps of networks trained by gradients and by the relaxation", f"{PAPER}, section 5", version=2
 )

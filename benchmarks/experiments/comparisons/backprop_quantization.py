@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,17 @@ import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
 import qsdp
-from benchmarks.experiments._common import PAPER, accuracy, grouped, paired_claim, percent, standardised
-from qsdp.bench import Claim, Experiment, Record, Table
+from benchmarks.experiments._common import (
+    PAPER,
+    accuracy,
+    experiment_in,
+    grouped,
+    percent,
+    save,
+    standardised,
+    subplots,
+)
+from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.bench._grid import BUDGET, chosen_by
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehicle")
@@ -375,29 +385,25 @@ def mean_over_sets(places: dict[tuple[str, int], dict[str, Any]]) -> dict[int, f
     }
 
 
-def shown(shares: np.ndarray) -> str:
-    """Return accuracies as text."""
-    return f"{percent(shares)} % (mean of {len(SETS)} sets)"
-
-
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Compare networks of equal numbers of neurons by their mean test accuracies over the sets, split by split."""
     found = by_network(records)
     made = []
     for source, statement, *names in QUESTIONS:
         ours, theirs = (mean_over_sets(found.get(name, {})) for name in names)
-        made.append(paired_claim(source, statement, ours, theirs, names=(names[0], names[1]), show=shown))
+        claim = paired_claim(source, statement, ours, theirs, names=(names[0], names[1]))
+        if statement.startswith("Rounding"):
+            claim = replace(claim, group="Rounding after training costs accuracy", case=names[0])
+        made.append(claim)
     return made
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw the mean test accuracy of every network beside its storage, a line a network, a colour a system."""
-    import matplotlib.pyplot as plt
-
     found = by_network(records)
     names = sorted(found, key=lambda name: (SYSTEMS.index(system_of(name)), list(found).index(name)))
-    layout = {"figsize": (10, 0.3 * len(names) + 1.4), "layout": "constrained", "gridspec_kw": {"width_ratios": [2, 1]}}
-    figure, (left, right) = plt.subplots(1, 2, sharey=True, **layout)
+    layout = {"figsize": (10, 0.3 * len(names) + 1.4), "gridspec_kw": {"width_ratios": [2, 1]}}
+    figure, (left, right) = subplots(1, 2, sharey=True, **layout)
     for height, name in enumerate(names):
         colour = f"C{SYSTEMS.index(system_of(name))}"
         shares = 100.0 * np.array([one["test"] for one in found[name].values()])
@@ -414,8 +420,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     right.set(xscale="log", xlabel="bits, mean over sets", xlim=(1e3, 1e5))
     for ax in (left, right):
         ax.grid(alpha=0.3)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, path, dpi=110)
 
 
 def system_of(name: str) -> str:
@@ -423,14 +428,9 @@ def system_of(name: str) -> str:
     return name.split(",")[0]
 
 
-EXPERIMENT = Experiment(
-    name="backprop_quantization",
-    title="Trained by gradients, then quantized: UCI sets under one protocol",
-    source=f"{PAPER}, sections 5.2, 6 and D.1",
+EXPERIMENT = experiment_in(
+    __name__,
+    "Trained by gradients, then quantized: UCI sets under one protocol",
+    f"{PAPER}, sections 5.2, 6 and D.1",
     version=3,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
 )

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import PAPER, grouped, with_unmeasured
-from qsdp.bench import Claim, Experiment, Record, Table
+from benchmarks.experiments._common import PAPER, experiment_in, grouped, per_cent, save, subplots
+from qsdp.bench import Claim, Record, Table, exact, paired_claim
 
 N, D, BETA = 100, 20, 1e-4
 SIZES, SEEDS, EPOCHS = (30, 100, 300), 10, 300
@@ -132,40 +132,27 @@ def short(numbers: np.ndarray) -> str:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Check the printed scale, and what rounding loses."""
-    if not records:
-        return with_unmeasured([], STATEMENTS.values())
     printed, right = (entries(records, scale, 2, "matrix") for scale in ("printed", "shared"))
-    optimal = bool(np.all(printed <= right * (1.0 + 1e-9)))
-    lost = entries(records, "shared", 2, "train")
-    floats = np.array([record.measured["float_train"] for record in records])
-    worse = int(np.sum(lost > 2.0 * floats))
-    verdict = "reproduced" if worse == len(records) else "partly" if worse else "not"
-    return [
-        Claim(
-            *STATEMENTS["scale"],
-            "reproduced" if optimal else "not",
+    figures = ""
+    if len(printed):
+        figures = (
             f"relative error {100 * np.median(printed):.3g} % at that c, {100 * np.median(right):.3g} % at "
-            f"<Z_hat, Z> / <Z_hat, Z_hat> (medians of {len(records)} networks)",
-            "" if optimal else "the ratio is printed with the wrong denominator",
-        ),
-        Claim(
-            *STATEMENTS["loss"],
-            verdict,
-            f"training error {100 * np.median(floats):.3g} % before, {100 * np.median(lost):.3g} % after; {worse} of "
-            f"{len(records)} networks",
-            "" if verdict == "reproduced" else "not of every network",
+            "<Z_hat, Z> / <Z_hat, Z_hat> (medians)"
+        )
+    lost = dict(enumerate(entries(records, "shared", 2, "train")))
+    floats = {number: record.measured["float_train"] for number, record in enumerate(records)}
+    return [
+        exact(*STATEMENTS["scale"], printed <= right * (1.0 + 1e-9), figures),
+        paired_claim(
+            *STATEMENTS["loss"], lost, floats, names=("rounded", "float"), show=per_cent, log=True, margin=np.log(2.0)
         ),
     ]
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw errors against levels."""
-    import matplotlib.pyplot as plt
-
     groups = grouped(records, "m")
-    figure, axes = plt.subplots(
-        1, len(groups), figsize=(4 * len(groups), 3.6), sharey=True, layout="constrained", squeeze=False
-    )
+    figure, axes = subplots(1, len(groups), figsize=(4 * len(groups), 3.6), sharey=True, squeeze=False)
     for ax, ((m,), group) in zip(axes[0], groups.items(), strict=True):
         levels = group[0].case["levels"]
         for scale in SCALES[1:]:
@@ -178,17 +165,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         ax.grid(alpha=0.3)
     axes[0][0].set_ylabel("relative training error")
     axes[0][-1].legend(fontsize="x-small")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, path, dpi=110)
 
 
-EXPERIMENT = Experiment(
-    name="backprop_rounding",
-    title="Rounding after training: scales and levels",
-    source=f"{PAPER}, section 5.1",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "Rounding after training: scales and levels", f"{PAPER}, section 5.1")

@@ -24,13 +24,13 @@ from sklearn.preprocessing import StandardScaler
 
 import qsdp
 import qsdp.baselines as baselines
-from benchmarks.experiments._common import grouped, paired_claim, percent, values
-from qsdp.bench import Claim, Experiment, Record, Table
+from benchmarks.experiments._common import experiment_in, grouped, percent, save, subplots, values
+from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.datasets import load_bundled, make_planted
 
 CLASSES = ("iris", "wine", "breast-cancer-wisconsin")
 TARGETS = ("diabetes", "planted")
-HIDDEN, SPLITS = 20, 5
+HIDDEN, SPLITS = 20, 10
 SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "backpropagation": ("BackpropClassifier", {"n_neurons": HIDDEN}),
     "ReLU": ("ReLUNetworkClassifier", {"n_neurons": HIDDEN}),
@@ -210,8 +210,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     for kind, (sets, _, systems) in KINDS.items():
         here = [record for record in records if record.case["set"] in sets]
         after, before = mean_over(here, systems, JUDGED), mean_over(here, systems, None)
-        least = {key: value - MARGIN for key, value in before.items()}
-        found.append(paired_claim(*keeps(kind), after, least, names=("quantized", f"trained less {100 * MARGIN:g}")))
+        found.append(paired_claim(*keeps(kind), after, before, names=("quantized", "trained"), margin=-MARGIN))
         for system in ROUNDED:
             ours, theirs = (mean_over(here, (system,), name) for name in (JUDGED, "rounded"))
             found.append(paired_claim(*beats(kind, system), ours, theirs, names=("relaxation", "rounded")))
@@ -220,28 +219,28 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return found
 
 
-def mean_over(records: Sequence[Record], systems: Sequence[str], network: str | None) -> dict[tuple[str, int], float]:
-    """Return test scores by set and split, in the mean over systems where all are measured.
+def mean_over(records: Sequence[Record], systems: Sequence[str], network: str | None) -> dict[int, float]:
+    """Return test scores by split, in the mean over systems and sets, of the splits where all are measured.
 
     `network` is a variant, "rounded", or None for the network as trained.
     """
     found = {}
-    for key, group in grouped(records, "set", "split").items():
-        scores = {record.case["system"]: record.measured for record in group}
-        if set(systems) <= set(scores):
-            parts = [scores[name] if network is None else scores[name][network] for name in systems]
-            found[key] = float(np.mean([part["test"] for part in parts]))
+    sets = {record.case["set"] for record in records}
+    for (split,), group in grouped(records, "split").items():
+        scores = {(record.case["system"], record.case["set"]): record.measured for record in group}
+        wanted = [(system, one) for system in systems for one in sets]
+        if wanted and set(wanted) <= set(scores):
+            parts = [scores[key] if network is None else scores[key][network] for key in wanted]
+            found[split] = float(np.mean([part["test"] for part in parts]))
     return found
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw test accuracies and R² before and after."""
-    import matplotlib.pyplot as plt
-
     sets = list(dict.fromkeys(record.case["set"] for record in records))
     columns = min(3, len(sets))
     rows = -(-len(sets) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), layout="constrained", squeeze=False)
+    figure, axes = subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), squeeze=False)
     for ax in axes.flat[len(sets) :]:
         ax.set_visible(False)
     for ax, one in zip(axes.flat, sets, strict=False):
@@ -258,18 +257,12 @@ def plot(records: Sequence[Record], path: Path) -> None:
         ax.invert_yaxis()
         ax.grid(alpha=0.3)
     figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, path, dpi=110)
 
 
-EXPERIMENT = Experiment(
-    name="train_then_quantize",
-    title="Train by any system, quantize by the relaxation",
-    source="beyond the papers; the open end of section 6 of Bartan and Pilanci",
+EXPERIMENT = experiment_in(
+    __name__,
+    "Train by any system, quantize by the relaxation",
+    "beyond the papers; the open end of section 6 of Bartan and Pilanci",
     version=2,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
 )

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.experiments._common import save, subplots
 from qsdp.baselines.bpls import BPLSRegressor
 from qsdp.baselines.bpls._network import random_weights
-from qsdp.bench import Claim, Record
+from qsdp.bench import Claim, Record, compare, exact, judged
 
 TRAIN = np.array([1.0, 3.0, 5.0, 7.0, 9.0])[:, None]
 TEST = TRAIN + 1.0
@@ -169,13 +171,9 @@ def printed_claim(what: str, cells: Mapping[str, tuple[str, dict[str, Any]]]) ->
     for name, (printed, measured) in cells.items():
         for part, expected in zip(("train", "test"), printed.split(" / "), strict=True):
             off[f"{name}, {part}"] = measured.get(part, np.inf) / float(expected) - 1.0
-    outside = [name for name, value in off.items() if abs(value) > TOLERANCE]
-    return Claim(
-        *printed_key(what),
-        "reproduced" if not outside else "partly" if 2 * len(outside) <= len(off) else "not",
-        f"{len(off) - len(outside)} of {len(off)}; largest difference {100 * max(map(abs, off.values())):.1f} %",
-        "; ".join(f"{name} {100 * off[name]:+.0f} %" for name in outside),
-    )
+    holds = {f"{name} {100 * value:+.0f} %": abs(value) <= TOLERANCE for name, value in off.items()}
+    figures = f"largest difference {100 * max(map(abs, off.values())):.1f} %" if off else ""
+    return exact(*printed_key(what), holds, figures)
 
 
 def ratios_to_best(
@@ -190,11 +188,23 @@ def ratios_to_best(
     return ratios
 
 
+def match_claim(key: tuple[str, str], ratios: Sequence[Sequence[float]]) -> Claim:
+    """Judge whether a method is as good as the best competitor in training, to a hundredth, and better in test."""
+    train, test = (dict(enumerate(column)) for column in zip(*ratios, strict=True)) if ratios else ({}, {})
+    parts = {
+        "training, at most 1.01 times the error": compare(train, 1.01, less=True, log=True),
+        "test, below": compare(test, 1.0, less=True, log=True),
+    }
+    figures = "; ".join(f"{name}: {part.number}" for name, part in parts.items())
+    claim = judged(*key, parts, f"errors relative to the best competitor's over {len(ratios)} noises: {figures}")
+    return replace(
+        claim, group="BPLS matches the best competitor in training and is slightly better in test", case=key[1]
+    )
+
+
 def draw(records: Sequence[Record], path: Path, names: Sequence[str], field: str) -> None:
     """Draw the errors of the records whose `field` is one of the names."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.6), sharex=True)
+    figure, axes = subplots(1, 2, figsize=(9.0, 3.6), sharex=True)
     for name in names:
         points = sorted(
             (record.case["sigma"], record.measured["train"], record.measured["test"])
@@ -206,6 +216,4 @@ def draw(records: Sequence[Record], path: Path, names: Sequence[str], field: str
             axis.set(xlabel="sigma", ylabel="RMSE", title=title)
             axis.locator_params(axis="x", nbins=5)
     axes[0].legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)

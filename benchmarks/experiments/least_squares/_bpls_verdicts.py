@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from benchmarks.experiments._common import grouped
 from benchmarks.experiments.least_squares._bpls_classifiers import per_epoch
-from qsdp.bench import Claim, Record
+from qsdp.bench import Claim, Record, compare, exact, judged
 
 #: Accuracies that differ by less are taken for equal.
 BAND = 0.025
@@ -22,9 +23,9 @@ def mean_test(records: Sequence[Record], name: str = "final") -> float:
     return float(np.mean([record.measured[name][1] for record in records]))
 
 
-def verdict_of(holds: Sequence[bool]) -> str:
-    """Return the verdict on a claim that holds of some."""
-    return "reproduced" if all(holds) else "partly" if any(holds) else "not"
+def by_seed(records: Sequence[Record], name: str = "final") -> dict[int, float]:
+    """Return the accuracy in test by seed."""
+    return {record.case["seed"]: record.measured[name][1] for record in records}
 
 
 def match_key(source: str, where: str) -> tuple[str, str]:
@@ -37,22 +38,17 @@ def match_key(source: str, where: str) -> tuple[str, str]:
 
 def match_claim(source: str, where: str, pairs: Pairs) -> Claim:
     """Compare every variant with the best competitor, the best epoch of each taken by the test data."""
-    gaps, figures = {}, []
+    parts, figures = {}, []
     for name, (own, others) in pairs.items():
-        best, rival = max(
-            (mean_test(group, "best"), f"{key[0]} {key[1]:g}, batch {key[2]}, best of {key[3]} epochs")
-            for key, group in grouped(others, "optimizer", "rate", "batch", "epochs").items()
+        groups = grouped(others, "optimizer", "rate", "batch", "epochs")
+        key, rival = max(groups.items(), key=lambda item: mean_test(item[1], "best"))
+        parts[name] = compare(by_seed(own), by_seed(rival, "best"), margin=-BAND, unit=100.0)
+        figures.append(
+            f"{name} {100 * mean_test(own):.1f} % ({len(own)} runs) against {100 * mean_test(rival, 'best'):.1f} % "
+            f"({key[0]} {key[1]:g}, batch {key[2]}, best of {key[3]} epochs, {len(rival)} runs)"
         )
-        gaps[name] = best - mean_test(own)
-        figures.append(f"{name} {100 * mean_test(own):.1f} % ({len(own)} runs) against {100 * best:.1f} % ({rival})")
-    holds = [gap <= BAND for gap in gaps.values()]
-    behind = [f"{name} {100 * gap:.1f} points behind" for name, gap in gaps.items() if gap > BAND]
-    return Claim(
-        *match_key(source, where),
-        verdict_of(holds),
-        "; ".join(figures),
-        ", ".join(behind),
-    )
+    claim = judged(*match_key(source, where), parts, "; ".join(figures))
+    return replace(claim, group="BPLS practically matches the best competitor in test", case=where)
 
 
 def speed_key(source: str, where: str, batch: int) -> tuple[str, str]:
@@ -66,26 +62,17 @@ def speed_key(source: str, where: str, batch: int) -> tuple[str, str]:
 def speed_claims(source: str, where: str, pairs: Pairs) -> list[Claim]:
     """Compare the processor's seconds of an epoch, for every minibatch of the competitors."""
     found = []
-    batches = sorted({record.case["batch"] for _, others in pairs.values() for record in others})
-    for batch in batches:
-        ratios, figures = [], []
+    for batch in sorted({record.case["batch"] for _, others in pairs.values() for record in others}):
+        holds, figures = {}, []
         for name, (own, others) in pairs.items():
             group = [record for record in others if record.case["batch"] == batch]
             if group:
-                ratios.append(per_epoch(group) / per_epoch(own))
-                figures.append(
-                    f"{name}: {per_epoch(own):.3g} s against {per_epoch(group):.3g} s, {ratios[-1]:.1f} times"
-                )
-        holds = [ratio >= 1000.0 for ratio in ratios]
-        verdict = "reproduced" if all(holds) else "partly" if max(ratios) >= 10.0 else "not"
-        found.append(
-            Claim(
-                *speed_key(source, where, batch),
-                verdict,
-                "; ".join(figures),
-                "" if verdict == "reproduced" else "the competitors' printed seconds are those of a slow program",
-            )
-        )
+                ratio = per_epoch(group) / per_epoch(own)
+                holds[f"{name}: {ratio:.1f} times"] = ratio >= 1000.0
+                figures.append(f"{name}: {per_epoch(own):.3g} s against {per_epoch(group):.3g} s, {ratio:.1f} times")
+        claim = exact(*speed_key(source, where, batch), holds, "; ".join(figures))
+        group = "An epoch of BPLS is more than 1000 times faster than of its competitors"
+        found.append(replace(claim, group=group, case=f"{where}, batch {batch}"))
     return found
 
 
@@ -111,11 +98,8 @@ def printed_claim(source: str, what: str, cells: Mapping[str, tuple[str, float]]
         allowed = interval(printed)
         if allowed is not None:
             off[name] = max(allowed[0] - measured, measured - allowed[1], 0.0)
-    outside = {name: value for name, value in off.items() if value > tolerance}
-    share = 1.0 - len(outside) / len(off)
-    return Claim(
-        *printed_key(source, what, tolerance),
-        "reproduced" if not outside else "partly" if share >= 0.5 else "not",
-        f"{len(off) - len(outside)} of {len(off)}; largest difference {max(off.values()):.3f}",
-        "; ".join(f"{name} {cells[name][1]:.3f}, printed {cells[name][0]}" for name in outside),
-    )
+    holds = {
+        f"{name} {cells[name][1]:.3f}, printed {cells[name][0]}": value <= tolerance for name, value in off.items()
+    }
+    figures = f"largest difference {max(off.values()):.3f}" if off else ""
+    return exact(*printed_key(source, what, tolerance), holds, figures)

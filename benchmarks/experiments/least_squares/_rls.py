@@ -6,6 +6,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from benchmarks.experiments._common import grouped, label_decades
-from qsdp.bench import Claim, Record
+from benchmarks.experiments._common import grouped, label_decades, save, subplots
+from qsdp.bench import Claim, Evidence, Record, compare, either
 
 SOURCE = "Zhang et al. 2021"
 SPECIFICATION = "prototype of the specification, B.13"
@@ -212,53 +213,73 @@ def repetitions(records: Iterable[Record]) -> str:
 # -- claims ---------------------------------------------------------------------------------------------
 
 
-def ahead(ours: Sequence[Record], theirs: Sequence[Record], name: str, epoch: int) -> bool:
-    """Return whether ours is better by more than two standard errors of the differences, seed by seed.
-
-    What diverged is worth a guess, and an infinite loss.
-    """
-    pairs = []
-    for records in (ours, theirs):
-        found = {record.case["seed"]: _number(record.measured[name].get(str(epoch))) for record in records}
-        worst = 1e3 if name == "loss" else 0.1
-        pairs.append({seed: worst if math.isnan(value) else value for seed, value in found.items()})
-    seeds = sorted(set(pairs[0]) & set(pairs[1]))
-    gains = np.array([pairs[0][seed] - pairs[1][seed] for seed in seeds]) * (-1.0 if name == "loss" else 1.0)
-    error = gains.std(ddof=1) / math.sqrt(len(gains)) if len(gains) > 1 else 0.0
-    return bool(gains.mean() > 2.0 * error)
-
-
-def judged(
-    statement: str,
-    source: str,
-    conditions: Mapping[str, bool] | None,
-    figures: str,
-    missing: str = "its cases have not been measured",
-) -> Claim:
-    """Return a claim: reproduced if all of its conditions hold, not if none does, and why."""
-    if conditions is None:
-        return Claim(source, statement, "not measured", figures, missing)
-    failed = [text for text, holds in conditions.items() if not holds]
-    if not failed:
-        return Claim(source, statement, "reproduced", figures)
-    verdict = "not" if len(failed) == len(conditions) else "partly"
-    return Claim(source, statement, verdict, figures, "does not hold: " + "; ".join(failed))
+def in_one(claims: Iterable[Claim], case: str) -> list[Claim]:
+    """Return the claims on a method and its additions, which a summary shows once for all networks and data."""
+    grouped_claims = []
+    for claim in claims:
+        ours = "HRLS" if "HRLS" in claim.statement else "RLS"
+        if "faster and better" in claim.statement:
+            claim = replace(claim, group=f"{ours} converges faster and better than Adam", case=case)
+        elif "mprove" in claim.statement:
+            claim = replace(claim, group=f"Momentum and L1 term improve {ours}", case=case)
+        elif "should be" in claim.statement:
+            claim = replace(claim, group="k should be 0.1 and eta 1; eta matters more than k", case=case)
+        grouped_claims.append(claim)
+    return grouped_claims
 
 
-def improvements(groups: Mapping[str, Sequence[Record]], ours: str, epoch: int) -> tuple[dict[str, bool], str]:
-    """Return whether each addition to a method is ahead of it at an epoch, in loss or accuracy, and the means."""
-    conditions = {
-        f"{sign} lowers the training loss or raises the test accuracy": any(
-            ahead(groups[f"{ours}{sign}"], groups[ours], name, epoch) for name in ("loss", "test")
+def by_seed(records: Iterable[Record], name: str, epoch: int) -> dict[int, float]:
+    """Return a curve's values at an epoch by seed; what diverged is worth a guess, and a loss of 1000."""
+    found = {r.case["seed"]: r.measured[name].get(str(epoch)) for r in records if r.case["epochs"] >= epoch}
+    worst = 1e3 if name == "loss" else 0.1
+    return {seed: worst if value is None or math.isnan(value) else value for seed, value in found.items()}
+
+
+def ahead(ours: Sequence[Record], theirs: Sequence[Record], name: str, epoch: int, margin: float = 0.0) -> Evidence:
+    """Return the evidence that ours has the higher score, or the lower loss, at an epoch."""
+    less = name == "loss"
+    pair = by_seed(ours, name, epoch), by_seed(theirs, name, epoch)
+    return compare(*pair, less=less, log=less, margin=margin, unit=1.0 if less else 100.0)
+
+
+def improvements(groups: Mapping[str, Sequence[Record]], ours: str, epoch: int) -> dict[str, Evidence]:
+    """Return the evidence that each addition to a method is ahead of it at an epoch, in loss or accuracy."""
+    return {
+        f"{sign} lowers the training loss or raises the test accuracy": either(
+            [ahead(groups[f"{ours}{sign}"], groups[ours], name, epoch) for name in ("loss", "test")]
         )
         for sign in SIGNS
     }
-    figures = ", ".join(
-        f"{label} loss @{epoch} {mean_at(groups[label], 'loss', epoch):.4f}, "
-        f"test {mean_at(groups[label], 'test', epoch):.4f}"
-        for label in (ours, *(f"{ours}{sign}" for sign in SIGNS))
-    )
-    return conditions, figures
+
+
+def best_values(
+    k: Mapping[str, Sequence[Record]], eta: Mapping[str, Sequence[Record]], best: tuple[str, str], epoch: int
+) -> dict[str, Evidence]:
+    """Return the evidence that a k is within half a point of the best, an eta the best, and matters more."""
+    scores = [{label: by_seed(group, "test", epoch) for label, group in one.items()} for one in (k, eta)]
+    near, first = (one.get(label, {}) for one, label in zip(scores, best, strict=True))
+    parts = {
+        f"{best[0]} is within 0.5 points of {label}": compare(near, other, margin=-0.005, unit=100.0)
+        for label, other in scores[0].items()
+        if label != best[0]
+    }
+    parts |= {
+        f"{best[1]} is above {label}": compare(first, other, unit=100.0)
+        for label, other in scores[1].items()
+        if label != best[1]
+    }
+    wide = [
+        {seed: float(np.ptp([own[seed] for own in one.values()])) for seed in set.intersection(*map(set, one.values()))}
+        for one in scores
+    ]
+    return {**parts, "the range over eta exceeds that over k": compare(wide[1], wide[0], unit=100.0)}
+
+
+def listed(groups: Mapping[Any, Sequence[Record]], name: str, epoch: int, digits: int = 4) -> str:
+    """Return the means of a curve at an epoch."""
+    known = {label: by_seed(group, name, epoch).values() for label, group in groups.items()}
+    means = (f"{label} {np.mean(list(own)):.{digits}f}" for label, own in known.items() if own)
+    return f"{name} @{epoch}: {', '.join(means)}"
 
 
 def by(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], list[Record]]:
@@ -276,12 +297,10 @@ class _Groups(dict[tuple[Any, ...], list[Record]]):
 
 def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], path: Path, titles: Mapping[str, str]) -> None:
     """Draw training loss and test score against epochs, below against seconds: a column a group, a line a method."""
-    import matplotlib.pyplot as plt
-
     groups = {group: lines for group, lines in groups.items() if any(lines.values())}
     rows = [(name, against) for against in ("epoch", "seconds of the processor") for name in ("loss", "test")]
     size = (4.5 * len(groups), 3.25 * len(rows))
-    figure, axes = plt.subplots(len(rows), len(groups), figsize=size, squeeze=False, layout="constrained")
+    figure, axes = subplots(len(rows), len(groups), figsize=size, squeeze=False)
     for column, (group, lines) in enumerate(groups.items()):
         for row, (name, against) in enumerate(rows):
             axis = axes[row, column]
@@ -298,8 +317,7 @@ def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], path: Path
             label_decades(axis)
         axes[0, column].set_title(titles.get(group, group))
         axes[0, column].legend(fontsize="small")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
 def _means(records: Sequence[Record], name: str, epochs: Sequence[int]) -> list[float]:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import grouped, spread, with_unmeasured
+from benchmarks.experiments._common import experiment_in, grouped, spread
 from benchmarks.experiments.least_squares._bpls_classifiers import bundled, least_squares
-from qsdp.bench import Claim, Experiment, Record, Table
+from benchmarks.experiments.least_squares._bpls_verdicts import by_seed, printed_claim
+from qsdp.bench import Claim, Record, Table, compare, judged
 
 SOURCE = "Specification of the least-squares baselines, A.12"
 OPTIONS = {"hidden": [20], "ridge": 1e-3}
@@ -25,11 +26,8 @@ PRINTED = {
     "breast cancer": ("0.969 / 0.951", "0.968 / 0.938", "0.970 / 0.932", "0.975 / 0.931", "3.3"),
 }
 
-#: Source and statement of every claim.
-STATEMENTS = {
-    "accuracies": (SOURCE, "Accuracies of linear least squares, random hidden layers and BPLS on three bundled sets."),
-    "gain": (SOURCE, "On small sets BPLS is better in test than a random hidden layer with a fitted readout."),
-}
+WORDS, TOLERANCE = "Linear least squares, random hidden layers and BPLS on three bundled sets", 0.012
+GAIN = (SOURCE, "On small sets BPLS is better in test than a random hidden layer with a fitted readout.")
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -70,39 +68,21 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Say whether the figures of the specification come out, and whether the passes help in test."""
-    differences, gains = [], []
-    for (name,), group in grouped(records, "data").items():
-        for stage, printed in zip(STAGES, PRINTED[name], strict=False):
-            expected = [float(part) for part in printed.split(" / ")]
-            differences.append(float(np.max(np.abs(np.subtract(means(group, stage), expected)))))
-        gains.append((means(group, "final")[1] - means(group, "random hidden layers")[1], name))
-    if not differences:
-        return with_unmeasured([], STATEMENTS.values())
-    close = max(differences)
-    verdict = "reproduced" if close <= 0.012 else "partly" if close <= 0.03 else "not"
-    helped = [name for gain, name in gains if gain > 0.0]
+    groups = {name: group for (name,), group in grouped(records, "data").items()}
+    cells = {
+        f"{name}, {stage}, {data}": (expected, mean)
+        for name, group in groups.items()
+        for stage, printed in zip(STAGES, PRINTED[name], strict=False)
+        for data, expected, mean in zip(("train", "test"), printed.split(" / "), means(group, stage), strict=True)
+    }
+    gains = {
+        name: compare(by_seed(group), by_seed(group, "random hidden layers"), unit=100.0)
+        for name, group in groups.items()
+    }
     return [
-        Claim(
-            *STATEMENTS["accuracies"],
-            verdict,
-            f"largest difference from the printed means {close:.3f}",
-            "" if verdict == "reproduced" else "the prototype's means come from other draws or another implementation",
-        ),
-        Claim(
-            *STATEMENTS["gain"],
-            "reproduced" if len(helped) == len(gains) else "partly" if helped else "not",
-            "; ".join(f"{name} {100 * gain:+.1f} points" for gain, name in gains),
-            "" if len(helped) == len(gains) else "fitting the hidden layer does not help on every set",
-        ),
+        printed_claim(SOURCE, WORDS, cells, TOLERANCE),
+        judged(*GAIN, gains, "; ".join(f"{name} {gain.number}" for name, gain in gains.items())),
     ]
 
 
-EXPERIMENT = Experiment(
-    name="bpls_bundled",
-    title="Back-propagating least squares: bundled data sets",
-    source=SOURCE,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-)
+EXPERIMENT = experiment_in(__name__, "Back-propagating least squares: bundled data sets", SOURCE)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import grouped, with_unmeasured
+from benchmarks.experiments._common import experiment_in, grouped, save, subplots, where
 from benchmarks.experiments.least_squares._bpls_classifiers import (
     accuracies,
     both,
@@ -35,7 +35,7 @@ from benchmarks.experiments.least_squares._bpls_verdicts import (
     speed_key,
 )
 from qsdp.baselines.bpls import BPLSClassifier
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table, with_unmeasured
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"
 SPECIFICATION = "Specification of the least-squares baselines, A.12"
@@ -190,22 +190,17 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return least_squares(split, ridge | options, case["seed"])
 
 
-def of(records: Sequence[Record], part: str) -> list[Record]:
-    """Return the records of a part."""
-    return [record for record in records if record.case["part"] == part]
-
-
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return the table of A.12 row by row, variants, and competitors."""
     rows, variants, competitors = [], [], []
-    for (name,), group in grouped(of(records, "rows"), "name").items():
+    for (name,), group in grouped(where(records, part="rows"), "name").items():
         measured = [*(both(group, stage) for stage in STAGES), mean_epochs(group)]
         cells = [cell for shown in zip(ROWS[name][1], measured, strict=True) for cell in shown]
         rows.append([name, *cells, first_cut(group), f"{1e3 * per_epoch(group):.1f}", str(len(group))])
-    for (name,), group in grouped(of(records, "variants"), "name").items():
+    for (name,), group in grouped(where(records, part="variants"), "name").items():
         shown = [both(group, "final"), both(group, "random hidden layers"), first_cut(group), mean_epochs(group)]
         variants.append([name, VARIANTS[name][1], *shown, str(len(group))])
-    for key, group in grouped(of(records, "competitors"), "optimizer", "rate", "batch", "activation").items():
+    for key, group in grouped(where(records, part="competitors"), "optimizer", "rate", "batch", "activation").items():
         optimizer, rate, batch, activation = key
         printed = COMPETITORS[optimizer, rate, batch]
         competitors.append(
@@ -224,10 +219,14 @@ def tables(records: Sequence[Record]) -> list[Table]:
         )
     linear = [
         ["linear least squares, no ridge", PRINTED_LINEAR, both([record], "final"), "1"]
-        for record in of(records, "linear")
+        for record in where(records, part="linear")
     ]
-    ranks = sorted({f"{record.measured['rank']} of {record.measured['columns']}" for record in of(records, "rows")})
-    linear += [["rank of the inputs", PRINTED_RANK, ", ".join(ranks), str(len(of(records, "rows")))]] if ranks else []
+    ranks = sorted(
+        {f"{record.measured['rank']} of {record.measured['columns']}" for record in where(records, part="rows")}
+    )
+    linear += (
+        [["rank of the inputs", PRINTED_RANK, ", ".join(ranks), str(len(where(records, part="rows")))]] if ranks else []
+    )
     note = (
         "Accuracies, mean over seeds, with the deviation in test. Cut: share of the desired hidden values that the "
         "first pass cuts to the activation's range. CPU: one thread, evaluation on the training data included."
@@ -269,9 +268,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     """Compare with the specification's figures, and accuracy and seconds with the competitors."""
     found = []
     for part, what in WORDS.items():
-        cells = printed_cells(part, of(records, part))
-        if any(printed != "-" for printed, _ in cells.values()):
-            found.append(printed_claim(SPECIFICATION, what, cells, TOLERANCES[part]))
+        cells = printed_cells(part, where(records, part=part))
+        found.append(printed_claim(SPECIFICATION, what, cells, TOLERANCES[part]))
     pairs = paired(records)
     if pairs:
         found += [match_claim(f"{SOURCE}, in kind", "digits", pairs)]
@@ -296,8 +294,8 @@ def paired(records: Sequence[Record]) -> Pairs:
     """Return trainings by the default rule beside the competitors' with the same hidden activation."""
     pairs = {}
     for activation in ("sigmoid", "softmax"):
-        own = [record for record in of(records, "rows") if record.case["name"] == f"{activation}, relax"]
-        others = [record for record in of(records, "competitors") if record.case["activation"] == activation]
+        own = [record for record in where(records, part="rows") if record.case["name"] == f"{activation}, relax"]
+        others = [record for record in where(records, part="competitors") if record.case["activation"] == activation]
         if own and others:
             pairs[activation] = (own, others)
     return pairs
@@ -305,9 +303,7 @@ def paired(records: Sequence[Record]) -> Pairs:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw test accuracy against epochs and seconds, as the paper's Figures 7 to 9."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(11.5, 4.0), sharey=True, layout="constrained")
+    figure, axes = subplots(1, 2, figsize=(11.5, 4.0), sharey=True)
     pairs = paired(records)
     draw_courses(axes, {f"BPLS, {name}": own for name, (own, _) in pairs.items()}, "*-", 6.0)
     others = pairs["sigmoid"][1] if "sigmoid" in pairs else []
@@ -316,18 +312,9 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axes[0].set(xscale="log", xlabel="epochs", ylabel="test accuracy", title="digits, 65-50-10")
     axes[1].set(xscale="log", xlabel="processor seconds of training", title="competitors: sigmoid hidden layer")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="bpls_digits",
-    title="Back-propagating least squares: digits",
-    source=f"{SOURCE}, Tables I and II, Figures 7 to 9, in kind",
-    version=2,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
+EXPERIMENT = experiment_in(
+    __name__, "Back-propagating least squares: digits", f"{SOURCE}, Tables I and II, Figures 7 to 9, in kind", version=2
 )

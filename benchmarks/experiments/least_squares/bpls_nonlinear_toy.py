@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import with_unmeasured
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares._bpls_toys import (
     COMPETITORS,
     draw,
     gradient_runs,
     least_squares_runs,
+    match_claim,
     nonlinear,
     pair,
     printed_claim,
-    printed_key,
     ratios_to_best,
 )
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"
 SIGMAS = [0.0, 0.02, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.14, 0.16, 0.18, 0.2]
@@ -141,34 +141,17 @@ def untimed(records: Sequence[Record]) -> list[Record]:
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Compare the printed algorithm, and the repaired one, with the best competitor at every noise."""
     by = {(record.case["method"], record.case["sigma"]): record.measured for record in untimed(records)}
-    found = []
-    for name in COMPARED:
-        ratios = ratios_to_best(by, name, COMPETITORS, (sigma for _, sigma in by))
-        if not ratios:
-            continue
-        train, test = np.median(ratios, axis=0)
-        worst = np.max(ratios, axis=0)
-        verdict = "reproduced" if worst[0] <= 1.02 and worst[1] <= 1.0 else "not"
-        if verdict == "not" and train <= 1.25 and test <= 1.25:
-            verdict = "partly"
-        found.append(
-            Claim(
-                *STATEMENTS[name],
-                verdict,
-                f"errors relative to the best competitor's, median over {len(ratios)} noises: {train:.2f} in training, "
-                f"{test:.2f} in test (largest {worst[0]:.2f} and {worst[1]:.2f})",
-                "" if verdict == "reproduced" else "a gradient method is better at most noises",
-            )
-        )
     cells = {
         f"{name} at {sigma:g}": (text, by[name, sigma])
         for name, texts in PRINTED.items()
         for sigma, text in zip(PRINTED_SIGMAS, texts, strict=True)
         if (name, sigma) in by
     }
-    if cells:
-        found.append(printed_claim("Non-linear toy", cells))
-    return with_unmeasured(found, [*STATEMENTS.values(), printed_key("Non-linear toy")])
+    sigmas = {sigma for _, sigma in by}
+    return [
+        *(match_claim(STATEMENTS[name], ratios_to_best(by, name, COMPETITORS, sigmas)) for name in COMPARED),
+        printed_claim("Non-linear toy", cells),
+    ]
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
@@ -176,13 +159,4 @@ def plot(records: Sequence[Record], path: Path) -> None:
     draw(untimed(records), path, ["literal pass, no ridge, eps_H 1e-6", "+ keep_best", BEST, *COMPETITORS], "method")
 
 
-EXPERIMENT = Experiment(
-    name="bpls_nonlinear_toy",
-    title="Back-propagating least squares: non-linear toy",
-    source=f"{SOURCE}, Figure 5",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "Back-propagating least squares: non-linear toy", f"{SOURCE}, Figure 5")

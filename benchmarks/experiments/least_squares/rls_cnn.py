@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table, judged, not_measured
 
 #: Label: method, loss, options, and the specification's test scores at 3, 10, 30, best, training loss at 30.
 METHODS: dict[str, tuple[str, str, dict[str, Any], tuple[float | None, ...]]] = {
@@ -35,7 +34,12 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], tuple[float | None, ...]]] = 
     "RLS, k 1": ("rls", "squared", {"ratio": 1.0}, (None, None, 0.989, None, 0.0212)),
     "RLS, k 10": ("rls", "squared", {"ratio": 10.0}, (None, None, 0.990, None, 0.0251)),
 }
-SEEDS, N_EPOCHS = 5, 30
+#: Lines of figures 4 and 5.
+GRIDS = {
+    "k": ("RLS, k 0.01", "RLS", "RLS, k 1", "RLS, k 10"),
+    "eta": ("RLS, eta 0.01", "RLS, eta 0.1", "RLS", "RLS, eta 10"),
+}
+SEEDS, N_EPOCHS = 10, 30
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -96,8 +100,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     sets = {
         "squared loss": ("Adam", "SGD 1.0", "RLS", "RLS+M", "RLS+R", "RLS+M+R"),
         "cross-entropy": ("Adam, entropy", "HRLS", "HRLS+M", "HRLS+R", "HRLS+M+R"),
-        "k": ("RLS, k 0.01", "RLS", "RLS, k 1", "RLS, k 10"),
-        "eta": ("RLS, eta 0.01", "RLS, eta 0.1", "RLS", "RLS, eta 10"),
+        **GRIDS,
     }
     panels = {name: {label: groups[(label,)] for label in labels} for name, labels in sets.items()}
     _rls.draw_curves(panels, path, {})
@@ -105,72 +108,52 @@ def plot(records: Sequence[Record], path: Path) -> None:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Return the claims for convolutional networks, in kind."""
-    groups = _rls.by(records, "method")
-    full = all(groups[(label,)] for label in METHODS) and records[0].case["epochs"] >= N_EPOCHS
-
-    def mean(label: str, name: str, epoch: int) -> float:
-        return _rls.mean_at(groups[(label,)], name, epoch)
-
+    groups = {label: group for (label,), group in _rls.by(records, "method").items()}
+    groups = {label: groups.get(label, []) for label in METHODS}
     made = []
     for ours, theirs, figure in (("RLS", "Adam", "2b"), ("HRLS", "Adam, entropy", "3b")):
+        source, pair = f"{_rls.SOURCE}, Fig. {figure}", (groups[ours], groups[theirs])
         statement = (
             f"{ours} converges faster and better than Adam for convolutional networks, here a small one on digits."
         )
-        conditions, figures = None, ""
-        if full:
-            tests = [[mean(label, "test", epoch) for label in (ours, theirs)] for epoch in (3, 10, 30)]
-            pair = groups[(ours,)], groups[(theirs,)]
-            conditions = {
-                "test accuracy is higher after 3 epochs": _rls.ahead(*pair, "test", 3),
-                "test accuracy is higher after 10 epochs": _rls.ahead(*pair, "test", 10),
-                "test accuracy is not lower after 30 epochs": not _rls.ahead(*pair[::-1], "test", 30),
-                "training loss is lower after 30 epochs": _rls.ahead(*pair, "loss", 30),
-            }
-            figures = "; ".join(
-                f"test @{epoch} {both[0]:.3f} against {both[1]:.3f}"
-                for epoch, both in zip((3, 10, 30), tests, strict=True)
-            )
-        made.append(_rls.judged(statement, f"{_rls.SOURCE}, Fig. {figure}", conditions, figures))
-        conditions, figures = None, ""
-        if full:
-            conditions, figures = _rls.improvements({label: groups[(label,)] for label in METHODS}, ours, 10)
-        statement = f"Momentum and L1 term improve {ours} for convolutional networks, here a small one on digits."
-        made.append(_rls.judged(statement, f"{_rls.SOURCE}, Fig. {figure}", conditions, figures))
-    conditions, figures = None, ""
-    if full:
-        k = {label: mean(label, "test", 30) for label in ("RLS, k 0.01", "RLS", "RLS, k 1", "RLS, k 10")}
-        eta = {label: mean(label, "test", 30) for label in ("RLS, eta 0.01", "RLS, eta 0.1", "RLS", "RLS, eta 10")}
-        conditions = {
-            "eta = 10 explodes": eta["RLS, eta 10"] < 0.5,
-            "eta = 0.01 is slow": eta["RLS, eta 0.01"] < eta["RLS"] - 0.05,
-            "eta = 1 is best": max(eta, key=lambda label: eta[label]) == "RLS",
-            "k = 0.1 is within 0.005 of the best": k["RLS"] >= max(k.values()) - 0.005,
-            "the range over eta exceeds that over k": np.ptp(list(eta.values())) > np.ptp(list(k.values())),
+        parts = {
+            "test accuracy is higher after 3 epochs": _rls.ahead(*pair, "test", 3),
+            "test accuracy is higher after 10 epochs": _rls.ahead(*pair, "test", 10),
+            "test accuracy is not half a point lower after 30 epochs": _rls.ahead(*pair, "test", 30, -0.005),
+            "training loss is lower after 30 epochs": _rls.ahead(*pair, "loss", 30),
         }
-        figures = ", ".join(f"{label} {number:.3f}" for label, number in {**k, **eta}.items())
-    statement = "k should be 0.1 and eta 1; eta matters more than k, here for a small convolutional network."
-    made.append(_rls.judged(statement, f"{_rls.SOURCE}, Figs. 4b, 5b", conditions, figures))
-    made.append(
-        Claim(
+        both = {ours: pair[0], theirs: pair[1]}
+        made.append(judged(source, statement, parts, "; ".join(_rls.listed(both, "test", e) for e in (3, 10, 30))))
+        own = {f"{ours}{sign}": groups[f"{ours}{sign}"] for sign in ("", *_rls.SIGNS)}
+        statement = f"Momentum and L1 term improve {ours} for convolutional networks, here a small one on digits."
+        figures = f"{_rls.listed(own, 'loss', 10)}; {_rls.listed(own, 'test', 10)}"
+        made.append(judged(source, statement, _rls.improvements(groups, ours, 10), figures))
+    k, eta = ({label: groups[label] for label in labels} for labels in GRIDS.values())
+    return [
+        *_rls.in_one(
+            [
+                *made,
+                judged(
+                    f"{_rls.SOURCE}, Figs. 4b, 5b",
+                    "k should be 0.1 and eta 1; eta matters more than k, here for a small convolutional network.",
+                    _rls.best_values(k, eta, ("RLS", "RLS"), 30),
+                    _rls.listed({**k, **eta}, "test", 30),
+                ),
+            ],
+            "convolutional",
+        ),
+        not_measured(
             f"{_rls.SOURCE}, Figs. 2b to 5b",
             "RLS and HRLS converge faster and better than Adam for a mini-VGG on CIFAR-10; best are k = 0.1, eta = 1.",
-            "not measured",
-            "-",
             "CIFAR-10 is not here, and 100 epochs of its network, five times over for each curve, ask for an "
             "accelerator; `rls_costs` times a step of the network on noise, and digits stand in for the images",
-        )
-    )
-    return made
+        ),
+    ]
 
 
-EXPERIMENT = Experiment(
-    name="rls_cnn",
+EXPERIMENT = experiment_in(
+    __name__,
+    "Recursive least squares: small convolutional network on digits",
+    f"{_rls.SOURCE}, Figures 2 to 5, in kind",
     version=2,
-    title="Recursive least squares: small convolutional network on digits",
-    source=f"{_rls.SOURCE}, Figures 2 to 5, in kind",
-    cases=cases,
-    run=run,
-    tables=tables,
-    plot=plot,
-    claims=claims,
 )

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Evidence, Record, Table, compare, exact, judged
 
 #: Sweep: values, and for each the specification's test accuracy at 100 epochs (None where it has none).
 SWEEPS: dict[str, dict[Any, float | None]] = {
@@ -40,7 +41,7 @@ SYMBOLS = {
     "forgetting, guarded": "lambda, trace guard",
 }
 SCALES = {"in [0, 1]": "unit", "standardised": "standardised", "0 to 16": "raw"}
-SEEDS, N_EPOCHS = 5, 100
+SEEDS, N_EPOCHS = 10, 100
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -122,128 +123,105 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     """Return the claims about hyper-parameters, in kind, and those of the traps."""
     groups = _rls.by(records, "sweep", "value")
 
-    def final(sweep: str, value: Any) -> float:
-        # Training that diverged is worth a guess.
-        return _rls.mean_at(groups[(sweep, value)], "test", 100)
+    def scores(sweep: str, value: Any, name: str = "test") -> dict[int, float]:
+        return _rls.by_seed(groups[(sweep, value)], name, N_EPOCHS)
 
-    full = all(groups[(sweep, value)] for sweep, values in SWEEPS.items() for value in values)
-    k = {value: final("ratio", value) for value in SWEEPS["ratio"]} if full else {}
-    eta = {value: final("learning rate", value) for value in SWEEPS["learning rate"]} if full else {}
-    hidden = {value: final("learning rate, hidden", value) for value in SWEEPS["learning rate, hidden"]} if full else {}
-    free, guarded = (
-        {value: final(sweep, value) for value in SWEEPS["forgetting"]} if full else {}
-        for sweep in ("forgetting", "forgetting, guarded")
-    )
+    def shown(*sweeps: str) -> str:
+        return "; ".join(
+            f"{sweep} {_rls.listed({value: groups[(sweep, value)] for value in SWEEPS[sweep]}, 'test', N_EPOCHS, 3)}"
+            for sweep in sweeps
+        )
+
+    def above(sweep: str, value: Any, limit: float) -> Evidence:
+        return compare(scores(sweep, value), limit, unit=100.0)
+
+    def below(sweep: str, value: Any, limit: float) -> Evidence:
+        return compare(scores(sweep, value), limit, less=True, unit=100.0)
+
     grid = (0.01, 0.1, 1.0, 10.0)
+    k, eta = ({f"{sweep} {v:g}": groups[(sweep, v)] for v in grid} for sweep in ("ratio", "learning rate"))
+    parts = _rls.best_values(k, eta, ("ratio 0.1", "learning rate 1"), N_EPOCHS)
+    sensitive = parts.pop("the range over eta exceeds that over k")
+    losses = {
+        f"the training loss is below that of {v:g}": compare(
+            scores("ratio", 0.1, "loss"), scores("ratio", v, "loss"), less=True, log=True
+        )
+        for v in grid
+        if v != 0.1
+    }
     made = [
-        _rls.judged(
-            "The ratio factor k should be 0.1; larger or smaller values are worse, here on digits.",
+        judged(
             f"{_rls.SOURCE}, Fig. 4a",
-            {
-                "0.1 is within 0.005 of the best test accuracy": k[0.1] >= max(k.values()) - 0.005,
-                "0.1 has the lowest training loss": min(grid, key=lambda v: _loss(groups, v)) == 0.1,
-            }
-            if full
-            else None,
-            ", ".join(f"k = {value:g}: {number:.3f}" for value, number in k.items()),
+            "The ratio factor k should be 0.1; larger or smaller values are worse, here on digits.",
+            {**{name: part for name, part in parts.items() if name.startswith("ratio")}, **losses},
+            shown("ratio"),
         ),
         descent_claim(groups[("ratio", 0.0)], groups[("gradient descent", 1.0)]),
-        _rls.judged(
-            "The scaling factor eta should be 1; too large a value explodes, too small a one is slow, here on digits.",
+        judged(
             f"{_rls.SOURCE}, Fig. 5a",
+            "The scaling factor eta should be 1; too large a value explodes, too small a one is slow, here on digits.",
             {
-                "1 is the best": max(eta, key=lambda value: eta[value]) == 1.0,
-                "10 for all layers explodes": eta[10.0] < 0.6,
-                "0.01 is slow": eta[0.01] < 0.93,
-                "10 for the hidden layer alone is worse than 1": hidden[10.0] < hidden[1.0],
-            }
-            if full
-            else None,
-            ", ".join(f"eta = {value:g}: {number:.3f}" for value, number in eta.items()),
+                **{name: part for name, part in parts.items() if name.startswith("learning")},
+                "10 for all layers explodes": below("learning rate", 10.0, 0.6),
+                "0.01 is slow": below("learning rate", 0.01, 0.93),
+                "10 for the hidden layer alone is worse than 1": compare(
+                    scores("learning rate, hidden", 10.0), scores("learning rate, hidden", 1.0), less=True, unit=100.0
+                ),
+            },
+            shown("learning rate"),
         ),
-        _rls.judged(
-            "Training is more sensitive to eta than to k, here on digits.",
+        judged(
             f"{_rls.SOURCE}, section VI-B",
-            {"range over eta exceeds that over k": _range(eta, grid) > _range(k, grid)} if full else None,
-            f"range of accuracies: eta {_range(eta, grid):.3f}, k {_range(k, grid):.3f}" if full else "",
+            "Training is more sensitive to eta than to k, here on digits.",
+            sensitive,
+            "range of accuracies over values",
         ),
-        _rls.judged(
+        judged(
+            "specification, B.12",
             "A forgetting factor below 1 winds P up; the trace guard prevents it.",
-            "specification, B.12",
             {
-                "0.9 collapses without guard": free[0.9] < 0.6,
-                "0.99 collapses without guard": free[0.99] < 0.6,
-                "all reach 0.97 with guard": min(guarded.values()) >= 0.97,
-            }
-            if full
-            else None,
-            f"without guard {_listed(free)}; with guard {_listed(guarded)}" if full else "",
+                **{f"{value} collapses without guard": below("forgetting", value, 0.6) for value in (0.9, 0.99)},
+                **{
+                    f"{value} reaches 97 % with guard": above("forgetting, guarded", value, 0.97)
+                    for value in SWEEPS["forgetting, guarded"]
+                },
+            },
+            shown("forgetting", "forgetting, guarded"),
         ),
-        _rls.judged(
-            "Inputs that are not in [0, 1] diverge without clipping, and train with it.",
+        judged(
             "specification, B.12",
+            "Inputs that are not in [0, 1] diverge without clipping, and train with it.",
             {
-                "standardised inputs diverge without clipping": final("inputs, no clip", "standardised") < 0.6,
-                "inputs from 0 to 16 diverge without clipping": final("inputs, no clip", "0 to 16") < 0.6,
-                "standardised inputs train with clipping": final("inputs, clip 5", "standardised") > 0.97,
-                "inputs from 0 to 16 train with clipping": final("inputs, clip 5", "0 to 16") > 0.95,
-            }
-            if full
-            else None,
-            "with clipping "
-            + _listed({value: final("inputs, clip 5", value) for value in SCALES})
-            + "; without "
-            + _listed({value: final("inputs, no clip", value) for value in SCALES})
-            if full
-            else "",
+                "standardised inputs diverge without clipping": below("inputs, no clip", "standardised", 0.6),
+                "inputs from 0 to 16 diverge without clipping": below("inputs, no clip", "0 to 16", 0.6),
+                "standardised inputs train with clipping": above("inputs, clip 5", "standardised", 0.97),
+                "inputs from 0 to 16 train with clipping": above("inputs, clip 5", "0 to 16", 0.95),
+            },
+            shown("inputs, clip 5", "inputs, no clip"),
         ),
     ]
-    return made
+    return _rls.in_one(made, "digits")
 
 
 def descent_claim(ours: Sequence[Record], theirs: Sequence[Record]) -> Claim:
     """Return the claim that k = 0 is gradient descent, seed by seed, to the digits that the tables print."""
-    pairs = [(a, b) for a in ours for b in theirs if a.case["seed"] == b.case["seed"]]
-    conditions, figures = None, ""
-    if pairs:
-        conditions = {
-            f"{text} are the same after {epoch} epochs": all(
-                f"{a.measured[name][str(epoch)]:.{places}f}" == f"{b.measured[name][str(epoch)]:.{places}f}"
-                for a, b in pairs
-            )
-            for name, text, places in (("test", "test accuracies", 3), ("loss", "training losses", 4))
-            for epoch in (5, 20, 100)
-        }
-        figures = "; ".join(
-            f"seed {a.case['seed']}: {a.measured['test']['100']:.3f} and {b.measured['test']['100']:.3f}, loss "
-            f"{a.measured['loss']['100']:.4f} and {b.measured['loss']['100']:.4f}"
-            for a, b in pairs
-        )
+    holds = {
+        f"seed {a.case['seed']}, {name} @{epoch}": f"{a.measured[name][epoch]:.{places}f}"
+        == f"{b.measured[name][epoch]:.{places}f}"
+        for a in ours
+        for b in theirs
+        if a.case["seed"] == b.case["seed"]
+        for name, places in (("test", 3), ("loss", 4))
+        for epoch in ("5", "20", "100")
+        if epoch in a.measured[name] and epoch in b.measured[name]
+    }
     statement = "k = 0 is gradient descent of rate 1, to all printed digits."
-    return _rls.judged(statement, "specification, B.13", conditions, figures)
+    return exact("specification, B.13", statement, holds, "test accuracies and training losses after 5, 20, 100 epochs")
 
 
-def _loss(groups: Any, value: float) -> float:
-    return _rls.mean_at(groups[("ratio", value)], "loss", 100)
-
-
-def _range(scores: dict[float, float], grid: Sequence[float]) -> float:
-    numbers = [scores[value] for value in grid]
-    return max(numbers) - min(numbers)
-
-
-def _listed(scores: dict[Any, float]) -> str:
-    return ", ".join(f"{value}: {number:.3f}" for value, number in scores.items())
-
-
-EXPERIMENT = Experiment(
-    name="rls_digits_sweeps",
+EXPERIMENT = experiment_in(
+    __name__,
+    "Recursive least squares: hyper-parameters and traps on digits",
+    f"{_rls.SOURCE}, Figures 4 and 5, in kind",
     version=2,
-    title="Recursive least squares: hyper-parameters and traps on digits",
-    source=f"{_rls.SOURCE}, Figures 4 and 5, in kind",
-    cases=cases,
-    run=run,
-    tables=tables,
-    plot=plot,
-    claims=claims,
 )

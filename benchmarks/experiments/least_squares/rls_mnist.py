@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table, judged
 
 #: Label: method, loss and options.
 METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -150,60 +151,32 @@ def plot(records: Sequence[Record], path: Path) -> None:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Return the claims of section VI-B for MNIST."""
-    groups = of_kind(records, "methods", "method")
-    full = all(groups[(label,)] for label in METHODS) and groups[("Adam",)][0].case["epochs"] >= N_EPOCHS
-
-    def mean(label: str, name: str, epoch: int) -> float:
-        return _rls.mean_at(groups[(label,)], name, epoch)
-
+    found = of_kind(records, "methods", "method")
+    groups = {label: found[(label,)] for label in METHODS}
     made = []
     for ours, theirs, figure in (("RLS", "Adam", 2), ("HRLS", "Adam, entropy", 3)):
-        source = f"{_rls.SOURCE}, Fig. {figure}a"
-        conditions, figures, improved, gains = None, "", None, ""
-        if full:
-            test = {epoch: [mean(label, "test", epoch) for label in (ours, theirs)] for epoch in (1, 5)}
-            loss = {epoch: [mean(label, "loss", epoch) for label in (ours, theirs)] for epoch in (1, 5)}
-            conditions = {
-                f"{text} after epoch {epoch}": _rls.ahead(groups[(ours,)], groups[(theirs,)], name, epoch)
-                for name, text in (("test", "test accuracy is higher"), ("loss", "training loss is lower"))
-                for epoch in (1, 5)
-            }
-            figures = "; ".join(f"test @{epoch} {pair[0]:.4f} against {pair[1]:.4f}" for epoch, pair in test.items())
-            figures += "; " + "; ".join(f"loss @{e} {pair[0]:.4f} against {pair[1]:.4f}" for e, pair in loss.items())
-            improved, gains = _rls.improvements({label: groups[(label,)] for label in METHODS}, ours, N_EPOCHS)
-        made.append(
-            _rls.judged(
-                f"{ours} converges faster and better than Adam on MNIST (5 of 100 epochs).", source, conditions, figures
-            )
-        )
-        made.append(
-            _rls.judged(f"Momentum and L1 term improve {ours} on MNIST (5 of 100 epochs).", source, improved, gains)
-        )
-    for kind, value, figure in (("k", 0.1, 4), ("eta", 1.0, 5)):
-        swept = of_kind(records, kind, "value")
-        conditions, figures = None, ""
-        if all(swept[(one,)] for one in GRID):
-            scores, losses = (
-                {one: _rls.mean_at(swept[(one,)], name, SWEEP_EPOCHS) for one in GRID} for name in ("test", "loss")
-            )
-            conditions = {
-                f"{value:g} has the lowest training loss": min(losses, key=lambda one: losses[one]) == value,
-                f"{value:g} is within 0.002 of the best test accuracy": scores[value] >= max(scores.values()) - 0.002,
-            }
-            figures = ", ".join(f"{one:g}: {score:.4f}" for one, score in scores.items())
+        source, pair = f"{_rls.SOURCE}, Fig. {figure}a", (groups[ours], groups[theirs])
+        parts = {
+            f"{text} after epoch {epoch}": _rls.ahead(*pair, name, epoch)
+            for name, text in (("test", "test accuracy is higher"), ("loss", "training loss is lower"))
+            for epoch in (1, N_EPOCHS)
+        }
+        both = {ours: pair[0], theirs: pair[1]}
+        figures = "; ".join(_rls.listed(both, name, epoch) for name in ("test", "loss") for epoch in (1, N_EPOCHS))
+        statement = f"{ours} converges faster and better than Adam on MNIST (5 of 100 epochs)."
+        made.append(judged(source, statement, parts, figures))
+        own = {f"{ours}{sign}": groups[f"{ours}{sign}"] for sign in ("", *_rls.SIGNS)}
+        figures = f"{_rls.listed(own, 'loss', N_EPOCHS)}; {_rls.listed(own, 'test', N_EPOCHS)}"
+        statement = f"Momentum and L1 term improve {ours} on MNIST (5 of 100 epochs)."
+        made.append(judged(source, statement, _rls.improvements(groups, ours, N_EPOCHS), figures))
+    k, eta = ({f"{kind} {v:g}": of_kind(records, kind, "value")[(v,)] for v in GRID} for kind in ("k", "eta"))
+    parts = _rls.best_values(k, eta, ("k 0.1", "eta 1"), SWEEP_EPOCHS)
+    for kind, swept, value, figure in (("k", k, 0.1, 4), ("eta", eta, 1.0, 5)):
+        own_parts = {name: part for name, part in parts.items() if name.startswith(f"{kind} ")}
         statement = f"{kind} should be {value:g} on MNIST (3 of 100 epochs)."
-        made.append(_rls.judged(statement, f"{_rls.SOURCE}, Fig. {figure}a", conditions, figures))
-    return made
+        figures = _rls.listed(swept, "test", SWEEP_EPOCHS)
+        made.append(judged(f"{_rls.SOURCE}, Fig. {figure}a", statement, own_parts, figures))
+    return _rls.in_one(made, "MNIST")
 
 
-EXPERIMENT = Experiment(
-    name="rls_mnist",
-    version=2,
-    title="Recursive least squares: MNIST",
-    source=f"{_rls.SOURCE}, Figures 2 to 5",
-    cases=cases,
-    run=run,
-    tables=tables,
-    plot=plot,
-    claims=claims,
-)
+EXPERIMENT = experiment_in(__name__, "Recursive least squares: MNIST", f"{_rls.SOURCE}, Figures 2 to 5", version=2)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import PAPER, medians, paired_claim, percent
+from benchmarks.experiments._common import PAPER, percent, save, seconds, subplots
 from benchmarks.experiments.paper._accuracy_time import CONVEX, cases_of, run
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Experiment, Record, Table, paired_claim
 
 #: Of each network, in the order of legends.
 STYLES = {
@@ -37,20 +38,27 @@ def experiment(
     *,
     epochs: int,
     decays: Sequence[float],
-    rival: str = "backprop, signs",
+    rivals: Mapping[str, int] | None = None,
     statements: Callable[[str, Sequence[Record]], list[Claim]] | None = None,
 ) -> Experiment:
-    """Return the experiment of a figure: a set, numbers of neurons, and the rival that the paper outperforms."""
+    """Return the experiment of a figure: a set, numbers of neurons, and rivals with the figures that print them."""
 
     def claims(records: Sequence[Record]) -> list[Claim]:
-        source = f"{PAPER}, Figure {number}"
-        found = [claim for m in sizes for claim in better_claims(source, records, rival, m)]
-        return [*found, *(statements(source, records) if statements else []), *beyond(records, number, sizes[-1])]
+        found = [
+            claim
+            for rival, figure in (rivals or {"backprop, signs": number}).items()
+            for m in sizes
+            for claim in better_claims(f"{PAPER}, Figure {figure}", records, rival, m)
+        ]
+        found += statements(f"{PAPER}, Figure {number}", records) if statements else []
+        return [*found, *beyond(records, number, sizes[-1])]
 
+    printed = sorted({number, *(rivals or {}).values()})
+    place = f"Figure{'s' * (len(printed) > 1)} {' and '.join(map(str, printed))}"
     return Experiment(
         name=f"fig{number}",
-        title=f"Figure {number}: accuracy against time, {dataset}",
-        source=f"{PAPER}, Figure {number}",
+        title=f"{place}: accuracy against time, {dataset}",
+        source=f"{PAPER}, {place}",
         version=2,
         cases=lambda quick: cases_of(dataset, sizes, epochs=epochs, decays=decays, quick=quick),
         run=run,
@@ -124,31 +132,23 @@ def paired(source: str, statement: str, records: Sequence[Record], names: tuple[
     # Column generation chooses its own number of neurons.
     measured = (by_split(records, None if name == "column generation" else m, name, part) for name in names)
     if part in {"train", "test"}:
-        return paired_claim(source, statement, *measured, names=names, show=shares)
+        return paired_claim(source, statement, *measured, names=names)
     return paired_claim(source, statement, *measured, names=names, show=seconds, less=True, log=True)
 
 
 def better_claims(source: str, records: Sequence[Record], theirs: str, m: int) -> list[Claim]:
     """Return the claims that the paper's network is more accurate, and sooner done, than another one."""
+    questions = {
+        "train": f"The SDP based network has the higher training accuracy than '{theirs}'",
+        "test": f"The SDP based network has the higher test accuracy than '{theirs}'",
+        "seconds": f"The SDP based network takes less time (the fit) than '{theirs}'",
+        "in all": f"The SDP based network takes less time (fit and search of its parameters) than '{theirs}'",
+    }
+    case = f"{source.removeprefix(f'{PAPER}, ')}, m = {m}"
     return [
-        paired(source, f"The SDP based network {words} '{theirs}', m = {m}.", records, ("paper", theirs), m, part)
-        for part, words in (
-            ("train", "has the higher training accuracy than"),
-            ("test", "has the higher test accuracy than"),
-            ("seconds", "takes less time (the fit) than"),
-            ("in all", "takes less time (fit and search of its parameters) than"),
-        )
+        replace(paired(source, f"{question}, m = {m}.", records, ("paper", theirs), m, part), group=question, case=case)
+        for part, question in questions.items()
     ]
-
-
-def shares(numbers: np.ndarray) -> str:
-    """Return accuracies as text."""
-    return f"{percent(numbers)} %"
-
-
-def seconds(numbers: np.ndarray) -> str:
-    """Return seconds as text."""
-    return f"{medians(numbers)} s"
 
 
 def beyond(records: Sequence[Record], number: int, m: int) -> list[Claim]:
@@ -172,16 +172,13 @@ def beyond(records: Sequence[Record], number: int, m: int) -> list[Claim]:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw every network's accuracy against its seconds, with and without the search, a row a number of neurons."""
-    import matplotlib.pyplot as plt
-
     sizes = sorted({m for m, _ in variants(records) if m is not None}) or [None]
-    layout = {"figsize": (11, 0.6 + 4.2 * len(sizes)), "layout": "constrained"}
-    figure, axes = plt.subplots(len(sizes), 2, sharex=True, sharey="row", squeeze=False, **layout)
+    layout = {"figsize": (11, 0.6 + 4.2 * len(sizes))}
+    figure, axes = subplots(len(sizes), 2, sharex=True, sharey="row", squeeze=False, **layout)
     for row, m in zip(axes, sizes, strict=True):
         draw_row(row, records, m)
     legend(figure, axes.flat)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, path, dpi=110)
 
 
 def legend(figure: Any, axes: Sequence[Any]) -> None:

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from benchmarks.experiments._common import paired_claim
-from benchmarks.experiments.paper._accuracy_time_report import by_split, experiment, shares
-from qsdp.bench import Claim, Record
+from benchmarks.experiments.paper._accuracy_time_report import by_split, experiment
+from qsdp.bench import Claim, Record, paired_claim
 
 SIZES = (500, 2500)
 
@@ -20,9 +20,11 @@ def more_neurons(source: str, records: Sequence[Record]) -> list[Claim]:
     for name in ("paper", "backprop, signs"):
         for part, words in (("train", "training"), ("test", "test")):
             many, few = (by_split(records, m, name, part) for m in reversed(SIZES))
-            statement = f"More neurons improve the {words} accuracy of '{name}'."
+            group = "More neurons improve the accuracy"
             names = (f"m = {SIZES[1]}:", f"m = {SIZES[0]}:")
-            found.append(paired_claim(source, statement, many, few, names=names, show=shares))
+            statement = f"More neurons improve the {words} accuracy of '{name}'."
+            claim = paired_claim(source, statement, many, few, names=names)
+            found.append(replace(claim, group=group, case=f"{words}, {name}"))
     return found
 
 

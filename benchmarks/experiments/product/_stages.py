@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import medians, not_measured
-from qsdp.bench import Claim
+from benchmarks.experiments._common import medians
+from qsdp.bench import Claim, exact
 
 TARGET = "Target of the package"
 STAGES = ("solve", "shape", "sample", "certify")
@@ -54,13 +54,6 @@ def limit_claim(
     what: str,
     show: Callable[[Any], str] = medians,
 ) -> Claim:
-    """Return whether all measurements are at most a limit ("partly": some of them), once there are enough."""
+    """Return whether all measurements are at most a limit, once there are enough."""
     numbers = np.asarray(measured, dtype=float)
-    if numbers.size < needed:
-        return not_measured(source, statement, f"{numbers.size} of {needed} measurements")
-    above = int(np.sum(~(numbers <= limit)))
-    figures = f"{what} {show(numbers)}; {numbers.size} measurements"
-    if not above:
-        return Claim(source, statement, "reproduced", figures)
-    verdict = "partly" if above < numbers.size else "not"
-    return Claim(source, statement, verdict, figures, f"{above} of {numbers.size} are above {limit:g}")
+    return exact(source, statement, numbers <= limit, f"{what} {show(numbers)}", needed=needed)

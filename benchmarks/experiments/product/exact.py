@@ -15,7 +15,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +23,9 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 import qsdp_check
-from benchmarks.experiments._common import (
-    medians,
-    not_measured,
-    paired_claim,
-    standardised,
-    with_constant,
-    with_unmeasured,
-)
+from benchmarks.experiments._common import experiment_in, medians, save, standardised, subplots, with_constant
 from benchmarks.experiments.product._restricted import TOLERANCE, compared, solved
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table, compare, exact, judged
 from qsdp.certificates.verification import verified_bound
 from qsdp.column_generation import ColumnGenerationResult
 
@@ -280,34 +272,20 @@ def table_of(
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Judge proofs, checks and ratios, each of all problems."""
+
+    def all_of(name: str, group: Sequence[Record], holds: Callable[[Record], bool], figures: Any) -> Claim:
+        cases = {f"{label(r.case)}, {r.case['loss']}, beta {r.case['beta']:g}": holds(r) for r in group}
+        needed = sum(name != "certify" or loss in SMOOTH for _, loss, _, _ in PROBLEMS)
+        return exact(*STATEMENTS[name], cases, figures(group) if group else "", needed=needed)
+
     smooth = [record for record in records if record.case["loss"] in SMOOTH]
-    made = [_restricted_claim(records)]
-    if len(records) < len(PROBLEMS):
-        why = f"{len(records)} of {len(PROBLEMS)} problems"
-        made += [not_measured(*STATEMENTS[name], why) for name in STATEMENTS if name != "restricted"]
-    else:
-        made += [
-            all_of("proven", records, is_proven, _proven_figures, "without a proof, or slower"),
-            all_of("relaxation", records, lambda r: own_share(r) >= SHARE, _relaxation_figures, "less of it"),
-            all_of("accepted", records, is_accepted, _accepted_figures, "refused, or with a larger gap"),
-            all_of("certify", smooth, lambda r: r.measured["certify"]["gap"] <= PROVEN, _certify_figures, "larger gap"),
-        ]
-    return with_unmeasured(made, STATEMENTS.values())
-
-
-def all_of(
-    name: str,
-    records: Sequence[Record],
-    holds: Callable[[Record], bool],
-    figures: Callable[[Sequence[Record]], str],
-    otherwise: str,
-) -> Claim:
-    """Return whether something holds of all problems."""
-    failed = [record for record in records if not holds(record)]
-    verdict = "reproduced" if not failed else "partly" if len(failed) < len(records) else "not"
-    why = f"{otherwise}: " + "; ".join(f"{label(r.case)}, {r.case['loss']}, beta {r.case['beta']:g}" for r in failed)
-    shown = f"{len(records) - len(failed)} of {len(records)} problems; {figures(records)}"
-    return Claim(*STATEMENTS[name], verdict, shown, why if failed else "")
+    return [
+        all_of("proven", records, is_proven, _proven_figures),
+        all_of("relaxation", records, lambda r: own_share(r) >= SHARE, _relaxation_figures),
+        all_of("accepted", records, is_accepted, _accepted_figures),
+        all_of("certify", smooth, lambda r: bool(r.measured["certify"]["gap"] <= PROVEN), _certify_figures),
+        _restricted_claim(records),
+    ]
 
 
 def is_proven(record: Record) -> bool:
@@ -350,28 +328,23 @@ def _certify_figures(records: Sequence[Record]) -> str:
 
 
 def _restricted_claim(records: Sequence[Record]) -> Claim:
-    """Compare the medians of every problem, in pairs."""
+    """Compare the medians of every problem, in pairs, and the gap with the tolerance."""
     found = {i: r.measured["restricted"] for i, r in enumerate(records) if r.measured["restricted"] is not None}
     ours, theirs = ({i: m[name] for i, m in found.items()} for name in ("seconds", "cvxpy_seconds"))
-    claim = paired_claim(
-        *STATEMENTS["restricted"], ours, theirs, names=("library", "CVXPY"), show=medians, less=True, log=True
-    )
-    if claim.verdict == "not measured":
-        return claim
-    gap, clarabel = (max(m[name] for m in found.values()) for name in ("gap", "clarabel_gap"))
-    figures = f"ratio {medians([m['ratio'] for m in found.values()])}, to Clarabel alone "
-    figures += f"{medians([m['clarabel_ratio'] for m in found.values()])}; gaps up to {gap:.0e} and {clarabel:.0e}; "
-    claim = replace(claim, figures=figures + claim.figures)
-    if claim.verdict == "reproduced" and gap > TOLERANCE:
-        return replace(claim, verdict="partly", why="faster, but not to the tolerance everywhere")
-    return claim
+    if any(m["gap"] > TOLERANCE for m in found.values()):
+        gap = max(m["gap"] for m in found.values())
+        return exact(*STATEMENTS["restricted"], {f"to the tolerance: a gap of {gap:.0e}": False})
+    figures = ""
+    if found:
+        gap, clarabel = (max(m[name] for m in found.values()) for name in ("gap", "clarabel_gap"))
+        figures = f"ratio {medians([m['ratio'] for m in found.values()])}, to Clarabel alone "
+        figures += f"{medians([m['clarabel_ratio'] for m in found.values()])}; gaps up to {gap:.0e} and {clarabel:.0e}"
+    return judged(*STATEMENTS["restricted"], compare(ours, theirs, less=True, log=True), figures)
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw the gap of the relaxation and the one that is proven, with the seconds between them."""
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(8.5, 0.7 + 0.27 * len(records)))
+    figure, axis = subplots(figsize=(8.5, 0.7 + 0.27 * len(records)))
     for row, record in enumerate(records):
         m = record.measured
         gap, relaxed = max(m["relative_gap"], 1e-10), m["relaxation"]["gap"]
@@ -389,18 +362,11 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.invert_yaxis()
     axis.set_xlabel("relative gap of the same network; at the right CPU seconds, of the relaxation first")
     figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8, frameon=False)
-    figure.set_layout_engine("constrained")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="exact",
-    title="Proven global optima",
-    source="Targets of the package: column generation, its certificates, its restricted problem",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
+EXPERIMENT = experiment_in(
+    __name__,
+    "Proven global optima",
+    "Targets of the package: column generation, its certificates, its restricted problem",
 )

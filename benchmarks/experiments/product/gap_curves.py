@@ -20,8 +20,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import grouped, not_measured, with_constant, with_unmeasured
-from qsdp.bench import Claim, Experiment, Record, Table
+from benchmarks.experiments._common import experiment_in, grouped, save, subplots, with_constant
+from qsdp.bench import Claim, Record, Table, exact
 from qsdp.relaxation.cuts import CuttingPlanes
 
 #: Data and beta.
@@ -162,15 +162,10 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     found = [_better(records)]
     for limit, goal in TARGETS.items():
         gaps = {label(r.case): r.measured["gap"] for r in records if r.case["cuts"] and r.case["limit"] == limit}
-        wanted = len(PROBLEMS if limit == MINUTE else LONG)
-        if len(gaps) < wanted:
-            found.append(not_measured(*REACHED[limit], f"{len(gaps)} of {wanted} problems"))
-            continue
         figures = ", ".join(f"{name}: {100 * gap:.2f} %" for name, gap in gaps.items())
-        reached = sum(gap <= goal for gap in gaps.values())
-        verdict = "reproduced" if reached == wanted else "partly" if reached else "not"
-        found.append(Claim(*REACHED[limit], verdict, figures, "" if reached == wanted else f"{reached} of {wanted}"))
-    return with_unmeasured(found, [BETTER, *REACHED.values()])
+        holds = {name: gap <= goal for name, gap in gaps.items()}
+        found.append(exact(*REACHED[limit], holds, figures, needed=len(PROBLEMS if limit == MINUTE else LONG)))
+    return found
 
 
 def _better(records: Sequence[Record]) -> Claim:
@@ -179,20 +174,15 @@ def _better(records: Sequence[Record]) -> Claim:
         for group in grouped([r for r in records if r.case["limit"] == MINUTE], "data", "beta").values()
     }
     pairs = {name: pair for name, pair in pairs.items() if len(pair) == 2}
-    if len(pairs) < len(PROBLEMS):
-        return not_measured(*BETTER, f"{len(pairs)} of {len(PROBLEMS)} problems")
     figures = ", ".join(f"{name}: {100 * p[False]:.2f} % to {100 * p[True]:.2f} %" for name, p in pairs.items())
-    better = sum(pair[True] < pair[False] for pair in pairs.values())
-    verdict = "reproduced" if better == len(pairs) else "partly" if better else "not"
-    return Claim(*BETTER, verdict, figures, "" if better == len(pairs) else f"{better} of {len(pairs)}")
+    holds = {name: pair[True] < pair[False] for name, pair in pairs.items()}
+    return exact(*BETTER, holds, figures, needed=len(PROBLEMS))
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw the gap against seconds, a panel for each problem."""
-    import matplotlib.pyplot as plt
-
     groups = grouped(records, "data", "beta")
-    figure, axes = plt.subplots(1, len(groups), figsize=(3.2 * len(groups), 3.2), sharey=True, squeeze=False)
+    figure, axes = subplots(1, len(groups), figsize=(3.2 * len(groups), 3.2), sharey=True, squeeze=False)
     for axis, group in zip(axes[0], groups.values(), strict=True):
         for r in sorted(group, key=lambda r: (r.case["cuts"], r.case["limit"])):
             _, processor, objective, bound = np.array(r.measured["curve"]).T
@@ -207,18 +197,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axes[0][0].set_ylabel("gap, %")
     handles = {name: line for axis in axes[0] for line, name in zip(*axis.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=3, fontsize=8, frameon=False)
-    figure.set_layout_engine("constrained")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="gap_curves",
-    title="Certified gaps against seconds",
-    source="Targets of the package: stronger bounds",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "Certified gaps against seconds", "Targets of the package: stronger bounds")

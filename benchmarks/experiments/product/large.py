@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.experiments._common import grouped, medians, not_measured, values, with_unmeasured
+from benchmarks.experiments._common import experiment_in, grouped, medians, values
 from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.product._stages import STAGES, TARGET, limit_claim, staged
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table, exact, with_unmeasured
 
 ACTIVATION = (0.0937, 0.5, 0.4688)
 SAMPLES = (5000, 10_000, 20_000)
@@ -147,23 +147,13 @@ def _iteration_claim(records: Sequence[Record]) -> Claim:
         for n in (SAMPLES[0], SAMPLES[-1])
     )
     pairs = sorted(set(few) & set(many))
-    if len(pairs) < SEEDS:
-        return not_measured(*ITERATIONS, f"{len(pairs)} of {SEEDS} pairs")
     ratios = np.array([many[seed] / few[seed] for seed in pairs])
     figures = f"{medians(ratios)} times the seconds for {SAMPLES[-1] // SAMPLES[0]} times the samples"
-    ratio = float(np.median(ratios))
-    if ratio <= 1.2:
-        return Claim(*ITERATIONS, "reproduced", figures)
-    slower = ratio < 0.5 * SAMPLES[-1] / SAMPLES[0]
-    return Claim(*ITERATIONS, "partly" if slower else "not", figures, "they grow with the samples")
+    return exact(*ITERATIONS, ratios <= 1.2, figures, needed=SEEDS)
 
 
-EXPERIMENT = Experiment(
-    name="large",
-    title="Many samples, levels, a lift and several outputs at once",
-    source="Targets of the package; Bartan, Pilanci, Theorem 1 and section 4",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
+EXPERIMENT = experiment_in(
+    __name__,
+    "Many samples, levels, a lift and several outputs at once",
+    "Targets of the package; Bartan, Pilanci, Theorem 1 and section 4",
 )

@@ -19,16 +19,16 @@ from threadpoolctl import threadpool_limits
 import qsdp
 from benchmarks.experiments._common import (
     accuracy,
+    experiment_in,
     grouped,
-    not_measured,
-    paired_claim,
     percent,
+    save,
     standardised,
+    subplots,
     with_constant,
-    with_unmeasured,
 )
 from benchmarks.experiments.product._stages import TARGET
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table, exact, judged, paired_claim, with_unmeasured, within
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
 FACTORS = (1, 2, 4, 8)
@@ -149,36 +149,24 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def _noise_claim(groups: dict[str, list[Record]]) -> Claim:
     """Compare the mean change of a set with the deviation of its networks."""
-    if len(groups) < len(SETS) or any(len(group) < SPLITS for group in groups.values()):
-        return not_measured(*NOISE, f"{sum(map(len, groups.values()))} of {len(SETS) * SPLITS} splits")
-    changes = {name: float(np.mean(change(group, FACTORS[-1]))) for name, group in groups.items()}
+    changes = {name: dict(enumerate(change(group, FACTORS[-1]))) for name, group in groups.items()}
     noise = {name: of_sampling(group, BINARY) for name, group in groups.items()}
-    holds = [abs(changes[name]) < noise[name] for name in groups]
-    figures = "; ".join(
-        f"{name} {100 * changes[name]:+.2f} points, networks {100 * noise[name]:.2f}" for name in groups
-    )
-    verdict = "reproduced" if all(holds) else "partly" if any(holds) else "not"
-    above = ", ".join(name for name, inside in zip(groups, holds, strict=True) if not inside)
-    return Claim(*NOISE, verdict, figures, "" if all(holds) else f"more on {above}")
+    parts = {name: within(changes[name], 0.0, noise[name], unit=100.0) for name in groups}
+    figures = "; ".join(f"{name} {part.number}, networks {100 * noise[name]:.2f}" for name, part in parts.items())
+    return judged(*NOISE, parts, figures)
 
 
 def _outermost_claim(records: Sequence[Record]) -> Claim:
-    if len(records) < len(SETS) * SPLITS:
-        return not_measured(*OUTERMOST, f"{len(records)} of {len(SETS) * SPLITS} splits")
-    shares = {M: of(records, M, "outermost") for M in FACTORS[1:]}
-    holds = np.concatenate([share.ravel() >= 0.9 for share in shares.values()])
+    shares = {M: of(records, M, "outermost") for M in FACTORS[1:]} if records else {}
     figures = ", ".join(f"M = {M}: {share.min():.2f} to {share.max():.2f}" for M, share in shares.items())
-    verdict = "reproduced" if holds.all() else "partly" if holds.any() else "not"
-    why = "" if holds.all() else f"{int(np.sum(~holds))} of {len(holds)} networks have fewer"
-    return Claim(*OUTERMOST, verdict, figures, why)
+    holds = np.all([np.all(share >= 0.9, axis=1) for share in shares.values()], axis=0) if records else []
+    return exact(*OUTERMOST, holds, figures, needed=len(SETS) * SPLITS)
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw what every M changes in test accuracy, with two standard errors, beside the noise of sampling."""
-    import matplotlib.pyplot as plt
-
     groups = by_set(records)
-    figure, axis = plt.subplots(figsize=(6.4, 3.6))
+    figure, axis = subplots(figsize=(6.4, 3.6))
     places = np.arange(len(groups))
     for number, M in enumerate(FACTORS[1:]):
         changes = [change(group, M) for group in groups.values()]
@@ -199,18 +187,11 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xticks(places, list(groups))
     axis.set(ylabel="test accuracy minus that of M = 1, points")
     axis.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=4)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="levels",
-    title="More levels from the same solve",
-    source="Targets of the package; Bartan, Pilanci, Theorem 1, for what levels are",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
+EXPERIMENT = experiment_in(
+    __name__,
+    "More levels from the same solve",
+    "Targets of the package; Bartan, Pilanci, Theorem 1, for what levels are",
 )

@@ -20,10 +20,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import accuracy, percent, with_constant, with_unmeasured
+from benchmarks.experiments._common import accuracy, experiment_in, percent, with_constant
 from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.product._stages import TARGET
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table, exact, with_unmeasured
 from qsdp.encoding import ThresholdEncoder
 from qsdp.relaxation.backends import Settings
 from qsdp.relaxation.reductions import Reductions
@@ -192,26 +192,14 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             wall = measured["wall_seconds"][0]
             figures = f"{first:.0f} processor seconds of one thread, {wall:.0f} of the wall beside other work"
             figures += f"; largest gap {gap:.2g}"
-            found.append(_judged(SECONDS[name], first <= LIMITS[name] and gap <= TOL, figures))
+            found.append(exact(*SECONDS[name], [first <= LIMITS[name] and gap <= TOL], figures))
         if name == POOLED:
             further = np.diff(measured["seconds"])
             gap = max(max(gaps) for gaps in measured["class_gaps"][1:])
             figures = f"{further.max():.0f} processor seconds of one thread; largest gap {gap:.2g}"
-            found.append(_judged(FURTHER, further.max() <= NEXT and gap <= TOL, figures))
-            found.append(_judged(SMALL, measured["peak_mib"] <= MEMORY, f"{measured['peak_mib']:.0f} MiB"))
+            found.append(exact(*FURTHER, [further.max() <= NEXT and gap <= TOL], figures))
+            found.append(exact(*SMALL, [measured["peak_mib"] <= MEMORY], f"{measured['peak_mib']:.0f} MiB"))
     return with_unmeasured(found, [*SECONDS.values(), FURTHER, SMALL])
 
 
-def _judged(claim: tuple[str, str], holds: bool, figures: str) -> Claim:
-    return Claim(*claim, "reproduced" if holds else "not", figures)
-
-
-EXPERIMENT = Experiment(
-    name="middle",
-    title="Hundreds of inputs and several outputs",
-    source="Targets of the package",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-)
+EXPERIMENT = experiment_in(__name__, "Hundreds of inputs and several outputs", "Targets of the package")

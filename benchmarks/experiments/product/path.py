@@ -17,7 +17,6 @@ import functools
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +26,18 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 from benchmarks.experiments._common import (
+    experiment_in,
     grouped,
     medians,
-    not_measured,
-    paired_claim,
     percent,
+    save,
     standardised,
+    subplots,
     values,
     with_constant,
-    with_unmeasured,
 )
 from benchmarks.experiments.product._stages import TARGET, limit_claim
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table, compare, exact, judged, with_unmeasured
 from qsdp.estimators.classes import encode_classes
 from qsdp.losses import get_loss
 
@@ -297,21 +296,17 @@ def _fewer_claim(records: Sequence[Record], solver: str, loss: str) -> Claim:
     warm, cold = (
         {(r.case["data"], r.case["split"]): float(iterations(r, which)) for r in group} for which in ("path", "cold")
     )
-    claim = paired_claim(*fewer(solver, loss), warm, cold, names=("path", "cold"), show=medians, less=True, log=True)
-    return _everywhere(claim, warm, cold, "iterations")
+    return _on_every_set(fewer(solver, loss), warm, cold, "iterations")
 
 
-def _everywhere(claim: Claim, ours: dict[Any, float], theirs: dict[Any, float], what: str) -> Claim:
-    """Add the shares to the figures; what holds for all sets together, but not for the median of each, holds partly."""
-    if claim.verdict == "not measured":
-        return claim
-    shares = {key: ours[key] / theirs[key] for key in ours}
-    claim = replace(claim, figures=f"{medians(list(shares.values()))} of the {what}: {claim.figures}")
-    sets = {key[0]: [share for other, share in shares.items() if other[0] == key[0]] for key in shares}
-    more = [f"{name} ({np.median(own):.2f})" for name, own in sets.items() if np.median(own) > 1.0]
-    if claim.verdict == "reproduced" and more:
-        return replace(claim, verdict="partly", why=f"more on {', '.join(more)}")
-    return claim
+def _on_every_set(claim: tuple[str, str], ours: dict[Any, float], theirs: dict[Any, float], what: str) -> Claim:
+    """Return the claim that ours is less on every set, whose name is the first of a key."""
+    parts = {}
+    for name in dict.fromkeys(key[0] for key in ours):
+        own, others = ({key: value for key, value in one.items() if key[0] == name} for one in (ours, theirs))
+        parts[name] = compare(own, others, less=True, log=True)
+    shares = [ours[key] / theirs[key] for key in ours]
+    return judged(*claim, parts, f"{medians(shares)} of the {what}")
 
 
 def _seconds_claim(source: str, statement: str, group: Sequence[Record], ours: str, theirs: str) -> Claim:
@@ -323,34 +318,20 @@ def _seconds_claim(source: str, statement: str, group: Sequence[Record], ours: s
         }
         for which in (ours, theirs)
     )
-    names = (ours if ours == "path" else "estimator", "cold" if theirs == "cold" else "grid search")
-    claim = paired_claim(source, statement, first, second, names=names, show=_shown, less=True, log=True)
-    return _everywhere(claim, first, second, "time")
+    return _on_every_set((source, statement), first, second, "time")
 
 
 def _chosen_claim(records: Sequence[Record], evaluate: str) -> Claim:
-    group = of(records, "folds")
-    if len(group) < SPLITS:
-        return not_measured(*chosen(evaluate), f"{len(group)} of {SPLITS} splits")
-    ours, theirs = ([r.measured[name] for r in group] for name in (evaluate, SEARCHES[evaluate]))
+    ours, theirs = ([r.measured[name] for r in of(records, "folds")] for name in (evaluate, SEARCHES[evaluate]))
     same = [a["beta"] == b["beta"] for a, b in zip(ours, theirs, strict=True)]
     change = [a["test"] - b["test"] for a, b in zip(ours, theirs, strict=True)]
-    figures = f"the same in {sum(same)} of {len(same)}; test accuracy minus the grid search's {percent(change)} points"
-    if all(same):
-        return Claim(*chosen(evaluate), "reproduced", figures)
-    why = "solutions to 1e-6 differ in a row of a fold" if evaluate == "relaxation" else "the noise of sampled networks"
-    return Claim(*chosen(evaluate), "partly" if any(same) else "not", figures, why)
-
-
-def _shown(seconds: np.ndarray) -> str:
-    return f"{medians(seconds)} s"
+    figures = f"test accuracy minus the grid search's {percent(change)} points"
+    return exact(*chosen(evaluate), same, figures, needed=SPLITS)
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw iterations of the path over those of cold starts against beta, squared loss, medians over splits."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, len(SOLVERS), figsize=(9, 3.6), sharey=True)
+    figure, axes = subplots(1, len(SOLVERS), figsize=(9, 3.6), sharey=True)
     for axis, solver in zip(axes, SOLVERS, strict=True):
         for (name,), group in grouped(of(records, "path", solver=solver, loss=LOSSES[0]), "data").items():
             cold, warm = (
@@ -363,18 +344,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.set(title=f"{solver}, squared loss", xlabel="beta over the first of the path")
     axes[0].set(ylabel="iterations, warm over cold", ylim=(0.0, None))
     axes[0].legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="path",
-    title="What a path of betas saves",
-    source="Targets of the package",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "What a path of betas saves", "Targets of the package")

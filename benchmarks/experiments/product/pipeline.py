@@ -15,7 +15,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +24,18 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 from benchmarks.experiments._common import (
+    experiment_in,
     grouped,
     medians,
-    paired_claim,
+    save,
     standardised,
+    subplots,
     values,
     with_constant,
-    with_unmeasured,
 )
 from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.product._stages import STAGES, TARGET, limit_claim, staged
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table, paired_claim, with_unmeasured
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import finish
 from qsdp.shaping import GAMMA
@@ -214,10 +214,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     found, groups = [], timed(records)
     for name, group in groups.items():
         ours, theirs = ({r.case["split"]: r.measured[f"{which}_seconds"] for r in group} for which in PIPELINES[::-1])
-        claim = paired_claim(*faster(name), ours, theirs, names=("qsdp", "literal"), show=_shown, less=True, log=True)
-        if claim.verdict != "not measured":
-            claim = replace(claim, figures=f"{medians(ratios(group))} times faster: {claim.figures}")
-        found.append(claim)
+        names = ("qsdp", "literal")
+        found.append(paired_claim(*faster(name), ours, theirs, names=names, show=_shown, less=True, log=True))
     gaps = np.concatenate([values(group, "gap") for group in groups.values()]) if groups else np.array([])
     found.append(limit_claim(*CERTIFIED, gaps, GAP, needed=len(SETS) * SPLITS, what="gaps"))
     sizes = list(memory_of(records, "qsdp").values())
@@ -231,12 +229,10 @@ def _shown(seconds: np.ndarray) -> str:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw seconds of both pipelines for every split, on a logarithmic axis."""
-    import matplotlib.pyplot as plt
-
     groups = timed(records)
     if not groups:
         return
-    figure, axis = plt.subplots(figsize=(6.4, 0.7 * len(groups) + 1.3))
+    figure, axis = subplots(figsize=(6.4, 0.7 * len(groups) + 1.3))
     for number, group in enumerate(groups.values()):
         for which, colour in zip(PIPELINES, ("C1", "C0"), strict=True):
             seconds = values(group, f"{which}_seconds")
@@ -249,18 +245,11 @@ def plot(records: Sequence[Record], path: Path) -> None:
     handles, labels = axis.get_legend_handles_labels()
     axis.legend(handles[:2], labels[:2], fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2)
     axis.grid(axis="x", alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="pipeline",
-    title="The whole pipeline beside the paper's literal one",
-    source="Bartan, Pilanci: Algorithm 1, (25) and (27); targets of the package",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
+EXPERIMENT = experiment_in(
+    __name__,
+    "The whole pipeline beside the paper's literal one",
+    "Bartan, Pilanci: Algorithm 1, (25) and (27); targets of the package",
 )

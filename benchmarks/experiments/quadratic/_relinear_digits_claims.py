@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.experiments._common import grouped, not_measured
-from qsdp.bench import Claim, Record
+from benchmarks.experiments._common import grouped
+from qsdp.bench import REPETITIONS, Claim, Record, compare, exact, judged, not_measured, share
 
 PAPER = "Fan et al."
 RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 BETAS = (0.1, 0.5, 0.9, 0.99)
+PLAIN = ("conventional",)
 
 
 def chosen(records: Iterable[Record]) -> dict[str, list[Record]]:
@@ -30,75 +32,67 @@ def errors(records: Iterable[Record]) -> np.ndarray:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     records = [record for record in records if "setting" in record.case]
-    best = {name: errors(group) for name, group in chosen(records).items()}
-    found = []
+    best = {name: by_seed(group) for name, group in chosen(records).items()}
 
-    def order(place: str, statement: str, better: str, worse: Sequence[str]) -> None:
-        source = f"{PAPER}, {place} (here on digits)"
-        present = [name for name in worse if name in best and better in best and len(best[name]) == len(best[better])]
-        if not present or len(best[better]) < 2:
-            found.append(not_measured(source, statement))
-            return
-        gaps = {name: best[name] - best[better] for name in present}
-        means = {name: float(gap.mean()) for name, gap in gaps.items()}
-        # Twice the standard error of the paired differences.
-        clear = {name: 2.0 * float(gap.std(ddof=1)) / np.sqrt(len(gap)) for name, gap in gaps.items()}
-        won = [name for name in present if means[name] > clear[name]]
-        lost = [name for name in present if means[name] < -clear[name]]
-        verdict = "reproduced" if len(won) == len(present) else "not" if len(lost) == len(present) else "partly"
-        near = [name for name in present if name not in {*won, *lost}]
-        figures = ", ".join(f"{name} {means[name]:+.2f} ± {clear[name]:.2f}" for name in present)
-        why = [f"within the noise of {', '.join(near)}"] if near else []
-        why += [f"clearly worse than {', '.join(lost)}"] if lost else []
-        found.append(Claim(source, statement, verdict, f"points more: {figures}", "; ".join(why)))
+    def order(place: str, statement: str, better: str, worse: Sequence[str]) -> Claim:
+        parts = {
+            f"less than {name}": compare(best.get(better, {}), best.get(name, {}), less=True)
+            for name in worse
+            if name in best or len(worse) == 1
+        }
+        figures = ", ".join(
+            f"{name} {np.mean(list(best[name].values())):.2f} %" for name in (better, *worse) if name in best
+        )
+        claim = judged(f"{PAPER}, {place} (here on digits)", statement, parts, f"test errors: {figures}")
+        return replace(claim, group=f"Lower test errors on digits of {better!r}", case=f"than {', '.join(worse)}")
 
-    order(
-        "Table IV", "A quadratic network trained by sg beats the conventional one of its shape.", "sg", ["conventional"]
-    )
-    order("Table IV", "It beats parabolic and polynomial neurons.", "sg", ["parabolic", "poly2"])
-    order("Table V", "It beats compact neurons.", "sg", ["fan_compact"])
-    order(
-        "section V-A.2",
-        "Shrinking gradients beats shrinking weights.",
-        "sg",
-        ["sw-l1", "sw-l2", "sw-l1, rate 0.01", "sw-l2, rate 0.01"],
-    )
-    order(
-        "Fig. 8",
-        "Transfer from stage 1 beats transfer from later stages.",
-        "transfer, stage 1",
-        ["transfer, stage 2", "transfer, stage 3"],
-    )
-    order("Table IV", "Transfer from stage 1 beats a random start.", "transfer, stage 1", ["sg"])
-    order("Table III", "It beats the square activation.", "sg", ["square_act"])
-    found += [*_stability_claims(records), _regular_claim(records), _stage_claim(records), _square_claim(records)]
-    return [*found, _transition_claim(records)]
+    return [
+        order("Table IV", "A quadratic network trained by sg beats the conventional one of its shape.", "sg", PLAIN),
+        order("Table IV", "It beats parabolic and polynomial neurons.", "sg", ["parabolic", "poly2"]),
+        order("Table V", "It beats compact neurons.", "sg", ["fan_compact"]),
+        order(
+            "section V-A.2",
+            "Shrinking gradients beats shrinking weights.",
+            "sg",
+            ["sw-l1", "sw-l2", "sw-l1, rate 0.01", "sw-l2, rate 0.01"],
+        ),
+        order(
+            "Fig. 8",
+            "Transfer from stage 1 beats transfer from later stages.",
+            "transfer, stage 1",
+            ["transfer, stage 2", "transfer, stage 3"],
+        ),
+        order("Table IV", "Transfer from stage 1 beats a random start.", "transfer, stage 1", ["sg"]),
+        order("Table III", "It beats the square activation.", "sg", ["square_act"]),
+        *_stability_claims(records),
+        _regular_claim(records),
+        _stage_claim(records),
+        _square_claim(records),
+        _transition_claim(records),
+    ]
 
 
-def unstable(records: Sequence[Record]) -> dict[tuple[str, float | None], float]:
-    """Return the share of runs that diverge, or whose accuracy falls by more than twice the conventional network's."""
+def by_seed(records: Iterable[Record]) -> dict[int, float]:
+    """Return test errors in percent by seed."""
+    return {record.case["seed"]: 100.0 * record.measured["test_error"] for record in records}
+
+
+def unstable(records: Sequence[Record]) -> dict[tuple[str, float | None], dict[int, bool]]:
+    """Return by seed whether a run diverges, or its accuracy falls by more than twice the conventional network's."""
     plain = [r.measured["largest_drop"] for r in records if r.case["setting"] == "conventional"]
     limit = 2.0 * float(np.median(plain)) if plain else np.inf
     return {
-        (key[0], key[1]): float(
-            np.mean([r.measured["diverged"] is not None or (r.measured["largest_drop"] or 0.0) > limit for r in group])
-        )
+        (key[0], key[1]): {
+            r.case["seed"]: bool(r.measured["diverged"] is not None or (r.measured["largest_drop"] or 0.0) > limit)
+            for r in group
+        }
         for key, group in grouped(records, "setting", "value").items()
     }
 
 
-def _jumps(
-    shares: dict[tuple[str, float | None], float], setting: str, values: Sequence[float], jumping: Sequence[float]
-) -> tuple[str, str]:
-    """Return verdict and figures of a claim which values of a setting make the accuracy jump, in most runs."""
-    seen = {value: shares[setting, value] for value in values}
-    right = [value for value, share in seen.items() if (share > 0.5) == (value in jumping)]
-    verdict = "reproduced" if len(right) == len(seen) else "partly" if right else "not"
-    return verdict, f"{setting}: " + ", ".join(f"{value:g}: {share:.1f}" for value, share in seen.items())
-
-
 def _stability_claims(records: Sequence[Record]) -> list[Claim]:
-    shares = unstable(records)
+    """Return the claims which values of a setting make the accuracy jump, in more than half of the runs."""
+    runs = unstable(records)
     expected: list[tuple[str, str, str, tuple[float, ...], tuple[float, ...]]] = [
         ("Fig. 6", "sg: rates 1e-1, 1e-2, 1e-3 make the accuracy jump, 1e-4 and 1e-5 do not.", "sg", RATES, RATES[:3]),
         ("Fig. 7", "sw-l1 does not stabilise the training, whatever alpha.", "sw-l1", RATES, RATES),
@@ -107,78 +101,67 @@ def _stability_claims(records: Sequence[Record]) -> list[Claim]:
     ]
     found = []
     for place, statement, setting, values, jumping in expected:
-        source = f"{PAPER}, {place} (here on digits)"
-        if not all((setting, value) in shares for value in values) or ("conventional", None) not in shares:
-            found.append(not_measured(source, statement))
-            continue
-        verdict, figures = _jumps(shares, setting, values, jumping)
-        why = "" if verdict == "reproduced" else "small networks without batch norm have other limits"
-        figures = f"share of unstable runs, {figures}"
-        found.append(Claim(source, statement, verdict, figures, why))
+        flags = {value: list(runs.get((setting, value), {}).values()) for value in values}
+        parts = {f"{value:g}": share(flags[value], 0.5, less=value not in jumping) for value in values}
+        figures = "unstable runs: " + ", ".join(f"{value:g}: {sum(own)} of {len(own)}" for value, own in flags.items())
+        claim = judged(f"{PAPER}, {place} (here on digits)", statement, parts, figures)
+        found.append(replace(claim, group="Which values make the accuracy jump on digits, which do not", case=setting))
     return found
 
 
 def _regular_claim(records: Sequence[Record]) -> Claim:
     """Return the claim that the competitors do not converge from a random start."""
-    source = f"{PAPER}, section V-B (here on digits)"
-    statement = "Parabolic and polynomial networks trained regularly do not converge."
+    groups = grouped(records, "setting")
     diverged = {
-        name: [record.measured["diverged"] is not None for record in group]
-        for (name,), group in grouped(records, "setting").items()
-        if name in {"regular, Kaiming", "parabolic, regular", "poly2, regular", "sg"}
+        name: [record.measured["diverged"] is not None for record in groups.get((name,), [])]
+        for name in ("parabolic, regular", "poly2, regular")
     }
-    if not {"parabolic, regular", "poly2, regular"} <= set(diverged):
-        return not_measured(source, statement)
-    shares = {name: float(np.mean(values)) for name, values in diverged.items()}
-    fails = min(shares["parabolic, regular"], shares["poly2, regular"])
-    verdict = "reproduced" if fails > 0.9 else "partly" if fails > 0.0 else "not"
-    figures = "share diverged: " + ", ".join(f"{name} {share:.2f}" for name, share in shares.items())
-    why = "" if verdict == "reproduced" else "not all runs of this small network diverge"
-    return Claim(source, statement, verdict, figures, why)
+    figures = ", ".join(f"{name}: {sum(own)} of {len(own)} diverge" for name, own in diverged.items())
+    return exact(
+        f"{PAPER}, section V-B (here on digits)",
+        "Parabolic and polynomial networks trained regularly do not converge.",
+        [one for own in diverged.values() for one in own],
+        figures,
+    )
 
 
 def _stage_claim(records: Sequence[Record]) -> Claim:
     """Return the claim that weights from later stages are more robust against the same rates."""
-    source = f"{PAPER}, section V-A.2 (here on digits)"
-    statement = "Transfer from later stages is more robust at the same rates."
-    shares = unstable(records)
-    stages = [[shares.get((f"transfer, stage {stage}", rate), np.nan) for rate in RATES] for stage in (1, 2, 3)]
-    means = np.mean(stages, axis=1)
-    if not np.isfinite(means).all() or ("conventional", None) not in shares:
-        return not_measured(source, statement)
-    ordered = [values for values in zip(*stages, strict=True) if list(values) == sorted(values, reverse=True)]
-    falls = means[0] > means[1] > means[2]
-    verdict = "reproduced" if falls and len(ordered) == len(RATES) else "partly" if means[0] > means[2] else "not"
-    why = "" if verdict == "reproduced" else f"shares fall from stage to stage at {len(ordered)} of {len(RATES)} rates"
-    figures = "share of unstable runs over rates: " + ", ".join(
-        f"stage {stage} {mean:.2f}" for stage, mean in enumerate(means, 1)
+    runs = unstable(records)
+    stages = {}
+    for stage in (1, 2, 3):
+        own = [runs.get((f"transfer, stage {stage}", rate), {}) for rate in RATES]
+        seeds = set.intersection(*map(set, own))
+        stages[stage] = {seed: float(np.mean([one[seed] for one in own])) for seed in seeds}
+    parts = {
+        f"stage {b} after stage {a}": compare(stages[b], stages[a], less=True, unit=100.0) for a, b in ((1, 2), (2, 3))
+    }
+    means = ", ".join(f"stage {stage} {np.mean(list(own.values())):.2f}" for stage, own in stages.items() if own)
+    return judged(
+        f"{PAPER}, section V-A.2 (here on digits)",
+        "Transfer from later stages is more robust at the same rates.",
+        parts,
+        f"share of unstable runs over rates: {means}",
     )
-    return Claim(source, statement, verdict, figures, why)
 
 
 def _square_claim(records: Sequence[Record]) -> Claim:
-    """Return the claim that square activations do not converge at the rates of Table III."""
-    source = f"{PAPER}, Table III (here on digits)"
-    statement = "Networks with square activations do not converge at rates 0.05, 0.03 and 0.01."
-    rates = (0.05, 0.03, 0.01)
-    groups = {
-        value: group for (name, value), group in grouped(records, "setting", "value").items() if name == "square_act"
-    }
-    if not all(rate in groups for rate in rates):
-        return not_measured(source, statement)
-    # Chance is an error of 90 %.
+    """Return the claim that square activations do not converge at the rates of Table III; chance errs in 90 %."""
     failed = {
-        rate: float(
-            np.mean([r.measured["diverged"] is not None or r.measured["validation_error"] > 0.5 for r in groups[rate]])
-        )
-        for rate in rates
+        value: [r.measured["diverged"] is not None or r.measured["validation_error"] > 0.5 for r in group]
+        for (name, value), group in grouped(records, "setting", "value").items()
+        if name == "square_act" and value in {0.05, 0.03, 0.01}
     }
-    verdict = "reproduced" if min(failed.values()) > 0.9 else "partly" if max(failed.values()) > 0.0 else "not"
-    figures = "share of runs that diverge or are wrong on half of the validation images: " + ", ".join(
-        f"rate {rate:g}: {share:.2f}" for rate, share in failed.items()
+    figures = "runs that diverge or are wrong on half of the validation images: " + ", ".join(
+        f"rate {rate:g}: {sum(own)} of {len(own)}" for rate, own in failed.items()
     )
-    why = "" if verdict == "reproduced" else "two hidden layers are no VGG16: degrees do not multiply as often"
-    return Claim(source, statement, verdict, figures, why)
+    return exact(
+        f"{PAPER}, Table III (here on digits)",
+        "Networks with square activations do not converge at rates 0.05, 0.03 and 0.01.",
+        [one for own in failed.values() for one in own],
+        figures,
+        needed=3 * REPETITIONS,
+    )
 
 
 def _transition_claim(records: Sequence[Record]) -> Claim:
@@ -188,25 +171,16 @@ def _transition_claim(records: Sequence[Record]) -> Claim:
         "As the rate of the quadratic part grows from 0, the network is conventional first, and best in between."
     )
     groups = {
-        value: errors(group) for (name, value), group in grouped(records, "setting", "value").items() if name == "sg"
+        value: by_seed(group) for (name, value), group in grouped(records, "setting", "value").items() if name == "sg"
     }
-    plain = errors(record for record in records if record.case["setting"] == "conventional")
+    plain = by_seed(record for record in records if record.case["setting"] == "conventional")
     rates = (0.0, *sorted(RATES))
-    if not all(len(groups.get(rate, ())) == len(plain) > 1 for rate in rates):
+    if not plain or not all(rate in groups for rate in rates):
         return not_measured(source, statement)
-    same = bool(np.array_equal(groups[0.0], plain))
-    means = {rate: float(groups[rate].mean()) for rate in rates}
-    best = min(rates, key=means.__getitem__)
+    means = {rate: float(np.mean(list(groups[rate].values()))) for rate in rates}
     figures = "test error %: " + ", ".join(f"{rate:g}: {mean:.2f}" for rate, mean in means.items())
-    figures += f"; conventional {plain.mean():.2f}"
-    inside = best not in (rates[0], rates[-1])
-    gains = [groups[end] - groups[best] for end in (rates[0], rates[-1])]
-    clear = all(gain.mean() > 2.0 * gain.std(ddof=1) / np.sqrt(len(gain)) for gain in gains)
-    if same and inside and clear:
-        return Claim(source, statement, "reproduced", figures)
-    why = [
-        *([] if same else ["at rate 0 errors are not those of the conventional network"]),
-        *([] if inside else [f"the best rate is {best:g}, an end"]),
-        *([] if clear or not inside else ["the optimum is within the noise"]),
-    ]
-    return Claim(source, statement, "partly" if same or inside else "not", figures, "; ".join(why))
+    if groups[0.0] != plain:
+        return exact(source, statement, {"the conventional network at rate 0": False}, figures)
+    best = min(rates[1:-1], key=means.__getitem__)
+    parts = {f"{best:g} below {end:g}": compare(groups[best], groups[end], less=True) for end in (rates[0], rates[-1])}
+    return judged(source, statement, parts, figures)

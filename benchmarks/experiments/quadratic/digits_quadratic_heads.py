@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import with_unmeasured
+from benchmarks.experiments._common import experiment_in, save, subplots
 from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES
 from qsdp.baselines.quadratic import (
     MultiStart,
@@ -20,7 +20,7 @@ from qsdp.baselines.quadratic import (
     QuadraticNetworkClassifier,
     StartStatistics,
 )
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table, compare, judged, within
 from qsdp.datasets import split_digits
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, section 6.2 (stand-in for MNIST)"
@@ -42,10 +42,10 @@ NEURONS = (1000, 10_000, 100_000)
 #: Source and statement of every claim.
 STATEMENTS = {
     "order": (SOURCE, "Quadratic output neurons beat linear ones at small budgets, reduced ones lie between."),
-    "vanishes": (SOURCE, "The advantage vanishes with data, epochs and width."),
+    "vanishes": (SOURCE, "The advantage vanishes with epochs (1200 images, 20 neurons)."),
     "independent": (
         "specification, section 6.3",
-        "Means of an independent program, within two standard errors of a difference of means.",
+        "Means within 2 points of those of an independent program.",
     ),
 }
 
@@ -177,65 +177,58 @@ def tables(records: Sequence[Record]) -> list[Table]:
     return [table for table in made if table.rows]
 
 
+def scores(records: Sequence[Record]) -> dict[Key, dict[int, float]]:
+    """Return shares of right classes by start; nan where a start diverged."""
+    return {
+        (record.case["images"], int(epochs), record.case["hidden"], record.case["head"]): {
+            start: np.nan if value is None else value for start, value in enumerate(values)
+        }
+        for record in records
+        if record.case["kind"] == "starts"
+        for epochs, values in record.measured["argmax"].items()
+    }
+
+
 def claims(records: Sequence[Record]) -> list[Claim]:
-    found = cells(records)
-    measured = settings(found)
-    made = []
-    if measured:
-        small = [s for s in measured if s[1] <= 20]
-        ordered = [s for s in small if found[(*s, "qnn")].mean > found[(*s, "rpqnn")].mean > found[(*s, "linear")].mean]
-        enough = len(ordered) >= 0.75 * len(small)
-        made.append(
-            Claim(
-                *STATEMENTS["order"],
-                "reproduced" if len(ordered) == len(small) else "partly" if enough else "not",
-                f"{len(ordered)} of {len(small)} settings of at most 20 epochs.",
-                "" if len(ordered) == len(small) else "means that differ by less than their deviations",
-            )
+    found = scores(records)
+    measured = [setting for setting in INDEPENDENT if all((*setting, head) in found for head in HEADS)]
+    order = {
+        f"{NAMES[better]} before {NAMES[worse]} at {setting}": compare(
+            found[(*setting, better)], found[(*setting, worse)], unit=100.0
         )
-        gains = {s: 100 * (found[(*s, "qnn")].mean - found[(*s, "linear")].mean) for s in measured}
-        if (1200, 100, 20) in gains:
-            shrinks = abs(gains[1200, 100, 20]) < 1.0 < gains[1200, 20, 20]
-            made.append(
-                Claim(
-                    *STATEMENTS["vanishes"],
-                    "reproduced" if shrinks else "partly",
-                    "; ".join(f"{gain:+.2f} points at {setting}" for setting, gain in gains.items()) + ".",
-                    "" if shrinks else "a point or more is left",
-                )
-            )
-        near = [
-            (s, head)
-            for s in measured
-            for head in HEADS
-            if abs(100 * found[(*s, head)].mean - INDEPENDENT[s][head][0])
-            <= 2.0
-            * np.hypot(
-                INDEPENDENT[s][head][1] / np.sqrt(INDEPENDENT_STARTS[s]),
-                100 * found[(*s, head)].sd / np.sqrt(found[(*s, head)].n_starts),
-            )
-        ]
-        total = len(measured) * len(HEADS)
-        made.append(
-            Claim(
-                *STATEMENTS["independent"],
-                # One in twenty is beyond them by chance.
-                "reproduced" if len(near) >= 0.9 * total else "partly" if len(near) >= 0.5 * total else "not",
-                f"{len(near)} of {total} cells.",
-                "" if len(near) >= 0.9 * total else "orders of samples and starting weights are others",
-            )
+        for setting in measured
+        if setting[1] <= 20
+        for better, worse in (("qnn", "rpqnn"), ("rpqnn", "linear"))
+    }
+    few, many = (1200, 20, 20), (1200, 100, 20)
+    gains = {
+        "a point or more after 20 epochs": compare(
+            found.get((*few, "qnn"), {}), found.get((*few, "linear"), {}), margin=0.01, unit=100.0
+        ),
+        "less than a point after 100": within(
+            found.get((*many, "qnn"), {}), found.get((*many, "linear"), {}), 0.01, unit=100.0
+        ),
+    }
+    same = {
+        f"{NAMES[head]} at {setting}": within(
+            found[(*setting, head)], INDEPENDENT[setting][head][0] / 100.0, 0.02, unit=100.0
         )
-    return with_unmeasured(made, STATEMENTS.values())
+        for setting in measured
+        for head in HEADS
+    }
+    return [
+        judged(*STATEMENTS["order"], order),
+        judged(*STATEMENTS["vanishes"], gains, "; ".join(f"{name}: {gain.number}" for name, gain in gains.items())),
+        judged(*STATEMENTS["independent"], same),
+    ]
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
     found = cells(records)
     shown_settings = settings(found)
     if not shown_settings:
         return
-    figure, axis = plt.subplots(figsize=(7, 3.6))
+    figure, axis = subplots(figsize=(7, 3.6))
     places = np.arange(len(shown_settings))
     for shift, head in zip((-0.2, 0.0, 0.2), HEADS, strict=True):
         statistics = [found[(*setting, head)] for setting in shown_settings]
@@ -246,18 +239,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xlabel("images / epochs / hidden neurons (crosses: independent program)")
     axis.set_ylabel("test accuracy [%]")
     axis.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="digits_quadratic_heads",
-    title="Digits: linear, quadratic and reduced quadratic output neurons",
-    source=SOURCE,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "Digits: linear, quadratic and reduced quadratic output neurons", SOURCE)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import with_unmeasured
+from benchmarks.experiments._common import experiment_in, save, subplots
 from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES, TABLE_4
 from qsdp.baselines.quadratic import MultiStart, QuadraticNetworkClassifier, StartStatistics
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import REPETITIONS, Claim, Evidence, Record, Table, compare, judged, within
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Table 4"
 SIZES = (600, 1200, 6000, 60000)
@@ -29,15 +29,14 @@ EPOCHS = (5, 10, 20)
 RUNS = 25
 STARTED = dict.fromkeys(SIZES, RUNS) | {60000: 5}
 
-# What is claimed, the first four for both starts.
-AHEAD = "QNN has the highest mean in every setting"
+AHEAD = "QNN has the highest mean in every setting (of up to 6000 images; both starts)."
 REDUCED = (
     "RPQNN beats the ANN in all settings but eight: 1200 images and 20 epochs from 15 neurons on, 6000 images and 20 "
-    "epochs up to 25"
+    "epochs up to 25 (both starts)."
 )
-SHRINKS = "The advantage of the QNN over the ANN shrinks with images, epochs and neurons"
-MEANS = "The printed means, within two standard errors of a difference of means"
-PLATEAU = "At 600 images, 5 epochs, 10 neurons the ANN still predicts one class (10.08 ± 0.35)."
+SHRINKS = "The advantage of the QNN over the ANN shrinks with images, epochs and neurons (both starts)."
+MEANS = "The means are within a point of the printed ones (both starts)."
+PLATEAU = "At 600 images, 5 epochs, 10 neurons the ANN still predicts one class (10.08 ± 0.35): below 12 % right."
 
 #: Standard deviation of starting weights: by fan-in, this package's default, and a small one.
 STARTS: dict[str, float | None] = {"fan-in": None, "0.01": 0.01}
@@ -111,7 +110,7 @@ def cells(records: Sequence[Record], readout: str = "argmax") -> dict[Key, Start
     return found
 
 
-def settings(found: dict[Key, StartStatistics], start: str) -> list[tuple[int, int, int]]:
+def settings(found: Mapping[Key, object], start: str) -> list[tuple[int, int, int]]:
     """Return the settings of which all three networks are measured."""
     first = dict.fromkeys(key[:3] for key in found)
     return [setting for setting in first if all((*setting, head, start) in found for head in HEADS)]
@@ -153,140 +152,83 @@ def tables(records: Sequence[Record]) -> list[Table]:
     return [table for table in made if table.rows]
 
 
+def scores(records: Sequence[Record]) -> dict[Key, dict[int, float]]:
+    """Return shares of right classes by start, of cells of at least ten; nan where a start diverged."""
+    return {
+        (case["images"], int(epochs), case["hidden"], case["head"], case["start"]): {
+            start: np.nan if value is None else value for start, value in enumerate(values)
+        }
+        for record in records
+        for case in (record.case,)
+        for epochs, values in record.measured["argmax"].items()
+        if len(values) >= REPETITIONS
+    }
+
+
 def claims(records: Sequence[Record]) -> list[Claim]:
-    found = cells(records)
-    made: list[Claim] = []
-    for start in STARTS:
-        measured = settings(found, start)
-        if not measured:
-            continue
-        name = f"start {start}"
+    """Judge what is said of all settings, in those of at least ten starts, from both deviations of starting weights."""
+    found = scores(records)
+    measured = [(*setting, start) for start in STARTS for setting in settings(found, start)]
 
-        def mean(setting: tuple[int, int, int], head: str, start: str = start) -> float:
-            return 100.0 * found[(*setting, head, start)].mean
+    def cell(place: tuple[int, int, int, str], head: str) -> dict[int, float]:
+        return found[(*place[:3], head, place[3])]
 
-        planned = _planned(start)
-        ahead = [s for s in measured if mean(s, "qnn") > max(mean(s, "linear"), mean(s, "rpqnn"))]
-        made.append(
-            _counted(
-                f"{AHEAD} ({name}).",
-                len(ahead),
-                len(measured),
-                planned,
-                f"{len(ahead)} of {len(measured)}",
-            )
+    ahead = {
+        f"before {NAMES[head]} at {place}": compare(cell(place, "qnn"), cell(place, head), unit=100.0)
+        for place in measured
+        for head in ("linear", "rpqnn")
+    }
+    reduced = {
+        f"{place}": compare(
+            cell(place, "rpqnn"),
+            cell(place, "linear"),
+            less=TABLE_4[(*place[:3], "rpqnn")][0] < TABLE_4[(*place[:3], "linear")][0],
+            unit=100.0,
         )
-        printed = {s for s in measured if TABLE_4[(*s, "rpqnn")][0] > TABLE_4[(*s, "linear")][0]}
-        better = {s for s in measured if mean(s, "rpqnn") > mean(s, "linear")}
-        behind = set(measured) - printed
-        made.append(
-            _counted(
-                f"{REDUCED} ({name}).",
-                len(measured) - len(printed ^ better),
-                len(measured),
-                planned,
-                f"Ahead in {len(better & printed)} of {len(printed)} settings where it is printed ahead, behind in "
-                f"{len(behind - better)} of {len(behind)} where it is printed behind",
-            )
+        for place in measured
+    }
+    means = {
+        f"{NAMES[head]} at {place}": within(cell(place, head), TABLE_4[(*place[:3], head)][0] / 100.0, 0.01, unit=100.0)
+        for place in measured
+        for head in HEADS
+    }
+    plateau = {
+        f"start {start}": compare(found.get((600, 5, 10, "linear", start), {}), 0.12, less=True, unit=100.0)
+        for start in STARTS
+    }
+    return [
+        judged(SOURCE, AHEAD, ahead),
+        judged(SOURCE, REDUCED, reduced),
+        judged(SOURCE, SHRINKS, {name: gain for start in STARTS for name, gain in _falls(found, start).items()}),
+        judged(SOURCE, MEANS, means),
+        judged(SOURCE, PLATEAU, plateau, "; ".join(f"{name}: {part.number}" for name, part in plateau.items())),
+    ]
+
+
+def _falls(found: dict[Key, dict[int, float]], start: str) -> dict[str, Evidence]:
+    """Return the evidence that the gain, averaged over the rest, falls along each of images, epochs and neurons."""
+    gains = {
+        setting: {k: quadratic - found[(*setting, "linear", start)][k] for k, quadratic in own.items()}
+        for setting in settings(found, start)
+        for own in (found[(*setting, "qnn", start)],)
+    }
+
+    def mean(axis: int, level: int) -> dict[int, float]:
+        group = [gain for setting, gain in gains.items() if setting[axis] == level]
+        return {k: float(np.mean([gain[k] for gain in group])) for k in group[0]}
+
+    return {
+        f"start {start}, {name} {before} to {after}": compare(
+            mean(axis, after), mean(axis, before), less=True, unit=100.0
         )
-        gains = {s: mean(s, "qnn") - mean(s, "linear") for s in measured}
-        first, last = min(measured), max(measured)
-        if first != last:
-            shrinks = gains[first] > 5.0 * gains[last] and _falls(gains)
-            why = "" if shrinks else "not along every direction of the table"
-            why = (why + _unmeasured(len(measured), planned)).removeprefix("; ")
-            made.append(
-                Claim(
-                    SOURCE,
-                    f"{SHRINKS} ({name}).",
-                    "partly" if why else "reproduced",
-                    f"{gains[first]:.1f} points at {first}, {gains[last]:.1f} at {last}.",
-                    why,
-                )
-            )
-        close = [
-            (s, head)
-            for s in measured
-            for head in HEADS
-            if abs(mean(s, head) - TABLE_4[(*s, head)][0])
-            <= 2.0 * np.hypot(TABLE_4[(*s, head)][1] / np.sqrt(RUNS), _standard_error(found[(*s, head, start)]))
-        ]
-        total = len(measured) * len(HEADS)
-        whole = len(measured) == planned
-        # One in twenty is beyond two standard errors by chance.
-        verdict = (
-            "reproduced" if whole and len(close) >= 0.9 * total else "partly" if len(close) >= 0.2 * total else "not"
-        )
-        higher = sum(mean(s, head) > TABLE_4[(*s, head)][0] for s in measured for head in HEADS)
-        made.append(
-            Claim(
-                SOURCE,
-                f"{MEANS} ({name}).",
-                verdict,
-                f"{len(close)} of {total} cells; {higher} measured above the printed mean.",
-                ""
-                if verdict == "reproduced"
-                else "starting weights, pixel scale and subsets are not stated" + _unmeasured(len(measured), planned),
-            )
-        )
-    made += _plateau(found)
-    listed = [(SOURCE, f"{said} (start {start}).") for start in STARTS for said in (AHEAD, REDUCED, SHRINKS, MEANS)]
-    return with_unmeasured(made, [*listed, (SOURCE, PLATEAU)])
-
-
-def _falls(gains: dict[tuple[int, int, int], float]) -> bool:
-    """Return whether the gain, averaged over the rest, falls along each of images, epochs and neurons."""
-    for axis in range(3):
-        levels = sorted({setting[axis] for setting in gains})
-        means = [np.mean([gain for setting, gain in gains.items() if setting[axis] == level]) for level in levels]
-        if any(later >= earlier for earlier, later in itertools.pairwise(means)):
-            return False
-    return True
-
-
-def _planned(start: str) -> int:
-    """Return the number of settings that a full run measures: all 60, or those of at most 6000 images."""
-    return sum(len(case["epochs"]) for case in cases(False) if case["start"] == start) // len(HEADS)
-
-
-def _unmeasured(measured: int, planned: int) -> str:
-    return "" if measured == planned else f"; {measured} of {planned} settings are measured"
-
-
-def _standard_error(statistics: StartStatistics) -> float:
-    """Return that of the mean, in percent."""
-    return float(100.0 * statistics.sd / np.sqrt(statistics.n_starts - statistics.n_diverged))
-
-
-def _counted(statement: str, count: int, measured: int, planned: int, figures: str) -> Claim:
-    """Return a claim on every setting: `count` of those measured are as it says."""
-    verdict = "partly" if count >= 0.75 * measured else "not"
-    if count == measured == planned:
-        return Claim(SOURCE, statement, "reproduced", f"{figures}.")
-    why = "" if count == measured else "in the others means are near each other, or depend on the start"
-    why = (why + _unmeasured(measured, planned)).removeprefix("; ")
-    return Claim(SOURCE, statement, verdict, f"{figures}.", why)
-
-
-def _plateau(found: dict[Key, StartStatistics]) -> list[Claim]:
-    """Return the claim that the ANN is a constant predictor after 5 epochs on 600 images."""
-    accuracies = {start: found.get((600, 5, 10, "linear", start)) for start in STARTS}
-    if any(value is None for value in accuracies.values()):
-        return []
-    figures = "; ".join(f"start {start}: {shown(value)}" for start, value in accuracies.items() if value is not None)
-    constant = [value is not None and value.mean < 0.12 for value in accuracies.values()]
-    verdict = "reproduced" if all(constant) else "partly" if any(constant) else "not"
-    why = "" if all(constant) else "it depends on the starting weights, which the paper calls random only"
-    return [Claim(SOURCE, PLATEAU, verdict, figures + ".", why)]
+        for axis, name in enumerate(("images", "epochs", "neurons"))
+        for before, after in itertools.pairwise(sorted({setting[axis] for setting in gains}))
+    }
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
     found = cells(records)
-    figure, axes = plt.subplots(
-        2, len(EPOCHS), figsize=(11, 6.6), sharex=True, sharey="row", squeeze=False, layout="constrained"
-    )
+    figure, axes = subplots(2, len(EPOCHS), figsize=(11, 6.6), sharex=True, sharey="row", squeeze=False)
     sizes = [600, max(key[0] for key in found)]
     for row, size in zip(axes, sizes, strict=True):
         for axis, epochs in zip(row, EPOCHS, strict=True):
@@ -308,17 +250,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     figure.legend(
         *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8, handlelength=4
     )
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="mnist_quadratic_heads",
-    title="MNIST: linear, quadratic and reduced quadratic output neurons",
-    source=SOURCE,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "MNIST: linear, quadratic and reduced quadratic output neurons", SOURCE)

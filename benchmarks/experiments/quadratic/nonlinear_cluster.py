@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import with_unmeasured
+from benchmarks.experiments._common import experiment_in, save, subplots
 from qsdp.baselines.quadratic import MultiStart, QuadraticNetwork, QuadraticNetworkClassifier
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table, compare, exact, judged
 from qsdp.datasets import make_nonlinear_clusters
 from qsdp.datasets._toys import CLUSTER_COVARIANCES, CLUSTER_MEANS
 from qsdp.exceptions import InvalidInputError
@@ -37,9 +37,9 @@ INDEPENDENT: dict[int, tuple[tuple[float, ...], ...]] = {
 
 #: Source and statement of every claim.
 STATEMENTS = {
-    "accuracy": (SOURCE, f"One layer of six quadratic neurons reaches {PRINTED} % on the test set."),
+    "accuracy": (SOURCE, f"One layer of six quadratic neurons reaches {PRINTED} % on the test set, less 0.1."),
     "boundaries": (SOURCE, "The boundaries are ellipses and hyperbolas."),
-    "linear": (SOURCE, "A single linear layer cannot learn these boundaries."),
+    "linear": (SOURCE, "A single linear layer cannot learn these boundaries (1000 epochs)."),
     "independent": (
         "specification, section 6.2",
         "The ranges of accuracy of an independent program overlap with those measured here.",
@@ -177,68 +177,44 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    made = []
     longest = max((max(r.case["epochs"]) for r in trained_of(records, "qnn")), default=0)
-    if longest:
-        values = accuracies(records, "qnn", "argmax", longest)
-        # Three points in 3000 are within what a sample of that size can tell.
-        verdict = "reproduced" if values.mean() >= PRINTED - 0.1 else "partly" if longest == 10_000 else "not measured"
-        why = "" if verdict == "reproduced" else f"after {longest} epochs; the paper trains 10000"
-        figures = f"{shown(values)} after {longest} epochs, {values.size} runs."
-        made.append(Claim(*STATEMENTS["accuracy"], verdict, figures, why))
-        kinds = {kind for r in trained_of(records, "qnn") for conics in r.measured["conics"] for kind in conics}
-        verdict = "reproduced" if kinds == {"ellipse", "hyperbola"} else "partly"
-        why = "" if verdict == "reproduced" else "other kinds occur, or one is missing"
-        figures = ", ".join(sorted(kinds)) + "."
-        made.append(Claim(*STATEMENTS["boundaries"], verdict, figures, why))
-    both = [e for e in (10, 100, 1000) if accuracies(records, "linear", "code", e).size]
-    if both and longest:
-        epochs = both[-1]
-        argmax, code = (accuracies(records, "linear", readout, epochs) for readout in ("argmax", "code"))
-        quadratic = accuracies(records, "qnn", "code", epochs)
-        fails = argmax.mean() < 99.0
-        by_code = code.mean() < 80.0 < quadratic.mean()
-        verdict = "reproduced" if fails and by_code else "partly" if by_code else "not"
-        why = "single linear neurons do as well as quadratic ones"
-        if by_code:
-            why = "true of single neurons; the largest of the linear outputs is right all the same"
-        if epochs < 1000:
-            verdict, why = "not measured", f"only {epochs} epochs, too few for a linear layer"
-        made.append(
-            Claim(
-                *STATEMENTS["linear"],
-                verdict,
-                f"Linear: argmax {argmax.mean():.2f} %, code {code.mean():.2f} %; quadratic: code "
-                f"{quadratic.mean():.2f} % ({epochs} epochs).",
-                "" if verdict == "reproduced" else why,
-            )
-        )
-    return with_unmeasured([*made, *independent_claims(records)], STATEMENTS.values())
+    kinds = {kind for r in trained_of(records, "qnn") for conics in r.measured["conics"] for kind in conics}
+
+    def by_run(head: str, readout: str, epochs: int) -> dict[int, float]:
+        return dict(enumerate(accuracies(records, head, readout, epochs)))
+
+    linear = {
+        "linear neurons, the largest output: below 99 %": compare(by_run("linear", "argmax", 1000), 99.0, less=True),
+        "linear neurons, sign code: below 80 %": compare(by_run("linear", "code", 1000), 80.0, less=True),
+        "quadratic neurons, sign code: above 80 %": compare(by_run("qnn", "code", 1000), 80.0),
+    }
+    values = accuracies(records, "qnn", "argmax", longest)
+    return [
+        judged(
+            *STATEMENTS["accuracy"],
+            # Three points in 3000 are within what a sample of that size can tell.
+            compare(dict(enumerate(values)), PRINTED, margin=-0.1),
+            f"{shown(values)} after {longest} epochs",
+        ),
+        exact(*STATEMENTS["boundaries"], {kind: kind in {"ellipse", "hyperbola"} for kind in kinds}),
+        judged(*STATEMENTS["linear"], linear, "; ".join(f"{name}, {part.number}" for name, part in linear.items())),
+        exact(*STATEMENTS["independent"], overlaps(records), "epochs, layer and read-out"),
+    ]
 
 
-def independent_claims(records: Sequence[Record]) -> list[Claim]:
-    overlap, apart = 0, []
+def overlaps(records: Sequence[Record]) -> dict[str, bool]:
+    """Return by cell whether the ranges of both programs overlap; the other's figures have one decimal, or two."""
+    found = {}
     for epochs, independent in INDEPENDENT.items():
         for others, (head, readout) in zip(independent, READOUTS, strict=True):
             values = accuracies(records, head, readout, epochs)
             if values.size and others:
-                # Its figures have one decimal, or two.
                 met = values.min() <= max(others) + 0.05 and min(others) - 0.05 <= values.max()
-                overlap += met
-                if not met:
-                    apart.append(f"{NAMES[head]}, {readout}, {epochs} epochs")
-    total = overlap + len(apart)
-    if not total:
-        return []
-    verdict = "reproduced" if not apart else "partly" if overlap else "not"
-    figures = f"{overlap} of {total} cells of epochs, layer and read-out."
-    why = "apart: " + "; ".join(apart) if apart else ""
-    return [Claim(*STATEMENTS["independent"], verdict, figures, why)]
+                found[f"{NAMES[head]}, {readout}, {epochs} epochs"] = bool(met)
+    return found
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
     trained = trained_of(records, "qnn")
     if not trained:
         return
@@ -248,23 +224,12 @@ def plot(records: Sequence[Record], path: Path) -> None:
     x1, x2 = np.linspace(-24, 8, 300), np.linspace(-8, 18, 300)
     points = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2)
     Z = np.einsum("si,kij,sj->sk", points, P["Q"], points) + points @ P["W"].T + P["b"]
-    figure, axis = plt.subplots(figsize=(6, 5))
+    figure, axis = subplots(figsize=(6, 5))
     for k, colour in enumerate(("red", "black", "magenta", "green", "cyan", "blue")):
         axis.scatter(*X[y == k].T, s=2, color=colour)
         axis.contour(x1, x2, Z[:, k].reshape(300, 300), levels=[0.0], colors=colour, linewidths=1)
     axis.set_title(f"Six quadratic neurons after {max(record.case['epochs'])} epochs", fontsize=9)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="nonlinear_cluster",
-    title="Nonlinear Cluster data by one layer of neurons",
-    source=SOURCE,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-)
+EXPERIMENT = experiment_in(__name__, "Nonlinear Cluster data by one layer of neurons", SOURCE)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import label_decades, with_unmeasured
+from benchmarks.experiments._common import experiment_in, label_decades, save, subplots, where
 from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork, get_family, starting_parameters
-from qsdp.bench import Claim, Experiment, Record, Table
+from qsdp.bench import Claim, Record, Table, exact
 from qsdp.quadratic_theory import (
     count_operations,
     count_parameters,
@@ -30,7 +30,7 @@ SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Tables 1, 2 and 5"
 STATEMENTS = {
     "time": (
         "Noel, Muthiah-Nakarajan, Oswal, Table 5",
-        "A QNN takes 3.67 times the time of an ANN, an RPQNN 1.05 times.",
+        "A QNN takes 3.67 times the time of an ANN, an RPQNN 1.05 times (to a tenth).",
     ),
     "parameters": (
         "Noel, Muthiah-Nakarajan, Oswal, sections 3 and 4",
@@ -129,14 +129,10 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def of(records: Sequence[Record], **wanted: Any) -> list[Record]:
-    return [record for record in records if all(record.case.get(name) == value for name, value in wanted.items())]
-
-
 def linear_like(record: Record, records: Sequence[Record]) -> Record | None:
     """Return the conventional network of the same hidden width; all-quadratic ones have 10."""
     case = record.case
-    found = of(records, kind="network", head="linear", hidden=case.get("hidden", 10), n_starts=case["n_starts"])
+    found = where(records, kind="network", head="linear", hidden=case.get("hidden", 10), n_starts=case["n_starts"])
     return found[0] if found else None
 
 
@@ -149,7 +145,7 @@ def title_of(case: dict[str, Any]) -> str:
 
 def tables(records: Sequence[Record]) -> list[Table]:
     rows = []
-    for record in of(records, kind="network") + of(records, kind="quadratic"):
+    for record in where(records, kind="network") + where(records, kind="quadratic"):
         case, m = record.case, record.measured
         base = linear_like(record, records)
         ratio = m["seconds_per_sample"] / base.measured["seconds_per_sample"] if base else float("nan")
@@ -195,7 +191,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
     made.append(Table("Beyond a linear layer of 30 inputs and 10 neurons", ["", "printed", "counted"], rows, note))
     rows = []
     for head in FAMILIES:
-        found = sorted(of(records, kind="square", head=head), key=lambda r: r.case["n"])
+        found = sorted(where(records, kind="square", head=head), key=lambda r: r.case["n"])
         if len(found) > 1:
             rows.append(
                 [
@@ -227,77 +223,46 @@ def exponent(records: Sequence[Record], what: str) -> float:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    if not records:
-        return with_unmeasured([], STATEMENTS.values())
-    made = []
     times = {
         head: found[0].measured["seconds_per_sample"]
         for head in HEADS
-        if (found := of(records, kind="network", head=head, hidden=30, n_starts=1))
+        if (found := where(records, kind="network", head=head, hidden=30, n_starts=1))
     }
-    if len(times) == len(HEADS):
-        ratios = {head: times[head] / times["linear"] for head in ("qnn", "rpqnn")}
-        near = abs(ratios["qnn"] - 3.67) < 0.5 and abs(ratios["rpqnn"] - 1.05) < 0.1
-        made.append(
-            Claim(
-                *STATEMENTS["time"],
-                "reproduced" if near else "partly" if ratios["qnn"] > ratios["rpqnn"] > 1.0 else "not",
-                f"{ratios['qnn']:.2f} and {ratios['rpqnn']:.2f} (784-30-10, one start).",
-                "" if near else "times depend on the program: here, the input layer costs less than calls of NumPy",
-            )
-        )
+    ratios = {head: times[head] / times["linear"] for head in ("qnn", "rpqnn") if len(times) == len(HEADS)}
+    near = {
+        NAMES[head]: abs(ratio - {"qnn": 3.67, "rpqnn": 1.05}[head]) < 0.1 * ratio for head, ratio in ratios.items()
+    }
     extra = {head: count_parameters(head, 30, 1) - count_parameters("linear", 30, 1) for head in ("qnn", "rpqnn")}
-    right = extra == {"qnn": 30 * 31 // 2, "rpqnn": 31}
-    made.append(
-        Claim(
-            *STATEMENTS["parameters"],
-            "partly" if right else "not",
-            f"For n = 30: {extra['qnn']} and {extra['rpqnn']}.",
-            "a reduced neuron has n + 1 more: its second factor has a bias, too",
-        )
-    )
+    right = {"quadratic": extra["qnn"] == 30 * 31 // 2, "reduced": extra["rpqnn"] == 30}
     exponents = {}
     for head in HEADS:
-        found = sorted(of(records, kind="square", head=head), key=lambda r: r.case["n"])
+        found = sorted(where(records, kind="square", head=head), key=lambda r: r.case["n"])
         if len(found) > 1:
             exponents[head] = exponent(found[-2:], "operations")
-    if len(exponents) == len(HEADS):
-        right = abs(exponents["qnn"] - 3) < 0.15 and all(abs(exponents[h] - 2) < 0.15 for h in ("linear", "rpqnn"))
-        made.append(
-            Claim(
-                *STATEMENTS["orders"],
-                "reproduced" if right else "partly",
-                "; ".join(f"{NAMES[head]} {value:.2f}" for head, value in exponents.items()) + " (multiplications).",
-                "" if right else "sizes are too small for the leading term",
-            )
-        )
-    return with_unmeasured(made, STATEMENTS.values())
+    orders = {NAMES[head]: abs(value - (3 if head == "qnn" else 2)) < 0.15 for head, value in exponents.items()}
+    shown = ", ".join(f"{NAMES[head]} {ratio:.2f}" for head, ratio in ratios.items())
+    return [
+        exact(*STATEMENTS["time"], near, f"{shown} times (784-30-10, one start)", needed=2),
+        exact(*STATEMENTS["parameters"], right if records else {}, f"For n = 30: {extra['qnn']} and {extra['rpqnn']}"),
+        exact(
+            *STATEMENTS["orders"],
+            orders,
+            "exponents " + ", ".join(f"{NAMES[head]} {value:.2f}" for head, value in exponents.items()),
+            needed=len(HEADS),
+        ),
+    ]
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(5.5, 3.8))
+    figure, axis = subplots(figsize=(5.5, 3.8))
     for head in FAMILIES:
-        found = sorted(of(records, kind="square", head=head), key=lambda r: r.case["n"])
+        found = sorted(where(records, kind="square", head=head), key=lambda r: r.case["n"])
         axis.loglog([r.case["n"] for r in found], [1e6 * layer_seconds(r) for r in found], "o-", label=TITLES[head])
     axis.set_xlabel("inputs and neurons of the layer")
     axis.set_ylabel("µs a sample")
     label_decades(axis)
     axis.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="quadratic_costs",
-    title="Costs of quadratic layers",
-    source=SOURCE,
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
-    plot=plot,
-    version=2,
-)
+EXPERIMENT = experiment_in(__name__, "Costs of quadratic layers", SOURCE, version=2)

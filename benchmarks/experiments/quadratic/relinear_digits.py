@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import grouped
+from benchmarks.experiments._common import experiment_in, grouped, save, subplots
 from benchmarks.experiments.quadratic._relinear_digits_claims import BETAS, RATES, chosen, claims, errors, unstable
-from qsdp.bench import Experiment, Record, Table
+from qsdp.bench import Record, Table
 from qsdp.datasets import split_digits
 
 GAMMA_R = 0.1
@@ -193,7 +193,7 @@ def _every(records: Sequence[Record]) -> Table:
                 "-" if value is None else f"{value:g}",
                 _spread(errors(group)),
                 f"{sum(entry['diverged'] is not None for entry in measured)} of {len(measured)}",
-                f"{shares[name, value]:.1f}",
+                f"{np.mean(list(shares[name, value].values())):.1f}",
                 _median(measured, "largest_drop", 100.0, ".1f"),
                 _median(measured, "quadratic_norm", 1.0, ".3g"),
                 str(len(group)),
@@ -261,14 +261,12 @@ def _median(measured: Sequence[dict[str, Any]], name: str, factor: float, form: 
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
     records = [record for record in records if "setting" in record.case]
     if not records:
         return
     best = {name: errors(group) for name, group in chosen(records).items()}
     names = sorted(best, key=lambda name: float(best[name].mean()))
-    figure, axis = plt.subplots(figsize=(7, 0.3 * len(names) + 1.0))
+    figure, axis = subplots(figsize=(7, 0.3 * len(names) + 1.0))
     axis.boxplot([best[name] for name in names], vert=False)
     axis.set_yticks(range(1, len(names) + 1), names, fontsize=7)
     axis.set(xlabel="test error on digits, %", xscale="log")
@@ -277,19 +275,12 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xticks(marks, [str(mark) for mark in marks])
     axis.set_xticks([], minor=True)
     axis.grid(axis="x", alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
-EXPERIMENT = Experiment(
-    name="relinear_digits",
-    title="ReLinear on digits: variants, families, weight transfer",
-    source="Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, section V, in small",
-    version=1,
-    cases=cases,
-    run=run,
-    tables=tables,
+EXPERIMENT = experiment_in(
+    __name__,
+    "ReLinear on digits: variants, families, weight transfer",
+    "Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, section V, in small",
     claims=claims,
-    plot=plot,
 )

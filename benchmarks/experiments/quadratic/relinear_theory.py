@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import grouped, medians, not_measured
-from qsdp.bench import Claim, Experiment, Record, Table
+from benchmarks.experiments._common import Theorem, experiment_in, grouped, medians, theorems, where
+from qsdp.bench import Claim, Record, Table, exact, not_measured
 
 PAPER = "Fan et al."
 Records = Sequence[Record]
-Verdict = tuple[str, str, str]
 
 #: Constants of equation (10) as printed.
 PRINTED = {1: 0.25, 2: 0.013, 6: 1.37e-6}
@@ -118,10 +117,6 @@ CHECKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-def of(records: Records, kind: str) -> list[Record]:
-    return [record for record in records if record.case["kind"] == kind]
-
-
 def tables(records: Records) -> list[Table]:
     splines = [
         [
@@ -132,7 +127,7 @@ def tables(records: Records) -> list[Table]:
             str(max(record.measured["degree_of_conventional"] for record in group)),
             str(len(group)),
         ]
-        for (degree, _), group in grouped(of(records, "spline"), "degree", "knots").items()
+        for (degree, _), group in grouped(where(records, kind="spline"), "degree", "knots").items()
     ]
     constants = [
         [
@@ -141,7 +136,7 @@ def tables(records: Records) -> list[Table]:
             f"{record.measured['exact']:.4g}",
             f"{record.measured['measured']:.4g}",
         ]
-        for record in of(records, "constant")
+        for record in where(records, kind="constant")
     ]
     dimensions = [
         [
@@ -152,7 +147,7 @@ def tables(records: Records) -> list[Table]:
                 for name in ("dimension", "parameters", "printed", "corrected")
             ),
         ]
-        for record in of(records, "dimension")
+        for record in where(records, kind="dimension")
     ]
     what = ("dimension", "parameters", "bound printed", "bound corrected")
     made = [
@@ -184,51 +179,38 @@ def tables(records: Records) -> list[Table]:
     return [table for table in made if table.rows]
 
 
-def _splines(records: Records) -> Verdict:
+def _splines(source: str, statement: str, records: Records) -> Claim:
     errors = [record.measured["error"] for record in records]
-    degree = max(record.measured["degree_of_conventional"] for record in records)
-    figures = f"largest relative error {max(errors):.0e} of {len(errors)} splines"
-    figures += f"; pieces of conventional networks have degree {degree}"
-    if max(errors) < 1e-8 and degree <= 1:
-        return "reproduced", figures, ""
-    return "not", figures, "networks and splines differ, or conventional pieces are no lines"
+    degrees = [record.measured["degree_of_conventional"] for record in records]
+    figures = f"largest relative error {max(errors):.0e}; pieces of conventional networks have degree {max(degrees)}"
+    return exact(source, statement, [e < 1e-8 and d <= 1 for e, d in zip(errors, degrees, strict=True)], figures)
 
 
-def _lemma_1(records: Records) -> Verdict:
-    held = [r.measured["measured"] <= r.measured["exact"] * (1.0 + 1e-6) for r in records]
-    wrong = {r.case["m"]: r.measured["exact"] for r in records if r.case["m"] in PRINTED}
-    wrong = {m: exact for m, exact in wrong.items() if abs(PRINTED[m] / exact - 1.0) > 0.01}
-    figures = f"{sum(held)} of {len(held)} errors are below; exact constants " + ", ".join(
-        f"m = {r.case['m']}: {r.measured['exact']:.4g}" for r in records
-    )
-    if not all(held):
-        return "not", figures, "an error is above the bound"
-    why = ", ".join(f"for m = {m} {PRINTED[m]:g} is printed instead of {exact:g}" for m, exact in wrong.items())
-    return "partly" if wrong else "reproduced", figures, why
+def _lemma_1(source: str, statement: str, records: Records) -> Claim:
+    holds = {f"m = {r.case['m']}: error": r.measured["measured"] <= r.measured["exact"] * (1.0 + 1e-6) for r in records}
+    for r in records:
+        if r.case["m"] in PRINTED:
+            printed, right = PRINTED[r.case["m"]], r.measured["exact"]
+            holds[f"m = {r.case['m']}: {printed:g} printed for {right:g}"] = abs(printed / right - 1.0) <= 0.01
+    figures = "exact constants " + ", ".join(f"m = {r.case['m']}: {r.measured['exact']:.4g}" for r in records)
+    return exact(source, statement, holds, figures)
 
 
-def _lemma_2(records: Records) -> Verdict:
+def _lemma_2(source: str, statement: str, records: Records) -> Claim:
     corrected, printed = (
-        sum(record.measured["fan"]["dimension"] <= record.measured["fan"][bound] for record in records)
+        [record.measured["fan"]["dimension"] <= record.measured["fan"][bound] for record in records]
         for bound in ("corrected", "printed")
     )
-    figures = f"{len(records)} architectures: {printed} within the printed bound, {corrected} within the corrected one"
-    if printed == len(records):
-        return "reproduced", figures, ""
-    why = "it counts homogeneous polynomials of half the degree: errata, E26"
-    return "not" if printed == 0 else "partly", figures, why
+    figures = f"of {len(records)} architectures {sum(corrected)} are within the bound that errata, E26, corrects"
+    return exact(source, statement, printed, figures)
 
 
-def _proposition_2(records: Records) -> Verdict:
+def _proposition_2(source: str, statement: str, records: Records) -> Claim:
     gains = [record.measured["fan"]["dimension"] / record.measured["square_act"]["dimension"] for record in records]
-    figures = f"{sum(gain > 1.0 for gain in gains)} of {len(gains)} architectures, {medians(gains)} times as large"
-    if min(gains) > 1.0:
-        return "reproduced", figures, ""
-    return "partly" if max(gains) > 1.0 else "not", figures, "some are no larger"
+    return exact(source, statement, [gain > 1.0 for gain in gains], f"{medians(gains)} times as large")
 
 
-#: Kind of cases, where in the paper, what is said, and what decides.
-CLAIMS: tuple[tuple[str, str, str, Callable[[Records], Verdict]], ...] = (
+CLAIMS: tuple[Theorem, ...] = (
     (
         "spline",
         "Proposition 1",
@@ -271,23 +253,12 @@ LIMITS = (
 
 
 def claims(records: Records) -> list[Claim]:
-    made = []
-    for kind, where, statement, decide in CLAIMS:
-        source, found = f"{PAPER}, {where}", of(records, kind)
-        if not found:
-            made.append(not_measured(source, statement))
-            continue
-        verdict, figures, why = decide(found)
-        made.append(Claim(source, statement, verdict, figures, why))
-    return made + [Claim(f"{PAPER}, {where}", said, "not measured", "-", why) for where, said, why in LIMITS]
+    limits = [not_measured(f"Theory: {PAPER}, {place}", said, why) for place, said, why in LIMITS]
+    return theorems(PAPER, CLAIMS, records) + limits
 
 
-EXPERIMENT = Experiment(
-    name="relinear_theory",
-    title="Expressivity of quadratic networks",
-    source="Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, Lemmas and Propositions",
-    cases=cases,
-    run=run,
-    tables=tables,
-    claims=claims,
+EXPERIMENT = experiment_in(
+    __name__,
+    "Expressivity of quadratic networks",
+    "Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, Lemmas and Propositions",
 )

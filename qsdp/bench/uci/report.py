@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.bench._experiment import Claim, Record, Table
-from qsdp.bench.uci.critical_difference import Comparison, compare, pairwise_wilcoxon
+from qsdp.bench._experiment import Record, Table
+from qsdp.bench._verdicts import Claim, exact, not_measured, paired_claim
+from qsdp.bench.uci.critical_difference import Comparison, compare
 from qsdp.bench.uci.data import SETS
 from qsdp.bench.uci.methods import METHODS
 from qsdp.bench.uci.picture import draw_comparison
@@ -198,31 +199,19 @@ def _matrix(
 
 def _bound_claim(records: Records) -> Claim:
     certified = [record.measured for record in records if record.measured["lower_bound"] is not None]
-    above = [one for one in certified if one["lower_bound"] > one["objective"] * (1.0 + 1e-9)]
-    verdict = "not measured" if not certified else "not" if above else "reproduced"
-    why = {"not measured": "no certificate yet", "not": f"{len(above)} bounds are above"}.get(verdict, "")
-    figures = f"{len(certified) - len(above)} of {len(certified)} bounds are below the objective of their network."
+    holds = [one["lower_bound"] <= one["objective"] * (1.0 + 1e-9) for one in certified]
     statement = "the relaxation bounds the training objective of every quantized network from below."
-    return Claim("Bartan, Pilanci, section 3", statement, verdict, figures, why)
+    return exact("Theory: Bartan, Pilanci, section 3 (on the suite)", statement, holds)
 
 
 def _pair_claim(grid: dict[tuple[str, str], list[Record]], source: str, ours: str, theirs: str, words: str) -> Claim:
     """Compare two methods on the sets with measurements of both."""
     methods, sets, scores = _complete({key: group for key, group in grid.items() if key[1] in {ours, theirs}})
     statement = f"{words}; here on the sets of the suite."
-    if set(methods) != {ours, theirs} or len(sets) < 2:
-        return Claim(source, statement, "not measured", "", f"{ours} and {theirs} have fewer than two sets in common")
-    difference = scores[:, methods.index(ours)] - scores[:, methods.index(theirs)]
-    p = float(pairwise_wilcoxon(scores)[0, 1])
-    figures = (
-        f"{ours} is better on {np.sum(difference > 0)} of {len(sets)} sets, by {100 * difference.mean():.1f} points in "
-        f"the mean; Wilcoxon p = {p:.2g}."
-    )
-    if p >= 0.05:
-        return Claim(source, statement, "partly", figures, "the difference is within the noise of the sets")
-    if difference.mean() > 0:
-        return Claim(source, statement, "reproduced", figures)
-    return Claim(source, statement, "not", figures, f"{theirs} is the better one")
+    if set(methods) != {ours, theirs}:
+        return not_measured(source, statement, f"{ours} and {theirs} have no set in common")
+    first, second = (dict(zip(sets, scores[:, methods.index(name)], strict=True)) for name in (ours, theirs))
+    return paired_claim(source, statement, first, second, names=(ours, theirs))
 
 
 def _percent(values: FloatArray) -> str:

@@ -90,7 +90,7 @@ def test_quick_run_of_images(tmp_path: Path) -> None:
     accuracy, seconds, simple, chosen = (table.rows for table in images.tables(records))
     # Memory is shown where it was measured for that variant, and nowhere else.
     held = {row[1]: row[-2] for row in seconds if row[1].startswith("BPLS")}
-    measured = {f"BPLS, {record.case['variant']}" for record in images.of(records, "memory")}
+    measured = {f"BPLS, {record.case['variant']}" for record in images.where(records, part="memory")}
     assert {name for name, value in held.items() if value != "-"} == measured
     assert set(held) == {f"BPLS, {name}" for name in images.JUDGED} > measured
     assert len(accuracy) == len(seconds) == 1 + len(simple) == 1 + len(images.JUDGED)
@@ -99,7 +99,7 @@ def test_quick_run_of_images(tmp_path: Path) -> None:
     every = images.claims(records)
     # A quick run has neither Fashion-MNIST nor minibatches of one.
     assert {claim.statement for claim in every} == {claim.statement for claim in images.claims([])}
-    claims = [claim for claim in judged_of(every) if claim.source != "This comparison"]
+    claims = [claim for claim in every if claim.figures and claim.source != "This comparison"]
     assert len(claims) == 5
     for claim in claims:
         judged = [name for name in images.JUDGED if f"{name} " in claim.figures or f"{name}: " in claim.figures]
@@ -146,9 +146,9 @@ def claim_on(source: str, claims: list[Claim]) -> Claim:
 def test_the_specifications_rows_are_judged() -> None:
     module = importlib.import_module("benchmarks.experiments.least_squares.bpls_digits")
     same = claim_on(module.SPECIFICATION, module.claims(digits_records(0.0)))
-    assert (same.verdict, same.figures) == ("reproduced", "42 of 42; largest difference 0.000")
+    assert (same.verdict, same.number) == ("supported", "42 of 42")
     other = claim_on(module.SPECIFICATION, module.claims(digits_records(-0.05)))
-    assert other.verdict == "not"
+    assert other.verdict == "contradicted"
     assert "sigmoid, relax, final, test 0.897, printed 0.947" in other.why
 
 
@@ -160,11 +160,10 @@ def test_printed_accuracies(printed: str, expected: tuple[float, float] | None) 
     assert verdicts.interval(printed) == expected
 
 
-def test_verdict_by_share() -> None:
+def test_verdict_by_cells() -> None:
     cells = {"a": ("0.9", 0.9), "b": ("at most 0.5", 0.3), "c": ("-", 0.1)}
-    assert verdicts.printed_claim("s", "w", cells, 0.01).verdict == "reproduced"
-    assert verdicts.printed_claim("s", "w", {**cells, "a": ("0.9", 0.8)}, 0.01).verdict == "partly"
-    assert verdicts.printed_claim("s", "w", {"a": ("0.9", 0.8)}, 0.01).verdict == "not"
+    assert verdicts.printed_claim("s", "w", cells, 0.01).verdict == "supported"
+    assert verdicts.printed_claim("s", "w", {**cells, "a": ("0.9", 0.8)}, 0.01).verdict == "contradicted"
 
 
 def trained(test: float, cpu: float, **case: Any) -> Record:
@@ -172,20 +171,21 @@ def trained(test: float, cpu: float, **case: Any) -> Record:
 
 
 def test_match_and_speed_are_of_every_variant() -> None:
-    rival = trained(0.95, 2.0, optimizer="Adam", rate=1e-3, batch=1, epochs=40)
-    weak = trained(0.80, 2.0, optimizer="SGD", rate=1e-3, batch=1, epochs=40)
-    good, bad = trained(0.94, 1e-3), trained(0.7, 1.0)
-    both = {"one": ([good], [rival, weak]), "two": ([bad], [rival, weak])}
+    def ten(test: float, cpu: float, **case: Any) -> list[Record]:
+        return [trained(test + 0.001 * (-1) ** seed, cpu, seed=seed, **case) for seed in range(10)]
+
+    others = ten(0.95, 2.0, optimizer="Adam", rate=1e-3, batch=1, epochs=40)
+    others += ten(0.80, 2.0, optimizer="SGD", rate=1e-3, batch=1, epochs=40)
+    both = {"one": (ten(0.94, 1e-3), others), "two": (ten(0.7, 1.0), others)}
     match = verdicts.match_claim("Paper", "digits", both)
-    assert (match.verdict, match.why) == ("partly", "two 25.0 points behind")
-    assert "one 94.0 % (1 runs) against 95.0 % (Adam 0.001, batch 1, best of 40 epochs)" in match.figures
-    assert verdicts.match_claim("Paper", "digits", {"one": both["one"]}).verdict == "reproduced"
-    assert verdicts.match_claim("Paper", "digits", {"two": both["two"]}).verdict == "not"
+    assert match.verdict == "contradicted"
+    assert match.why.startswith("two: -25")
+    assert "one 94.0 % (10 runs) against 95.0 % (Adam 0.001, batch 1, best of 40 epochs, 10 runs)" in match.figures
+    assert verdicts.match_claim("Paper", "digits", {"one": both["one"]}).verdict == "supported"
     (speed,) = verdicts.speed_claims("Paper", "digits", both)
-    assert speed.verdict == "partly"
+    assert (speed.verdict, speed.why) == ("contradicted", "not two: 2.0 times")
     assert "one: 0.001 s against 2 s, 2000.0 times; two: 1 s against 2 s, 2.0 times" in speed.figures
-    assert verdicts.speed_claims("Paper", "digits", {"one": both["one"]})[0].verdict == "reproduced"
-    assert verdicts.speed_claims("Paper", "digits", {"two": both["two"]})[0].verdict == "not"
+    assert verdicts.speed_claims("Paper", "digits", {"one": both["one"]})[0].verdict == "supported"
 
 
 def test_the_choice_by_validation_is_checked() -> None:
@@ -198,8 +198,9 @@ def test_the_choice_by_validation_is_checked() -> None:
         assert sum(chosen) == images.GRID_SEEDS
         return [claim for claim in images.claims(records) if claim.source == "This comparison"]
 
-    assert grid(images.CHOSEN)[0].verdict == "reproduced"
-    assert grid({"ridge": 1e-3, "eps_hidden": 1e-3})[0].verdict == "not"
+    # Three seeds are too few.
+    assert grid(images.CHOSEN)[0].verdict == "not measured"
+    assert "90.0 % against 80.0 %" in grid(images.CHOSEN)[0].figures
 
 
 def test_order_of_a_pass() -> None:
@@ -216,8 +217,8 @@ def test_order_of_a_pass() -> None:
         ]
 
     (claim,) = judged_of(costs.claims(records(2.0)))
-    assert claim.verdict == "reproduced"
+    assert claim.verdict == "supported"
     assert claim.figures.startswith("twice the samples: 2.00 times the seconds, 2.00 times the memory")
-    assert claim.figures.endswith("neurons: 4.00 and 2.00 times")
-    assert judged_of(costs.claims(records(3.0)))[0].verdict == "partly"
+    assert "neurons: 4.00 and 2.00 times" in claim.figures
+    assert judged_of(costs.claims(records(3.0)))[0].verdict == "contradicted"
     assert judged_of(costs.claims(records(2.0)[:2])) == []

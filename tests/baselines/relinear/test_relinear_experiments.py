@@ -80,12 +80,13 @@ def test_verdicts_on_runge_come_from_records() -> None:
     runge = module("runge")
     finite = {key: list(values) for key, values in runge.INDEPENDENT.items() if np.isfinite(values).all()}
     claims = {claim.source: claim for claim in runge.claims(runge_records(finite))}
-    assert claims["specification, section 6.4"].verdict == "reproduced"
+    assert claims["specification, section 6.4"].verdict == "supported"
     far = {key: [100.0 * value for value in values] for key, values in finite.items()}
     claims = {claim.source: claim for claim in runge.claims(runge_records(far))}
-    assert claims["specification, section 6.4"].verdict == "not"
-    order = [claim for claim in runge.claims(runge_records(finite)) if "below those of sw-l2" in claim.statement]
-    assert [claim.verdict for claim in order] == ["partly"], "plain descent has the printed order, Adam has not"
+    assert claims["specification, section 6.4"].verdict == "contradicted"
+    ten = {key: [values[0] * (1.0 + 0.01 * seed) for seed in range(10)] for key, values in finite.items()}
+    order = [claim for claim in runge.claims(runge_records(ten)) if "below those of sw-l2" in claim.statement]
+    assert [claim.verdict for claim in order] == ["contradicted"], "plain descent has the printed order, Adam has not"
 
 
 def test_powers_on_runge_are_compared_where_training_has_not_diverged() -> None:
@@ -93,16 +94,16 @@ def test_powers_on_runge_are_compared_where_training_has_not_diverged() -> None:
 
     def verdict(relinear: float, regular: float | None) -> str:
         modes = [*runge.RELINEAR, *runge.REGULAR]
-        records = runge_records({("adam", mode): [0.1] for mode in modes})
+        records = runge_records({("adam", mode): [0.1] * 10 for mode in modes})
         for record in records:
             size = relinear if record.case["mode"] in runge.RELINEAR else regular
-            record.measured["coefficients"] = [None, None if size is None else [1.0, 1.0, 1.0, size, 0.5 * size]]
+            record.measured["coefficients"] = [None if size is None else [1.0, 1.0, 1.0, size, 0.5 * size]] * 10
         claims = runge.claims(records)
         return next(claim.verdict for claim in claims if claim.source == "Fan et al., Fig. 5")
 
-    assert verdict(1.0, 2.0) == "reproduced"
-    assert verdict(2.0, 1.0) == "not"
-    assert verdict(1.0, None) == "not measured"
+    assert verdict(1.0, 2.0) == "supported"
+    assert verdict(2.0, 1.0) == "contradicted"
+    assert verdict(1.0, None) == "supported", "what has diverged has no small coefficients"
 
 
 # -- digits ------------------------------------------------------------------------------------------
@@ -134,7 +135,7 @@ def digits_records(drops: dict[tuple[str, float | None], float], diverged: set[f
             0.0,
         )
         for name, value in module("relinear_digits").SETTINGS
-        for seed in range(2)
+        for seed in range(10)
     ]
 
 
@@ -148,35 +149,27 @@ def test_verdicts_on_stages_and_squares_come_from_records() -> None:
     falling = {("transfer, stage 1", rate): 0.5 for rate in digits.RATES[:3]}
     falling |= {("transfer, stage 2", rate): 0.5 for rate in digits.RATES[:1]}
     found = verdicts(digits_records(falling, {0.05, 0.03, 0.01}))
-    assert found[stages] == "reproduced"
-    assert {verdict for statement, verdict in found.items() if statement.startswith(squares)} == {"reproduced"}
+    assert found[stages] == "supported"
+    assert {verdict for statement, verdict in found.items() if statement.startswith(squares)} == {"supported"}
     found = verdicts(digits_records({("transfer, stage 3", 0.1): 0.5}, {0.05}))
-    assert found[stages] == "not"
-    assert {verdict for statement, verdict in found.items() if statement.startswith(squares)} == {"partly"}
+    assert found[stages] == "contradicted"
+    assert {verdict for statement, verdict in found.items() if statement.startswith(squares)} == {"contradicted"}
     found = verdicts(digits_records({}, set()))
-    assert {verdict for statement, verdict in found.items() if statement.startswith(squares)} == {"not"}
+    assert {verdict for statement, verdict in found.items() if statement.startswith(squares)} == {"contradicted"}
 
 
 @pytest.mark.parametrize(
-    ("parabolic", "poly2", "verdict", "why"),
-    [
-        ((0.2, 0.3), (0.3, 0.4), "reproduced", ""),
-        ((0.0, 0.2), (0.3, 0.4), "partly", "within the noise of parabolic"),
-        ((0.01, 0.02), (0.0, 0.2), "partly", "within the noise of poly2; clearly worse than parabolic"),
-        ((0.01, 0.02), (0.02, 0.03), "not", "clearly worse than parabolic, poly2"),
-    ],
+    ("parabolic", "poly2", "verdict"),
+    [(0.05, 0.02, "supported"), (0.0, 0.02, "inconclusive"), (-0.05, 0.02, "contradicted")],
 )
-def test_verdicts_on_families_follow_the_rule_of_pairs(
-    parabolic: tuple[float, float], poly2: tuple[float, float], verdict: str, why: str
-) -> None:
-    digits, errors = module("relinear_digits"), {"parabolic": parabolic, "poly2": poly2}
+def test_verdicts_on_families_compare_seed_by_seed(parabolic: float, poly2: float, verdict: str) -> None:
+    digits, worse = module("relinear_digits"), {"parabolic": parabolic, "poly2": poly2}
     records = digits_records({}, set())
     for record in records:
-        if record.case["setting"] in errors:
-            record.measured["test_error"] = errors[record.case["setting"]][record.case["seed"]]
+        if record.case["setting"] in worse:
+            record.measured["test_error"] = 0.1 + worse[record.case["setting"]] + 0.01 * (-1) ** record.case["seed"]
     claims = {claim.statement: claim for claim in digits.claims(records)}
-    claim = claims["It beats parabolic and polynomial neurons."]
-    assert (claim.verdict, claim.why) == (verdict, why)
+    assert claims["It beats parabolic and polynomial neurons."].verdict == verdict
 
 
 # -- amplification, residual networks ----------------------------------------------------------------
@@ -204,6 +197,6 @@ def test_resnet_sizes_counts_and_times_rezero_too() -> None:
     by_name = {resnets.name_of(record.case): record.measured for record in records}
     assert by_name["QResNet20 + ReZero"]["parameters"] == by_name["QResNet20"]["parameters"] + 9
     assert float(rezero["ms an image"]) > 0.0
-    assert resnets.claims(records)[0].verdict == "reproduced"
+    assert resnets.claims(records)[0].verdict == "supported"
     full = [case for case in resnets.cases(False) if resnets.rezero(case)]
     assert [case["depth"] for case in full] == [20, 32, 56, 110]

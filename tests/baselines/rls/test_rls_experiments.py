@@ -120,9 +120,9 @@ for number, sign in enumerate(("", "+M", "+R", "+M+R")):
 REVERSED = {label: 1.0 - level for label, level in PAPERS.items()}
 
 
-@pytest.mark.parametrize("name", ["rls_cnn", "rls_digits", "rls_mnist", "rls_sequences"])
+@pytest.mark.parametrize("name", ["rls_cnn", "rls_digits", "rls_sequences"])
 def test_verdicts_on_methods_come_from_records(name):
-    for order, expected in ((PAPERS, "reproduced"), (REVERSED, "not")):
+    for order, expected in ((PAPERS, "supported"), (REVERSED, "contradicted")):
         made = experiment(name).claims(made_up(name, by_method(order)))
         faster = [claim for claim in made if "faster and better" in claim.statement and claim.verdict != "not measured"]
         better = [claim for claim in made if "mprove" in claim.statement and claim.verdict != "not measured"]
@@ -142,7 +142,7 @@ def test_the_papers_own_data_are_not_measured(name, data):
 def test_ratio_0_is_gradient_descent_only_if_all_digits_are_the_same():
     sweeps = experiment("rls_digits_sweeps")
     statement = "k = 0 is gradient descent of rate 1, to all printed digits."
-    for level, expected in ((0.5, "reproduced"), (0.51, "not")):
+    for level, expected in ((0.5, "supported"), (0.51, "contradicted")):
         levels = {"gradient descent": 0.5, "ratio": level}
         records = made_up("rls_digits_sweeps", lambda case, levels=levels: levels.get(case["sweep"], 0.5))
         verdicts = {claim.statement: claim.verdict for claim in sweeps.claims(records)}

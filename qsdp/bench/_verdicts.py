@@ -1,0 +1,351 @@
+"""Verdicts on claims: from paired differences with confidence intervals, or from every case of an exact claim.
+
+A *statistical* claim says that one measurement is larger than another, by split or seed. At least `REPETITIONS` pairs
+are tested by Student's t, on differences, or on logarithms of ratios where scales differ by orders of magnitude; p is
+two-sided, and Holm's correction is over all statistical claims of one family (one paper; the package's own targets;
+checks of theory). "Supported" and "contradicted" are p of at most `LEVEL` after it on either side, "inconclusive" is
+what is above. Wilcoxon's signed ranks are no alternative here: of ten pairs its p is at least 0.002, which Holm's
+correction over 26 claims could not accept, whatever was measured.
+
+A claim of several parts is supported if every part is (the largest p of them), and contradicted if some part is (the
+smallest p times their number).
+
+An *exact* claim (an identity, a count, a limit in every case) is supported if it holds in each of its cases, and
+contradicted by one in which it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from qsdp._utils.validation import check_choice
+from qsdp.exceptions import InvalidInputError
+
+__all__ = [
+    "KINDS",
+    "REPETITIONS",
+    "VERDICTS",
+    "Claim",
+    "Evidence",
+    "compare",
+    "corrected",
+    "either",
+    "exact",
+    "judged",
+    "not_measured",
+    "paired_claim",
+    "share",
+    "with_unmeasured",
+    "within",
+]
+
+#: Possible outcomes of a claim.
+VERDICTS = ("supported", "inconclusive", "contradicted", "not measured")
+#: Splits or seeds below which nothing is judged.
+REPETITIONS = 10
+#: Largest p of a claim that is decided, after Holm's correction.
+LEVEL = 0.05
+#: Whose claims are counted apart.
+KINDS = {"paper": "claims of papers", "target": "targets of the package", "theory": "checks of theory"}
+#: What sources begin with.
+PAPERS = (
+    "Bartan, Pilanci",
+    "Noel, Muthiah-Nakarajan, Oswal",
+    "Fan et al.",
+    "Tomic, Matos-Carvalho, Beko 2024",
+    "Zhang et al. 2021",
+    "Susskind et al.",
+)
+THEORY = "Theory: "
+
+Numbers = Sequence[float] | np.ndarray
+Pairs = Mapping[Any, float]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What repetitions say of an inequality.
+
+    Attributes
+    ----------
+    p_for, p_against : float
+        One-sided p that the inequality holds, and that the opposite does.
+    number : str
+        Effect with its confidence interval of 95 %.
+    count : int
+        Repetitions.
+    missing : str
+        Why there is no evidence.
+    """
+
+    p_for: float = 1.0
+    p_against: float = 1.0
+    number: str = ""
+    count: int = 0
+    missing: str = ""
+
+    @property
+    def p(self) -> float:
+        """Two-sided p."""
+        return min(1.0, 2.0 * min(self.p_for, self.p_against))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Claim and its verdict by the measurements.
+
+    Attributes
+    ----------
+    source : str
+        Paper and figure, table or section; sources of checks of theory begin with "Theory: ".
+    statement : str
+        The claim, in our own words.
+    verdict : {"supported", "inconclusive", "contradicted", "not measured"}
+        Computed from the records.
+    figures : str
+        The measurements behind the verdict.
+    why : str
+        What is missing, or which parts or cases do not hold.
+    basis : {"statistical", "exact", ""}
+        How it is judged; empty if not measured.
+    number : str
+        The measurement in short.
+    evidence : Evidence, optional
+        Of a statistical claim.
+    so_far : str
+        Number of cases behind the verdict, if some are missing; set by `claims_of`.
+    group, case : str
+        What claims share that a summary shows as one, and in what this one differs.
+    """
+
+    source: str
+    statement: str
+    verdict: str
+    figures: str
+    why: str = ""
+    basis: str = ""
+    number: str = ""
+    evidence: Evidence | None = None
+    so_far: str = ""
+    group: str = ""
+    case: str = ""
+
+    def __post_init__(self) -> None:
+        check_choice("verdict", self.verdict, VERDICTS)
+        check_choice("basis", self.basis, ("statistical", "exact", ""))
+        if self.verdict == "not measured" and not self.why:
+            raise InvalidInputError(f"a claim that is not measured must say why; {self.statement!r} does not")
+
+    @property
+    def judged(self) -> str:
+        """Verdict, with the number of cases behind it if some are missing."""
+        return f"{self.verdict} ({self.so_far})" if self.so_far else self.verdict
+
+    @property
+    def kind(self) -> str:
+        """Whose claim it is, one of `KINDS`."""
+        if self.source.startswith(THEORY):
+            return "theory"
+        return "paper" if self.source.startswith(PAPERS) else "target"
+
+    @property
+    def family(self) -> str:
+        """Paper, or what else is corrected for together."""
+        return next((paper for paper in PAPERS if self.source.startswith(paper)), KINDS[self.kind])
+
+
+# -- evidence --------------------------------------------------------------------------------------------
+
+
+def compare(
+    ours: Pairs,
+    theirs: Pairs | float,
+    *,
+    less: bool = False,
+    log: bool = False,
+    margin: float = 0.0,
+    unit: float = 1.0,
+) -> Evidence:
+    """Return the evidence that one measurement is larger than another, repetition by repetition.
+
+    Parameters
+    ----------
+    ours, theirs : mapping
+        Measurements by split or seed; `theirs` may be one number.
+    less : bool, default=False
+        Smaller is claimed.
+    log : bool, default=False
+        Compare logarithms: ratios count, not differences.
+    margin : float, default=0.0
+        By how much it has to be better, with `log` the logarithm of how many times; negative: may be worse.
+    unit : float, default=1.0
+        Factor of differences in the text, 100 for points.
+    """
+    theirs = theirs if isinstance(theirs, Mapping) else dict.fromkeys(ours, theirs)
+    pairs = [key for key in ours if key in theirs]
+    every = len(set(ours) | set(theirs))
+    if len(pairs) < max(every, REPETITIONS):
+        return Evidence(count=len(pairs), missing=f"{len(pairs)} of {max(every, REPETITIONS)} repetitions")
+    a, b = (np.array([measured[key] for key in pairs], dtype=float) for measured in (ours, theirs))
+    with np.errstate(all="ignore"):
+        differences = np.log(a) - np.log(b) if log else a - b
+    if not np.all(np.isfinite(differences)):
+        return Evidence(count=len(pairs), missing="a measurement is not finite")
+    mean, error = float(differences.mean()), float(differences.std(ddof=1)) / len(pairs) ** 0.5
+    half = float(stats.t.ppf(0.975, len(pairs) - 1)) * error
+    ahead = (-mean if less else mean) - margin
+    # Rounding is no difference.
+    error = 0.0 if error < 1e-14 * max(1.0, abs(mean)) else error
+    t = ahead / error if error else np.sign(ahead) * np.inf if abs(ahead) > 1e-14 else 0.0
+    ends = np.array([mean, mean - half, mean + half])
+    low, middle, high = sorted(np.exp(ends) if log else unit * ends)
+    number = f"ratio {middle:.3g} ({low:.3g} to {high:.3g})" if log else f"{middle:+.3g} ({low:+.3g} to {high:+.3g})"
+    number += " points" if unit == 100.0 and not log else ""
+    return Evidence(float(stats.t.sf(t, len(pairs) - 1)), float(stats.t.cdf(t, len(pairs) - 1)), number, len(pairs))
+
+
+def within(ours: Pairs, target: Pairs | float, band: float, *, log: bool = False, unit: float = 1.0) -> Evidence:
+    """Return the evidence that the mean is within a band around a target (two one-sided tests)."""
+    parts = [compare(ours, target, less=less, log=log, margin=-band, unit=unit) for less in (False, True)]
+    return together(parts, parts[0].number)
+
+
+def share(holds: Iterable[bool], level: float, *, less: bool = False) -> Evidence:
+    """Return the evidence that something happens in more than a share of repetitions, fewer if `less`."""
+    happened = list(holds)
+    count, total = sum(map(bool, happened)), len(happened)
+    if total < REPETITIONS:
+        return Evidence(count=total, missing=f"{total} of {REPETITIONS} repetitions")
+    more, fewer = (float(stats.binomtest(count, total, level, side).pvalue) for side in ("greater", "less"))
+    return Evidence(*((fewer, more) if less else (more, fewer)), f"{count} of {total}", total)
+
+
+def together(parts: Sequence[Evidence], number: str = "") -> Evidence:
+    """Return the evidence that all parts hold: the weakest for, and the strongest against, of all of them."""
+    missing = next((part.missing for part in parts if part.missing), "" if parts else "no part is measured")
+    if missing:
+        return Evidence(count=min((part.count for part in parts), default=0), missing=missing)
+    against = min(1.0, len(parts) * min(part.p_against for part in parts))
+    return Evidence(max(part.p_for for part in parts), against, number, min(part.count for part in parts))
+
+
+def either(parts: Sequence[Evidence]) -> Evidence:
+    """Return the evidence that some part holds."""
+    missing = next((part.missing for part in parts if part.missing), "")
+    if missing:
+        return Evidence(missing=missing)
+    p_for = min(1.0, len(parts) * min(part.p_for for part in parts))
+    number = " / ".join(part.number for part in parts)
+    return Evidence(p_for, max(part.p_against for part in parts), number, min(part.count for part in parts))
+
+
+# -- claims ----------------------------------------------------------------------------------------------
+
+
+def not_measured(source: str, statement: str, why: str = "none of its cases has a record", figures: str = "") -> Claim:
+    """Return the claim as one that nothing can be said of."""
+    return Claim(source, statement, "not measured", figures, why)
+
+
+def judged(source: str, statement: str, parts: Evidence | Mapping[str, Evidence], figures: str = "") -> Claim:
+    """Return a statistical claim: one inequality, or several by what they say, all of which have to hold."""
+    named = {} if isinstance(parts, Evidence) else dict(parts)
+    evidence = parts if isinstance(parts, Evidence) else together(list(parts.values()))
+    if evidence.missing:
+        return not_measured(source, statement, evidence.missing, figures)
+    open_ = [f"{name}: {part.number}" for name, part in named.items() if part.p_for > LEVEL / 2]
+    number = evidence.number or (f"{len(named) - len(open_)} of {len(named)} parts hold" if len(named) > 1 else "")
+    number = number or next((part.number for part in named.values()), "")
+    shown = "; ".join(text for text in (figures, evidence.number, f"{evidence.count} repetitions") if text)
+    claim = Claim(source, statement, "inconclusive", shown, "; ".join(open_), "statistical", number, evidence)
+    return decided(claim, evidence.p)
+
+
+def exact(
+    source: str,
+    statement: str,
+    holds: Mapping[str, bool] | Iterable[bool],
+    figures: str = "",
+    *,
+    needed: int = 1,
+    number: str = "",
+) -> Claim:
+    """Return an exact claim of cases, by name or not, of which so many are needed to support it."""
+    named = isinstance(holds, Mapping)
+    cases = dict(holds) if isinstance(holds, Mapping) else dict(enumerate(holds))
+    failed = [str(name) for name, held in cases.items() if not held]
+    if len(cases) < needed and not failed:
+        why = f"{len(cases)} of {needed} cases" if cases else "none of its cases has a record"
+        return not_measured(source, statement, why, figures)
+    counted = f"{len(cases) - len(failed)} of {len(cases)}"
+    why = f"not {'; '.join(failed)}" if named and failed else ""
+    verdict = "contradicted" if failed else "supported"
+    shown = "; ".join(text for text in (figures, f"{counted} cases" if len(cases) > 1 else "") if text)
+    return Claim(source, statement, verdict, shown, why, "exact", number or (counted if len(cases) > 1 else figures))
+
+
+def decided(claim: Claim, p: float) -> Claim:
+    """Return a statistical claim with the verdict of a p."""
+    evidence = claim.evidence
+    assert evidence is not None
+    side = "supported" if evidence.p_for < evidence.p_against else "contradicted"
+    return replace(claim, verdict=side if p <= LEVEL else "inconclusive")
+
+
+def corrected(claims: Sequence[Claim]) -> list[Claim]:
+    """Return claims with verdicts after Holm's correction over the statistical ones of each family."""
+    found = list(claims)
+    for family in dict.fromkeys(claim.family for claim in claims):
+        places = [k for k, claim in enumerate(claims) if claim.evidence is not None and claim.family == family]
+        places.sort(key=lambda k: found[k].evidence.p)  # type: ignore[union-attr]
+        adjusted = 0.0
+        for rank, k in enumerate(places):
+            evidence = found[k].evidence
+            assert evidence is not None
+            adjusted = min(1.0, max(adjusted, (len(places) - rank) * evidence.p))
+            figures = f"{found[k].figures}; p = {adjusted:.2g} of {len(places)}"
+            found[k] = replace(decided(found[k], adjusted), figures=figures)
+    return found
+
+
+def with_unmeasured(found: Sequence[Claim], listed: Iterable[tuple[str, str]]) -> list[Claim]:
+    """Return claims in the order of a list of sources and statements; those not among them as not measured."""
+    known = {(claim.source, claim.statement): claim for claim in found}
+    listed = list(listed)
+    rest = [claim for key, claim in known.items() if key not in listed]
+    return [known.get(key) or not_measured(*key) for key in listed] + rest
+
+
+def paired_claim(
+    source: str,
+    statement: str,
+    ours: Pairs,
+    theirs: Pairs,
+    *,
+    names: tuple[str, str],
+    show: Callable[[np.ndarray], str] | None = None,
+    less: bool = False,
+    log: bool = False,
+    margin: float = 0.0,
+) -> Claim:
+    """Return the claim that the first of two measurements is the larger, with the text of both; see `compare`.
+
+    Measurements are shares, shown in percent, unless `show` says how they are shown.
+    """
+    evidence = compare(ours, theirs, less=less, log=log, margin=margin, unit=1.0 if show else 100.0)
+    show = show or _percent
+    if not ours or not theirs:
+        return not_measured(source, statement, evidence.missing)
+    shown = (show(np.array(list(measured.values()), dtype=float)) for measured in (ours, theirs))
+    return judged(source, statement, evidence, ", ".join(f"{a} {b}" for a, b in zip(names, shown, strict=True)))
+
+
+def _percent(shares: np.ndarray) -> str:
+    """Return mean and deviation."""
+    deviation = f" ± {100.0 * shares.std(ddof=1):.1f}" if len(shares) > 1 else ""
+    return f"{100.0 * shares.mean():.1f}{deviation} %"
