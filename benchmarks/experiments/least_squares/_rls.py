@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from benchmarks.experiments._common import grouped, label_decades, save, subplots
-from qsdp.bench import Claim, Evidence, Record, compare, either
+from qsdp.bench import Claim, Evidence, Record, compare, either, judged
 
 SOURCE = "Zhang et al. 2021"
 SPECIFICATION = "prototype of the specification, B.13"
@@ -26,8 +26,8 @@ EPOCHS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 60, 80, 100, 120, 150)
 #: Shares of the eigenvalues of P at which records keep them.
 QUANTILES = (0.0, 0.01, 0.1, 0.5, 1.0)
 
-#: The paper's additions: momentum, L1 term, both.
-SIGNS = ("+M", "+R", "+M+R")
+#: The paper's additions, and what is said of them.
+ADDITIONS = {"+M": "Momentum improves", "+R": "An L1 term improves", "+M+R": "Both together improve"}
 
 
 def digits_split(scale: str = "unit") -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -214,14 +214,12 @@ def repetitions(records: Iterable[Record]) -> str:
 
 
 def in_one(claims: Iterable[Claim], case: str) -> list[Claim]:
-    """Return the claims on a method and its additions, which a summary shows once for all networks and data."""
+    """Return the claims on a method and its parameters, which a summary shows once for all networks and data."""
     grouped_claims = []
     for claim in claims:
         ours = "HRLS" if "HRLS" in claim.statement else "RLS"
         if "faster and better" in claim.statement:
             claim = replace(claim, group=f"{ours} converges faster and better than Adam", case=case)
-        elif "mprove" in claim.statement:
-            claim = replace(claim, group=f"Momentum and L1 term improve {ours}", case=case)
         elif "should be" in claim.statement:
             claim = replace(claim, group="k should be 0.1 and eta 1; eta matters more than k", case=case)
         grouped_claims.append(claim)
@@ -242,14 +240,23 @@ def ahead(ours: Sequence[Record], theirs: Sequence[Record], name: str, epoch: in
     return compare(*pair, less=less, log=less, margin=margin, unit=1.0 if less else 100.0)
 
 
-def improvements(groups: Mapping[str, Sequence[Record]], ours: str, epoch: int) -> dict[str, Evidence]:
-    """Return the evidence that each addition to a method is ahead of it at an epoch, in loss or accuracy."""
-    return {
-        f"{sign} lowers the training loss or raises the test accuracy": either(
-            [ahead(groups[f"{ours}{sign}"], groups[ours], name, epoch) for name in ("loss", "test")]
-        )
-        for sign in SIGNS
-    }
+def improvement_claims(
+    source: str,
+    groups: Mapping[str, Sequence[Record]],
+    ours: str,
+    curves: Sequence[tuple[str, int]],
+    place: str,
+    signs: Iterable[str] = ADDITIONS,
+) -> list[Claim]:
+    """Return the claims that each addition to a method is ahead of it on one of some curves, each at an epoch."""
+    made = []
+    for sign in signs:
+        pair = {ours: groups[ours], f"{ours}{sign}": groups[f"{ours}{sign}"]}
+        parts = [ahead(pair[f"{ours}{sign}"], pair[ours], *curve) for curve in curves]
+        figures = "; ".join(listed(pair, *curve) for curve in curves)
+        claim = judged(source, f"{ADDITIONS[sign]} {ours}, {place}: in loss or accuracy.", either(parts), figures)
+        made.append(replace(claim, group=f"Momentum (+M) and L1 term (+R) improve {ours}", case=f"{place} {sign}"))
+    return made
 
 
 def best_values(
@@ -283,12 +290,14 @@ def listed(groups: Mapping[Any, Sequence[Record]], name: str, epoch: int, digits
 
 
 def by(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], list[Record]]:
-    """Return records grouped by parameters, empty lists for groups that are missing."""
-    return _Groups(grouped(records, *names))
+    """Return records grouped by parameters."""
+    return Groups(grouped(records, *names))
 
 
-class _Groups(dict[tuple[Any, ...], list[Record]]):
-    def __missing__(self, key: tuple[Any, ...]) -> list[Record]:
+class Groups(dict[Any, list[Record]]):
+    """Records by parameters, empty lists for groups that are missing."""
+
+    def __missing__(self, key: Any) -> list[Record]:
         return []
 
 

@@ -329,7 +329,7 @@ def _choice_claims(records: Sequence[Record]) -> list[Claim]:
         f"ridge {ridge:g}, eps_H {eps:g}": compare(by_seed(chosen), by_seed(group), margin=-0.005, unit=100.0)
         for (ridge, eps), group in groups.items()
     }
-    if not parts:
+    if not parts or not chosen:
         return []
     best = max(groups.values(), key=mean_test)
     figures = f"{100 * mean_test(chosen):.1f} % against {100 * mean_test(best):.1f} % of the best of the others"

@@ -124,10 +124,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         }
         both = {ours: pair[0], theirs: pair[1]}
         made.append(judged(source, statement, parts, "; ".join(_rls.listed(both, "test", e) for e in (3, 10, 30))))
-        own = {f"{ours}{sign}": groups[f"{ours}{sign}"] for sign in ("", *_rls.SIGNS)}
-        statement = f"Momentum and L1 term improve {ours} for convolutional networks, here a small one on digits."
-        figures = f"{_rls.listed(own, 'loss', 10)}; {_rls.listed(own, 'test', 10)}"
-        made.append(judged(source, statement, _rls.improvements(groups, ours, 10), figures))
+        made += _rls.improvement_claims(source, groups, ours, (("loss", 10), ("test", 10)), "convolutional on digits")
     k, eta = ({label: groups[label] for label in labels} for labels in GRIDS.values())
     return [
         *_rls.in_one(

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Record, Table, either, exact, judged
+from qsdp.bench import Claim, Record, Table, exact, judged
 
 #: Label: method, loss, width, options, and the specification's test scores at 1, 5, 20, 100, best, training score at
 #: 100, training loss at 5 and at 100.
@@ -152,16 +152,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
                 source, f"{ours} converges faster and better than Adam ({loss} loss), here on digits.", parts, figures
             )
         )
-        own = {f"{ours}{sign}": groups[f"{ours}{sign}"] for sign in ("", "+M", "+R")}
-        momentum, l1 = ((own[f"{ours}{sign}"], own[ours]) for sign in ("+M", "+R"))
-        parts = {
-            "+M has a lower training loss after 5 epochs": _rls.ahead(*momentum, "loss", 5),
-            "+R has a lower training loss after 5 epochs or a higher test accuracy after 100": either(
-                [_rls.ahead(*l1, "loss", 5), _rls.ahead(*l1, "test", 100)]
-            ),
-        }
-        figures = f"{_rls.listed(own, 'loss', 5)}; {_rls.listed(own, 'test', 100)}"
-        made.append(judged(source, f"{ours}+M and {ours}+R improve on {ours}, here on digits.", parts, figures))
+        curves = (("loss", 5), ("test", 100))
+        made += _rls.improvement_claims(source, groups, ours, curves, "digits", ("+M", "+R"))
     return [*_rls.in_one(made, "digits"), spectrum_claim(records)]
 
 

@@ -165,10 +165,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         figures = "; ".join(_rls.listed(both, name, epoch) for name in ("test", "loss") for epoch in (1, N_EPOCHS))
         statement = f"{ours} converges faster and better than Adam on MNIST (5 of 100 epochs)."
         made.append(judged(source, statement, parts, figures))
-        own = {f"{ours}{sign}": groups[f"{ours}{sign}"] for sign in ("", *_rls.SIGNS)}
-        figures = f"{_rls.listed(own, 'loss', N_EPOCHS)}; {_rls.listed(own, 'test', N_EPOCHS)}"
-        statement = f"Momentum and L1 term improve {ours} on MNIST (5 of 100 epochs)."
-        made.append(judged(source, statement, _rls.improvements(groups, ours, N_EPOCHS), figures))
+        curves = (("loss", N_EPOCHS), ("test", N_EPOCHS))
+        made += _rls.improvement_claims(source, groups, ours, curves, "MNIST (5 of 100 epochs)")
     k, eta = ({f"{kind} {v:g}": of_kind(records, kind, "value")[(v,)] for v in GRID} for kind in ("k", "eta"))
     parts = _rls.best_values(k, eta, ("k 0.1", "eta 1"), SWEEP_EPOCHS)
     for kind, swept, value, figure in (("k", k, 0.1, 4), ("eta", eta, 1.0, 5)):

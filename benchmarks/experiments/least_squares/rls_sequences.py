@@ -265,10 +265,9 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         statement = f"{ours} converges faster and better than Adam for recurrent networks, here small ones on digits."
         made.append(judged(source, statement, parts, "; ".join(shown)))
         for cell in ("LSTM", "RNN"):
-            own = {f"{ours}{sign}": groups[(cell, f"{ours}{sign}")] for sign in ("", *_rls.SIGNS)}
-            statement = f"Momentum and L1 term improve {ours}, here for a small {cell} on digits."
-            figures = f"{_rls.listed(own, 'loss', 40)}; {_rls.listed(own, 'test', 40)}"
-            made.append(judged(source, statement, _rls.improvements(own, ours, 40), figures))
+            own = {label: group for (other, label), group in groups.items() if other == cell}
+            curves = (("loss", 40), ("test", 40))
+            made += _rls.improvement_claims(source, _rls.Groups(own), ours, curves, f"{cell} on digits")
     k, eta = ({label: groups[("LSTM", label)] for label in labels} for labels in GRIDS.values())
     return [
         *_rls.in_one(
