@@ -130,8 +130,8 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
         need(all(one.compress_type == zipfile.ZIP_STORED for one in members.infolist()), "the archive is compressed")
     with np.load(io.BytesIO(body), allow_pickle=False) as archive:
         f = dict(archive)
-    for kinds, names in KINDS.items():
-        for name in set(names.split()) & set(f):
+    for kinds, fields in KINDS.items():
+        for name in set(fields.split()) & set(f):
             need(f[name].dtype.kind in kinds, f"the entries of {name} are of a wrong kind")
     need(all(f[name].ndim == 0 for name in set(SINGLE.split()) & set(f)), "a number or a text is an array")
     if data_path is not None:

@@ -77,6 +77,22 @@ _NAMES = {
 }
 
 _TAIL = """\
+## What was found and mended
+
+The first 14,300 cases of the soundness campaign and 10,200 of the checker's (19,000 corruptions of bytes among them), on the versions before
+these records, found
+
+* column generation "optimal" where its certificate left a gap: the loop did not allow for the rounding that the certificate allows for;
+* networks whose weights cancel so far that floats have no digit of their objective: none is returned now if having no neurons is better, none is
+  called optimal, and no certificate of one is saved;
+* bounds of a dual vector that a projection, or scaling, moved by more than they allowed for (cross-entropy with multipliers of 1e-10; rows that
+  cancel), and of batches, whose multipliers others compute again from the scores;
+* divisions by zero, overflows and infinities at sizes of 1e50 and beyond, in five places;
+* a certificate with a penalty beyond floats, which `qsdp-check` accepted with any objective: an infinite objective has an infinite tolerance;
+* exceptions of `qsdp-check` and of the reader of statistics at entries of wrong kinds.
+
+No lower bound was above the optimum by more than `qsdp-check` allows for rounding, and no verified bound at all.
+
 ## Determinism
 
 What a seed means, and where it is tested:
