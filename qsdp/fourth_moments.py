@@ -20,6 +20,10 @@ __all__ = ["gram_of_pairs", "gram_operations"]
 #: Columns of a block: more have more entries twice, fewer make products too narrow.
 _COLUMNS = 16
 
+#: Size up to which there is one block: 846 rows of 19 and 24 columns take 1.1 and 3.2 ms with one, 2.6 and 4.4 ms with
+#: two.
+_ONE_BLOCK = 24
+
 #: Floats of the pairs of some rows, 32 MiB in double precision, and rows at least: each time all sums are read and
 #: written.
 _PAIR_FLOATS, _LEAST_ROWS = 2**22, 2048
@@ -93,7 +97,8 @@ def _expanded(sums: list[FloatArray], size: int, dtype: Any) -> FloatArray:
 
 
 def _blocks(size: int) -> list[range]:
-    return [range(start, min(start + _COLUMNS, size)) for start in range(0, size, _COLUMNS)]
+    columns = size if size <= _ONE_BLOCK else _COLUMNS
+    return [range(start, min(start + columns, size)) for start in range(0, size, columns)]
 
 
 def _counts(size: int, block: range) -> tuple[int, int]:
