@@ -77,7 +77,7 @@ def choose(
     Examples
     --------
     >>> from qsdp.baselines import choose
-    >>> found = choose({"beta": [1.0, 10.0]}, lambda values: -abs(values["beta"] - 500.0))
+    >>> found = choose({"beta": [1.0, 10.0]}, lambda values: -abs(values["beta"] - 800.0))
     >>> found.best, found.decided, len(found.scores)
     ({'beta': 1000.0}, True, 5)
     >>> found = choose({"beta": [1.0, 10.0]}, lambda values: values["beta"], limits={"beta": (0.1, 100.0)})

@@ -434,6 +434,7 @@ def stop_after(rounds: int) -> Callable[[Round], None]:
 
 def test_cutting_planes_raise_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BILINEAR, "_CHEAP", 0)
+    monkeypatch.setattr(BILINEAR, "_ENUMERATED", 0)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 12))
     problem = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.standard_normal(40), beta=0.1)

@@ -118,15 +118,15 @@ def test_against_a_conic_solver(name, loss, outputs, activation, solver):
 #: Gaps of "auto" for columns of 1e-6 to 1e6, measured, and a quarter more; at 1 only the bound's validity is asserted.
 #: Predictions are differences of numbers 1e12 times as large: what Clarabel proves is no better but for three losses.
 ILL_SCALED = {
-    ("squared", 12): 3.3e-2,
+    ("squared", 12): 6.1e-2,
     ("absolute", 12): 0.63,
     ("huber", 12): 0.82,
     ("logistic", 12): 0.75,
     ("hinge", 12): 1.0,
-    ("squared_hinge", 12): 2.2e-2,
+    ("squared_hinge", 12): 5.5e-2,
     ("cross_entropy", 12): 1.0,
-    ("squared", 60): 0.78,
-    ("logistic", 60): 0.4,
+    ("squared", 60): 0.99,
+    ("logistic", 60): 0.55,
 }
 
 

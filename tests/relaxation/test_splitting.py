@@ -390,11 +390,11 @@ def test_auto_turns_to_splitting_where_the_other_method_stalls():
     X, y = data(12, 4, "squared")
     problem = qsdp.TrainingProblem(X * [1e-6, 1.0, 1e3, 1e6], y, beta=0.1)
     # Terms of 1e12 cancel in the dual matrix: the solver ends at a gap of 1.5 percent, and the allowance of the bound
-    # for the rounding of these terms (`pricing_roundings`) adds 1.2.
+    # for the rounding of these terms, there and where the bound is checked (`feasible_scale`), adds 3.6.
     with pytest.warns(qsdp.QSDPWarning, match="solver 'splitting' .*valid but loose"):
         relaxation = qsdp.solve_relaxation(problem, tol=1e-4)
     assert relaxation.solver == "splitting"
-    assert relaxation.relative_gap < 3.4e-2
+    assert relaxation.relative_gap < 6.4e-2
     alone = qsdp.solve_relaxation(problem, solver="interior", tol=1.0)
     assert alone.relative_gap > relaxation.relative_gap
 
