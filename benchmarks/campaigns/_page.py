@@ -143,7 +143,7 @@ def _figures(record: Record) -> Iterator[str]:
 
 
 def _listed(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    return "; ".join(f"{name.replace(': ', ', ')}: {count:,}" for name, count in counts.items())
 
 
 def _tightness(record: Record) -> Iterator[str]:

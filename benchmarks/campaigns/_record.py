@@ -112,6 +112,6 @@ def lines(record: Record) -> Iterator[str]:
     """Yield what there is to say about a record."""
     yield f"{record.campaign}: {record.cases} cases in {record.seconds:.0f} s, {record.n_violations} violations"
     for kind, names in record.counts.items():
-        yield f"  {kind:12} " + ", ".join(f"{name} {count}" for name, count in sorted(names.items()))
+        yield f"  {kind:12} " + "; ".join(f"{name}: {count}" for name, count in sorted(names.items()))
     for kind, classes in record.distances.items():
         yield f"  {kind:28} " + ", ".join(f"<= {edge}: {count}" for edge, count in classes.items() if count)
