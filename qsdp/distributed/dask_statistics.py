@@ -10,6 +10,7 @@ from qsdp._utils.progress import progress
 from qsdp._utils.validation import check_flag, check_integer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, MissingPackageError, QSDPError, SolverError
 from qsdp.statistics import SufficientStatistics
+from qsdp.statistics.sufficient import begun
 
 __all__ = ["block_batches", "statistics_of_dask"]
 
@@ -68,12 +69,10 @@ def statistics_of_dask(
     every = check_integer("every", every, minimum=1)
     blocks = _blocks(X, y, sample_weight)
     options = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
-    statistics, done = SufficientStatistics(**options), 0
+    statistics = begun(SufficientStatistics, checkpoint, **options)
+    done = 0
     with progress(check_flag("verbose", verbose)) as stages, stages.stage("statistics") as bar:
-        if checkpoint is not None and os.path.exists(checkpoint):
-            statistics = SufficientStatistics.load(checkpoint, max_memory=max_memory)
-            if statistics.keep != keep:
-                raise InvalidInputError(f"keep must be {statistics.keep}, as of the checkpoint; got {keep}")
+        if checkpoint is not None and statistics.n_samples_seen_:
             done = _blocks_done(blocks, statistics.n_samples_seen_, checkpoint)
         for start in range(done, len(blocks), every):
             group = blocks[start : start + every]

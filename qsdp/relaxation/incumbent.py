@@ -16,7 +16,7 @@ from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 
-__all__ = ["COARSE", "STOPS", "Incumbent", "Limits", "Progress", "WeightSearch", "dominating", "zero_solution"]
+__all__ = ["COARSE", "FINAL", "STOPS", "Incumbent", "Limits", "Progress", "WeightSearch", "dominating", "zero_solution"]
 
 #: Relative gap from which on a solve is coarse: its iterations are easier to foresee, and single precision suffices.
 COARSE = 1e-3
@@ -28,6 +28,9 @@ STOPS: dict[type[BaseException], str] = {
     TimeOver: "time limit",
     np.linalg.LinAlgError: "stalled",
 }
+
+#: Statuses that end a whole solve: no other output, and no other method, is tried.
+FINAL = ("stopped by the callback", "interrupted")
 
 #: Floor added to the weights z, relative to their mean: this share of the gap, between limits. It loosens the bound by
 #: as much at most, and weights whose small entries are noise come with large gaps.

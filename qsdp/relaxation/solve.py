@@ -17,7 +17,7 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, Backend, Settings, choose_backend, low_rank_first
 from qsdp.relaxation.formulations import FORMS
-from qsdp.relaxation.incumbent import Progress
+from qsdp.relaxation.incumbent import FINAL, Progress
 from qsdp.relaxation.instance import GramReduction, Instance, Units
 from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
@@ -40,9 +40,6 @@ _CERTIFICATE, _PASSES, _LARGEST_RESERVE = 60.0, 16.0, 0.5
 
 #: Multiple of the tolerance beyond which "auto" tries a second solver, and the iterations it gives that one.
 _FAR, _ANOTHER_TRY = 100.0, 3000
-
-#: Statuses after which no other method is tried.
-_FINAL = ("stopped by the callback", "interrupted")
 
 
 def solve_relaxation(
@@ -197,7 +194,7 @@ def solve_with(
     with few_threads(small=small):
         first = low_rank_first(backend, scaled.instance, settings) if solver == "auto" else None
         tried = _best_of_attempts(scaled, BACKENDS["low-rank"], first) if first is not None else None
-        if tried is not None and (tried.status == "optimal" or tried.solver_status in _FINAL):
+        if tried is not None and (tried.status == "optimal" or tried.solver_status in FINAL):
             return tried
         relaxation = _best_of_attempts(scaled, backend, settings)
         if tried is not None:

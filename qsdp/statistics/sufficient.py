@@ -31,7 +31,7 @@ from qsdp.statistics.batches import accumulate, check_finite
 from qsdp.statistics.moments import PackedSums, changed, monomials, n_monomials, packed_size, root
 from qsdp.statistics.sample import RowSample
 
-__all__ = ["SufficientStatistics"]
+__all__ = ["SufficientStatistics", "begun"]
 
 _KIND = "sufficient statistics"
 
@@ -278,11 +278,7 @@ class SufficientStatistics:
             came before it.
         """
         every = check_integer("every", every, minimum=1)
-        statistics = cls(max_memory=max_memory, keep=keep, random_state=random_state)
-        if checkpoint is not None and os.path.exists(checkpoint):
-            statistics = cls.load(checkpoint, max_memory=max_memory)
-            if statistics.keep != keep:
-                raise InvalidInputError(f"keep must be {statistics.keep}, as of the checkpoint; got {keep}")
+        statistics = begun(cls, checkpoint, max_memory=max_memory, keep=keep, random_state=random_state)
         with progress(check_flag("verbose", verbose)) as stages, stages.stage("statistics") as bar:
             accumulate(statistics, batches, checkpoint, every, bar)
         return statistics
@@ -428,3 +424,26 @@ class SufficientStatistics:
         if names is not None and self.feature_names_in_ is not None and names != self.feature_names_in_:
             was, found = next(pair for pair in zip(self.feature_names_in_, names, strict=True) if pair[0] != pair[1])
             raise InvalidInputError(f"{name} must have the columns of before; got {found!r} in place of {was!r}")
+
+
+def begun(
+    kind: type[SufficientStatistics],
+    checkpoint: str | os.PathLike[str] | None,
+    *,
+    max_memory: int,
+    keep: int,
+    random_state: int,
+) -> SufficientStatistics:
+    """Return the statistics of a checkpoint, or those of no row where there is none.
+
+    Raises
+    ------
+    InvalidInputError
+        The checkpoint keeps another number of rows.
+    """
+    if checkpoint is None or not os.path.exists(checkpoint):
+        return kind(max_memory=max_memory, keep=keep, random_state=random_state)
+    statistics = kind.load(checkpoint, max_memory=max_memory)
+    if statistics.keep != keep:
+        raise InvalidInputError(f"keep must be {statistics.keep}, as of the checkpoint; got {keep}")
+    return statistics

@@ -17,7 +17,7 @@ from qsdp.relaxation.solvers.lowrank.factors import Factors, cold_factors, facto
 from qsdp.relaxation.solvers.lowrank.method import follow
 from qsdp.relaxation.solvers.lowrank.objective import Data, Objective
 from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation
-from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
+from qsdp.relaxation.solvers.parts import SolvePart, first_rows, solve_parts
 
 __all__ = ["operations", "solve_low_rank", "unfit"]
 
@@ -76,7 +76,7 @@ def solve_low_rank(
     def prepare(small: Instance) -> SolvePart:
         assert isinstance(small.map, QuadraticMap)
         data, sample = Data(small.map, small.fit.weights, device), None
-        if (rows := _first_rows(small.map)) is not None:
+        if (rows := first_rows(small.map, _SAMPLES_PER_COLUMN, _LEAST_SAMPLES, _WORTHWHILE)) is not None:
             fewer = replace(small.map, X=small.map.X[rows])
             sample = rows, Data(fewer, small.fit.rows(rows).weights, device)
 
@@ -93,14 +93,6 @@ def solve_low_rank(
         return solve
 
     return solve_parts(instance, limits, start, prepare)
-
-
-def _first_rows(data: QuadraticMap) -> np.ndarray | None:
-    """Return a random subset of the rows where there are many, or None."""
-    first = max(_LEAST_SAMPLES, _SAMPLES_PER_COLUMN * data.size)
-    if data.n_rows < _WORTHWHILE * first:
-        return None
-    return np.sort(np.random.default_rng(0).permutation(data.n_rows)[:first])
 
 
 def _solve_part(
@@ -130,9 +122,7 @@ def _along_gradient(evaluation: CachedEvaluation) -> Factors:
 
 def _solved_sample(rows: np.ndarray, data: Data, instance: Instance, limits: Limits) -> Factors:
     """Return the solution on some of the samples."""
-    fit = instance.fit.rows(rows)
-    share = fit.total_weight / instance.fit.total_weight
-    instance = replace(instance, map=data.map, fit=fit, penalty=share * instance.penalty)
+    instance = instance.sample(rows, data.map)
     evaluation, tol = CachedEvaluation(instance, data), max(limits.tol, _SAMPLE_GAP)
     incumbent = Incumbent(evaluation, replace(limits, tol=tol, callback=None))
     status, factors = follow(_objective(data, instance), _along_gradient(evaluation), incumbent, evaluation, tol)
