@@ -169,7 +169,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
         It has no rows: its targets `y` are those of at most (d + 1)(d + 2)/2 + C rows of a factor, for which every
         network has the objective that it has on the data, up to the rounding of the statistics. Dual vectors are in
-        their shape. What needs the samples themselves, as `polish` and verified bounds do, says so.
+        their shape. What needs the samples themselves, as `train_fixed_width` and verified bounds do, says so.
 
         Parameters
         ----------

@@ -472,14 +472,13 @@ def test_statistics_take_the_memory_they_say():
 @pytest.mark.parametrize(
     "use",
     [
-        lambda problem, network: qsdp.polish(network, problem),
         lambda problem, network: qsdp.train_fixed_width(problem, 2),
         lambda problem, network: qsdp.certify(network, problem, arithmetic="verified"),
         lambda problem, network: problem.take([0, 1]),
         lambda problem, network: problem.X,
         lambda problem, network: network.to_polynomial().objective(problem),
     ],
-    ids=["polish", "fixed width", "verified", "take", "X", "polynomial network"],
+    ids=["fixed width", "verified", "take", "X", "polynomial network"],
 )
 def test_what_needs_rows_says_so(use):
     X, y, _ = rows()

@@ -1,57 +1,60 @@
-"""State and sweeps of the coordinate descent over single first-layer weights."""
+"""State of the coordinate descent over single first-layer weights."""
 
 from __future__ import annotations
 
-import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
+from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork, is_narrow
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._models import compatible, cross_changes, curvature_floor, sampled_curvature, side_by_side
-from qsdp.refinement._samples import Images, Samples
 
-__all__ = ["Descent"]
+__all__ = ["Descent", "DescentData", "IntArray"]
 
 IntArray = npt.NDArray[np.int8]
 
 #: A fall of the loss below this share of it is rounding.
 ROUNDING = 1e-12
 
-#: Neurons of a batch at most: they share one gradient, so small networks get small batches.
-_LARGEST_BATCH, _SHARE_OF_NETWORK = 64, 8
 
-#: Floats of one array of a batch, neurons by samples: 32 MiB. About ten of them are held at a time.
-_BATCH_FLOATS = 2**22
+class DescentData(Protocol):
+    """What a descent knows of the data, shared by the descents for several outputs of one problem."""
 
-#: Share of the predicted fall at which the moves of a batch are accepted together.
-_AGREEMENT = 0.5
+    @property
+    def map(self) -> DataMap:
+        """The data as a map, in units in which no entry or coefficient is large."""
 
-#: Share of the entries of a side that are moved at once, at most, and shares of the sides of a batch for which that was
-#: better than one move: with fewer (more) of them the number of moves is halved (doubled).
-_SHARE_OF_SIDE, _FEW_BETTER, _MANY_BETTER = 0.125, 0.25, 0.75
+    @property
+    def unit(self) -> float:
+        """Divisor of the predictions."""
+
+    @property
+    def large(self) -> bool:
+        """Whether copies of the data are to be avoided."""
+
+    @property
+    def largest_image(self) -> float:
+        """A number that no neuron exceeds on any row."""
+
+    def mean(self, values: FloatArray) -> float:
+        """Return the mean of values (..., n) over rows, weighted as they are, and all else."""
 
 
-class Descent:
+class Descent(ABC):
     r"""A network under coordinate descent: bits, second layer, predictions and loss.
-
-    Moving the weight :math:`u_{jk}` by :math:`\delta = \pm 2` moves the predictions by
-    :math:`\delta\, x_{ik} p_{ij}\, \alpha_j` with :math:`p_j = a X v_j + (b/2) t_j` (for the last entry of a
-    lift :math:`q_j = (b/2) X v_j + c\, t_j` in place of :math:`x_k p_j`; :math:`t_j` is the last entry of
-    :math:`v_j`). The slopes of all moves of a side are the product :math:`X^T (p_j \circ G \alpha_j)`, G the
-    loss gradient. By convexity the loss changes by ``delta * slope`` at least, so that only moves downhill
-    can help. None is accepted before the loss itself, evaluated, falls.
 
     Attributes
     ----------
     U, V : ndarray of shape (m, N), int8
     alpha : ndarray of shape (m, C)
-        Second layer in the units below.
+        Second layer in the units of the data.
     f : ndarray of shape (n, C)
         Predictions.
     value : float
@@ -60,29 +63,36 @@ class Descent:
     Notes
     -----
     Data and lift are divided by powers of two so that squares of huge data cannot overflow; the second layer
-    takes up the factor. No n x m array is formed, and no copy of large data. On those a cheap sweep moves several
-    entries of a side at once, as many as a quadratic model of all of them finds better than the best one alone, and
-    sides that go together in that model: evaluating the loss and the products with the data are what takes the time.
+    takes up the factor.
     """
 
     def __init__(
-        self,
-        problem: TrainingProblem,
-        network: BilinearNetwork,
-        deadline: Deadline = NEVER,
-        samples: Samples | None = None,
+        self, problem: TrainingProblem, network: BilinearNetwork, data: DescentData, deadline: Deadline = NEVER
     ) -> None:
-        self.problem, self.deadline = problem, deadline
-        self.samples = Samples(problem) if samples is None else samples
-        self.map, self.unit, self.X = self.samples.map, self.samples.unit, self.samples.X
+        self.problem, self.data, self.deadline = problem, data, deadline
+        self.map, self.unit = data.map, data.unit
         self.penalty = problem.beta * problem.dimension / self.unit
-        self.fit = DataFit(problem.loss, problem.y.reshape(problem.n_samples, -1), problem.sample_weight)
+        self.fit = DataFit(problem.loss, problem.y.reshape(len(problem.y), -1), problem.sample_weight)
         self.largest = np.full(problem.size, problem.levels - 1)
         self.largest[problem.n_features :] = 1
-        self.n_moves = 2 if self.samples.large else 1
         self.U, self.V = network.U.copy(), network.V.copy()
         self.alpha = network.alpha.reshape(network.n_neurons, -1) * self.unit
         self.refresh()
+
+    @abstractmethod
+    def batches(self) -> Iterator[slice]:
+        """Yield slices of neurons until the time is over."""
+
+    @abstractmethod
+    def sweep(self, *, thorough: bool) -> int:
+        """Try moves of both sides of every neuron, and return how many were accepted.
+
+        If a thorough sweep accepts none (and ends in time), no single move lowers the loss.
+        """
+
+    @abstractmethod
+    def images(self, rows: slice = slice(None)) -> FloatArray:
+        r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
 
     # -- the network ----------------------------------------------------------------------------------
 
@@ -101,13 +111,9 @@ class Descent:
     def predictions(self, alpha: FloatArray) -> FloatArray:
         """Return the predictions of shape (n, C) for another second layer."""
         network = BilinearNetwork(self.U, self.V, alpha, self.problem.levels, self.problem.activation)
-        if is_narrow(network):
+        if isinstance(self.map, QuadraticMap) and is_narrow(network):
             return self.map.combinations(self.U.astype(np.float64), self.V.astype(np.float64), alpha)
         return np.stack([self.map.forward(S) for S in network.quadratic_form], axis=1)
-
-    def images(self, rows: slice = slice(None)) -> FloatArray:
-        r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
-        return self.samples.images(self.V[rows]).combined(self.U[rows]).T
 
     @property
     def objective(self) -> float:
@@ -130,162 +136,3 @@ class Descent:
         if self._gradient is None:
             self._gradient = self.fit.gradient(self.f)
         return self._gradient
-
-    # -- sweeps ----------------------------------------------------------------------------------------
-
-    def batches(self) -> Iterator[slice]:
-        """Yield slices of neurons until the time is over."""
-        m = len(self.U)
-        # On large data a model says which moves of a batch go together, and few neurons leave the processor idle.
-        share = 2 if self.samples.large else _SHARE_OF_NETWORK
-        size = min(max(1, m // share), _LARGEST_BATCH, max(1, _BATCH_FLOATS // len(self.f)))
-        for start in range(0, m, size):
-            if self.deadline.over:
-                return
-            yield slice(start, start + size)
-
-    def sweep(self, *, thorough: bool) -> int:
-        """Try moves of both sides of every neuron, and return how many were accepted.
-
-        A cheap sweep tries the move of each side that a quadratic model prefers; a thorough one tries all that
-        are not proven useless: if it accepts none (and ends in time), no single move lowers the loss.
-        """
-        accepted = 0
-        for rows in self.batches():
-            accepted += self._move(self.U, self.V, rows, thorough)
-            accepted += self._move(self.V, self.U, rows, thorough)
-        return accepted
-
-    def _move(self, moving: IntArray, other: IntArray, rows: slice, thorough: bool) -> int:
-        weights, alpha = moving[rows], self.alpha[rows]
-        images = self.samples.images(other[rows])
-        slopes = images.products(alpha @ self.gradient.T)
-        steps = np.where(slopes > 0.0, -2, 2)
-        downhill = (slopes != 0.0) & (np.abs(weights + steps) <= self.largest)
-        if not np.any(downhill):
-            return 0
-        size = float(np.sqrt(np.mean(np.square(alpha))) * np.sqrt(self.samples.mean(images.squares[0])))
-        curvature = sampled_curvature(self.fit, self.f, alpha, 2.0 * size * self.samples.width)
-        change = 2.0 * (images.square_products(curvature) - np.abs(slopes))
-        change[~downhill] = math.inf
-        if thorough:
-            reach = 2.0 * images.largest * float(np.abs(alpha).max())
-            floor = curvature_floor(self.fit, self.f, alpha, curvature, reach)
-            least = 2.0 * (images.square_products(floor) - np.abs(slopes))
-            candidates = downhill & (least < -self.tolerance)
-            return sum(
-                self._try_all(moving, rows.start + j, images[j : j + 1], steps[j], change[j], found)
-                for j, found in enumerate(candidates)
-                if np.any(found)
-            )
-        entries = np.argmin(change, axis=1)
-        predicted = change[np.arange(len(entries)), entries]
-        chosen = np.flatnonzero(predicted < -self.tolerance)
-        if not len(chosen):
-            return 0
-        entries, alpha, predicted = entries[chosen], alpha[chosen], predicted[chosen]
-        delta = np.zeros((len(chosen), len(self.largest)))
-        delta[np.arange(len(chosen)), entries] = steps[chosen, entries]
-        sides = images[chosen]
-        moves = sides.of(entries) * steps[chosen, entries][:, None]
-        if self.samples.large:
-            several = self._several(change[chosen], steps[chosen])
-            self._replace(delta, moves, predicted, several, slopes[chosen], curvature[chosen], sides)
-        order = np.argsort(predicted, kind="stable")
-        if self.samples.large:
-            cross = cross_changes(moves, curvature[chosen], alpha)
-            order = order[compatible(predicted[order], cross[np.ix_(order, order)])]
-        taken = order[self._take(moves[order], alpha[order], predicted[order])]
-        moving[rows.start + chosen[taken]] += delta[taken].astype(np.int8)
-        return len(taken)
-
-    def _several(self, change: FloatArray, steps: npt.NDArray[np.int64]) -> FloatArray:
-        """Return the moves (B, N) of the entries of each side that promise most."""
-        count = min(self.n_moves, change.shape[1])
-        best = np.argpartition(change, count - 1, axis=1)[:, :count]
-        promised = np.take_along_axis(change, best, axis=1) < -self.tolerance
-        moves = np.zeros(change.shape)
-        np.put_along_axis(moves, best, promised * np.take_along_axis(steps, best, axis=1), axis=1)
-        return moves
-
-    def _replace(
-        self,
-        delta: FloatArray,
-        moves: FloatArray,
-        predicted: FloatArray,
-        several: FloatArray,
-        slopes: FloatArray,
-        curvature: FloatArray,
-        sides: Images,
-    ) -> None:
-        """Make several moves of a side in place of one where the model of all of them together is better."""
-        images = sides.combined(several)
-        change = np.einsum("ij,ij->i", slopes, several) + 0.5 * np.einsum("ij,ij,ij->i", curvature, images, images)
-        better = change < predicted
-        delta[better], moves[better], predicted[better] = several[better], images[better], change[better]
-        share = float(np.mean(better))
-        if share < _FEW_BETTER:
-            self.n_moves = max(2, self.n_moves // 2)
-        elif share > _MANY_BETTER:
-            self.n_moves = min(2 * self.n_moves, max(2, int(_SHARE_OF_SIDE * len(self.largest))))
-
-    def _take(self, moves: FloatArray, alpha: FloatArray, predicted: FloatArray) -> npt.NDArray[np.bool_]:
-        """Accept moves (B, n) together where the loss falls nearly as predicted; else halves of them."""
-        taken = np.zeros(len(moves), dtype=bool)
-        pending = [(0, len(moves))]
-        while pending and not self.deadline.over:
-            start, stop = pending.pop()
-            f = self.f + moves[start:stop].T @ alpha[start:stop]
-            value = self.fit.value(f)
-            fall = self.value - value
-            needed = 0.0 if stop - start == 1 else -_AGREEMENT * float(predicted[start:stop].sum())
-            if fall > self.tolerance and fall >= needed:
-                self.accept(f, value)
-                taken[start:stop] = True
-            elif stop - start > 1:
-                middle = (start + stop) // 2
-                pending += [(middle, stop), (start, middle)]
-        return taken
-
-    def _try_all(
-        self,
-        moving: IntArray,
-        j: int,
-        images: Images,
-        steps: npt.NDArray[np.int64],
-        change: FloatArray,
-        found: npt.NDArray[np.bool_],
-    ) -> int:
-        """Evaluate candidates of one side, the most promising first, and accept each that helps."""
-        accepted = 0
-        entries = np.flatnonzero(found)
-        entries = entries[np.argsort(change[entries], kind="stable")]
-        if self.f.shape[1] == 1:
-            entries = entries[self._falls(images, steps, entries, self.alpha[j, 0]) > 0.5 * self.tolerance]
-        for k in entries.tolist():
-            if self.deadline.over:
-                break
-            # The other side stands still: the image of a move is right whatever was accepted before.
-            f = self.f + np.multiply.outer(steps[k] * images.of(np.array([k]))[0], self.alpha[j])
-            value = self.fit.value(f)
-            if self.value - value > self.tolerance:
-                self.accept(f, value)
-                moving[j, k] += np.int8(steps[k])
-                accepted += 1
-        return accepted
-
-    def _falls(
-        self, images: Images, steps: npt.NDArray[np.int64], entries: npt.NDArray[np.intp], alpha: float
-    ) -> FloatArray:
-        """Return by how much the loss of one output falls with each of the moves of one side."""
-        falls = np.empty(len(entries))
-        before = self.fit.values(self.f)
-        chunk = max(1, _BATCH_FLOATS // len(self.f))
-        for start in range(0, len(entries), chunk):
-            if self.deadline.over:
-                return np.zeros(len(entries))
-            some = entries[start : start + chunk]
-            moves = images.of(some) * (steps[some] * alpha)[:, None]
-            after = side_by_side(self.fit, len(some)).values((self.f.T + moves).T)
-            falls[start : start + chunk] = (before - after).sum(axis=0)
-        return falls

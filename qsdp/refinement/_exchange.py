@@ -9,6 +9,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
+from qsdp.refinement._choice import descent_data, descent_of
 from qsdp.refinement._descent import Descent
 from qsdp.refinement._second_layer import alternate, line_minimum, random_sides
 from qsdp.refinement.polishing import steps
@@ -41,7 +42,7 @@ def greedy_network(problem: TrainingProblem, owners: list[int], rng: np.random.G
     All neurons of an output have one weight, the best at every step.
     """
     empty = random_network(problem, owners, rng)
-    descent = Descent(problem, empty)
+    descent = descent_of(problem, empty, descent_data(problem))
     sums = np.zeros_like(descent.f)
     magnitudes = np.zeros(descent.f.shape[1])
     counts = np.zeros(descent.f.shape[1])

@@ -50,10 +50,15 @@ class Samples:
         a, b, c = np.abs(self.map.coefficients)
         reach = (problem.levels - 1) * max(float(np.abs(self.X[rows]).sum(axis=1).max()) for rows in self.blocks)
         self.largest_image = float(a * reach**2 + b * reach * problem.lifted + c * problem.lifted)
-        if not self.large:
-            self._squares = np.square(self.X)
-            # Rows are the features of all samples; the last entry of a lift has the feature one.
-            self._features = np.vstack([self.X.T, np.ones((int(problem.lifted), len(self.X)))])
+
+    @cached_property
+    def _squares(self) -> FloatArray:
+        return np.square(self.X)
+
+    @cached_property
+    def _features(self) -> FloatArray:
+        """Features of all samples in rows; the last entry of a lift has the feature one."""
+        return np.vstack([self.X.T, np.ones((int(self.map.lifted), len(self.X)))])
 
     def mean(self, values: FloatArray) -> float:
         """Return the mean of values (..., n) over samples, weighted as they are, and all else."""

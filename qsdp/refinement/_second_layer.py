@@ -68,7 +68,7 @@ def rescale(descent: Descent, shrinkage: float = SHRINKAGE) -> None:
     """Minimise over the one magnitude per output of a network with shared second layer; zero becomes small."""
     counts = np.abs(descent.alpha).sum(axis=0)
     # Where neurons cancel, the rounding left of their sum is no direction, whatever a multiple of it would do.
-    rounding = _CANCELLED * counts * descent.samples.largest_image
+    rounding = _CANCELLED * counts * descent.data.largest_image
     for k in np.flatnonzero(np.abs(descent.f).max(axis=0) > rounding):
         direction = np.zeros_like(descent.f)
         direction[:, k] = descent.f[:, k]
@@ -96,9 +96,9 @@ def reweight(descent: Descent) -> None:
     for rows in descent.batches():
         images = descent.images(rows).T
         eye = np.eye(descent.alpha.shape[1])
-        scale = typical * float(np.sqrt(descent.samples.mean(np.square(images))))
+        scale = typical * float(np.sqrt(descent.data.mean(np.square(images))))
         curvature = sampled_curvature(descent.fit, descent.f, eye, scale)
-        if descent.samples.large:
+        if descent.data.large:
             _block_step(descent, rows, images, curvature, typical)
             continue
         curvatures = np.square(images) @ curvature.T
@@ -190,7 +190,7 @@ def alternate(M: FloatArray, largest: np.ndarray, V: FloatArray) -> tuple[FloatA
 def resolve(descent: Descent) -> bool:
     """Solve the convex problem of a free second layer, where it is not too large; say whether that helped."""
     fit, (m, outputs) = descent.fit, descent.alpha.shape
-    n, k = len(descent.X), 2 * m * (outputs if fit.loss.coupled else 1)
+    n, k = len(descent.f), 2 * m * (outputs if fit.loss.coupled else 1)
     if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or descent.deadline.over or not is_solvable(fit.loss):
         return False
     images = descent.images()

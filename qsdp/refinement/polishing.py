@@ -16,8 +16,10 @@ from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
+from qsdp.refinement._choice import descent_data, descent_of
 from qsdp.refinement._descent import Descent
 from qsdp.refinement._models import check_descends
+from qsdp.refinement._moments import Moments
 from qsdp.refinement._samples import Samples
 from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revive, reweight
 
@@ -107,6 +109,9 @@ def polish(
     is bounded whatever the width: about ten arrays of 32 MiB a thread, and a few of the predictions' size. A sweep
     costs six to eight products of the data with all neurons and as a rule a few evaluations of the loss a batch.
 
+    For a squared loss of more samples than :math:`N^3`, N up to 64, and for problems from statistics, moves are found
+    from the :math:`N(N+1)/2`-sided Gram matrix of the data, at a cost that does not depend on the number of samples.
+
     Examples
     --------
     >>> import numpy as np, qsdp
@@ -123,7 +128,6 @@ def polish(
     True
     """
     check_fits(network, problem)
-    problem.require_rows("polish")
     check_descends(problem.loss)
     sweeps = check_integer("max_sweeps", max_sweeps, minimum=1)
     starts = 1 + check_integer("restarts", restarts, minimum=0)
@@ -135,8 +139,8 @@ def polish(
         raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
     best = Incumbent(problem, network)
     count = 0
-    samples = Samples(problem)
-    run = Run(problem, network, deadline, rng, samples=samples)
+    data = descent_data(problem, deadline)
+    run = Run(problem, network, deadline, rng, data=data)
     try:
         with (
             few_threads(small=is_small(problem)),
@@ -147,7 +151,7 @@ def polish(
                 if start:
                     if deadline.over:
                         break
-                    run = Run(problem, perturbed(best.network, rng), deadline, rng, samples=samples)
+                    run = Run(problem, perturbed(best.network, rng), deadline, rng, data=data)
                 for value in run.sweeps(sweeps, jobs):
                     count += 1
                     bar.sweep(count, value)
@@ -188,9 +192,9 @@ class Run:
         deadline: Deadline,
         rng: np.random.Generator,
         shared: bool | None = None,
-        samples: Samples | None = None,
+        data: Samples | Moments | None = None,
     ) -> None:
-        samples = Samples(problem) if samples is None else samples
+        data = descent_data(problem, deadline) if data is None else data
         self.origin, self.rng = network, rng
         self.shared = network.shared_alpha if shared is None else shared
         self.rows: list[Any] = [slice(None)]
@@ -198,7 +202,7 @@ class Run:
             owners = owners_of(network.alpha)
             self.rows = [np.flatnonzero(owners == k) for k in range(problem.n_outputs)]
             self.parts = [
-                Descent(problem.output(k), part_of(network, rows, k), deadline, samples)
+                descent_of(problem.output(k), part_of(network, rows, k), data, deadline)
                 for k, rows in enumerate(self.rows)
                 if len(rows)
             ]
@@ -207,7 +211,7 @@ class Run:
             # Outputs without neurons predict zero, whatever the others do.
             self.constant = sum(problem.data_fit.output(k).value_at_zero for k in empty)
         else:
-            self.parts, self.constant = [Descent(problem, network, deadline, samples)], 0.0
+            self.parts, self.constant = [descent_of(problem, network, data, deadline)], 0.0
 
     @property
     def objective(self) -> float:
@@ -302,4 +306,4 @@ def perturbed(network: BilinearNetwork, rng: np.random.Generator) -> BilinearNet
 
 def is_small(problem: TrainingProblem) -> bool:
     """Return whether the products of a sweep are too small for several threads."""
-    return problem.n_samples * problem.size <= _SMALL_DATA
+    return len(problem.y) * problem.size <= _SMALL_DATA

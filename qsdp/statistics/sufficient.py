@@ -317,7 +317,7 @@ class SufficientStatistics:
         activation: str | Sequence[float] | PolynomialActivation | None = None,
         levels: int = 2,
     ) -> TrainingProblem:
-        """Return the problem of the rows kept, weighted to stand for all: for what needs rows, such as `polish`.
+        """Return the problem of the rows kept, weighted to stand for all: for what needs rows, such as verified bounds.
 
         Parameters
         ----------

@@ -13,8 +13,11 @@ from qsdp._utils import parallel
 from qsdp._utils.deadline import Deadline
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
-from qsdp.refinement._descent import Descent
+from qsdp.refinement._choice import descent_data, descent_of
 from qsdp.refinement._models import block_minimum, compatible, cross_changes, cross_curvatures
+from qsdp.refinement._moment_descent import MomentDescent, best_moves
+from qsdp.refinement._moments import Moments
+from qsdp.refinement._sample_descent import SampleDescent
 from qsdp.refinement._samples import Samples
 from qsdp.refinement.polishing import polish
 
@@ -374,9 +377,9 @@ def test_huge_and_tiny_large_data(large):
 def test_large_samples_are_the_small_ones(activation, monkeypatch):
     problem = random_problem(1, 7, 30, activation=activation)
     network = random_network(problem, 5, 0)
-    small = Descent(problem, network)
+    small = SampleDescent(problem, network, Samples(problem))
     monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
-    large = Descent(problem, network)
+    large = SampleDescent(problem, network, Samples(problem))
     assert large.samples.large > small.samples.large
     entries = np.array([3, problem.size - 1, 0, 3])
     np.testing.assert_array_equal(large.samples.features(entries), small.samples.features(entries))
@@ -398,7 +401,7 @@ def test_threads_do_not_change_the_network(n_jobs):
 @pytest.mark.parametrize(("loss", "free"), [("squared", False), ("cross_entropy", True)])
 def test_memory_on_large_data(loss, free, monkeypatch):
     monkeypatch.setattr(parallel, "WORK_FLOATS", 2**14)
-    monkeypatch.setattr("qsdp.refinement._descent._BATCH_FLOATS", 2**16)
+    monkeypatch.setattr("qsdp.refinement._sample_descent._BATCH_FLOATS", 2**16)
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, size=(20_000, 100))
     classes = np.argmax(np.stack([X[:, 0] * X[:, 1], X[:, 2] * X[:, 3], X[:, 4] ** 2], axis=1), axis=1)
@@ -417,7 +420,7 @@ def test_memory_on_large_data(loss, free, monkeypatch):
 
 def test_nothing_is_evaluated_when_time_is_over(large):
     problem = random_problem(3, 6, 40)
-    descent = Descent(problem, random_network(problem, 8, 0), deadline=Deadline(0.0))
+    descent = SampleDescent(problem, random_network(problem, 8, 0), Samples(problem), deadline=Deadline(0.0))
     before = descent.U.copy(), descent.V.copy(), descent.f
     for thorough in (False, True):
         assert descent._move(descent.U, descent.V, slice(0, 4), thorough) == 0
@@ -425,10 +428,110 @@ def test_nothing_is_evaluated_when_time_is_over(large):
     assert descent.f is before[2]
 
 
+# -- squared losses of many samples: moves known from moments -----------------------------------------------
+
+
+def tall_problem(n_outputs, levels=2, activation=None, weighted=False, beta=0.02):
+    problem = random_vector_problem(4, 6, 400, n_outputs, beta=beta, levels=levels, activation=activation)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 400) if weighted else None
+    y = problem.y if n_outputs > 1 else problem.y[:, 0]
+    return qsdp.TrainingProblem(problem.X, y, beta=beta, levels=levels, activation=activation, sample_weight=weights)
+
+
+def test_moments_where_they_are_cheaper():
+    assert isinstance(descent_data(tall_problem(2)), Moments)
+    assert isinstance(descent_data(random_problem(0, 7, 300)), Samples)
+    assert isinstance(descent_data(random_problem(0, 4, 300, "huber")), Samples)
+    problem = tall_problem(1)
+    assert isinstance(descent_data(problem, Deadline(0.0)), Samples)
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_moments_are_sums_over_samples(activation):
+    problem = tall_problem(1, activation=activation, weighted=True)
+    data, rng = Moments.of(problem), np.random.default_rng(0)
+    V, S = rng.standard_normal((3, problem.size)), rng.standard_normal((problem.size, problem.size))
+    forms = np.stack([data.map.adjoint(row) for row in np.eye(problem.n_samples)])
+    p = np.einsum("iab,jb->ija", forms, V)
+    expected = np.einsum("i,ija,ilb->jalb", problem.sample_weight, p, p)
+    np.testing.assert_allclose(data.curvature(V), expected, atol=1e-10 * np.abs(expected).max())
+    expected = data.map.adjoint(problem.sample_weight * data.map.forward(S))
+    np.testing.assert_allclose(data.image(S), expected, atol=1e-10 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("n_outputs", "levels", "activation"), [(1, 2, None), (1, 4, "relu"), (3, 3, None)])
+def test_no_single_move_helps_by_moments(free, weighted, n_outputs, levels, activation):
+    problem = tall_problem(n_outputs, levels, activation, weighted)
+    check_locally_optimal(random_network(problem, 9, 2, free=free), problem)
+
+
+def test_sweeps_by_moments_know_their_loss():
+    problem = tall_problem(3)
+    network = random_network(problem, 40, 0, free=True)
+    descent = descent_of(problem, network, Moments.of(problem))
+    before = descent.value
+    assert descent.sweep(thorough=False) > 0
+    value = descent.value
+    descent.refresh()
+    assert value < before
+    assert value == pytest.approx(descent.value, rel=1e-12)
+
+
+def test_batches_of_any_size_know_their_loss(monkeypatch):
+    problem = tall_problem(2)
+    monkeypatch.setattr("qsdp.refinement._moments._FLOATS", 6**3 * 4)
+    descent = MomentDescent(problem, random_network(problem, 10, 0), Moments.of(problem))
+    assert [rows.stop - rows.start for rows in descent.batches()] == [4, 4, 4]
+    descent.sweep(thorough=False)
+    value = descent.value
+    descent.refresh()
+    assert value == pytest.approx(descent.value, rel=1e-12)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 3))
+@settings(max_examples=30)
+def test_best_moves_end_where_none_helps(seed, k, largest):
+    rng = np.random.default_rng(seed)
+    factor = rng.standard_normal((k, k))
+    curvature, slope = factor @ factor.T, 5.0 * rng.standard_normal(k)
+    start = 2.0 * rng.integers(0, largest + 1, k) - largest
+    weights, gradient = start.copy(), slope + curvature @ start
+
+    def value(w):
+        return slope @ w + 0.5 * w @ curvature @ w
+
+    _, fall = best_moves(weights, gradient, curvature, np.full(k, largest), 1e-9)
+    assert fall == pytest.approx(value(start) - value(weights), abs=1e-8)
+    for step in (-2.0, 2.0):
+        for moved in weights + step * np.eye(k):
+            assert np.abs(moved).max() > largest or value(moved) >= value(weights) - 1e-8
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("free", [False, True])
+def test_statistics_polish_as_their_rows_do(n_outputs, free):
+    problem = tall_problem(n_outputs, activation="relu", weighted=True)
+    statistics = qsdp.SufficientStatistics()
+    for rows in (slice(0, 120), slice(120, 400)):
+        statistics.partial_fit(problem.X[rows], problem.y[rows], problem.sample_weight[rows])
+    without = qsdp.TrainingProblem.from_statistics(statistics, beta=problem.beta, activation="relu")
+    network = random_network(problem, 12, 0, free=free)
+    polished, expected = (polish(network, one, random_state=0) for one in (without, problem))
+    assert problem.objective(polished) < problem.objective(network)
+    assert without.objective(polished) == pytest.approx(problem.objective(polished), rel=1e-9)
+    if free:  # Weights of neurons that nearly depend on one another are found to few digits.
+        assert problem.objective(polished) == pytest.approx(problem.objective(expected), rel=0.02)
+    else:
+        np.testing.assert_array_equal(polished.U, expected.U)
+        np.testing.assert_allclose(polished.alpha, expected.alpha, rtol=1e-9)
+
+
 def test_descents_share_their_samples():
     problem = random_vector_problem(8, 5, 30, 3)
     samples = Samples(problem)
-    assert Descent(problem.output(1), random_network(problem.output(1), 4, 0), samples=samples).X is samples.X
+    assert descent_of(problem.output(1), random_network(problem.output(1), 4, 0), samples).samples is samples
 
 
 def test_models_of_several_moves():

@@ -1,0 +1,39 @@
+"""By which data a network is descended: samples, or their moments where that is cheaper."""
+
+from __future__ import annotations
+
+from qsdp._utils.deadline import NEVER, Deadline
+from qsdp.forms import FormMap
+from qsdp.fourth_moments import gram_operations
+from qsdp.networks import BilinearNetwork
+from qsdp.problem import TrainingProblem
+from qsdp.refinement._descent import Descent
+from qsdp.refinement._moment_descent import MomentDescent
+from qsdp.refinement._moments import Moments
+from qsdp.refinement._sample_descent import SampleDescent
+from qsdp.refinement._samples import Samples
+
+__all__ = ["descent_data", "descent_of"]
+
+#: Size, and its cube as a multiple of the number of rows, up to which moments are cheaper. 832 neurons of 17 entries on
+#: 16000 rows take 5 s in place of 19, 224 of 12 on 3918 rows 0.5 in place of 1.4, 128 of 19 on 676 rows 0.9 in place of
+#: 0.4.
+_LARGEST, _MULTIPLE = 64, 1.0
+
+
+def descent_data(problem: TrainingProblem, deadline: Deadline = NEVER) -> Samples | Moments:
+    """Return the data of descents for all outputs of a problem."""
+    if isinstance(problem.weight_map, FormMap):
+        return Moments.of(problem)
+    n, size = problem.n_samples, problem.size
+    cheaper = problem.loss.quadratic and size <= _LARGEST and size**3 <= _MULTIPLE * n
+    return Moments.of(problem) if cheaper and deadline.affords(gram_operations(n, size)) else Samples(problem)
+
+
+def descent_of(
+    problem: TrainingProblem, network: BilinearNetwork, data: Samples | Moments, deadline: Deadline = NEVER
+) -> Descent:
+    """Return the descent of a network by the given data."""
+    if isinstance(data, Moments):
+        return MomentDescent(problem, network, data, deadline)
+    return SampleDescent(problem, network, data, deadline)

@@ -1,0 +1,103 @@
+"""The data of a descent by their second moments: Gram matrices of the data as a map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray
+from qsdp.forms import FormMap
+from qsdp.lifting import DataMap, power_of_two
+from qsdp.problem import TrainingProblem
+from qsdp.refinement._samples import Samples
+
+__all__ = ["Moments"]
+
+#: Floats of one temporary array: 32 MiB.
+_FLOATS = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    r"""Sums over all rows of products of two entries of :math:`\mathcal{X}_i`.
+
+    Attributes
+    ----------
+    map : QuadraticMap or FormMap
+        The data, in units in which no entry or coefficient is large.
+    unit : float
+        Divisor of the predictions.
+    large : bool
+        Whether copies of the data are to be avoided.
+    largest_image : float
+        A number that no neuron exceeds on any row.
+    gram : ndarray of shape (p, p)
+        :math:`\sum_i w_i (\mathcal{X}_i)_{ab} (\mathcal{X}_i)_{cd}` for pairs of the upper triangle, p = N(N+1)/2.
+    weights : ndarray of shape (n,) or None
+        Of the rows.
+    """
+
+    map: DataMap
+    unit: float
+    large: bool
+    largest_image: float
+    gram: FloatArray
+    weights: FloatArray | None = None
+
+    @classmethod
+    def of(cls, problem: TrainingProblem) -> Moments:
+        """Return the moments of the rows of a problem, or those of its statistics."""
+        weights, target = problem.sample_weight, problem.y.reshape(len(problem.y), -1)[:, :1]
+        data = problem.weight_map
+        if not isinstance(data, FormMap):
+            samples = Samples(problem)
+            gram, _ = samples.map.gram(target, weights)
+            return cls(samples.map, samples.unit, samples.large, samples.largest_image, gram, weights)
+        unit = power_of_two(abs(data.factor) * float(np.abs(data.rows).max(initial=0.0)))
+        data = data.scaled(1.0 / unit)
+        gram, _ = data.gram(target)
+        largest = data.with_levels(problem.levels - 1.0).absolute_sums().max(initial=0.0)
+        return cls(data, unit, False, float(largest), gram)
+
+    @property
+    def size(self) -> int:
+        """Side N of the matrices."""
+        return self.map.size
+
+    def mean(self, values: FloatArray) -> float:
+        """Return the mean of values (..., n) over rows, weighted as they are, and all else."""
+        return float(np.mean(values if self.weights is None else np.average(values, axis=-1, weights=self.weights)))
+
+    def sides_at_once(self, most: int) -> int:
+        """Return how many sides `curvature` takes with temporary arrays of moderate size, `most` at most."""
+        return max(1, min(most, _FLOATS // self.size**3, int(_FLOATS**0.5) // self.size))
+
+    def curvature(self, others: FloatArray) -> FloatArray:
+        r"""Return :math:`\sum_i w_i (\mathcal{X}_i v_j) (\mathcal{X}_i v_l)^T` for all pairs of rows v of `others`.
+
+        Shape (B, N) to (B, N, B, N): how the outputs of neurons with these other sides go together.
+        """
+        place = _places(self.size)
+        halves = np.empty((len(others), self.size, len(self.gram)))
+        for entry, rows in enumerate(place):
+            np.matmul(others, self.gram[rows], out=halves[:, entry])
+        curvature: FloatArray = np.ascontiguousarray((halves[:, :, place] @ others.T).swapaxes(2, 3))
+        return curvature
+
+    def image(self, S: FloatArray) -> FloatArray:
+        r"""Return :math:`\sum_i w_i \langle \mathcal{X}_i, S \rangle \mathcal{X}_i` for any matrix S."""
+        first, second = np.triu_indices(self.size)
+        entries = S[first, second] + S[second, first]
+        entries[first == second] *= 0.5
+        matrix: FloatArray = (self.gram @ entries)[_places(self.size)]
+        return matrix
+
+
+def _places(size: int) -> npt.NDArray[np.intp]:
+    """Return the number of the pair (a, b) in the order of `numpy.triu_indices`, whichever is larger."""
+    first, second = np.triu_indices(size)
+    places = np.empty((size, size), dtype=np.intp)
+    places[first, second] = places[second, first] = np.arange(len(first))
+    return places

@@ -1,0 +1,218 @@
+"""Coordinate descent over single first-layer weights, by products with the samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.validation import FloatArray
+from qsdp.networks import BilinearNetwork
+from qsdp.problem import TrainingProblem
+from qsdp.refinement._descent import Descent, IntArray
+from qsdp.refinement._models import compatible, cross_changes, curvature_floor, sampled_curvature, side_by_side
+from qsdp.refinement._samples import Images, Samples
+
+__all__ = ["SampleDescent"]
+
+#: Neurons of a batch at most: they share one gradient, so small networks get small batches.
+_LARGEST_BATCH, _SHARE_OF_NETWORK = 64, 8
+
+#: Floats of one array of a batch, neurons by samples: 32 MiB. About ten of them are held at a time.
+_BATCH_FLOATS = 2**22
+
+#: Share of the predicted fall at which the moves of a batch are accepted together.
+_AGREEMENT = 0.5
+
+#: Share of the entries of a side that are moved at once, at most, and shares of the sides of a batch for which that was
+#: better than one move: with fewer (more) of them the number of moves is halved (doubled).
+_SHARE_OF_SIDE, _FEW_BETTER, _MANY_BETTER = 0.125, 0.25, 0.75
+
+
+class SampleDescent(Descent):
+    r"""A network under coordinate descent for any loss.
+
+    Moving the weight :math:`u_{jk}` by :math:`\delta = \pm 2` moves the predictions by
+    :math:`\delta\, x_{ik} p_{ij}\, \alpha_j` with :math:`p_j = a X v_j + (b/2) t_j` (for the last entry of a
+    lift :math:`q_j = (b/2) X v_j + c\, t_j` in place of :math:`x_k p_j`; :math:`t_j` is the last entry of
+    :math:`v_j`). The slopes of all moves of a side are the product :math:`X^T (p_j \circ G \alpha_j)`, G the
+    loss gradient. By convexity the loss changes by ``delta * slope`` at least, so that only moves downhill
+    can help. None is accepted before the loss itself, evaluated, falls.
+
+    Notes
+    -----
+    No n x m array is formed, and no copy of large data. On those a cheap sweep moves several
+    entries of a side at once, as many as a quadratic model of all of them finds better than the best one alone, and
+    sides that go together in that model: evaluating the loss and the products with the data are what takes the time.
+    """
+
+    def __init__(
+        self, problem: TrainingProblem, network: BilinearNetwork, data: Samples, deadline: Deadline = NEVER
+    ) -> None:
+        self.samples = data
+        self.n_moves = 2 if data.large else 1
+        super().__init__(problem, network, data, deadline)
+
+    def images(self, rows: slice = slice(None)) -> FloatArray:
+        r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
+        return self.samples.images(self.V[rows]).combined(self.U[rows]).T
+
+    def batches(self) -> Iterator[slice]:
+        """Yield slices of neurons until the time is over."""
+        m = len(self.U)
+        # On large data a model says which moves of a batch go together, and few neurons leave the processor idle.
+        share = 2 if self.samples.large else _SHARE_OF_NETWORK
+        size = min(max(1, m // share), _LARGEST_BATCH, max(1, _BATCH_FLOATS // len(self.f)))
+        for start in range(0, m, size):
+            if self.deadline.over:
+                return
+            yield slice(start, start + size)
+
+    def sweep(self, *, thorough: bool) -> int:
+        """Try moves of both sides of every neuron, and return how many were accepted.
+
+        A cheap sweep tries the move of each side that a quadratic model prefers; a thorough one tries all that
+        are not proven useless: if it accepts none (and ends in time), no single move lowers the loss.
+        """
+        accepted = 0
+        for rows in self.batches():
+            accepted += self._move(self.U, self.V, rows, thorough)
+            accepted += self._move(self.V, self.U, rows, thorough)
+        return accepted
+
+    def _move(self, moving: IntArray, other: IntArray, rows: slice, thorough: bool) -> int:
+        weights, alpha = moving[rows], self.alpha[rows]
+        images = self.samples.images(other[rows])
+        slopes = images.products(alpha @ self.gradient.T)
+        steps = np.where(slopes > 0.0, -2, 2)
+        downhill = (slopes != 0.0) & (np.abs(weights + steps) <= self.largest)
+        if not np.any(downhill):
+            return 0
+        size = float(np.sqrt(np.mean(np.square(alpha))) * np.sqrt(self.samples.mean(images.squares[0])))
+        curvature = sampled_curvature(self.fit, self.f, alpha, 2.0 * size * self.samples.width)
+        change = 2.0 * (images.square_products(curvature) - np.abs(slopes))
+        change[~downhill] = math.inf
+        if thorough:
+            reach = 2.0 * images.largest * float(np.abs(alpha).max())
+            floor = curvature_floor(self.fit, self.f, alpha, curvature, reach)
+            least = 2.0 * (images.square_products(floor) - np.abs(slopes))
+            candidates = downhill & (least < -self.tolerance)
+            return sum(
+                self._try_all(moving, rows.start + j, images[j : j + 1], steps[j], change[j], found)
+                for j, found in enumerate(candidates)
+                if np.any(found)
+            )
+        entries = np.argmin(change, axis=1)
+        predicted = change[np.arange(len(entries)), entries]
+        chosen = np.flatnonzero(predicted < -self.tolerance)
+        if not len(chosen):
+            return 0
+        entries, alpha, predicted = entries[chosen], alpha[chosen], predicted[chosen]
+        delta = np.zeros((len(chosen), len(self.largest)))
+        delta[np.arange(len(chosen)), entries] = steps[chosen, entries]
+        sides = images[chosen]
+        moves = sides.of(entries) * steps[chosen, entries][:, None]
+        if self.samples.large:
+            several = self._several(change[chosen], steps[chosen])
+            self._replace(delta, moves, predicted, several, slopes[chosen], curvature[chosen], sides)
+        order = np.argsort(predicted, kind="stable")
+        if self.samples.large:
+            cross = cross_changes(moves, curvature[chosen], alpha)
+            order = order[compatible(predicted[order], cross[np.ix_(order, order)])]
+        taken = order[self._take(moves[order], alpha[order], predicted[order])]
+        moving[rows.start + chosen[taken]] += delta[taken].astype(np.int8)
+        return len(taken)
+
+    def _several(self, change: FloatArray, steps: npt.NDArray[np.int64]) -> FloatArray:
+        """Return the moves (B, N) of the entries of each side that promise most."""
+        count = min(self.n_moves, change.shape[1])
+        best = np.argpartition(change, count - 1, axis=1)[:, :count]
+        promised = np.take_along_axis(change, best, axis=1) < -self.tolerance
+        moves = np.zeros(change.shape)
+        np.put_along_axis(moves, best, promised * np.take_along_axis(steps, best, axis=1), axis=1)
+        return moves
+
+    def _replace(
+        self,
+        delta: FloatArray,
+        moves: FloatArray,
+        predicted: FloatArray,
+        several: FloatArray,
+        slopes: FloatArray,
+        curvature: FloatArray,
+        sides: Images,
+    ) -> None:
+        """Make several moves of a side in place of one where the model of all of them together is better."""
+        images = sides.combined(several)
+        change = np.einsum("ij,ij->i", slopes, several) + 0.5 * np.einsum("ij,ij,ij->i", curvature, images, images)
+        better = change < predicted
+        delta[better], moves[better], predicted[better] = several[better], images[better], change[better]
+        share = float(np.mean(better))
+        if share < _FEW_BETTER:
+            self.n_moves = max(2, self.n_moves // 2)
+        elif share > _MANY_BETTER:
+            self.n_moves = min(2 * self.n_moves, max(2, int(_SHARE_OF_SIDE * len(self.largest))))
+
+    def _take(self, moves: FloatArray, alpha: FloatArray, predicted: FloatArray) -> npt.NDArray[np.bool_]:
+        """Accept moves (B, n) together where the loss falls nearly as predicted; else halves of them."""
+        taken = np.zeros(len(moves), dtype=bool)
+        pending = [(0, len(moves))]
+        while pending and not self.deadline.over:
+            start, stop = pending.pop()
+            f = self.f + moves[start:stop].T @ alpha[start:stop]
+            value = self.fit.value(f)
+            fall = self.value - value
+            needed = 0.0 if stop - start == 1 else -_AGREEMENT * float(predicted[start:stop].sum())
+            if fall > self.tolerance and fall >= needed:
+                self.accept(f, value)
+                taken[start:stop] = True
+            elif stop - start > 1:
+                middle = (start + stop) // 2
+                pending += [(middle, stop), (start, middle)]
+        return taken
+
+    def _try_all(
+        self,
+        moving: IntArray,
+        j: int,
+        images: Images,
+        steps: npt.NDArray[np.int64],
+        change: FloatArray,
+        found: npt.NDArray[np.bool_],
+    ) -> int:
+        """Evaluate candidates of one side, the most promising first, and accept each that helps."""
+        accepted = 0
+        entries = np.flatnonzero(found)
+        entries = entries[np.argsort(change[entries], kind="stable")]
+        if self.f.shape[1] == 1:
+            entries = entries[self._falls(images, steps, entries, self.alpha[j, 0]) > 0.5 * self.tolerance]
+        for k in entries.tolist():
+            if self.deadline.over:
+                break
+            # The other side stands still: the image of a move is right whatever was accepted before.
+            f = self.f + np.multiply.outer(steps[k] * images.of(np.array([k]))[0], self.alpha[j])
+            value = self.fit.value(f)
+            if self.value - value > self.tolerance:
+                self.accept(f, value)
+                moving[j, k] += np.int8(steps[k])
+                accepted += 1
+        return accepted
+
+    def _falls(
+        self, images: Images, steps: npt.NDArray[np.int64], entries: npt.NDArray[np.intp], alpha: float
+    ) -> FloatArray:
+        """Return by how much the loss of one output falls with each of the moves of one side."""
+        falls = np.empty(len(entries))
+        before = self.fit.values(self.f)
+        chunk = max(1, _BATCH_FLOATS // len(self.f))
+        for start in range(0, len(entries), chunk):
+            if self.deadline.over:
+                return np.zeros(len(entries))
+            some = entries[start : start + chunk]
+            moves = images.of(some) * (steps[some] * alpha)[:, None]
+            after = side_by_side(self.fit, len(some)).values((self.f.T + moves).T)
+            falls[start : start + chunk] = (before - after).sum(axis=0)
+        return falls
