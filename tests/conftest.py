@@ -1,4 +1,4 @@
-"""Where the tests find the UCI files."""
+"""Where the tests find the UCI files, and how many threads they take."""
 
 import os
 from collections.abc import Iterator
@@ -8,6 +8,12 @@ import pytest
 
 # --doctest-modules would import every conftest.py of the tree under one name.
 collect_ignore_glob = ["*conftest.py"]
+
+# Beside other workers a second thread waits for a processor, and the first one for it: training in PyTorch then takes
+# five times as long. Set before NumPy or PyTorch are imported; processes that tests start inherit it.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    for library in ("OMP", "OPENBLAS", "MKL"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
