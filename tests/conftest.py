@@ -1,8 +1,9 @@
-"""Where the tests find the UCI files, and how many threads they take."""
+"""Where the tests find the UCI files, how many threads they take, and how workers share them."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give every worker consecutive tests, which share their module's fixtures, and let idle workers steal."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
 
 
 @pytest.fixture(scope="session", autouse=True)
