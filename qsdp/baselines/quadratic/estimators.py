@@ -59,7 +59,7 @@ class QuadraticNetworkClassifier(DescentClassifier):
     head : str, default="qnn"
         Family of the output layer.
     activation : {"sigmoid", "tanh", "relu", "identity"}, default="sigmoid"
-        Of hidden layers that name none.
+        Of hidden layers that name none; "relu" is the positive part.
     learning_rate : float, default=0.1
     n_epochs : int, default=20
     loss : {"binary_cross_entropy", "cross_entropy"}, default="binary_cross_entropy"
