@@ -1,15 +1,30 @@
-"""Where the tests find the UCI files."""
+"""Where the tests find the UCI files, how many threads they take, and how workers share them."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 # --doctest-modules would import every conftest.py of the tree under one name.
 collect_ignore_glob = ["*conftest.py"]
 
+# Beside other workers a second thread waits for a processor, and the first one for it: training in PyTorch then takes
+# five times as long. Set before NumPy or PyTorch are imported; processes that tests start inherit it.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    for library in ("OMP", "OPENBLAS", "MKL"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give every worker consecutive tests, which share their module's fixtures, and let idle workers steal."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
 
 
 @pytest.fixture(scope="session", autouse=True)

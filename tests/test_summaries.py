@@ -10,17 +10,11 @@ import pytest
 
 import qsdp
 from qsdp._utils.summary import Summary, format_bits, format_numbers, format_seconds
-from qsdp.baselines import (
-    AffineForm,
-    BackpropClassifier,
-    History,
-    TrainedLayer,
-    ValidationSearch,
-    quantize_layers,
-)
+from qsdp.baselines import AffineForm, BackpropClassifier, History, TrainedLayer, quantize_layers
 from qsdp.baselines.backprop import FloatNetwork, ReLUNetwork, round_to_levels
 from qsdp.baselines.bpls import BPLSRegressor, BPLSReport
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression, StartStatistics
+from qsdp.model_selection import ValidationSearch
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 FORBIDDEN = {"script", "style", "link", "img", "iframe", "object", "embed", "foreignObject", "use", "image", "a"}

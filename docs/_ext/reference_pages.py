@@ -27,6 +27,7 @@ MODULES = (
     "qsdp.report",
     "qsdp.datasets",
     "qsdp.plotting",
+    "qsdp.model_selection",
     "qsdp.baselines",
     "qsdp.baselines.backprop",
     "qsdp.baselines.quadratic",

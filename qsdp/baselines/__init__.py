@@ -16,8 +16,8 @@ estimators                                               system
 `RLSNetworkClassifier`, `RLSNetworkRegressor`            recursive least squares (`qsdp.baselines.rls`)
 =======================================================  ==============================================================
 
-Each has `distill`, which matches what it learned by networks of quantized weights. `search_on_validation` chooses
-parameters of any of them and says how long that took; `choose` extends a grid until what it chooses is an interior one.
+Each has `distill`, which matches what it learned by networks of quantized weights. `qsdp.model_selection` chooses
+parameters of any of them.
 
 Names are the same where the thing is: `n_epochs`, `batch_size`, `learning_rate`, `random_state`, `callback`,
 `history_`, `layers_`. Width is `n_neurons` where there is one hidden layer; of any number of layers it is `hidden` (a
@@ -37,11 +37,9 @@ from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, qua
 _MODULES = {
     "backprop": ("BackpropClassifier", "BackpropRegressor", "ReLUNetworkClassifier", "ReLUNetworkRegressor"),
     "bpls": ("BPLSClassifier", "BPLSRegressor"),
-    "choice": ("Choice", "choose"),
     "quadratic": ("QuadraticLogisticRegression", "QuadraticNetworkClassifier"),
     "relinear": ("ReLinearClassifier", "ReLinearRegressor"),
     "rls": ("RLS", "RLSNetworkClassifier", "RLSNetworkRegressor"),
-    "search": ("ValidationSearch", "search_on_validation"),
     "straight_through": ("StraightThroughClassifier", "StraightThroughRegressor"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -27,6 +27,7 @@ from qsdp._utils.validation import (
     check_targets,
     errors_of,
 )
+from qsdp.baselines._documentation import inherit_entries
 from qsdp.baselines._history import Callback, History
 from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
 from qsdp.estimators.classes import choose_classes, class_probabilities, class_scores
@@ -100,9 +101,32 @@ class _Fitted:
 class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[misc]
     """What all systems share: parameters, checked data, history, and the chain of layers that quantization takes.
 
-    The parameters of a system are the fields of its class. It defines `_train`, which sets `history_` and what it
-    learns, `_outputs`, and the property `layers_`.
+    The parameters of a system are the fields of its class, described by the first class that has them. It defines
+    `_train`, which sets `history_` and what it learns, `_outputs`, and the property `layers_`.
+
+    Parameters
+    ----------
+    random_state : int, Generator, RandomState or None
+        Of starting weights and the order of samples.
+    verbose : bool, default=False
+        Show a progress bar.
+    callback : callable, optional
+        Called with the history after every epoch; training stops when it returns True.
+
+    Attributes
+    ----------
+    history_ : History
+        Loss and score of the training data after every epoch.
+    layers_ : sequence of TrainedLayer
+        The network as a chain of quadratic or affine functions.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Defined when X has column names that are all strings.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        inherit_entries(cls, Baseline)
 
     random_state: RandomState = None
     verbose: bool = False
@@ -188,7 +212,12 @@ def _has_probabilities(estimator: BaselineClassifier) -> bool:
 
 
 class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
-    """A training system as a classifier of two classes or more."""
+    """A training system as a classifier of two classes or more.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (C,)
+    """
 
     classes_: npt.NDArray[Any]
 

@@ -13,7 +13,7 @@ from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, hol
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines._torch import require_torch
-from qsdp.baselines.backprop._descent import Descent, descent_of
+from qsdp.baselines.backprop._descent import GradientDescent, descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
 from qsdp.baselines.backprop._training import FloatTraining, NetworkTraining, fixed_second_layer, free_second_layer
 from qsdp.baselines.backprop.networks import FloatNetwork
@@ -67,7 +67,12 @@ class _LatentTraining(NetworkTraining):
     """
 
     def __init__(
-        self, problem: TrainingProblem, n_neurons: int, descent: Descent, second_layer: str, rng: np.random.Generator
+        self,
+        problem: TrainingProblem,
+        n_neurons: int,
+        descent: GradientDescent,
+        second_layer: str,
+        rng: np.random.Generator,
     ) -> None:
         super().__init__(problem, n_neurons, descent)
         self.M = problem.levels - 1
@@ -175,7 +180,40 @@ class _LatentTraining(NetworkTraining):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _StraightThrough(QuadraticNetworkTrained):
-    """What regressor and classifier share."""
+    r"""What regressor and classifier share.
+
+    Parameters
+    ----------
+    levels : int, default=2
+        M + 1 values of a first-layer weight; 2 is binary.
+    second_layer : {"free", "shared", "analytic"}, default="free"
+        * "free": every second-layer weight is trained, a learned scale a neuron.
+        * "shared": one trained number >= 0 an output (of signs in turn for polynomial activations), as many bits as a
+          network sampled from the relaxation.
+        * "analytic": that times the scales :math:`\langle w, q\rangle / \|q\|^2` of the neuron's latent weights
+          (binary: their mean magnitude), with gradients through them. Not for activations with a linear or
+          constant part.
+    start : {"random", "float"}, default="random"
+        Latent weights to begin with: at random, or those of a network of real weights that is trained first, by SGD as
+        in `BackpropRegressor`.
+    start_epochs : int, default=50
+        Of that training.
+    refit : bool, default=False
+        Choose the second layer anew in the end, by `qsdp.refit` on all samples: one magnitude an output if it is
+        "shared", else every weight, which leaves out neurons that are not needed.
+    optimizer : {"adam", "sgd"}, default="adam"
+    validation_fraction : float, default=0
+        Share of the samples that is not trained on. With one, kept is the epoch with the least loss on it; without,
+        that of the least objective.
+
+    Attributes
+    ----------
+    network_ : BilinearNetwork or PolynomialNetwork
+        The network of the best epoch, ``history_.best_epoch``, int8 weights; it takes `network_inputs`. Refitted ones
+        are bilinear, also those of polynomial activations.
+    start_history_ : History or None
+        Of the training of real weights.
+    """
 
     levels: int = 2
     optimizer: str = "adam"
@@ -242,56 +280,6 @@ class StraightThroughRegressor(_StraightThrough, BaselineRegressor):
     latent weights clipped to [-1, 1] (see `straight_through`), which are kept in that range. Latent weights exist
     during `fit` only.
 
-    Parameters
-    ----------
-    n_neurons : int, default=100
-        m.
-    levels : int, default=2
-        M + 1 values of a first-layer weight; 2 is binary.
-    activation : None, str, (a, b, c) or PolynomialActivation, default=None
-        None is bilinear; "relu" is a polynomial, as in `BackpropRegressor`.
-    second_layer : {"free", "shared", "analytic"}, default="free"
-        * "free": every second-layer weight is trained, a learned scale a neuron.
-        * "shared": one trained number >= 0 an output (of signs in turn for polynomial activations), as many bits as a
-          network sampled from the relaxation.
-        * "analytic": that times the scales :math:`\langle w, q\rangle / \|q\|^2` of the neuron's latent weights
-          (binary: their mean magnitude), with gradients through them. Not for activations with a linear or
-          constant part.
-    start : {"random", "float"}, default="random"
-        Latent weights to begin with: at random, or those of a network of real weights that is trained first, by SGD as
-        in `BackpropRegressor`; see `Notes`.
-    start_epochs : int, default=50
-        Of that training.
-    refit : bool, default=False
-        Choose the second layer anew in the end, by `qsdp.refit` on all samples: one magnitude an output if it is
-        "shared", else every weight, which leaves out neurons that are not needed.
-    optimizer : {"adam", "sgd"}, default="adam"
-    validation_fraction : float, default=0
-        Share of the samples that is not trained on. With one, kept is the epoch with the least loss on it; without,
-        that of the least objective.
-    patience : int, optional
-        Stop after as many epochs without a better one, by the same figure.
-    loss, beta, constant_column, learning_rate, momentum, clip, schedule, batch_size, n_epochs, device, dtype
-        As in `BackpropRegressor`.
-    callback, verbose, random_state
-        As there.
-
-    Attributes
-    ----------
-    network_ : BilinearNetwork or PolynomialNetwork
-        The network of the best epoch, ``history_.best_epoch``, int8 weights; it takes `network_inputs`. Refitted ones
-        are bilinear, also those of polynomial activations.
-    start_history_ : History or None
-        Of the training of real weights.
-    layers_ : tuple of TrainedLayer
-        The same as one quadratic form of the data.
-    history_ : History
-        The objective of the quantized network, summed over samples, and its score after every epoch; with samples held
-        out also ``extra["validation_loss"]``, a mean over them, and ``extra["validation_score"]``.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Defined when X has column names that are all strings.
-
     Notes
     -----
     Bengio, Leonard and Courville, "Estimating or propagating gradients through stochastic neurons" (2013); Courbariaux,
@@ -323,21 +311,6 @@ class StraightThroughClassifier(_StraightThrough, BaselineClassifier):
 
     Two classes are one output fitted to -1 and +1, more are one output each, coded for the loss as in
     `qsdp.QuantizedNetworkClassifier`. Objective, parameters and units are those of `StraightThroughRegressor`.
-
-    Parameters
-    ----------
-    loss : str or Loss, default="squared"
-        Any of `qsdp.losses.LOSSES`; "logistic" and "cross_entropy" give probabilities.
-    n_neurons, levels, activation, second_layer, start, start_epochs, refit, beta, constant_column, learning_rate, \
-momentum, clip, optimizer, schedule, batch_size, n_epochs, validation_fraction, patience, device, dtype, callback, \
-verbose, random_state
-        As in `StraightThroughRegressor`.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (C,)
-    network_, layers_, history_, start_history_, n_features_in_, feature_names_in_
-        As there.
 
     Examples
     --------

@@ -60,7 +60,7 @@ class BitsDisplay(Display):
     >>> import qsdp
     >>> from qsdp.plotting import BitsDisplay
     >>> X, y = qsdp.datasets.load_bundled("iris")
-    >>> model = qsdp.QuantizedNetworkClassifier(beta="5%", random_state=0).fit(X, y)
+    >>> model = qsdp.QuantizedNetworkClassifier(beta="5%", encoding="standard", random_state=0).fit(X, y)
     >>> display = BitsDisplay.from_estimator(model, X, y, sizes=[12, 24], levels=[2, 4], n_draws=2)
     >>> list(display.curves)
     ['2 levels', '4 levels']

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from qsdp._utils.validation import check_choice, check_flag, check_integer
+from qsdp._utils.validation import check_flag, check_integer
 from qsdp.baselines.quadratic.families import get_family
 from qsdp.baselines.quadratic.maps import FormMap, Map, PowerMap
 from qsdp.baselines.quadratic.network import QuadraticNetwork
@@ -155,44 +156,23 @@ def printed_total_operations(family: str, widths: Sequence[int]) -> tuple[int, i
     return sum(2 * m * n + m for n, m in layers), sum(4 * m * n + 6 * m + n for n, m in layers[1:])
 
 
-#: Weights, of a square of the kernel, and biases of a convolution's neuron.
-_CONVOLUTIONS = {"linear": (1, 0), "fan": (3, 3), "fan_compact": (2, 1), "parabolic": (2, 2), "poly2": (2, 2)}
-
-
-def resnet_parameters(
-    depth: int,
-    family: str = "fan",
-    *,
-    n_classes: int = 10,
-    width: int = 16,
-    in_channels: int = 3,
-    rezero: bool = False,
-    separate_biases: bool = False,
-) -> int:
-    """Return the number of parameters of a `qsdp.baselines.relinear.QResNet`, without building it.
+def resnet_parameters(depth: int, family: str = "fan", *, separate_biases: bool = False, **options: Any) -> int:
+    """Return the number of parameters of a `qsdp.baselines.relinear.QResNet`, without memory for them.
 
     Parameters
     ----------
-    depth, family, n_classes, width, in_channels, rezero
+    depth, family, **options
         As there.
     separate_biases : bool, default=False
         Count a bias for each convolution of a compact neuron, although they add up to one: the count of the paper.
     """
-    k, rest = divmod(check_integer("depth", depth, minimum=8) - 2, 6)
-    if rest:
-        raise InvalidInputError(f"depth must be 6k + 2, as 20, 32, 56, 110; got {depth}")
-    weights, biases = _CONVOLUTIONS["parabolic" if family == "rpqnn" else check_choice("family", family, _CONVOLUTIONS)]
-    if check_flag("separate_biases", separate_biases) and family == "fan_compact":
-        biases = 2
-    channels = check_integer("width", width, minimum=1)
-    total: int = 9 * check_integer("in_channels", in_channels, minimum=1) * channels + 2 * channels
-    for stage in range(3):
-        outputs: int = width * 2**stage
-        for fan_in in [9 * channels] + [9 * outputs] * (2 * k - 1):
-            total += outputs * (weights * fan_in + biases + 2)
-        channels = outputs
-    total += 3 * k if check_flag("rezero", rezero) else 0
-    return total + (channels + 1) * check_integer("n_classes", n_classes, minimum=2)
+    from qsdp.baselines.relinear import CompactConv2d, QResNet, count_trainable
+
+    network = QResNet(depth, family, **options, device="meta")
+    total: int = count_trainable(network)
+    if check_flag("separate_biases", separate_biases):
+        total += sum(module.n_neurons for module in network.modules() if isinstance(module, CompactConv2d))
+    return total
 
 
 def _printed(family: str) -> str:

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import pytest
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator
 
 from qsdp import (
@@ -18,15 +19,27 @@ from qsdp import (
 #: Needs the environment variable SCIPY_ARRAY_API; the estimators compute in NumPy only.
 SKIPPED = ["check_array_api_input"]
 
-#: Few betas and folds; of the many fits of the checks only those of the regressor choose an encoding and beta.
-FEW = {"betas": [10.0, 1.0], "cv": 2, "encoding": "standard"}
+#: Few betas and folds; of the many fits of the checks only those of the regressor choose beta and polish, and those of
+#: `CHOSEN` an encoding, too.
+FEW = {"betas": [10.0, 1.0], "cv": 2, "encoding": "standard", "refine": "none"}
 
 #: Estimators and how many checks scikit-learn 1.9 has for them, of which all but `SKIPPED` run.
 ESTIMATORS = [
-    (QuantizedNetworkClassifier(beta="5%", encoding="standard"), 65),
-    (QuantizedNetworkRegressor(), 58),
+    (QuantizedNetworkClassifier(beta="5%", encoding="standard", refine="none"), 65),
+    (QuantizedNetworkRegressor(encoding="standard"), 58),
     (QuantizedNetworkClassifierCV(**FEW), 65),
     (QuantizedNetworkRegressorCV(**FEW), 58),
+]
+
+#: What depends on how samples are dealt to folds, on their number and on that of the columns.
+CHOSEN = [
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_methods_sample_order_invariance",
+    "check_fit2d_1sample",
+    "check_fit2d_1feature",
+    "check_fit_idempotent",
+    "check_dict_unchanged",
+    "check_estimators_pickle",
 ]
 
 
@@ -41,3 +54,9 @@ def test_check_estimator(estimator: Any, n_checks: int) -> None:
     passed = [o["check_name"] for o in outcomes if o["status"] == "passed"]
     assert len(passed) >= n_checks
     assert "check_sample_weight_equivalence_on_dense_data" in passed
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("check", CHOSEN)
+def test_chosen_encodings(check: str) -> None:
+    getattr(estimator_checks, check)("QuantizedNetworkRegressor", QuantizedNetworkRegressor())

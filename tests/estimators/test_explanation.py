@@ -26,7 +26,7 @@ X = RNG.normal([40.0, 0.0, 0.01, 5.0], [12.0, 1.0, 0.001, 2.0], size=(80, 4))
 Z = (X - X.mean(axis=0)) / X.std(axis=0)
 Y = 100.0 + 5.0 * (3.0 * Z[:, 0] + 2.0 * Z[:, 0] * Z[:, 1] + Z[:, 2] ** 2)
 CODES = np.digitize(Y, np.quantile(Y, [0.3, 0.7]))
-OPTIONS = {"beta": 1.0, "random_state": 0}
+OPTIONS = {"beta": 1.0, "encoding": "standard", "random_state": 0}
 
 
 def regressor(n_neurons=12, **options):
@@ -103,7 +103,9 @@ MODELS = {
     "two classes": lambda: classifier().fit(X, CODES > 0),
     "two outputs": lambda: classifier(loss="cross_entropy").fit(X, CODES > 0),
     "three classes": lambda: classifier().fit(X, CODES),
-    "cross-validated": lambda: QuantizedNetworkClassifierCV(8, betas=3, cv=2, random_state=0).fit(X, CODES > 0),
+    "cross-validated": lambda: QuantizedNetworkClassifierCV(8, betas=3, cv=2, encoding="standard", random_state=0).fit(
+        X, CODES > 0
+    ),
 }
 
 

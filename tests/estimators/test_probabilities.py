@@ -47,7 +47,8 @@ four = pytest.mark.parametrize("estimator", FOUR, ids=lambda one: type(one).__na
 
 
 def classifier(**options: Any) -> QuantizedNetworkClassifier:
-    return QuantizedNetworkClassifier(**{"beta": "5%", "random_state": 0, **options})
+    # To choose an encoding takes forty solves, and what is chosen is no matter here.
+    return QuantizedNetworkClassifier(**{"beta": "5%", "encoding": "standard", "random_state": 0, **options})
 
 
 # -- probabilities -------------------------------------------------------------------------------------
@@ -137,7 +138,9 @@ def test_soft_voting_and_scores_of_probabilities() -> None:
     assert voting.fit(X, THREE).score(X, THREE) > 0.6
     scores = cross_val_score(classifier(), X, CODES, cv=3, scoring="neg_log_loss")
     assert scores.mean() > -np.log(2.0)
-    cross_validated = QuantizedNetworkClassifierCV(betas=3, cv=2, scoring="neg_log_loss", random_state=0)
+    cross_validated = QuantizedNetworkClassifierCV(
+        betas=3, cv=2, encoding="standard", scoring="neg_log_loss", random_state=0
+    )
     assert cross_validated.fit(X, CODES).best_score_ > -np.log(2.0)
     assert cross_validated.predict_log_proba(X).shape == (90, 2)
 
@@ -147,7 +150,7 @@ def test_log_loss_is_near_that_of_logistic_regression(name: str) -> None:
     data, y = load_bundled(name)
     X_train, X_test, y_train, y_test = train_test_split(data, y, random_state=0, stratify=y)
     logistic = make_pipeline(StandardScaler(), LogisticRegression()).fit(X_train, y_train)
-    model = classifier(beta="auto").fit(X_train, y_train)
+    model = classifier(beta="auto", encoding="auto").fit(X_train, y_train)
     reached = log_loss(y_test, model.predict_proba(X_test))
     assert reached <= log_loss(y_test, logistic.predict_proba(X_test)) + 0.05
 
@@ -184,7 +187,7 @@ def test_tags_of_several_labels() -> None:
 
 
 def test_cross_validation_of_several_labels() -> None:
-    model = QuantizedNetworkClassifierCV(betas=3, cv=2, random_state=0).fit(X, LABELS)
+    model = QuantizedNetworkClassifierCV(betas=3, cv=2, encoding="standard", random_state=0).fit(X, LABELS)
     assert model.predict(X).shape == LABELS.shape
     assert model.score(X, LABELS) > 0.3
     chain = ClassifierChain(classifier()).fit(X, LABELS)
@@ -235,7 +238,7 @@ def test_a_start_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     starts = []
     original = pipeline.solve_relaxation
     monkeypatch.setattr(pipeline, "solve_relaxation", lambda *a, **k: (starts.append(k["start"]), original(*a, **k))[1])
-    model = QuantizedNetworkRegressor(beta="5%", warm_start=True)
+    model = QuantizedNetworkRegressor(beta="5%", encoding="standard", warm_start=True)
     first = model.fit(X, REAL).result_.relaxation
     model.fit(X, REAL + 0.01 * X[:, 0])
     model.set_params(warm_start=False).fit(X, REAL)

@@ -21,8 +21,16 @@ from qsdp.tabular import prepare, read_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
 
-#: The logistic loss needs no calibration.
-FAST = {"n_neurons": 12, "beta": "20%", "loss": "logistic", "refine": "none", "tol": 0.1, "random_state": 0}
+#: The logistic loss needs no calibration, and to choose an encoding takes forty solves.
+FAST = {
+    "n_neurons": 12,
+    "beta": "20%",
+    "loss": "logistic",
+    "encoding": "standard",
+    "refine": "none",
+    "tol": 0.1,
+    "random_state": 0,
+}
 NUMBERS = {**FAST, "loss": "squared"}
 
 
@@ -77,7 +85,7 @@ def test_classifiers(iris, loss, n_classes, activation):
 def test_encodings_and_several_labels(iris, encoding):
     X, y = iris
     labels = np.column_stack([y == 0, y > 1]).astype(int)
-    description = check(QuantizedNetworkClassifier(encoding=encoding, **FAST).fit(X, labels), X)
+    description = check(QuantizedNetworkClassifier(**{**FAST, "encoding": encoding}).fit(X, labels), X)
     assert description.decision == "labels"
 
 
@@ -90,7 +98,7 @@ def test_regressors_of_several_outputs(iris):
 
 def test_frames_with_categories_and_holes(mixed):
     frame, label = mixed
-    description = check(QuantizedNetworkClassifier(encoding="both", **FAST).fit(frame, label), frame)
+    description = check(QuantizedNetworkClassifier(**{**FAST, "encoding": "both"}).fit(frame, label), frame)
     assert [column.name for column in description.encoding.columns] == list(frame)
     assert description.classes == ("no", "yes")
 
@@ -112,7 +120,7 @@ def test_pipelines(iris, steps, encoding):
     X, y = iris
     if encoding == "standard" and any(isinstance(s, (ThresholdEncoder, TableEncoder, MinMaxScaler)) for s in steps):
         encoding = "none"
-    model = make_pipeline(*steps, QuantizedNetworkClassifier(encoding=encoding, **FAST)).fit(X, y)
+    model = make_pipeline(*steps, QuantizedNetworkClassifier(**{**FAST, "encoding": encoding})).fit(X, y)
     assert check(model, X + 0.01).n_columns == 4
 
 
@@ -120,7 +128,12 @@ def test_search_and_cross_validation(iris):
     X, y = iris
     search = GridSearchCV(QuantizedNetworkClassifier(**FAST), {"levels": [2, 3]}, cv=2).fit(X, y)
     assert describe(search).network is search.best_estimator_.network_
-    check(QuantizedNetworkClassifierCV(betas=2, cv=2, loss="logistic", refine="none", random_state=0).fit(X, y), X)
+    check(
+        QuantizedNetworkClassifierCV(
+            betas=2, cv=2, loss="logistic", encoding="standard", refine="none", random_state=0
+        ).fit(X, y),
+        X,
+    )
 
 
 def test_files(iris, tmp_path):

@@ -30,7 +30,15 @@ reference = pytest.importorskip("onnx.reference")
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
 
-FAST = {"n_neurons": 12, "beta": "20%", "loss": "logistic", "refine": "none", "tol": 0.1, "random_state": 0}
+FAST = {
+    "n_neurons": 12,
+    "beta": "20%",
+    "loss": "logistic",
+    "encoding": "standard",
+    "refine": "none",
+    "tol": 0.1,
+    "random_state": 0,
+}
 NUMBERS = {**FAST, "loss": "squared"}
 ACTIVATIONS = {
     "bilinear": None,
@@ -141,7 +149,7 @@ def test_the_smaller_of_neurons_and_form():
 def test_versions_are_those_of_old_runtimes():
     """IR 7 and opset 13 are those of onnx 1.8; every operator is as old."""
     frame, y = mixed_table()
-    classifier = QuantizedNetworkClassifier(encoding="both", **FAST).fit(frame, y)
+    classifier = QuantizedNetworkClassifier(**{**FAST, "encoding": "both"}).fit(frame, y)
     network = random_network(np.random.default_rng(0), 7, 5, (1.0, 1.0, 1.0), C=2)
     models = [to_onnx(classifier), *(to_onnx(network, layout=layout) for layout in ("neurons", "form"))]
     for model in [*models, to_qonnx(network, input_range=(0, 3))]:
@@ -197,7 +205,7 @@ def test_labels_keep_their_type(iris, classes):
 def test_encodings_and_several_labels(iris, encoding):
     X, y = iris
     labels = np.column_stack([y == 0, y > 1]).astype(int)
-    check_model(QuantizedNetworkClassifier(encoding=encoding, **FAST).fit(X, labels), X)
+    check_model(QuantizedNetworkClassifier(**{**FAST, "encoding": encoding}).fit(X, labels), X)
 
 
 def test_regressors(iris):
@@ -209,7 +217,7 @@ def test_regressors(iris):
 @pytest.mark.parametrize("encoding", ["thresholds", "both"])
 def test_text_and_holes(encoding):
     frame, y = mixed_table()
-    model = QuantizedNetworkClassifier(encoding=encoding, **FAST).fit(frame, y)
+    model = QuantizedNetworkClassifier(**{**FAST, "encoding": encoding}).fit(frame, y)
     exported = check_model(model, frame)
     # Columns in use are inputs of their own.
     assert [one.name for one in exported.graph.input] == ["size", "town", "old", "rate"]
@@ -229,7 +237,7 @@ def test_text_and_holes(encoding):
 )
 def test_pipelines(iris, steps):
     X, y = iris
-    check_model(make_pipeline(*steps, QuantizedNetworkClassifier(encoding="none", **FAST)).fit(X, y), X + 0.01)
+    check_model(make_pipeline(*steps, QuantizedNetworkClassifier(**{**FAST, "encoding": "none"})).fit(X, y), X + 0.01)
 
 
 def test_files(iris, tmp_path):
@@ -266,8 +274,10 @@ def test_inside_of_pipelines_of_skl2onnx(iris, dtype):
     X, y = iris[0].astype(dtype), iris[1]
     models = [
         make_pipeline(StandardScaler(), PCA(3), QuantizedNetworkClassifier(**FAST)),
-        make_pipeline(PCA(2), QuantizedNetworkClassifier(encoding="thresholds", **NUMBERS)),
-        QuantizedNetworkClassifierCV(betas=2, cv=2, loss="logistic", refine="none", random_state=0),
+        make_pipeline(PCA(2), QuantizedNetworkClassifier(**{**NUMBERS, "encoding": "thresholds"})),
+        QuantizedNetworkClassifierCV(
+            betas=2, cv=2, loss="logistic", encoding="standard", refine="none", random_state=0
+        ),
         make_pipeline(TableEncoder("both"), SupervisedScaler(), LogisticRegression()),
         make_pipeline(ThresholdEncoder(3), LogisticRegression()),
     ]
@@ -300,7 +310,7 @@ def test_text_in_pipelines_of_skl2onnx():
     feed["town"] = frame[["town"]].fillna("").to_numpy(object)
     initial = [("size", number), ("town", text), ("rate", number)]
     for model in (
-        QuantizedNetworkClassifier(encoding="both", **FAST),
+        QuantizedNetworkClassifier(**{**FAST, "encoding": "both"}),
         make_pipeline(TableEncoder("both"), LogisticRegression()),
     ):
         model.fit(frame, y)
@@ -345,7 +355,7 @@ def test_what_has_no_place_in_onnx(iris):
 def test_columns_that_have_no_place_in_onnx(iris, name, values, message):
     X, y = iris
     frame = pd.DataFrame({name: np.array(values, dtype=object)[y], "other": X[:, 0]})
-    model = QuantizedNetworkClassifier(encoding="both", **FAST).fit(frame, y)
+    model = QuantizedNetworkClassifier(**{**FAST, "encoding": "both"}).fit(frame, y)
     with pytest.raises(ExportError, match=message):
         to_onnx(model)
 

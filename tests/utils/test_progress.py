@@ -15,9 +15,10 @@ from qsdp._utils import bars
 from qsdp._utils.bars import Bars
 from qsdp._utils.parallel import CountedParallel
 from qsdp._utils.progress import SILENT, Stages, _share, progress
-from qsdp.baselines import BackpropClassifier, TrainedLayer, ValidationSearch, quantize_layers
+from qsdp.baselines import BackpropClassifier, TrainedLayer, quantize_layers
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
 from qsdp.exceptions import InvalidTypeError
+from qsdp.model_selection import ValidationSearch
 from qsdp.refinement.fixed_width import train_fixed_width
 from qsdp.relaxation.incumbent import Progress as Told
 

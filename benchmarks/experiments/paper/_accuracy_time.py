@@ -179,7 +179,7 @@ def roundings(case: dict[str, Any], X: np.ndarray) -> dict[str, Callable[[Any], 
 
 def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
     """Choose learning rate and beta on held-out rows for every network, train on all, round what was trained."""
-    from qsdp.baselines import search_on_validation
+    from qsdp.model_selection import search_on_validation
 
     method = case["method"]
     makes = roundings(case, X)

@@ -127,12 +127,8 @@ def relaxed(method: str, problem: qsdp.TrainingProblem) -> tuple[Any, Any]:
 
 def trained(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Made]:
     """Yield networks by gradient descent, the learning rate chosen on held-out samples for each."""
-    from qsdp.baselines import (
-        BackpropRegressor,
-        ReLUNetworkRegressor,
-        StraightThroughRegressor,
-        search_on_validation,
-    )
+    from qsdp.baselines import BackpropRegressor, ReLUNetworkRegressor, StraightThroughRegressor
+    from qsdp.model_selection import search_on_validation
 
     X, y, method, (m,) = problem.X, problem.y, case["method"], case["sizes"]
     common = {"beta": BETA, "n_epochs": case["epochs"], "random_state": case["seed"], "dtype": "float32"}

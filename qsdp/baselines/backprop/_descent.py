@@ -14,7 +14,7 @@ from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._torch import check_device, minibatches, require_torch, seeded, training_epoch
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["OPTIMIZERS", "Descent", "descent_of"]
+__all__ = ["OPTIMIZERS", "GradientDescent", "descent_of"]
 
 OPTIMIZERS = ("sgd", "adam")
 SCHEDULES = ("constant", "cosine")
@@ -22,7 +22,7 @@ DTYPES = ("float32", "float64")
 
 
 @dataclass(frozen=True)
-class Descent:
+class GradientDescent:
     """How gradients are followed; checked."""
 
     learning_rate: float
@@ -121,7 +121,7 @@ class Descent:
         )
 
 
-def descent_of(estimator: Any) -> Descent:
+def descent_of(estimator: Any) -> GradientDescent:
     """Return the checked descent of an estimator's parameters of these names."""
     rate = check_real("learning_rate", estimator.learning_rate, strict=True)
     momentum = check_real("momentum", estimator.momentum)
@@ -130,7 +130,7 @@ def descent_of(estimator: Any) -> Descent:
     if estimator.callback is not None and not callable(estimator.callback):
         raise InvalidTypeError(f"callback must be callable or None; got {estimator.callback!r}")
     kind = check_choice("dtype", estimator.dtype, DTYPES)
-    return Descent(
+    return GradientDescent(
         learning_rate=rate,
         momentum=momentum,
         clip=None if estimator.clip is None else check_real("clip", estimator.clip, strict=True),

@@ -16,7 +16,7 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.baselines._estimator import Baseline, accuracy_of, r2_of
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
-from qsdp.baselines.backprop._descent import Descent
+from qsdp.baselines.backprop._descent import GradientDescent
 from qsdp.baselines.backprop._units import Units
 from qsdp.estimators.classes import PROBABILISTIC, encode_classes
 from qsdp.exceptions import InvalidInputError
@@ -28,8 +28,8 @@ from qsdp.problem import TrainingProblem
 __all__ = ["GradientTrained", "QuadraticNetworkTrained"]
 
 
-class Training(Protocol):
-    """What `Descent.run` minimises, and the history records."""
+class Trainable(Protocol):
+    """What `GradientDescent.run` minimises, and the history records."""
 
     parameters: dict[str, Any]
     targets: FloatArray
@@ -47,7 +47,46 @@ class Training(Protocol):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GradientTrained(Baseline):
-    """A network trained by automatic gradients on a loss of `qsdp.losses`."""
+    r"""A network trained by automatic gradients on a loss of `qsdp.losses`.
+
+    Parameters
+    ----------
+    n_neurons : int, default=100
+        m.
+    loss : str or Loss, default="squared"
+        Summed over samples. Of real targets "squared", "absolute" or "huber"; of classes any of `qsdp.losses.LOSSES`:
+        "logistic" and "cross_entropy" give probabilities.
+    beta : float, default=0.1
+        Regularisation, >= 0.
+    learning_rate : float, default=0.1
+        Of the mean over samples, for data and targets in units of their own size (see the notes of
+        `BackpropRegressor`), times m for SGD.
+    momentum : float, default=0.9
+        From 0 to below 1. The first of Adam's two.
+    clip : float or None, default=1.0
+        Gradients of larger norm, that of all neurons together in units of :math:`1/\sqrt m`, are shortened to it.
+        SGD on quadratic networks, whose squared errors are of degree four in weights and data, diverges on rows far
+        from the others at rates that the rest of the data need.
+    optimizer : {"sgd", "adam"}, default="sgd"
+    schedule : {"cosine", "constant"}, default="cosine"
+        The learning rate falls to zero along half a wave, or stays.
+    batch_size : int, default=32
+    n_epochs : int, default=50
+    validation_fraction : float, default=0
+        Share of the samples that is not trained on; with one, kept is the epoch with the least loss on it.
+    patience : int, optional
+        Stop after as many epochs without a smaller loss on those samples (without them, a smaller objective).
+    device : str, optional
+        Of PyTorch, such as "cuda"; the CPU by default.
+    dtype : {"float64", "float32"}, default="float64"
+        Of the training.
+
+    Attributes
+    ----------
+    history_ : History
+        The objective, summed over samples, and the score after every epoch; with samples held out also
+        ``extra["validation_loss"]``, a mean over them, and ``extra["validation_score"]``.
+    """
 
     n_neurons: int = field(default=100, kw_only=False)
     loss: str | Loss = "squared"
@@ -83,8 +122,8 @@ class GradientTrained(Baseline):
 
     def _descend(
         self,
-        training: Training,
-        descent: Descent,
+        training: Trainable,
+        descent: GradientDescent,
         rng: np.random.Generator,
         history: History,
         *,
@@ -121,7 +160,7 @@ class GradientTrained(Baseline):
             best=best,
         )
 
-    def _validated_by(self, training: Training, X: FloatArray, targets: FloatArray) -> dict[str, float]:
+    def _validated_by(self, training: Trainable, X: FloatArray, targets: FloatArray) -> dict[str, float]:
         """Return mean loss and score on samples that are not trained on; nothing without any."""
         if not len(X):
             return {}
@@ -141,7 +180,21 @@ class GradientTrained(Baseline):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class QuadraticNetworkTrained(GradientTrained):
-    """A trained network that is a quadratic function: bilinear, or of a polynomial activation."""
+    """A trained network that is a quadratic function: bilinear, or of a polynomial activation.
+
+    Parameters
+    ----------
+    activation : None, str, (a, b, c) or PolynomialActivation, default=None
+        None is bilinear, and names are those of `qsdp.TrainingProblem`: "relu" is the polynomial
+        0.0937 t² + 0.5 t + 0.4688. Networks of true ReLUs are `ReLUNetworkRegressor` and `ReLUNetworkClassifier`.
+    constant_column : bool, default=True
+        Append a column of ones, unless the activation has a linear or constant part.
+
+    Attributes
+    ----------
+    layers_ : tuple of TrainedLayer
+        The network as one quadratic form of the data.
+    """
 
     activation: str | Sequence[float] | PolynomialActivation | None = None
     second_layer: str = "free"

@@ -9,9 +9,9 @@ import numpy as np
 
 from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
+from qsdp.baselines._losses import torch_loss
 from qsdp.baselines._torch import require_torch
-from qsdp.baselines.backprop._descent import Descent
-from qsdp.baselines.backprop._losses import torch_loss
+from qsdp.baselines.backprop._descent import GradientDescent
 from qsdp.baselines.backprop._units import normalised
 from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.exceptions import InvalidInputError
@@ -74,7 +74,7 @@ class NetworkTraining(ABC):
     ----------
     problem : TrainingProblem
     n_neurons : int
-    descent : Descent
+    descent : GradientDescent
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class NetworkTraining(ABC):
 
     parameters: dict[str, Any]
 
-    def __init__(self, problem: TrainingProblem, n_neurons: int, descent: Descent) -> None:
+    def __init__(self, problem: TrainingProblem, n_neurons: int, descent: GradientDescent) -> None:
         X, self.targets, self.units = normalised(problem)
         self.problem, self.m = problem, n_neurons
         self._X, self._y = descent.tensor(X), descent.tensor(self.targets)
@@ -145,13 +145,18 @@ class FloatTraining(NetworkTraining):
     ----------
     problem : TrainingProblem
     n_neurons : int
-    descent : Descent
+    descent : GradientDescent
     second_layer : {"fixed", "free"}
     rng : Generator
     """
 
     def __init__(
-        self, problem: TrainingProblem, n_neurons: int, descent: Descent, second_layer: str, rng: np.random.Generator
+        self,
+        problem: TrainingProblem,
+        n_neurons: int,
+        descent: GradientDescent,
+        second_layer: str,
+        rng: np.random.Generator,
     ) -> None:
         super().__init__(problem, n_neurons, descent)
         self._W = descent.tensor(rng.standard_normal((self.factors, n_neurons, problem.n_features))).requires_grad_()

@@ -21,7 +21,20 @@ SECOND_LAYERS = ("fixed", "free")
 
 
 class _Backprop(QuadraticNetworkTrained):
-    """What regressor and classifier share."""
+    r"""What regressor and classifier share.
+
+    Parameters
+    ----------
+    second_layer : {"free", "fixed"}, default="free"
+        Train the second layer, or leave it at 1/m as the paper does (for polynomial activations :math:`\pm 1/m` in
+        turn), times the root mean square of real targets. With several outputs fixed neurons are divided among them,
+        each with one over their number.
+
+    Attributes
+    ----------
+    float_network_ : FloatNetwork
+        The trained network; it takes `network_inputs`.
+    """
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         m = check_integer("n_neurons", self.n_neurons, minimum=1)
@@ -67,64 +80,6 @@ class BackpropRegressor(_Backprop, BaselineRegressor):
     with :math:`\tilde x = (x, 1)`. On weights -1 and +1 this is the objective of `TrainingProblem`, and so comparable
     with that of every quantized network and with the bounds on it; see `FloatNetwork.penalty`.
 
-    Parameters
-    ----------
-    n_neurons : int, default=100
-        m.
-    activation : None, str, (a, b, c) or PolynomialActivation, default=None
-        None is bilinear. "relu" is the polynomial 0.0937 t² + 0.5 t + 0.4688, see `PolynomialActivation`; networks of
-        true ReLUs are `ReLUNetworkRegressor`.
-    second_layer : {"free", "fixed"}, default="free"
-        Train the second layer, or leave it at 1/m as the paper does (for polynomial activations :math:`\pm 1/m` in
-        turn), times the root mean square of real targets. With several outputs fixed neurons are divided among them,
-        each with one over their number.
-    loss : {"squared", "absolute", "huber"} or Loss, default="squared"
-        Summed over samples; of the classes of `qsdp.losses`.
-    beta : float, default=0.1
-        Regularisation, >= 0.
-    constant_column : bool, default=True
-        Append a column of ones, unless the activation has a linear or constant part.
-    learning_rate : float, default=0.1
-        Of the mean over samples, for data and targets in units of their own size (see `Notes`), times m for SGD.
-    momentum : float, default=0.9
-        From 0 to below 1. The first of Adam's two.
-    clip : float or None, default=1.0
-        Gradients of larger norm, that of all neurons together in units of :math:`1/\sqrt m`, are shortened to it.
-        SGD on these networks, whose squared errors are of degree four in weights and data, diverges on rows far
-        from the others at rates that the rest of the data need.
-    optimizer : {"sgd", "adam"}, default="sgd"
-    schedule : {"cosine", "constant"}, default="cosine"
-        The learning rate falls to zero along half a wave, or stays.
-    batch_size : int, default=32
-    n_epochs : int, default=50
-    validation_fraction : float, default=0
-        Share of the samples that is not trained on; with one, kept is the epoch with the least loss on it.
-    patience : int, optional
-        Stop after as many epochs without a smaller loss on those samples (without them, a smaller objective).
-    device : str, optional
-        Of PyTorch, such as "cuda"; the CPU by default.
-    dtype : {"float64", "float32"}, default="float64"
-        Of the training.
-    callback : callable, optional
-        Called with the history after every epoch; training stops when it returns True.
-    verbose : bool, default=False
-        Show a progress bar.
-    random_state : int, Generator, RandomState or None
-        Of start and order of samples.
-
-    Attributes
-    ----------
-    float_network_ : FloatNetwork
-        The trained network; it takes `network_inputs`.
-    layers_ : tuple of TrainedLayer
-        The same as one quadratic form of the data.
-    history_ : History
-        The objective, summed over samples, and the score after every epoch; with samples held out also
-        ``extra["validation_loss"]``, a mean over them, and ``extra["validation_score"]``.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Defined when X has column names that are all strings.
-
     Notes
     -----
     Sections 5 and D of Bartan and Pilanci. Their regulariser, initial weights, batch size and number of epochs are not
@@ -161,20 +116,6 @@ class BackpropClassifier(_Backprop, BaselineClassifier):
 
     Two classes are one output fitted to -1 and +1, more are one output each, coded for the loss as in
     `qsdp.QuantizedNetworkClassifier`. Objective, parameters and units are those of `BackpropRegressor`.
-
-    Parameters
-    ----------
-    loss : str or Loss, default="squared"
-        Any of `qsdp.losses.LOSSES`; "logistic" and "cross_entropy" give probabilities.
-    n_neurons, activation, second_layer, beta, constant_column, learning_rate, momentum, clip, optimizer, schedule, \
-batch_size, n_epochs, validation_fraction, patience, device, dtype, callback, verbose, random_state
-        As in `BackpropRegressor`.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (C,)
-    float_network_, layers_, history_, n_features_in_, feature_names_in_
-        As there.
 
     Examples
     --------

@@ -12,10 +12,10 @@ from qsdp._utils.validation import FloatArray, check_flag, check_integer
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, hold_out
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines._losses import torch_loss
 from qsdp.baselines._torch import require_torch
-from qsdp.baselines.backprop._descent import Descent, descent_of
+from qsdp.baselines.backprop._descent import GradientDescent, descent_of
 from qsdp.baselines.backprop._face import GradientTrained
-from qsdp.baselines.backprop._losses import torch_loss
 from qsdp.baselines.backprop._training import evaluated
 from qsdp.baselines.backprop._units import normalised
 from qsdp.baselines.backprop.relu_networks import QuantizedReLUNetwork, ReLUNetwork
@@ -34,7 +34,12 @@ class _ReLUTraining:
     parameters: dict[str, Any]
 
     def __init__(
-        self, problem: TrainingProblem, n_neurons: int, intercept: bool, descent: Descent, rng: np.random.Generator
+        self,
+        problem: TrainingProblem,
+        n_neurons: int,
+        intercept: bool,
+        descent: GradientDescent,
+        rng: np.random.Generator,
     ) -> None:
         X, self.targets, self.units = normalised(problem)
         self._problem, self._m = problem, n_neurons
@@ -78,7 +83,25 @@ class _ReLUTraining:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _ReLU(GradientTrained):
-    """What regressor and classifier share."""
+    r"""What regressor and classifier share.
+
+    Parameters
+    ----------
+    fit_intercept : bool, default=True
+        Train :math:`b_j` and :math:`\alpha_0`, which are neither regularised nor quantized; otherwise they are zero.
+    learning_rate : float, default=0.5
+        Of the mean over samples, for data and targets in units of their own size, as in `BackpropRegressor`. SGD
+        wants 0.1 to 2 here, Adam a tenth of that.
+    clip : float or None, default=1.0
+        Gradients of larger norm are shortened to it.
+
+    Attributes
+    ----------
+    float_network_ : ReLUNetwork
+    layers_ : tuple of TrainedLayer
+        The same as a chain of two affine layers: `distill` matches it layer by layer by SDP, `qsdp.distill` as a
+        whole.
+    """
 
     fit_intercept: bool = True
     learning_rate: float = 0.5
@@ -120,38 +143,6 @@ class ReLUNetworkRegressor(_ReLU, BaselineRegressor):
     :math:`\beta \sum_j \|w_j\| \|\alpha_j\|` for any :math:`\kappa`; here it is the root mean square of the rows' norms
     times that of the targets (1 for labels) over :math:`\sqrt m`, which starts the layers balanced.
 
-    Parameters
-    ----------
-    n_neurons : int, default=100
-        m.
-    loss : {"squared", "absolute", "huber"} or Loss, default="squared"
-        Summed over samples; of the classes of `qsdp.losses`.
-    beta : float, default=0.1
-        Regularisation, >= 0.
-    fit_intercept : bool, default=True
-        Train :math:`b_j` and :math:`\alpha_0`, which are neither regularised nor quantized; otherwise they are zero.
-    learning_rate : float, default=0.5
-        Of the mean over samples, for data and targets in units of their own size, as in `BackpropRegressor`. SGD
-        wants 0.1 to 2 here, Adam a tenth of that.
-    clip : float or None, default=1.0
-        Gradients of larger norm are shortened to it.
-    momentum, optimizer, schedule, batch_size, n_epochs, validation_fraction, patience, device, dtype
-        As in `BackpropRegressor`.
-    callback, verbose, random_state
-        As there.
-
-    Attributes
-    ----------
-    float_network_ : ReLUNetwork
-    layers_ : tuple of TrainedLayer
-        The same as a chain of two affine layers: `distill` matches it layer by layer by SDP, `qsdp.distill` as a
-        whole.
-    history_ : History
-        The objective, summed over samples, and the score after every epoch.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Defined when X has column names that are all strings.
-
     Notes
     -----
     Section D.1 and Figure 6 of Bartan and Pilanci. An epoch takes about 6 n m d operations, and memory as
@@ -175,20 +166,6 @@ class ReLUNetworkClassifier(_ReLU, BaselineClassifier):
 
     Two classes are one output fitted to -1 and +1, more are one output each, coded for the loss as in
     `qsdp.QuantizedNetworkClassifier`. Objective, parameters and units are those of `ReLUNetworkRegressor`.
-
-    Parameters
-    ----------
-    loss : str or Loss, default="squared"
-        Any of `qsdp.losses.LOSSES`; "logistic" and "cross_entropy" give probabilities.
-    n_neurons, beta, fit_intercept, learning_rate, momentum, clip, optimizer, schedule, batch_size, n_epochs, \
-validation_fraction, patience, device, dtype, callback, verbose, random_state
-        As in `ReLUNetworkRegressor`.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (C,)
-    float_network_, layers_, history_, n_features_in_, feature_names_in_
-        As there.
 
     Examples
     --------

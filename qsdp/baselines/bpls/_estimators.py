@@ -27,20 +27,6 @@ class BPLSRegressor(BPLSBase, BaselineRegressor):
 
     Parameters
     ----------
-    hidden : int or sequence of int, default=(50,)
-        Width of the hidden layer, or of each of several; an empty sequence makes it ordinary least squares.
-    activation : str, InvertibleActivation or sequence of them, default="sigmoid"
-        Of all hidden layers, or one a layer: "elu", "identity", "leaky_relu", "sigmoid", "softmax", "softplus", "tanh".
-    output_activation : str or InvertibleActivation, default="identity"
-    hidden_target : str, optional
-        "relax" (default), "damped", "ls", "gauss-seidel", "minnorm", "first" or "mean"; see `hidden_target`.
-    ridge : float, optional
-        r >= 0 of :math:`r S \|W\|_F^2` in every solve over S samples. Default 0 (minimum norm) if the network is
-        linear, 1e-6 with a hidden softmax layer, else 0.001.
-    eps_target : float, default=0.001
-        Distance from the ends of the output activation's range at which targets are cut.
-    eps_hidden : float or sequence of float, optional
-        The same for desired hidden values. Default 0.01, for softmax a twentieth of one over the width.
     refit : bool, optional
         Solve the last layer again on the final hidden outputs; on by default.
     keep_best : bool, optional
@@ -48,35 +34,11 @@ class BPLSRegressor(BPLSBase, BaselineRegressor):
         a fitted last layer; on by default.
     passes : int, default=1
         Passes are repeated from the weights reached.
-    bias : {"input", "all", "none"}, default="input"
-        Which layers have a bias.
-    loss : {"squared"}, default="squared"
-        There is no closed form for another one.
-    literal : bool, default=False
-        The paper as printed, but for its matrix inverse: what is not given defaults to ``hidden_target="first"``,
-        ``ridge=0``, ``eps_hidden=1e-6``, no refit, and the last pass is kept.
-    references : bool, default=False
-        Fit a linear model (by plain least squares) and random hidden layers with a fitted readout (by the same ridge)
-        too, and put them into the report.
-    n_jobs : int, optional
-        Threads that share the columns of a solve; the result is the same.
-    random_state : int, Generator, RandomState or None
-        Of the initial weights, uniform on [-1, 1].
-    callback : callable, optional
-        Called with the history after every pass; training stops when it returns True. It finds `report_` and
-        `network_`, of the best pass so far, on the estimator.
-    verbose : bool, default=False
-        Show a progress bar.
 
     Attributes
     ----------
     history_ : History
         An epoch is a pass. `loss` is the mean squared error of the outputs; `extra` has "clipped".
-    report_ : BPLSReport
-        Rank and condition of every design matrix, share of cut values, seconds.
-    network_ : Network
-    layers_ : list of TrainedLayer
-    n_features_in_ : int
 
     Notes
     -----
@@ -155,24 +117,14 @@ class BPLSClassifier(BPLSBase, BaselineClassifier):
         Keep the pass of the fewest misses; on by default.
     literal : bool, default=False
         As in `BPLSRegressor`, and ``stop="none"`` (the printed ``or`` runs all rounds).
-    references : bool, default=False
-        Fit a linear model and random hidden layers with a fitted readout too, by the same ridge, and put them into the
-        report.
-    hidden, activation, hidden_target, bias, loss, n_jobs, random_state, callback, verbose
-        As in `BPLSRegressor`.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (C,)
     history_ : History
         An epoch is a pass. `loss` is the mean squared error of the activated outputs and the one-hot targets; `extra`
         has "misses" and "clipped". The last pass is recorded also where it was worse and is not kept.
-    report_ : BPLSReport
-        Rank and condition of every design matrix, share of cut values, seconds.
-    network_ : Network
     layers_ : list of TrainedLayer
         Up to the outputs before their activation.
-    n_features_in_ : int
 
     Notes
     -----

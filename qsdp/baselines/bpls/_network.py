@@ -12,7 +12,7 @@ from qsdp.baselines._activations import InvertibleActivation
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.lifting import append_constant
 
-__all__ = ["BIASES", "Network", "Settings", "Weights", "random_weights"]
+__all__ = ["BIASES", "BPLSSettings", "Network", "Weights", "random_weights"]
 
 #: Matrices of the layers from the inputs to the outputs, of shape (inputs of the layer, its neurons).
 Weights = list[FloatArray]
@@ -22,7 +22,7 @@ BIASES = ("input", "all", "none")
 
 
 @dataclass(frozen=True)
-class Settings:
+class BPLSSettings:
     """Checked hyper-parameters of a training.
 
     Attributes
@@ -61,12 +61,12 @@ class Network:
     ----------
     weights : list of ndarray
         One matrix a layer; a layer with a bias has it as its last row.
-    settings : Settings
+    settings : BPLSSettings
         Activations and bias.
     """
 
     weights: Weights
-    settings: Settings
+    settings: BPLSSettings
 
     @property
     def n_weights(self) -> int:

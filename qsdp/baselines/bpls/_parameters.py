@@ -15,9 +15,9 @@ from qsdp.baselines._estimator import Baseline, check_hidden
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.bpls._hidden_targets import HIDDEN_TARGETS
-from qsdp.baselines.bpls._network import BIASES, Network, Settings, random_weights
+from qsdp.baselines.bpls._network import BIASES, BPLSSettings, Network, random_weights
 from qsdp.baselines.bpls._report import BPLSReport
-from qsdp.baselines.bpls._training import Training, references
+from qsdp.baselines.bpls._training import BPLSTraining, references
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["RIDGE", "BPLSBase"]
@@ -56,7 +56,48 @@ class _FittedBPLS:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class BPLSBase(Baseline, _FittedBPLS):
-    """Parameters, network and report of both estimators."""
+    r"""Parameters, network and report of both estimators.
+
+    Parameters
+    ----------
+    hidden : int or sequence of int, default=(50,)
+        Width of the hidden layer, or of each of several; an empty sequence makes it ordinary least squares.
+    activation : str, InvertibleActivation or sequence of them, default="sigmoid"
+        Of all hidden layers, or one a layer: "elu", "identity", "leaky_relu", "sigmoid", "softmax", "softplus", "tanh".
+    output_activation : str or InvertibleActivation, default="identity"
+    hidden_target : str, optional
+        "relax" (default), "damped", "ls", "gauss-seidel", "minnorm", "first" or "mean"; see `hidden_target`.
+    ridge : float, optional
+        r >= 0 of :math:`r S \|W\|_F^2` in every solve over S samples. Default 0 (minimum norm) if the network is
+        linear, 1e-6 with a hidden softmax layer, else 0.001.
+    eps_target : float, default=0.001
+        Distance from the ends of the output activation's range at which targets are cut.
+    eps_hidden : float or sequence of float, optional
+        The same for desired hidden values. Default 0.01, for softmax a twentieth of one over the width.
+    bias : {"input", "all", "none"}, default="input"
+        Which layers have a bias.
+    loss : {"squared"}, default="squared"
+        There is no closed form for another one.
+    literal : bool, default=False
+        The paper as printed, but for its matrix inverse: what is not given defaults to ``hidden_target="first"``,
+        ``ridge=0``, ``eps_hidden=1e-6``, no refit, and the last pass is kept.
+    references : bool, default=False
+        Fit a linear model (by plain least squares) and random hidden layers with a fitted readout (by the same ridge)
+        too, and put them into the report.
+    n_jobs : int, optional
+        Threads that share the columns of a solve; the result is the same.
+    random_state : int, Generator, RandomState or None
+        Of the initial weights, uniform on [-1, 1].
+    callback : callable, optional
+        Called with the history after every pass; training stops when it returns True. It finds `report_` and
+        `network_`, of the best pass so far, on the estimator.
+
+    Attributes
+    ----------
+    report_ : BPLSReport
+        Rank and condition of every design matrix, share of cut values, seconds.
+    network_ : Network
+    """
 
     hidden: int | Sequence[int] = field(default=(50,), kw_only=False)
     activation: str | InvertibleActivation | Sequence[str | InvertibleActivation] = "sigmoid"
@@ -77,7 +118,7 @@ class BPLSBase(Baseline, _FittedBPLS):
         """The trained network as a chain of affine layers."""
         return self._layers
 
-    def _settings(self, *, linear_ridge: float) -> Settings:
+    def _settings(self, *, linear_ridge: float) -> BPLSSettings:
         """Return the checked hyper-parameters; `linear_ridge` is the default of a network without activations."""
         _check_loss(self.loss)
         literal = check_flag("literal", self.literal)
@@ -101,7 +142,7 @@ class BPLSBase(Baseline, _FittedBPLS):
             else (_LITERAL_EPS if literal else activation.default_eps(width))
             for activation, width, eps in zip(activations, widths, given, strict=True)
         )
-        return Settings(
+        return BPLSSettings(
             activations,
             output,
             check_choice("hidden_target", rule, HIDDEN_TARGETS),
@@ -116,11 +157,11 @@ class BPLSBase(Baseline, _FittedBPLS):
         """Return a repair's flag: on by default, and off in the paper as printed."""
         return not self.literal if value is None else check_flag(name, value)
 
-    def _start(self, settings: Settings, X: FloatArray, n_outputs: int, rng: np.random.Generator) -> Network:
+    def _start(self, settings: BPLSSettings, X: FloatArray, n_outputs: int, rng: np.random.Generator) -> Network:
         widths = [*check_hidden(self.hidden), n_outputs]
         return Network(random_weights(X.shape[1], widths, settings.bias, rng), settings)
 
-    def _run(self, training: Training, n_passes: int, history: History) -> None:
+    def _run(self, training: BPLSTraining, n_passes: int, history: History) -> None:
         """Train, and keep the network and the report; a callback finds those so far."""
         if self.references:
             training.report.references.update(references(training))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines.bpls._hidden_targets import hidden_target
-from qsdp.baselines.bpls._network import Network, Settings, Weights
+from qsdp.baselines.bpls._network import BPLSSettings, Network, Weights
 from qsdp.baselines.bpls._report import LayerReport
 from qsdp.baselines.bpls._solve import Diagnosis, solve_layer
 
@@ -83,7 +83,7 @@ def backward_pass(
     return weights, solves
 
 
-def _desired(A: FloatArray, W: FloatArray, T: FloatArray, settings: Settings) -> FloatArray:
+def _desired(A: FloatArray, W: FloatArray, T: FloatArray, settings: BPLSSettings) -> FloatArray:
     """Return the desired values of the hidden outputs in A; a column of ones among them stays as it is."""
     if settings.bias != "all":
         return hidden_target(A, W, T, settings.hidden_target)

@@ -17,10 +17,10 @@ from qsdp.baselines.bpls._passes import LayerSolve, backward_pass, blend, fit_re
 from qsdp.baselines.bpls._report import BPLSReport, PassReport, Reference
 from qsdp.estimators.classes import choose_classes
 
-__all__ = ["Classification", "Regression", "Training", "references"]
+__all__ = ["BPLSTraining", "Classification", "Regression", "references"]
 
 
-class Training(ABC):
+class BPLSTraining(ABC):
     """State of a training; networks are replaced, never written to, so a reference to one is a copy of it.
 
     Parameters
@@ -111,7 +111,7 @@ class Training(ABC):
             return float(np.mean((self.network.settings.output(preactivations) - self.Y) ** 2))
 
 
-class Regression(Training):
+class Regression(BPLSTraining):
     """Algorithm 1, with the repairs `refit` and `keep_best` unless they are off.
 
     Parameters
@@ -159,7 +159,7 @@ class Regression(Training):
         return made.loss
 
 
-class Classification(Training):
+class Classification(BPLSTraining):
     """Algorithm 2: a pass over all samples, then passes over those that are misclassified, blended in by their share.
 
     Parameters
@@ -217,7 +217,7 @@ class Classification(Training):
         return float(made.misses)
 
 
-def references(training: Training) -> dict[str, Reference]:
+def references(training: BPLSTraining) -> dict[str, Reference]:
     """Return the simpler models of a report, of a `training` that has not begun.
 
     "linear least squares" has no hidden layer, and no ridge in regression; "random hidden layers" keeps those of the

@@ -27,7 +27,34 @@ Hidden = tuple[str, int, str]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DescentClassifier(BaselineClassifier):
-    """What both estimators share: they differ by their layers."""
+    """What both estimators share: they differ by their layers.
+
+    Parameters
+    ----------
+    learning_rate : float, default=0.05
+    n_epochs : int, default=30
+    batch_size : int, default=1
+        Samples of a step: one as in the paper, or more with the mean of their losses.
+    loss : {"binary_cross_entropy", "cross_entropy"}, default="binary_cross_entropy"
+        "cross_entropy" is that of softmax outputs.
+    coupling : {"tied", "full", "packed"}, default="tied"
+        What counts as a variable of Q: ``q_ij = q_ji`` as one number as in the paper, all entries, or coefficients of
+        monomials. A step on an off-diagonal entry is 2, 1 or 1/2 times the derivative by that entry.
+    init : {"random", "identity", "zero"}, default="random"
+        Of Q.
+    init_scale : float, optional
+        Standard deviation of starting weights; by default ``d ** -0.5``, and ``1 / d`` for Q.
+    shuffle : bool, default=True
+        Visit samples in another order every epoch; in the given one otherwise.
+    patience : int, optional
+        Stop after as many epochs without a smaller training loss, and keep the epoch of the smallest.
+
+    Attributes
+    ----------
+    history_ : History
+        With the mean training loss and the accuracy after every epoch.
+    network_ : QuadraticNetwork
+    """
 
     learning_rate: float = 0.05
     n_epochs: int = 30

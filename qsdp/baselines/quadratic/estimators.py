@@ -20,40 +20,10 @@ class QuadraticLogisticRegression(DescentClassifier):
     Minimises the summed binary cross-entropy of :math:`\hat y = \sigma(x^T Q x + w \cdot x + b)`, a convex problem, by
     stochastic gradient descent, A(8), A(11), A(21). More than two classes: one neuron each, trained on one-hot targets.
 
-    Parameters
-    ----------
-    learning_rate : float, default=0.05
-    n_epochs : int, default=30
-    batch_size : int, default=1
-        Samples of a step: one as in the paper, or more with the mean of their losses.
-    loss : {"binary_cross_entropy", "cross_entropy"}, default="binary_cross_entropy"
-        "cross_entropy" is that of softmax outputs.
-    coupling : {"tied", "full", "packed"}, default="tied"
-        What counts as a variable of Q: ``q_ij = q_ji`` as one number as in the paper, all entries, or coefficients of
-        monomials. A step on an off-diagonal entry is 2, 1 or 1/2 times the derivative by that entry.
-    init : {"random", "identity", "zero"}, default="random"
-        Of Q.
-    init_scale : float, optional
-        Standard deviation of starting weights; by default ``d ** -0.5``, and ``1 / d`` for Q.
-    shuffle : bool, default=True
-        Visit samples in another order every epoch; in the given one otherwise.
-    patience : int, optional
-        Stop after as many epochs without a smaller training loss, and keep the epoch of the smallest.
-    random_state : int, Generator, RandomState or None
-    verbose : bool, default=False
-        Show a progress bar.
-    callback : callable, optional
-        Called with the history after every epoch; training stops when it returns True.
-
     Attributes
     ----------
-    classes_ : ndarray of shape (C,)
-    history_ : History
-        With the mean training loss and the accuracy after every epoch.
     network_ : QuadraticNetwork
         Of one layer; its parameters are Q, W and b.
-    layers_ : list of TrainedLayer
-    n_features_in_ : int
 
     Notes
     -----
@@ -89,31 +59,15 @@ class QuadraticNetworkClassifier(DescentClassifier):
     head : str, default="qnn"
         Family of the output layer.
     activation : {"sigmoid", "tanh", "relu", "identity"}, default="sigmoid"
-        Of hidden layers that name none. "relu" is the positive part, not the polynomial that `BackpropClassifier` calls
-        so.
+        Of hidden layers that name none; "relu" is the positive part.
     learning_rate : float, default=0.1
     n_epochs : int, default=20
-    batch_size : int, default=1
-        Samples of a step: one as in the paper, or more with the mean of their losses.
     loss : {"binary_cross_entropy", "cross_entropy"}, default="binary_cross_entropy"
         Summed over sigmoid outputs, as in the paper, or that of softmax outputs.
-    coupling : {"tied", "full", "packed"}, default="tied"
-        What counts as a variable of symmetric matrices; see `QuadraticLogisticRegression`.
     init : {"random", "identity", "zero"}, default="random"
         Of quadratic parts; "zero" starts from the network whose layers are linear.
     init_scale : float, optional
         Standard deviation of starting weights; by default ``fan_in ** -0.5``, and ``1 / fan_in`` for quadratic ones.
-    shuffle, patience, random_state, verbose, callback
-        See `QuadraticLogisticRegression`.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (C,)
-    history_ : History
-        With the mean training loss and the accuracy after every epoch.
-    network_ : QuadraticNetwork
-    layers_ : list of TrainedLayer
-    n_features_in_ : int
 
     Notes
     -----

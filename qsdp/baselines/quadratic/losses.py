@@ -2,8 +2,8 @@ r"""The two losses whose derivative by the pre-activations is :math:`\hat y - y`
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
@@ -11,63 +11,56 @@ from scipy.special import expit, logsumexp, softmax
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.exceptions import InvalidInputError
 
-__all__ = ["LOSSES", "BinaryCrossEntropy", "CrossEntropy", "OutputLoss", "check_loss"]
+__all__ = ["LOSSES", "OutputLoss", "check_loss"]
 
 
-class OutputLoss(ABC):
-    """A loss together with the output activation it belongs to, as functions of pre-activations (..., B, C)."""
+@dataclass(frozen=True)
+class OutputLoss:
+    """A loss together with the output activation it belongs to, as functions of pre-activations (..., B, C).
 
-    name: ClassVar[str]
+    Attributes
+    ----------
+    name : str
+    outputs : callable
+        Returns the network's outputs.
+    values : callable
+        Takes targets, too, and returns the loss of every sample, (..., B).
+    """
 
-    @abstractmethod
-    def outputs(self, Z: FloatArray) -> FloatArray:
-        """Return the network's outputs."""
-
-    @abstractmethod
-    def values(self, Z: FloatArray, Y: FloatArray) -> FloatArray:
-        """Return the loss of every sample, (..., B)."""
+    name: str
+    outputs: Callable[[FloatArray], FloatArray]
+    values: Callable[[FloatArray, FloatArray], FloatArray]
 
     def delta(self, Z: FloatArray, Y: FloatArray) -> FloatArray:
         """Return the derivative by Z: outputs minus targets."""
         return self.outputs(Z) - Y
 
 
-class BinaryCrossEntropy(OutputLoss):
-    r"""Sigmoid outputs, :math:`-\sum_k y_k \ln \hat y_k + (1 - y_k) \ln(1 - \hat y_k)`, A(27), summed over outputs.
-
-    Computed as :math:`\sum_k \ln(1 + e^{z_k}) - y_k z_k`, which does not overflow.
-    """
-
-    name = "binary_cross_entropy"
-
-    def outputs(self, Z: FloatArray) -> FloatArray:
-        """Return sigmoids."""
-        sigmoids: FloatArray = expit(Z)
-        return sigmoids
-
-    def values(self, Z: FloatArray, Y: FloatArray) -> FloatArray:
-        """Return sums over outputs of ln(1 + exp(z)) - y z."""
-        losses: FloatArray = (np.logaddexp(0.0, Z) - Y * Z).sum(axis=-1)
-        return losses
+def _binary_cross_entropy(Z: FloatArray, Y: FloatArray) -> FloatArray:
+    r"""Return :math:`-\sum_k y_k \ln \hat y_k + (1 - y_k) \ln(1 - \hat y_k)`, A(27), so that nothing overflows."""
+    losses: FloatArray = (np.logaddexp(0.0, Z) - Y * Z).sum(axis=-1)
+    return losses
 
 
-class CrossEntropy(OutputLoss):
-    r"""Softmax outputs, :math:`-\sum_k y_k \ln \hat y_k` for rows of y that sum to one."""
-
-    name = "cross_entropy"
-
-    def outputs(self, Z: FloatArray) -> FloatArray:
-        """Return the softmax of every row."""
-        shares: FloatArray = softmax(Z, axis=-1)
-        return shares
-
-    def values(self, Z: FloatArray, Y: FloatArray) -> FloatArray:
-        """Return ln(sum exp(z)) - y z."""
-        losses: FloatArray = logsumexp(Z, axis=-1) - (Y * Z).sum(axis=-1)
-        return losses
+def _softmax(Z: FloatArray) -> FloatArray:
+    shares: FloatArray = softmax(Z, axis=-1)
+    return shares
 
 
-LOSSES: dict[str, OutputLoss] = {loss.name: loss for loss in (BinaryCrossEntropy(), CrossEntropy())}
+def _cross_entropy(Z: FloatArray, Y: FloatArray) -> FloatArray:
+    r"""Return :math:`-\sum_k y_k \ln \hat y_k` for rows of y that sum to one."""
+    losses: FloatArray = logsumexp(Z, axis=-1) - (Y * Z).sum(axis=-1)
+    return losses
+
+
+#: Sigmoid outputs with the sum of their losses, and softmax outputs.
+LOSSES = {
+    loss.name: loss
+    for loss in (
+        OutputLoss("binary_cross_entropy", expit, _binary_cross_entropy),
+        OutputLoss("cross_entropy", _softmax, _cross_entropy),
+    )
+}
 
 #: Losses of this package and of other libraries that the algorithms do not minimise.
 _EXCLUDED = ("squared", "absolute", "huber", "hinge", "squared_hinge", "logistic", "mse", "squared_error", "epsilon")

@@ -20,7 +20,77 @@ __all__ = ["ReLinearClassifier", "ReLinearRegressor"]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _ReLinear(Baseline):
-    """What classifier and regressor share: parameters, training, outputs."""
+    r"""What classifier and regressor share: parameters, training, outputs.
+
+    Parameters
+    ----------
+    hidden : int or sequence of int, default=(32,)
+        Width of the hidden layer, or of each of several; an empty sequence makes it one layer of quadratic neurons.
+    family : str or sequence of str, default="fan"
+        Neurons of all layers, or of each: "fan", "fan_compact", "parabolic" (or "rpqnn"), "poly2", "linear",
+        "square_act".
+    activation : {"relu", "identity", "tanh"}, default="relu"
+        Between layers. "relu" is the positive part.
+    variant : {"sg", "sw-l1", "sw-l2", "sw-soft", "none"}, default="sg"
+        Smaller learning rates for quadratic parameters, shrinking of quadratic weights, or neither; see `ReLinear`.
+    gamma_r : float, default=0.01
+        Learning rate :math:`\gamma_r` of the conventional part.
+    gamma_g, gamma_b : float, optional
+        For "sg": rates of second factors and of powers. By default a tenth of `gamma_r`, and `gamma_g`. At 0 the
+        network stays a conventional one.
+    alpha_g, alpha_b : float, optional
+        For "sw-l1" and "sw-soft": what a step takes from every weight; 1e-4 by default.
+    beta_g, beta_b : float, optional
+        For "sw-l2": share a step takes from every weight; 1e-4 by default.
+    shrink : {"weights", "all"}, default="weights"
+        Whether biases of the quadratic part shrink too, towards their conventional values.
+    start : {"relinear", "random"}, default="relinear"
+        A conventional network; or random quadratic parameters, the regular training.
+    start_scale : float or None, default=0.1
+        Standard deviation of random quadratic parameters; None for that of the weights, :math:`\sqrt{2/n}`.
+    transfer : int or sequence of (weights, bias), optional
+        Where conventional weights come from, if not from chance. A number s: from the end of stage s of a
+        conventional network trained with the same settings, which milestones divide into stages; the training goes
+        through stages s, s + 1, ... again, from the rate of stage s. Or arrays (m, n) and (m,) of every layer.
+    rezero : bool, default=False
+        Hidden layers of equal widths are residual, :math:`x + \zeta q(x)` with :math:`\zeta = 0` at the start.
+    optimizer : {"adam", "sgd", "gd"}, default="adam"
+        Adam, stochastic gradient descent with momentum, or plain gradient descent on all samples at once.
+    momentum : float, default=0.9
+        For "sgd".
+    weight_decay : float, default=0
+        Added to the gradients, times the parameters.
+    decay : {"linear", "all"}, default="linear"
+        Whether weights of the conventional part decay only, or everything does.
+    batch_size : int or None, default=64
+        None for all samples; "gd" takes all in any case.
+    steps_per_epoch : int, optional
+        Steps that are called an epoch; one pass over the data by default.
+    n_epochs : int, default=100
+    milestones : sequence of int, default=()
+        Epochs after which all rates are multiplied by `drop`.
+    drop : float, default=0.1
+    validation_fraction : float, default=0
+        Share of the samples that is not trained on; with one, the parameters are those of the epoch with the best
+        score on it.
+    dtype : {"float64", "float32"}, default="float64"
+    device : str, optional
+        Of PyTorch; the CPU by default.
+
+    Attributes
+    ----------
+    network_ : ReLinearNetwork
+        The PyTorch module.
+    layers_ : list of TrainedLayer
+        Every layer as quadratic functions.
+    history_ : History
+        Its ``extra`` has ``gamma_r``, ``quadratic_norm`` (Frobenius norm of what a conventional network does not
+        have) and, with validation, ``validation_score``.
+    transfer_history_ : History or None
+        Of the conventional network that `transfer` trained.
+    best_epoch_ : int
+        Epoch, from 1, whose parameters the network has; 0 if the first one diverged.
+    """
 
     #: Losses of the estimator; the first one is the default.
     _losses: ClassVar[tuple[str, ...]]
@@ -96,79 +166,8 @@ class ReLinearRegressor(_ReLinear, BaselineRegressor):
 
     Parameters
     ----------
-    hidden : int or sequence of int, default=(32,)
-        Width of the hidden layer, or of each of several; an empty sequence makes it one layer of quadratic neurons.
-    family : str or sequence of str, default="fan"
-        Neurons of all layers, or of each: "fan", "fan_compact", "parabolic" (or "rpqnn"), "poly2", "linear",
-        "square_act".
-    activation : {"relu", "identity", "tanh"}, default="relu"
-        Between layers. "relu" is the positive part, not the polynomial that `BackpropRegressor` calls so.
     loss : {"squared"}, optional
         Mean squared error.
-    variant : {"sg", "sw-l1", "sw-l2", "sw-soft", "none"}, default="sg"
-        Smaller learning rates for quadratic parameters, shrinking of quadratic weights, or neither; see `ReLinear`.
-    gamma_r : float, default=0.01
-        Learning rate :math:`\gamma_r` of the conventional part.
-    gamma_g, gamma_b : float, optional
-        For "sg": rates of second factors and of powers. By default a tenth of `gamma_r`, and `gamma_g`. At 0 the
-        network stays a conventional one.
-    alpha_g, alpha_b : float, optional
-        For "sw-l1" and "sw-soft": what a step takes from every weight; 1e-4 by default.
-    beta_g, beta_b : float, optional
-        For "sw-l2": share a step takes from every weight; 1e-4 by default.
-    shrink : {"weights", "all"}, default="weights"
-        Whether biases of the quadratic part shrink too, towards their conventional values.
-    start : {"relinear", "random"}, default="relinear"
-        A conventional network; or random quadratic parameters, the regular training.
-    start_scale : float or None, default=0.1
-        Standard deviation of random quadratic parameters; None for that of the weights, :math:`\sqrt{2/n}`.
-    transfer : int or sequence of (weights, bias), optional
-        Where conventional weights come from, if not from chance. A number s: from the end of stage s of a
-        conventional network trained with the same settings, which milestones divide into stages; the training goes
-        through stages s, s + 1, ... again, from the rate of stage s. Or arrays (m, n) and (m,) of every layer.
-    rezero : bool, default=False
-        Hidden layers of equal widths are residual, :math:`x + \zeta q(x)` with :math:`\zeta = 0` at the start.
-    optimizer : {"adam", "sgd", "gd"}, default="adam"
-        Adam, stochastic gradient descent with momentum, or plain gradient descent on all samples at once.
-    momentum : float, default=0.9
-        For "sgd".
-    weight_decay : float, default=0
-        Added to the gradients, times the parameters.
-    decay : {"linear", "all"}, default="linear"
-        Whether weights of the conventional part decay only, or everything does.
-    batch_size : int or None, default=64
-        None for all samples; "gd" takes all in any case.
-    steps_per_epoch : int, optional
-        Steps that are called an epoch; one pass over the data by default.
-    n_epochs : int, default=100
-    milestones : sequence of int, default=()
-        Epochs after which all rates are multiplied by `drop`.
-    drop : float, default=0.1
-    validation_fraction : float, default=0
-        Share of the samples that is not trained on; with one, the parameters are those of the epoch with the best
-        score on it.
-    dtype : {"float64", "float32"}, default="float64"
-    device : str, optional
-        Of PyTorch; the CPU by default.
-    random_state : int, Generator, RandomState or None
-    verbose : bool, default=False
-        Show a progress bar.
-    callback : callable, optional
-        Called with the history after every epoch; training stops when it returns True.
-
-    Attributes
-    ----------
-    network_ : ReLinearNetwork
-        The PyTorch module.
-    layers_ : list of TrainedLayer
-        Every layer as quadratic functions.
-    history_ : History
-        Its ``extra`` has ``gamma_r``, ``quadratic_norm`` (Frobenius norm of what a conventional network does not
-        have) and, with validation, ``validation_score``.
-    transfer_history_ : History or None
-        Of the conventional network that `transfer` trained.
-    best_epoch_ : int
-        Epoch, from 1, whose parameters the network has; 0 if the first one diverged.
 
     Notes
     -----
@@ -192,23 +191,12 @@ class ReLinearRegressor(_ReLinear, BaselineRegressor):
 class ReLinearClassifier(_ReLinear, BaselineClassifier):
     """Classification by Fan's quadratic networks, trained by ReLinear: conventional networks that grow quadratic.
 
-    One output a class. Networks, training and all parameters but `loss` are those of `ReLinearRegressor`, which
-    explains them.
+    One output a class. Networks and training are those of `ReLinearRegressor`.
 
     Parameters
     ----------
     loss : {"cross_entropy", "squared"}, optional
         Softmax cross-entropy, the default, or squared error against one-hot rows.
-    hidden, family, activation, variant, gamma_r, gamma_g, gamma_b, alpha_g, alpha_b, beta_g, beta_b, shrink, start, \
-start_scale, transfer, rezero, optimizer, momentum, weight_decay, decay, batch_size, steps_per_epoch, n_epochs, \
-milestones, drop, validation_fraction, dtype, device, random_state, verbose, callback
-        As in `ReLinearRegressor`.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (C,)
-    network_, layers_, history_, transfer_history_, best_epoch_
-        As there.
 
     Examples
     --------

@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import TensorDataset
 
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines._estimator import accuracy_of, hold_out, r2_of
 from qsdp.baselines._history import Callback, History
 from qsdp.baselines._torch import seeded
 from qsdp.baselines.relinear.networks import ReLinearNetwork, start_conventional, start_random, transfer_weights
-from qsdp.baselines.relinear.settings import Settings
-from qsdp.baselines.relinear.training import Data, Plan, predict_blocks, train_network
+from qsdp.baselines.relinear.settings import ReLinearSettings
+from qsdp.baselines.relinear.training import Plan, predict_blocks, train
 
 __all__ = ["fit_network", "plan_after_transfer", "plan_of_stages", "predict"]
 
 
 def fit_network(
-    settings: Settings,
+    settings: ReLinearSettings,
     X: FloatArray,
     targets: FloatArray,
     history: History,
@@ -34,7 +35,7 @@ def fit_network(
     generator = seeded(rng)
     trained_on, held_out = hold_out(validation_fraction, len(X), rng)
     data = _data(X, targets, settings)
-    training, held = data.rows(trained_on), data.rows(held_out)
+    training, held = TensorDataset(*data[trained_on]), TensorDataset(*data[held_out])
     options: dict[str, Any] = {
         "score": accuracy_of if settings.plan.loss == "cross_entropy" else _score_of(history),
         "generator": generator,
@@ -51,12 +52,12 @@ def fit_network(
         conventional, before = _network(settings, ["linear"] * len(settings.families)), History(measure=history.measure)
         start_conventional(conventional, generator)
         first = plan_of_stages(plan, settings.stage)
-        train_network(conventional, training, first, history=before, name="conventional", **options)
+        train(conventional, training, first, history=before, name="conventional", **options)
         transfer_weights(conventional, network)
         plan = plan_after_transfer(plan, settings.stage)
     if settings.start == "random":
         start_random(network, settings.start_scale, generator)
-    best = train_network(network, training, plan, history=history, **options)
+    best = train(network, training, plan, history=history, **options)
     return network, before, best
 
 
@@ -94,7 +95,7 @@ def predict(network: ReLinearNetwork, X: FloatArray) -> FloatArray:
     return outputs
 
 
-def _network(settings: Settings, families: Any) -> ReLinearNetwork:
+def _network(settings: ReLinearSettings, families: Any) -> ReLinearNetwork:
     return ReLinearNetwork(
         settings.widths,
         families,
@@ -105,13 +106,13 @@ def _network(settings: Settings, families: Any) -> ReLinearNetwork:
     )
 
 
-def _data(X: FloatArray, targets: FloatArray, settings: Settings) -> Data:
+def _data(X: FloatArray, targets: FloatArray, settings: ReLinearSettings) -> TensorDataset:
     kind = getattr(torch, settings.dtype)
     inputs = torch.as_tensor(X, dtype=kind, device=settings.device)
     if settings.plan.loss == "cross_entropy":
-        return Data(inputs, torch.as_tensor(targets.argmax(axis=1), device=settings.device))
+        return TensorDataset(inputs, torch.as_tensor(targets.argmax(axis=1), device=settings.device))
     columns = targets if targets.ndim == 2 else targets[:, None]
-    return Data(inputs, torch.as_tensor(columns, dtype=kind, device=settings.device))
+    return TensorDataset(inputs, torch.as_tensor(columns, dtype=kind, device=settings.device))
 
 
 def _score_of(history: History) -> Any:

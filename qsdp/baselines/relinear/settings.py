@@ -15,7 +15,7 @@ from qsdp.baselines.relinear.rules import check_rates, check_shrinkage
 from qsdp.baselines.relinear.training import Plan
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["Settings", "check_loss", "check_settings"]
+__all__ = ["ReLinearSettings", "check_loss", "check_settings"]
 
 #: Losses that gradient training of these networks does not cover, and why.
 _EXCLUDED_LOSSES = {
@@ -29,7 +29,7 @@ _EXCLUDED_LOSSES = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class ReLinearSettings:
     """What an estimator was asked for, checked; names as there."""
 
     widths: tuple[int, ...]
@@ -57,7 +57,7 @@ def check_loss(loss: object, allowed: Sequence[str]) -> str:
     return check_choice("loss", loss, allowed)
 
 
-def check_settings(given: Any, n_inputs: int, n_outputs: int, losses: Sequence[str]) -> Settings:
+def check_settings(given: Any, n_inputs: int, n_outputs: int, losses: Sequence[str]) -> ReLinearSettings:
     """Return the parameters of an estimator, checked."""
     widths = (n_inputs, *check_hidden(given.hidden), n_outputs)
     families = tuple(check_families(given.family, len(widths) - 1))
@@ -69,7 +69,7 @@ def check_settings(given: Any, n_inputs: int, n_outputs: int, losses: Sequence[s
     stage, pairs = _check_transfer(given.transfer, len(plan.milestones) + 1)
     if "square_act" in families:
         _check_square(start, plan.variant, given.transfer)
-    return Settings(
+    return ReLinearSettings(
         widths=widths,
         families=families,
         activation=check_activation(given.activation),

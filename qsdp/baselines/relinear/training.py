@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
+from torch.utils.data import TensorDataset
 
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._losses import mean_loss
 from qsdp.baselines._torch import minibatches, training_epoch
 from qsdp.baselines.relinear.rules import ReLinear, parameter_groups, quadratic_parameters
 
-__all__ = ["Data", "Plan", "predict_blocks", "train_network"]
+__all__ = ["Plan", "predict_blocks", "train"]
 
 #: Rows a pass takes at a time.
 _BLOCK = 8192
@@ -55,9 +56,8 @@ class Plan:
 
     def error(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the loss, a mean over samples (and outputs, of squares)."""
-        if self.loss == "cross_entropy":
-            return functional.cross_entropy(outputs, targets)
-        return functional.mse_loss(outputs, targets)
+        mean: Tensor = mean_loss(self.loss)(outputs, targets)
+        return mean if self.loss == "cross_entropy" else mean / outputs.shape[1]
 
     def batches(self, n: int, generator: torch.Generator) -> Iterator[Tensor | None]:
         """Yield the samples of every step of an epoch; None is all of them."""
@@ -67,65 +67,49 @@ class Plan:
         return itertools.islice(passes, self.steps_per_epoch or -(-n // self.batch_size))
 
 
-@dataclass(frozen=True)
-class Data:
-    """Inputs and targets, (n, d) and (n, C), or class numbers (n,) for the cross-entropy."""
-
-    inputs: Tensor
-    targets: Tensor
-
-    def rows(self, chosen: Any) -> Data:
-        """Return some samples."""
-        return Data(self.inputs[chosen], self.targets[chosen])
-
-    def blocks(self) -> Iterator[Data]:
-        """Yield all samples, a block at a time."""
-        for inputs, targets in zip(torch.split(self.inputs, _BLOCK), torch.split(self.targets, _BLOCK), strict=True):
-            yield Data(inputs, targets)
-
-
-def train_network(
+def train(
     network: nn.Module,
-    data: Data,
+    data: TensorDataset,
     plan: Plan,
     score: Callable[[FloatArray, Any], float],
     history: History,
     generator: torch.Generator,
     *,
-    validation: Data | None = None,
+    validation: TensorDataset | None = None,
     callback: Callback | None = None,
     verbose: bool = False,
     name: str = "ReLinear",
 ) -> int:
     """Train in place, and return the number of the epoch, from 1, whose parameters the network has.
 
-    With validation data that is the epoch of the highest score on them, else the last one.
+    Data are inputs and targets, (n, d) and (n, C), or class numbers (n,) for the cross-entropy. With validation data
+    the epoch is that of the highest score on them, else the last one.
     """
+    inputs, targets = data.tensors
     rule = plan.rule(network)
     schedule = torch.optim.lr_scheduler.MultiStepLR(rule.optimizer, list(plan.milestones), plan.drop)
 
     def backward(chosen: Tensor | None) -> None:
-        batch = data if chosen is None else data.rows(chosen)
+        batch = data.tensors if chosen is None else data[chosen]
         # Gradients of large batches add up, so that memory stays that of a block.
-        for block in batch.blocks():
-            share = len(block.inputs) / len(batch.inputs)
-            torch.autograd.backward(share * plan.error(network(block.inputs), block.targets))
+        for block, wanted in zip(*(torch.split(part, _BLOCK) for part in batch), strict=True):
+            torch.autograd.backward(len(block) / len(batch[0]) * plan.error(network(block), wanted))
 
     def measure() -> dict[str, float]:
-        outputs = predict_blocks(network, data.inputs)
-        measured = {"loss": float(plan.error(outputs, data.targets)), "gamma_r": _rate(rule)}
+        outputs = predict_blocks(network, inputs)
+        measured = {"loss": float(plan.error(outputs, targets)), "gamma_r": _rate(rule)}
         finite = np.isfinite(measured["loss"])
-        measured["score"] = score(outputs.cpu().double().numpy(), data.targets.cpu().numpy()) if finite else np.nan
+        measured["score"] = score(outputs.cpu().double().numpy(), targets.cpu().numpy()) if finite else np.nan
         measured["quadratic_norm"] = _quadratic_norm(network)
         if validation is not None and finite:
-            held = predict_blocks(network, validation.inputs)
+            held = predict_blocks(network, validation.tensors[0])
             valid = torch.isfinite(held).all()
-            reached = score(held.cpu().double().numpy(), validation.targets.cpu().numpy()) if valid else -np.inf
+            reached = score(held.cpu().double().numpy(), validation.tensors[1].cpu().numpy()) if valid else -np.inf
             measured["validation_score"] = reached
         return measured
 
     train_epochs(
-        training_epoch(rule, backward, lambda: plan.batches(len(data.inputs), generator), schedule=schedule),
+        training_epoch(rule, backward, lambda: plan.batches(len(data), generator), schedule=schedule),
         measure,
         plan.n_epochs,
         get_state=lambda: _state_of(network),

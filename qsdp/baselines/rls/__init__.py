@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from qsdp.baselines.rls._settings import DivergedError, Settings
+from qsdp.baselines.rls._settings import DivergedError, RLSSettings
 from qsdp.baselines.rls._update import LayerState, update_layer
 from qsdp.baselines.rls.costs import LayerCost, convolutional_cost, dense_cost, recurrent_cost
 from qsdp.baselines.rls.estimators import RLSNetworkClassifier, RLSNetworkRegressor
@@ -29,7 +29,7 @@ __all__ = [
     "NumpyRLS",
     "RLSNetworkClassifier",
     "RLSNetworkRegressor",
-    "Settings",
+    "RLSSettings",
     "averaged_step",
     "compare_optimizers",
     "convolutional_cost",
@@ -49,7 +49,7 @@ _LAZY = {
     "ExportedModule": "export",
     "RLS": "optimizer",
     "export_modules": "export",
-    "squared_loss": "torch_losses",
+    "squared_loss": "harness",
     "METHODS": "harness",
     "Data": "harness",
     "Method": "harness",

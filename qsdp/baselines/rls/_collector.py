@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from qsdp.baselines.rls._maps import Layer, LinearMap, Mean
+from qsdp.baselines.rls._maps import LayerMaps, LinearMap, Mean
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Collector", "forward_inputs"]
@@ -32,7 +32,7 @@ class Collector:
         self._notes: dict[int, _Means] = {}
         self._numbers = itertools.count()
 
-    def watch(self, layers: list[Layer]) -> list[Any]:
+    def watch(self, layers: list[LayerMaps]) -> list[Any]:
         """Set hooks into the layers' modules, and return the handles."""
         return [layer.module.register_forward_hook(_Hook(self, layer), with_kwargs=True) for layer in layers]
 
@@ -63,9 +63,9 @@ class Collector:
 class _Hook:
     """What a module calls after its forward pass; copies of the module and pickled ones have it without effect."""
 
-    def __init__(self, collector: Collector, layer: Layer) -> None:
+    def __init__(self, collector: Collector, layer: LayerMaps) -> None:
         self.collector: weakref.ref[Collector] | None = weakref.ref(collector)
-        self.layer: Layer | None = layer
+        self.layer: LayerMaps | None = layer
 
     def __getstate__(self) -> dict[str, None]:
         return {"collector": None, "layer": None}
@@ -80,11 +80,13 @@ class _Hook:
 
 
 @torch.no_grad()
-def forward_inputs(model: nn.Module, layers: list[Layer], inputs: Sequence[Any]) -> dict[str, npt.NDArray[np.float64]]:
+def forward_inputs(
+    model: nn.Module, layers: list[LayerMaps], inputs: Sequence[Any]
+) -> dict[str, npt.NDArray[np.float64]]:
     """Return all rows that every layer sees in one forward pass in evaluation mode; calls of one layer add up."""
     seen: dict[str, list[Tensor]] = {layer.name: [] for layer in layers}
 
-    def hook(layer: Layer) -> Any:
+    def hook(layer: LayerMaps) -> Any:
         def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
             seen[layer.name].append(layer.rows(_arguments(args, kwargs), output))
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["Layer", "LinearMap", "Mean", "layer_of"]
+__all__ = ["LayerMaps", "LinearMap", "Mean", "layer_of"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Mean:
     samples: int
 
 
-class Layer(ABC):
+class LayerMaps(ABC):
     """A module that the optimiser trains, and its maps."""
 
     def __init__(self, name: str, module: nn.Module, batch_first: bool) -> None:
@@ -132,7 +132,7 @@ class Layer(ABC):
         return [(one, means[one.name]) for one in self.maps]
 
 
-class DenseLayer(Layer):
+class DenseMaps(LayerMaps):
     """`torch.nn.Linear`; leading dimensions beyond the batch are time steps."""
 
     module: nn.Linear
@@ -153,7 +153,7 @@ class DenseLayer(Layer):
         return rows
 
 
-class ConvolutionalLayer(Layer):
+class ConvolutionMaps(LayerMaps):
     """`torch.nn.Conv2d`: every position of the output is one more row."""
 
     module: nn.Conv2d
@@ -185,7 +185,7 @@ class ConvolutionalLayer(Layer):
         return F.unfold(_padded(images, module), module.kernel_size, dilation=module.dilation, stride=module.stride)
 
 
-class RecurrentLayer(Layer):
+class RecurrentMaps(LayerMaps):
     """`torch.nn.RNN` and `torch.nn.LSTM` of one layer: a map of the inputs and one of the outputs before."""
 
     module: nn.RNN | nn.LSTM
@@ -231,7 +231,7 @@ class RecurrentLayer(Layer):
 _RECURRENT = {"ih": ".input", "hh": ".recurrent"}
 
 
-def layer_of(name: str, module: nn.Module, batch_first: bool) -> Layer | None:
+def layer_of(name: str, module: nn.Module, batch_first: bool) -> LayerMaps | None:
     """Return a module as a layer, or None if its kind is not covered.
 
     Raises
@@ -241,11 +241,11 @@ def layer_of(name: str, module: nn.Module, batch_first: bool) -> Layer | None:
     """
     own = set(dict(module.named_parameters(recurse=False)))
     if isinstance(module, nn.Linear) and "weight" in own:
-        return DenseLayer(name, module, batch_first)
+        return DenseMaps(name, module, batch_first)
     if isinstance(module, nn.Conv2d) and "weight" in own:
         if module.groups != 1:
             raise _refusal(name, f"a convolution of {module.groups} groups has an input of its own for each of them")
-        return ConvolutionalLayer(name, module, batch_first)
+        return ConvolutionMaps(name, module, batch_first)
     if isinstance(module, (nn.RNN, nn.LSTM)):
         if module.num_layers != 1:
             reason = f"of {module.num_layers} stacked layers in one module only the last one's outputs are seen"
@@ -254,7 +254,7 @@ def layer_of(name: str, module: nn.Module, batch_first: bool) -> Layer | None:
             raise _refusal(name, "the derivation has one direction of time")
         if module.proj_size:
             raise _refusal(name, "projections of the outputs are not part of the derivation")
-        return RecurrentLayer(name, module, batch_first)
+        return RecurrentMaps(name, module, batch_first)
     return None
 
 

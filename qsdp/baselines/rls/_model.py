@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from qsdp._utils.validation import check_choice, check_real
-from qsdp.baselines.rls._maps import Layer, LinearMap, layer_of
+from qsdp.baselines.rls._maps import LayerMaps, LinearMap, layer_of
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["check_maps", "excluded_names", "layers_of", "learning_rates", "make_rest"]
@@ -27,7 +27,7 @@ def excluded_names(exclude: str | Iterable[str], model: nn.Module) -> list[str]:
     return [check_choice("exclude", name, known) for name in names]
 
 
-def layers_of(model: nn.Module, excluded: list[str], batch_first: bool) -> list[Layer]:
+def layers_of(model: nn.Module, excluded: list[str], batch_first: bool) -> list[LayerMaps]:
     """Return the layers that are trained."""
     layers = []
     for name, module in model.named_modules():
@@ -64,7 +64,7 @@ def check_maps(maps: list[LinearMap], memory_limit: int) -> None:
             )
 
 
-def learning_rates(lr: float | Mapping[str, float], layers: list[Layer]) -> dict[str, float]:
+def learning_rates(lr: float | Mapping[str, float], layers: list[LayerMaps]) -> dict[str, float]:
     """Return the learning rate of every map."""
     names = {one.name: layer.name for layer in layers for one in layer.maps}
     if not isinstance(lr, Mapping):

@@ -11,7 +11,7 @@ from qsdp._utils.validation import _show, check_choice, check_flag, check_intege
 from qsdp.baselines._activations import InvertibleActivation, get_elementwise
 from qsdp.baselines._estimator import check_hidden
 from qsdp.baselines.rls._functions import check_loss, check_output
-from qsdp.baselines.rls._settings import Settings
+from qsdp.baselines.rls._settings import RLSSettings
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Checked", "checked"]
@@ -25,7 +25,7 @@ class Checked:
     ----------
     widths : list of int
         Of the hidden layers.
-    settings : Settings
+    settings : RLSSettings
     rates : list of float
         A learning rate for each layer that recursive least squares trains.
     clip : float or None
@@ -37,7 +37,7 @@ class Checked:
     """
 
     widths: list[int]
-    settings: Settings
+    settings: RLSSettings
     rates: list[float]
     clip: float | None
     adam: float | None
@@ -54,7 +54,7 @@ def checked(given: Any, losses: tuple[str, ...], n_outputs: int) -> Checked:
     check_loss(given.loss, losses, hybrid=given.hybrid, output=output)
     if given.hybrid and not widths:
         raise InvalidInputError("hybrid=True trains hidden layers by RLS and needs one at least; hidden is empty")
-    settings = Settings(
+    settings = RLSSettings(
         given.forgetting,
         given.ratio,
         given.momentum,

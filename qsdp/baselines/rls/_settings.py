@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from qsdp._utils.validation import _show, check_flag, check_real
 from qsdp.exceptions import InvalidInputError, QSDPError
 
-__all__ = ["SUGGESTION", "DivergedError", "Settings"]
+__all__ = ["SUGGESTION", "DivergedError", "RLSSettings"]
 
 #: What to try after a divergence; the order is that of what was measured to help.
 SUGGESTION = "inputs in [0, 1] or standardised, clip=5.0, a smaller learning_rate, forgetting=1.0 or trace_guard=True"
@@ -18,7 +18,7 @@ class DivergedError(QSDPError, ArithmeticError):
 
 
 @dataclass(frozen=True)
-class Settings:
+class RLSSettings:
     r"""What one layer's update depends on besides its learning rate.
 
     Parameters

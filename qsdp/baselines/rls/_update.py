@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.linalg import get_blas_funcs
 
 from qsdp._utils.validation import warn
-from qsdp.baselines.rls._settings import DivergedError, Settings
+from qsdp.baselines.rls._settings import DivergedError, RLSSettings
 
 __all__ = ["LayerState", "LayerStep", "update_layer"]
 
@@ -39,7 +39,7 @@ class LayerState:
     resets: int = 0
 
     @classmethod
-    def initial(cls, side: int, settings: Settings, dtype: Any = np.float64) -> LayerState:
+    def initial(cls, side: int, settings: RLSSettings, dtype: Any = np.float64) -> LayerState:
         r"""Return :math:`P_0 = p_0 I` of a given side."""
         return cls(settings.initial_inverse * np.eye(side, dtype=dtype))
 
@@ -54,7 +54,7 @@ def update_layer(
     state: LayerState,
     gradient: Array,
     mean_input: Array,
-    settings: Settings,
+    settings: RLSSettings,
     *,
     learning_rate: float = 1.0,
     times: int = 1,
@@ -79,7 +79,7 @@ def update_layer(
         G, of the minibatch's loss.
     mean_input : ndarray of shape (n_in + 1,)
         :math:`\bar x` over the minibatch; its last entry is 1.
-    settings : Settings
+    settings : RLSSettings
     learning_rate : float
         :math:`\eta`.
     times : int
@@ -117,7 +117,7 @@ class LayerStep:
         state: LayerState,
         gradient: Array,
         mean_input: Array,
-        settings: Settings,
+        settings: RLSSettings,
         *,
         learning_rate: float,
         times: int,
@@ -169,7 +169,7 @@ class LayerStep:
         state.steps += 1
 
 
-def _guard(P: Array, settings: Settings) -> float:
+def _guard(P: Array, settings: RLSSettings) -> float:
     """Return what P is to be scaled with, so that its mean eigenvalue is at most that of the first one."""
     if settings.forgetting == 1.0 or not settings.trace_guard:
         return 1.0
@@ -177,7 +177,7 @@ def _guard(P: Array, settings: Settings) -> float:
     return allowed / trace if trace > allowed else 1.0
 
 
-def _signs(theta: Array, settings: Settings) -> Array:
+def _signs(theta: Array, settings: RLSSettings) -> Array:
     signs = np.sign(theta)
     if not settings.regularize_bias:
         signs[-1] = 0.0

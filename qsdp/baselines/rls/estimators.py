@@ -30,7 +30,55 @@ Array = npt.NDArray[Any]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _RLSNetwork(Baseline):
-    """What classifier and regressor share."""
+    r"""What classifier and regressor share.
+
+    Parameters
+    ----------
+    hidden : int or sequence of int, default=(64,)
+        Widths of the hidden layers; ``()`` is a linear model.
+    activation : {"relu", "tanh", "sigmoid", "identity"}, default="relu"
+        Of the hidden layers.
+    output_activation : str or InvertibleActivation, default="identity"
+        "elu", "identity", "leaky_relu", "sigmoid", "softmax", "softplus" or "tanh": its inverse f⁻¹ takes targets to
+        desired linear outputs.
+    eps_target : float, default=1e-3
+        Distance from the ends of the output activation's range at which targets are cut.
+    hybrid : bool, default=False
+        Train the output layer by Adam, the hidden ones by recursive least squares: HRLS.
+    learning_rate : float or sequence of float, default=1.0
+        :math:`\eta`: of the hidden layers, the output layer having 1; or one for each layer.
+    ratio : float, default=0.1
+        k of the average approximation; 0 is gradient descent.
+    forgetting : float, default=1.0
+        :math:`\lambda`, in (0, 1].
+    momentum : float, default=0.0
+        :math:`\alpha`, the improvement +M; the paper takes 0.5.
+    l1 : float, default=0.0
+        :math:`\gamma`, the improvement +R; the paper takes 1e-5.
+    initial_inverse : float, default=1.0
+        :math:`p_0` of :math:`P_0 = p_0 I`.
+    trace_guard : bool, default=True
+        With `forgetting` below 1, keep the mean eigenvalue of P at most :math:`p_0`.
+    regularize_bias : bool, default=True
+        Whether `l1` shrinks biases too.
+    clip : float or None, default=5.0
+        Largest norm of all gradients together.
+    adam_learning_rate : float, default=1e-3
+        Of the output layer in the hybrid.
+    n_epochs : int, default=100
+    batch_size : int, default=128
+        M.
+    dtype : {"float64", "float32"}, default="float64"
+
+    Attributes
+    ----------
+    thetas_ : list of ndarray of shape (n_in + 1, n_out)
+        Weights over bias, a matrix a layer.
+    layers_ : list of TrainedLayer
+        The network for `qsdp.distill`, layer by layer.
+    history_ : History
+        With ``extra["clipped"]``, the share of steps whose gradient was clipped.
+    """
 
     _losses: ClassVar[tuple[str, ...]]
 
@@ -140,60 +188,9 @@ class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
 
     Parameters
     ----------
-    hidden : int or sequence of int, default=(64,)
-        Widths of the hidden layers; ``()`` is a linear model.
-    activation : {"relu", "tanh", "sigmoid", "identity"}, default="relu"
-        Of the hidden layers.
-    output_activation : str or InvertibleActivation, default="identity"
-        "elu", "identity", "leaky_relu", "sigmoid", "softmax", "softplus" or "tanh": its inverse f⁻¹ takes targets to
-        desired linear outputs.
-    eps_target : float, default=1e-3
-        Distance from the ends of the output activation's range at which targets are cut.
     loss : str, default="squared"
         "squared" is :math:`\frac{1}{2M} \|Z - f^{-1}(Y^*)\|_F^2` on one-hot targets; "cross_entropy" asks for
         `hybrid`.
-    hybrid : bool, default=False
-        Train the output layer by Adam, the hidden ones by recursive least squares: HRLS.
-    learning_rate : float or sequence of float, default=1.0
-        :math:`\eta`: of the hidden layers, the output layer having 1; or one for each layer.
-    ratio : float, default=0.1
-        k of the average approximation; 0 is gradient descent.
-    forgetting : float, default=1.0
-        :math:`\lambda`, in (0, 1].
-    momentum : float, default=0.0
-        :math:`\alpha`, the improvement +M; the paper takes 0.5.
-    l1 : float, default=0.0
-        :math:`\gamma`, the improvement +R; the paper takes 1e-5.
-    initial_inverse : float, default=1.0
-        :math:`p_0` of :math:`P_0 = p_0 I`.
-    trace_guard : bool, default=True
-        With `forgetting` below 1, keep the mean eigenvalue of P at most :math:`p_0`.
-    regularize_bias : bool, default=True
-        Whether `l1` shrinks biases too.
-    clip : float or None, default=5.0
-        Largest norm of all gradients together.
-    adam_learning_rate : float, default=1e-3
-        Of the output layer in the hybrid.
-    n_epochs : int, default=100
-    batch_size : int, default=128
-        M.
-    dtype : {"float64", "float32"}, default="float64"
-    random_state : int, Generator, RandomState or None
-        First parameters and minibatches.
-    verbose : bool, default=False
-        Show a progress bar.
-    callback : callable, optional
-        Called with the history after every epoch; training stops when it returns True.
-
-    Attributes
-    ----------
-    thetas_ : list of ndarray of shape (n_in + 1, n_out)
-        Weights over bias, a matrix a layer.
-    layers_ : list of TrainedLayer
-        The network for `qsdp.distill`, layer by layer.
-    history_ : History
-        With ``extra["clipped"]``, the share of steps whose gradient was clipped.
-    classes_ : ndarray
 
     Notes
     -----
@@ -226,14 +223,10 @@ class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
 
 
 class RLSNetworkRegressor(_RLSNetwork, BaselineRegressor):
-    """Fully connected network for one target or several, trained by recursive least squares.
+    """Fully connected network for one target or several, best standardised, trained by recursive least squares.
 
     Parameters
     ----------
-    hidden, activation, output_activation, eps_target, hybrid, learning_rate, ratio, forgetting, momentum, l1, \
-initial_inverse, trace_guard, regularize_bias, clip, adam_learning_rate, n_epochs, batch_size, dtype, \
-random_state, verbose, callback
-        See `RLSNetworkClassifier`. Targets are best standardised.
     loss : {"squared", "absolute", "huber"}, default="squared"
         All but "squared" ask for `hybrid`.
 

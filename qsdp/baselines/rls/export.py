@@ -14,7 +14,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.baselines._activations import ELEMENTWISE
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines.rls._collector import forward_inputs
-from qsdp.baselines.rls._maps import Layer
+from qsdp.baselines.rls._maps import LayerMaps
 from qsdp.baselines.rls._model import excluded_names, layers_of
 
 __all__ = ["ExportedModule", "export_modules"]
@@ -79,7 +79,7 @@ def export_modules(model: nn.Module, *inputs: Any, exclude: str | Iterable[str] 
     return [ExportedModule(layer.name, _trained(layer), rows[layer.name]) for layer in layers]
 
 
-def _trained(layer: Layer) -> TrainedLayer:
+def _trained(layer: LayerMaps) -> TrainedLayer:
     weights, biases = (_double(tensor) for tensor in layer.affine())
     activation: Callable[[FloatArray], FloatArray] | None = None
     if isinstance(layer.module, nn.RNN):

@@ -12,16 +12,42 @@ from torch import Tensor, nn
 
 from qsdp._utils.validation import check_choice, check_integer
 from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._losses import mean_loss
 from qsdp.baselines._torch import minibatches, training_epoch
 from qsdp.baselines.rls._settings import SUGGESTION, DivergedError
 from qsdp.baselines.rls.optimizer import RLS
-from qsdp.baselines.rls.torch_losses import TORCH_LOSSES
 from qsdp.exceptions import InvalidInputError
 
-__all__ = ["METHODS", "Data", "Method", "compare_optimizers", "train_network"]
+__all__ = ["LOSSES", "METHODS", "Data", "Method", "compare_optimizers", "squared_loss", "train_network"]
 
 #: Samples that are evaluated at a time.
 _BLOCK = 1000
+
+
+def squared_loss(outputs: Tensor, targets: Tensor, batch_dim: int = 0) -> Tensor:
+    r"""Return :math:`\frac{1}{2M} \|Z - Z^*\|_F^2`: the sum over outputs and time steps, halved, the mean over samples.
+
+    Parameters
+    ----------
+    outputs, targets : Tensor of shape (M, ...)
+        Linear outputs, and the desired ones.
+    batch_dim : int, default=0
+        Where the M samples are.
+
+    Notes
+    -----
+    Zhang et al. (2021), equations (57) and (87). `torch.nn.MSELoss` is 2 / n_outputs of it.
+    """
+    return torch.sum((outputs - targets) ** 2) / (2 * outputs.shape[batch_dim])
+
+
+#: Losses of the linear outputs, in the normalisation of `_functions.loss_and_gradient`, and the mean over elements for
+#: comparisons.
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "squared": squared_loss,
+    **{name: mean_loss(name) for name in ("cross_entropy", "absolute", "huber")},
+    "mean_squared": nn.functional.mse_loss,
+}
 
 
 @dataclass(frozen=True)
@@ -160,7 +186,7 @@ def train_network(
     """
     if isinstance(method, str):
         name, method = name or method, METHODS[_checked(method)]
-    check_choice("loss", loss, TORCH_LOSSES)
+    check_choice("loss", loss, LOSSES)
     if method.squared_only and loss not in {"squared", "mean_squared"}:
         raise InvalidInputError(
             f"loss {loss!r} is excluded by the derivation of {name or 'the method'!r} for the output layer, which "
@@ -172,7 +198,7 @@ def train_network(
     model = make_model()
     optimizer = method.make(model, **({"clip": clip} if method.clips else {}), **options)
     generator = torch.Generator().manual_seed(seed)
-    function = TORCH_LOSSES[loss]
+    function = LOSSES[loss]
     diverged: list[DivergedError] = []
     cpu_seconds = 0.0
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from qsdp.baselines._activations import ELEMENTWISE
 from qsdp.baselines.rls._functions import loss_and_gradient
-from qsdp.baselines.rls._settings import DivergedError, Settings
+from qsdp.baselines.rls._settings import DivergedError, RLSSettings
 from qsdp.baselines.rls._update import LayerState, LayerStep
 
 __all__ = ["NumpyAdam", "NumpyNetwork", "NumpyRLS", "initial_parameters"]
@@ -114,7 +114,7 @@ class NumpyRLS:
     ----------
     network : NumpyNetwork
         Changed by `step`.
-    settings : Settings
+    settings : RLSSettings
     learning_rates : sequence of float
         :math:`\eta_l`, one a layer; the paper has 1 for all.
     clip : float or None
@@ -126,7 +126,7 @@ class NumpyRLS:
     def __init__(
         self,
         network: NumpyNetwork,
-        settings: Settings,
+        settings: RLSSettings,
         learning_rates: Sequence[float],
         *,
         clip: float | None = 5.0,

@@ -15,7 +15,7 @@ from qsdp._utils.validation import _show, check_flag, check_integer, check_real,
 from qsdp.baselines.rls._collector import Collector
 from qsdp.baselines.rls._maps import LinearMap, Mean
 from qsdp.baselines.rls._model import check_maps, excluded_names, layers_of, learning_rates, make_rest
-from qsdp.baselines.rls._settings import SUGGESTION, DivergedError, Settings
+from qsdp.baselines.rls._settings import SUGGESTION, DivergedError, RLSSettings
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 
 __all__ = ["RLS"]
@@ -55,7 +55,7 @@ class RLS(torch.optim.Optimizer):
         :math:`\eta`, for all layers or by name of module; the recurrent layer "a" has the maps "a.input" and
         "a.recurrent". Names that are missing have 1. Learning-rate schedulers work on it.
     forgetting, ratio, momentum, l1, initial_inverse, trace_guard, regularize_bias
-        :math:`\lambda`, k, :math:`\alpha`, :math:`\gamma`, :math:`p_0` and more: see `Settings`. In `param_groups`
+        :math:`\lambda`, k, :math:`\alpha`, :math:`\gamma`, :math:`p_0` and more: see `RLSSettings`. In `param_groups`
         they can be set for each map.
     clip : float or None, default=5.0
         Largest norm of all gradients together, those of `rest` included; the paper has 1 for LSTMs.
@@ -122,7 +122,7 @@ class RLS(torch.optim.Optimizer):
     ) -> None:
         if not isinstance(model, nn.Module):
             raise InvalidTypeError(f"model must be a torch.nn.Module, whose layers it trains; got {_show(model)}")
-        settings = Settings(forgetting, ratio, momentum, l1, initial_inverse, trace_guard, regularize_bias)
+        settings = RLSSettings(forgetting, ratio, momentum, l1, initial_inverse, trace_guard, regularize_bias)
         self.clip = None if clip is None else check_real("clip", clip, strict=True)
         self.scale_ratio_by_time = check_flag("scale_ratio_by_time", scale_ratio_by_time)
         check_integer("memory_limit", memory_limit, minimum=1)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from rls_shared import digits, perceptron
 
-from qsdp.baselines.rls import RLS, LayerState, Settings, squared_loss, update_layer
+from qsdp.baselines.rls import RLS, LayerState, RLSSettings, squared_loss, update_layer
 from qsdp.baselines.rls.harness import train_network
 
 pytestmark = pytest.mark.filterwarnings("ignore:training diverged")
@@ -66,11 +66,11 @@ def test_b13_ratio_0_is_gradient_descent_to_all_printed_digits(clip):
 def test_b3_P_shrinks_along_the_mean_input_alone():
     # P of the first layer depends on the data alone: 100 epochs without a gradient.
     inputs = np.column_stack([digits().X.numpy(), np.ones(1437)])
-    state, rng = LayerState.initial(65, Settings()), np.random.default_rng(0)
+    state, rng = LayerState.initial(65, RLSSettings()), np.random.default_rng(0)
     theta, nothing = np.zeros((65, 1)), np.zeros((65, 1))
     for _ in range(100):
         for rows in np.array_split(rng.permutation(1437), 12):
-            update_layer(theta, state, nothing, inputs[rows].mean(axis=0), Settings())
+            update_layer(theta, state, nothing, inputs[rows].mean(axis=0), RLSSettings())
     eigenvalues, vectors = np.linalg.eigh(state.P)
     least, hundredth, tenth, median, largest = np.quantile(eigenvalues, [0.0, 0.01, 0.1, 0.5, 1.0])
     # The specification has 0.0007, 0.35, 0.80, 0.98 and 1.

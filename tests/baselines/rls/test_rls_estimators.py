@@ -19,7 +19,7 @@ from qsdp import QSDPWarning
 from qsdp.baselines._estimator import check_hidden
 from qsdp.baselines.bpls import LeakyReLU
 from qsdp.baselines.rls import RLS, NumpyNetwork, RLSNetworkClassifier, RLSNetworkRegressor
-from qsdp.baselines.rls.torch_losses import TORCH_LOSSES
+from qsdp.baselines.rls.harness import LOSSES
 from qsdp.datasets import load_bundled
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
@@ -101,7 +101,7 @@ def test_steps_are_those_of_the_optimiser(estimator, options):
         order = rng.permutation(90)
         for rows in (order[:32], order[32:64], order[64:]):
             optimizer.zero_grad()
-            loss = TORCH_LOSSES[model.loss](network(torch.from_numpy(X[rows])), torch.from_numpy(y[rows]))
+            loss = LOSSES[model.loss](network(torch.from_numpy(X[rows])), torch.from_numpy(y[rows]))
             loss.backward()
             optimizer.step()
     ours = NumpyNetwork(model.thetas_, model.activation).outputs(X)

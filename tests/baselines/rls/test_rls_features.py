@@ -127,9 +127,9 @@ def test_b16_row_6_exact_reference():
 
 
 def test_b16_row_7_trace_guard():
-    chosen = rls.Settings(forgetting=0.5)
+    chosen = rls.RLSSettings(forgetting=0.5)
     guarded, free = (rls.LayerState.initial(3, chosen) for _ in range(2))
-    unguarded = rls.Settings(forgetting=0.5, trace_guard=False)
+    unguarded = rls.RLSSettings(forgetting=0.5, trace_guard=False)
     for _ in range(40):
         x = np.array([1.0, 0.0, 1.0])
         rls.update_layer(np.zeros((3, 1)), guarded, np.zeros((3, 1)), x, chosen)
@@ -159,7 +159,7 @@ def test_b16_row_8_framework_free_version():
     g = np.random.default_rng(0)
     thetas = [g.standard_normal((5, 4)) / 2, g.standard_normal((5, 2)) / 2]
     hand = by_hand.Run({"0": thetas[0].copy(), "2": thetas[1].copy()}, clip=5.0)
-    trainer = rls.NumpyRLS(rls.NumpyNetwork(thetas), rls.Settings(), [1.0, 1.0])
+    trainer = rls.NumpyRLS(rls.NumpyNetwork(thetas), rls.RLSSettings(), [1.0, 1.0])
     for _ in range(20):
         X, Z = g.random((8, 4)), g.random((8, 2))
         hand.step(*by_hand.dense(hand.thetas, X, Z))

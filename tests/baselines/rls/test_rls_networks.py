@@ -8,7 +8,7 @@ import rls_by_hand as by_hand
 import torch
 from torch import nn
 
-from qsdp.baselines.rls import RLS, NumpyNetwork, NumpyRLS, Settings, squared_loss
+from qsdp.baselines.rls import RLS, NumpyNetwork, NumpyRLS, RLSSettings, squared_loss
 
 OPTIONS = {"momentum": 0.5, "l1": 1e-3, "forgetting": 0.98, "ratio": 0.2, "clip": 0.8}
 HAND = {"alpha": 0.5, "gamma": 1e-3, "lam": 0.98, "k": 0.2, "clip": 0.8}
@@ -157,7 +157,7 @@ def test_claim_9_numpy_runs_are_those_of_the_optimiser(regularize_bias):
             linear.weight.copy_(torch.from_numpy(theta[:-1].T))
             linear.bias.copy_(torch.from_numpy(theta[-1]))
     options = {"momentum": 0.5, "l1": 1e-2, "forgetting": 0.9, "regularize_bias": regularize_bias}
-    trainer = NumpyRLS(NumpyNetwork(thetas, "tanh"), Settings(**options), [0.5, 1.0], clip=0.5)
+    trainer = NumpyRLS(NumpyNetwork(thetas, "tanh"), RLSSettings(**options), [0.5, 1.0], clip=0.5)
     optimizer = RLS(model, {"0": 0.5}, clip=0.5, **options)
     for _ in range(STEPS):
         X, targets = g.standard_normal((5, 4)), g.standard_normal((5, 2))

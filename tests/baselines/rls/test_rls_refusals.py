@@ -11,7 +11,7 @@ from rls_shared import assert_same, batch, network, parameters, train
 from torch import nn
 
 from qsdp import QSDPWarning
-from qsdp.baselines.rls import RLS, DivergedError, NumpyNetwork, NumpyRLS, Settings, squared_loss
+from qsdp.baselines.rls import RLS, DivergedError, NumpyNetwork, NumpyRLS, RLSSettings, squared_loss
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 # -- divergence ---------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def test_a_step_that_is_not_finite_leaves_the_state_of_every_layer():
 def test_numpy_step_that_is_not_finite_changes_nothing(failing):
     g = np.random.default_rng(0)
     thetas = [g.standard_normal((n + 1, m)) for n, m in ((4, 6), (6, 5), (5, 2))]
-    chosen = Settings(forgetting=0.9, momentum=0.5, l1=1e-3)
+    chosen = RLSSettings(forgetting=0.9, momentum=0.5, l1=1e-3)
     trainer = NumpyRLS(NumpyNetwork(thetas), chosen, [1.0, 1.0], clip=0.1, adam_learning_rate=0.01)
     for _ in range(3):
         trainer.step(g.random((8, 4)), g.random((8, 2)))

@@ -16,7 +16,7 @@ from qsdp.baselines.rls import (
     LayerState,
     NumpyNetwork,
     NumpyRLS,
-    Settings,
+    RLSSettings,
     averaged_step,
     least_squares,
     mean_ratio,
@@ -30,7 +30,7 @@ RNG = np.random.default_rng(0)
 
 
 def test_claim_1_recursive_P_is_the_inverse():
-    chosen = Settings(forgetting=0.97, ratio=0.3, trace_guard=False)
+    chosen = RLSSettings(forgetting=0.97, ratio=0.3, trace_guard=False)
     state, A, theta = LayerState.initial(6, chosen), np.eye(6), np.zeros((6, 1))
     for _ in range(200):
         x = RNG.standard_normal(6)
@@ -43,13 +43,13 @@ def test_claim_1_recursive_P_is_the_inverse():
 @pytest.mark.parametrize("forgetting", [1.0, 0.95])
 def test_claim_2_one_sample_and_ratio_one_is_classical_rls(forgetting):
     n, steps, first = 4, 60, RNG.standard_normal((4, 2))
-    state, theta = LayerState.initial(n, Settings()), first.copy()
+    state, theta = LayerState.initial(n, RLSSettings()), first.copy()
     A, B = np.eye(n), first.copy()
     for _ in range(steps):
         x, target = RNG.standard_normal((1, n)), RNG.standard_normal((1, 2))
         A, B = forgetting * A + x.T @ x, forgetting * B + x.T @ target
         gradient = x.T @ (x @ theta - target)
-        update_layer(theta, state, gradient, x[0], Settings(forgetting=forgetting, ratio=1.0, trace_guard=False))
+        update_layer(theta, state, gradient, x[0], RLSSettings(forgetting=forgetting, ratio=1.0, trace_guard=False))
     np.testing.assert_allclose(theta, np.linalg.solve(A, B), rtol=0, atol=1e-12)
 
 
@@ -82,10 +82,10 @@ def test_claim_3_woodbury_reference_is_least_squares_on_all_rows(M, forgetting):
 
 def test_woodbury_and_gradient_form_agree_for_one_sample():
     theta, P = RNG.standard_normal((4, 3)), np.eye(4)
-    ours, state = theta.copy(), LayerState.initial(4, Settings())
+    ours, state = theta.copy(), LayerState.initial(4, RLSSettings())
     for _ in range(20):
         x, target = RNG.standard_normal((1, 4)), RNG.standard_normal((1, 3))
-        update_layer(ours, state, x.T @ (x @ ours - target), x[0], Settings(ratio=1.0))
+        update_layer(ours, state, x.T @ (x @ ours - target), x[0], RLSSettings(ratio=1.0))
         theta, P = woodbury_step(theta, P, x, target)
     np.testing.assert_allclose(ours, theta, atol=1e-12)
     np.testing.assert_allclose(state.P, P, atol=1e-13)
@@ -95,8 +95,8 @@ def test_woodbury_and_gradient_form_agree_for_one_sample():
 @pytest.mark.parametrize("forgetting", [1.0, 0.9])
 def test_for_one_sample_the_gradient_form_steps_1_over_k_as_far_as_the_averaged_one(ratio, forgetting):
     theta, P = RNG.standard_normal((4, 3)), np.eye(4)
-    state = LayerState.initial(4, Settings())
-    chosen = Settings(ratio=ratio, forgetting=forgetting, trace_guard=False)
+    state = LayerState.initial(4, RLSSettings())
+    chosen = RLSSettings(ratio=ratio, forgetting=forgetting, trace_guard=False)
     for _ in range(10):
         x, target = RNG.standard_normal((1, 4)), RNG.standard_normal((1, 3))
         averaged, P = averaged_step(theta, P, x, target, forgetting, ratio)
@@ -116,7 +116,7 @@ def penalised(forgetting, l1, steps=60):
     true = np.array([[5.0, -4.0], [-6.0, 3.0], [4.0, 7.0]])
     theta, A, signs = true.copy(), np.eye(3), np.sign(true)
     B = A @ theta
-    state, chosen = LayerState.initial(3, Settings()), Settings(forgetting, 1.0, l1=l1, trace_guard=False)
+    state, chosen = LayerState.initial(3, RLSSettings()), RLSSettings(forgetting, 1.0, l1=l1, trace_guard=False)
     for _ in range(steps):
         x = g.standard_normal((1, 3))
         target = x @ true + 0.1 * g.standard_normal((1, 2))
@@ -174,10 +174,10 @@ def test_ratio_that_matches_traces_is_at_least_one():
 
 @pytest.mark.parametrize("ratio", [0.1, 0.5, 1.0])
 def test_error_after_a_step_on_one_sample_is_one_minus_q_over_h(ratio):
-    theta, state = RNG.standard_normal((4, 1)), LayerState.initial(4, Settings())
+    theta, state = RNG.standard_normal((4, 1)), LayerState.initial(4, RLSSettings())
     x, target = 3.0 * RNG.standard_normal((1, 4)), RNG.standard_normal((1, 1))
     q, before = float((x @ state.P @ x.T).item()), float((x @ theta - target).item())
-    h = update_layer(theta, state, x.T @ (x @ theta - target), x[0], Settings(ratio=ratio))
+    h = update_layer(theta, state, x.T @ (x @ theta - target), x[0], RLSSettings(ratio=ratio))
     assert h == pytest.approx(1.0 + ratio * q)
     after = float((x @ theta - target).item())
     assert after == pytest.approx((1.0 - q / h) * before)
@@ -231,15 +231,17 @@ GOLDEN_IMPROVED = [-0.61920455, 0.59306818, -0.01204545]
 
 
 def numpy_trainer(**options):
-    return NumpyRLS(NumpyNetwork([np.zeros((3, 1))]), Settings(**options), [1.0], clip=5.0)
+    return NumpyRLS(NumpyNetwork([np.zeros((3, 1))]), RLSSettings(**options), [1.0], clip=5.0)
 
 
 def test_claim_5_golden_example():
-    theta, state = np.zeros((3, 1)), LayerState.initial(3, Settings())
+    theta, state = np.zeros((3, 1)), LayerState.initial(3, RLSSettings())
     inputs = np.column_stack([X, np.ones(2)])
     for number, (h, expected) in enumerate(GOLDEN):
         gradient = inputs.T @ (inputs @ theta - TARGETS) / 2
-        assert update_layer(theta, state, gradient, np.array([2.0, 1.0, 1.0]), Settings()) == pytest.approx(h, abs=5e-9)
+        assert update_layer(theta, state, gradient, np.array([2.0, 1.0, 1.0]), RLSSettings()) == pytest.approx(
+            h, abs=5e-9
+        )
         np.testing.assert_allclose(theta[:, 0], expected, atol=5e-9)
         if number == 0:
             np.testing.assert_array_equal(state.P, GOLDEN_P)
@@ -270,7 +272,7 @@ def test_claim_5_golden_example_by_both_trainers(options, second):
 @pytest.mark.parametrize("ratio", [0.1, 10.0])
 def test_claim_6_P_stays_symmetric_and_definite(dtype, ratio):
     g = np.random.default_rng(1)
-    chosen = Settings(ratio=ratio)
+    chosen = RLSSettings(ratio=ratio)
     state, theta = LayerState.initial(8, chosen, dtype), np.zeros((8, 2), dtype)
     trace = np.inf
     for _ in range(1000):
@@ -290,7 +292,7 @@ def test_b12_7_single_precision_holds_over_10_000_steps():
     X = np.column_stack([g.random((1000, 5)), np.ones(1000)])
     G = g.standard_normal((1000, 6, 1)) / 1000.0
     # The largest ratio of the grid: P shrinks the most.
-    chosen, ends = Settings(ratio=10.0), []
+    chosen, ends = RLSSettings(ratio=10.0), []
     for dtype in (np.float32, np.float64):
         inputs, gradients = X.astype(dtype), G.astype(dtype)
         state, theta = LayerState.initial(6, chosen, dtype), np.zeros((6, 1), dtype)
@@ -334,7 +336,7 @@ def test_claim_6_symmetry_of_the_optimiser(forgetting):
 def test_update_is_the_transcribed_one(side, forgetting, ratio, eta, alpha, gamma, times, seed):
     g = np.random.default_rng(seed)
     theta = g.standard_normal((side, 2))
-    chosen = Settings(forgetting=forgetting, ratio=ratio, momentum=alpha, l1=gamma, trace_guard=False)
+    chosen = RLSSettings(forgetting=forgetting, ratio=ratio, momentum=alpha, l1=gamma, trace_guard=False)
     state, ours = LayerState.initial(side, chosen), theta.copy()
     P, omega = np.eye(side), np.zeros_like(theta)
     for _ in range(3):
@@ -349,8 +351,8 @@ def test_update_is_the_transcribed_one(side, forgetting, ratio, eta, alpha, gamm
 
 def test_bias_can_be_left_out_of_the_l1_term():
     theta = np.array([[1.0], [1.0]])
-    state = LayerState.initial(2, Settings())
-    update_layer(theta, state, np.zeros((2, 1)), np.array([0.0, 1.0]), Settings(l1=0.1, regularize_bias=False))
+    state = LayerState.initial(2, RLSSettings())
+    update_layer(theta, state, np.zeros((2, 1)), np.array([0.0, 1.0]), RLSSettings(l1=0.1, regularize_bias=False))
     np.testing.assert_allclose(theta[:, 0], [0.9, 1.0])
 
 
@@ -358,14 +360,14 @@ def test_bias_can_be_left_out_of_the_l1_term():
 
 
 def test_trace_guard_scales_before_the_step():
-    chosen = Settings(forgetting=0.5, ratio=0.1, initial_inverse=2.0)
+    chosen = RLSSettings(forgetting=0.5, ratio=0.1, initial_inverse=2.0)
     state = LayerState.initial(3, chosen)
     state.P *= 4.0
     twin = LayerState(np.eye(3) * 2.0)
     thetas = np.ones((3, 1)), np.ones((3, 1))
     x, G = np.array([1.0, 0.0, 1.0]), np.ones((3, 1))
     update_layer(thetas[0], state, G, x, chosen)
-    update_layer(thetas[1], twin, G, x, Settings(forgetting=0.5, ratio=0.1, trace_guard=False))
+    update_layer(thetas[1], twin, G, x, RLSSettings(forgetting=0.5, ratio=0.1, trace_guard=False))
     np.testing.assert_allclose(thetas[0], thetas[1], atol=1e-15)
     np.testing.assert_allclose(state.P, twin.P, atol=1e-15)
 
@@ -373,7 +375,7 @@ def test_trace_guard_scales_before_the_step():
 def test_lost_definiteness_is_reset_with_a_warning():
     state, theta = LayerState(-np.eye(2)), np.ones((2, 1))
     with pytest.warns(QSDPWarning, match="layer 7 lost its definiteness after 0 steps"):
-        h = update_layer(theta, state, np.ones((2, 1)), np.ones(2), Settings(), name="layer 7")
+        h = update_layer(theta, state, np.ones((2, 1)), np.ones(2), RLSSettings(), name="layer 7")
     assert h == pytest.approx(1.2)
     assert state.resets == 1
     assert np.linalg.eigvalsh(state.P).min() > 0.0
@@ -381,9 +383,9 @@ def test_lost_definiteness_is_reset_with_a_warning():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_steps_that_are_not_finite_change_nothing(bad):
-    state, theta = LayerState.initial(2, Settings()), np.ones((2, 1))
+    state, theta = LayerState.initial(2, RLSSettings()), np.ones((2, 1))
     with pytest.raises(DivergedError, match="layer 3 is not finite after 0 steps"):
-        update_layer(theta, state, np.array([[bad], [0.0]]), np.ones(2), Settings(), name="layer 3")
+        update_layer(theta, state, np.array([[bad], [0.0]]), np.ones(2), RLSSettings(), name="layer 3")
     np.testing.assert_array_equal(theta, np.ones((2, 1)))
     np.testing.assert_array_equal(state.P, np.eye(2))
 
@@ -404,4 +406,4 @@ def test_steps_that_are_not_finite_change_nothing(bad):
 )
 def test_bad_settings_are_refused_by_name(name, value, allowed):
     with pytest.raises(InvalidInputError, match=f"{name} must be .*{allowed}"):
-        Settings(**{name: value})
+        RLSSettings(**{name: value})

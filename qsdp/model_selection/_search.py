@@ -65,7 +65,8 @@ class ValidationSearch(SummaryBelowDiagram, GridSearchCV):  # type: ignore[misc]
     Examples
     --------
     >>> import qsdp
-    >>> from qsdp.baselines import BackpropClassifier, ValidationSearch
+    >>> from qsdp.baselines import BackpropClassifier
+    >>> from qsdp.model_selection import ValidationSearch
     >>> X, y = qsdp.datasets.load_bundled("iris")
     >>> grid = {"learning_rate": [0.03, 0.1], "beta": [0.1, 1.0]}
     >>> search = ValidationSearch(BackpropClassifier(20, n_epochs=5), grid, random_state=0).fit(X, y)
@@ -173,7 +174,7 @@ def search_on_validation(estimator: Any, X: Any, y: Any, grid: Grid, **options: 
     Examples
     --------
     >>> import qsdp
-    >>> from qsdp.baselines import search_on_validation
+    >>> from qsdp.model_selection import search_on_validation
     >>> X, y = qsdp.datasets.load_bundled("diabetes")
     >>> model = qsdp.QuantizedNetworkRegressor(random_state=0)
     >>> search = search_on_validation(model, X[:100], y[:100], {"beta": ["1%", "5%", "20%"]}, random_state=0)

@@ -17,9 +17,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
-from qsdp.baselines import BackpropClassifier, BackpropRegressor, ValidationSearch, search_on_validation
+from qsdp.baselines import BackpropClassifier, BackpropRegressor
 from qsdp.datasets import load_bundled, make_planted
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.model_selection import ValidationSearch, search_on_validation
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((80, 3))
