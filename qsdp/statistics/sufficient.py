@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -29,7 +30,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.batches import accumulate, check_finite
 from qsdp.statistics.moments import PackedSums, changed, monomials, n_monomials, packed_size, root
-from qsdp.statistics.sample import RowSample
+from qsdp.statistics.sample import RowSample, WeightedRows
 
 __all__ = ["SufficientStatistics", "begun"]
 
@@ -114,7 +115,7 @@ class SufficientStatistics:
         self.max_memory = check_integer("max_memory", max_memory, minimum=1)
         self.keep = check_integer("keep", keep, minimum=0)
         self.random_state = check_integer("random_state", random_state, minimum=0)
-        self._kept = RowSample(self.keep, self.random_state)
+        self._kept: RowSample[WeightedRows] = RowSample(self.keep, self.random_state)
         self._interrupted = False
         self.n_samples_seen_ = 0
         self.total_weight_ = 0.0
@@ -176,7 +177,7 @@ class SufficientStatistics:
         self._interrupted = True
         self._add(table, weights)
         self._interrupted = False
-        self._kept.add(table, weights)
+        self._keep(table, weights)
         self.n_samples_seen_ += seen
         self.total_weight_ += float(len(table) if weights is None else weights.sum())
         return self
@@ -203,6 +204,13 @@ class SufficientStatistics:
             rows = slice(start, start + step)
             block = self._basis.apply(table[rows])
             self._sums.add(monomials(block, self.n_features_in_, None if weights is None else weights[rows]))
+
+    def _keep(self, table: FloatArray, weights: FloatArray | None) -> None:
+        if self.keep:
+            # Keys depend on the rows themselves: parts of a stream, of the same seed, do not repeat each other's.
+            digest = hashlib.sha256(np.ascontiguousarray(table).data).digest()
+            rows = WeightedRows(table, np.ones(len(table)) if weights is None else weights)
+            self._kept.add(rows, np.frombuffer(digest, dtype=np.uint32).tolist())
 
     def _move(self, basis: Basis) -> None:
         if basis != self._basis:
@@ -332,7 +340,9 @@ class SufficientStatistics:
         self._check_rows("have a problem of the rows kept")
         if not self.keep:
             raise InvalidInputError("keep must be positive for a problem of the rows kept; got 0")
-        d, columns, weights = self.n_features_in_, self._kept.columns, self._kept.weights
+        kept = self._kept.rows
+        assert kept is not None
+        d, columns, weights = self.n_features_in_, kept.columns, kept.weights
         target = columns[:, d:] if self.n_outputs_ is not None else columns[:, d]
         weights = weights * (self.total_weight_ / float(weights.sum()))
         options: dict[str, Any] = {"loss": loss, "activation": activation, "levels": levels}
@@ -360,7 +370,9 @@ class SufficientStatistics:
             "random_state": self.random_state,
         }
         arrays = {"centre": self._basis.centre, "exponent": self._basis.exponent}
-        parts = {"high": self._sums.high, "low": self._sums.low, "kept": self._kept.rows}
+        parts = {"high": self._sums.high, "low": self._sums.low}
+        if (kept := self._kept.rows) is not None:
+            parts["kept"] = np.column_stack([self._kept.keys, kept.weights, kept.columns])
         write_archive(path, _KIND, header, {**arrays, **{k: v for k, v in parts.items() if v is not None}})
 
     @classmethod
@@ -401,7 +413,9 @@ class SufficientStatistics:
         statistics.n_features_in_, statistics.n_outputs_ = d, C
         statistics.feature_names_in_ = None if names is None else tuple(names)
         statistics._basis, statistics._sums = basis, PackedSums(side, high, low)
-        statistics._kept.rows = kept
+        if kept is not None:
+            rows = WeightedRows(kept[:, 2:], kept[:, 1])
+            statistics._kept = RowSample(statistics.keep, statistics.random_state, kept[:, 0], rows)
         return statistics
 
     def _check_whole(self) -> None:
