@@ -5,8 +5,10 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV
 
 import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
@@ -146,3 +148,27 @@ def test_labels_that_the_sample_lacks_are_named(monkeypatch: pytest.MonkeyPatch)
     label[300] = "rare"
     with pytest.raises(InvalidInputError, match=r"block 2 of rows: y must hold labels .*\['no', 'yes'\]; got 'rare'"):
         QuantizedNetworkClassifier(**FAST).fit(*blocks(X, label))
+
+
+def test_folds_betas_and_seeds_over_a_cluster_are_those_of_one_process() -> None:
+    distributed = pytest.importorskip("distributed")
+    X, y = (part[:150] for part in rows())
+    grid = {"beta": [5.0, 50.0], "random_state": [0, 1]}
+
+    def found(n_jobs: int | None) -> tuple[Any, Any]:
+        folds = qsdp.QuantizedNetworkRegressorCV(betas=2, cv=2, n_jobs=n_jobs, encoding="standard", random_state=0)
+        search = GridSearchCV(QuantizedNetworkRegressor(**FAST), grid, cv=2, n_jobs=n_jobs)
+        return folds.set_params(refine="refit").fit(X, y), search.fit(X, y)
+
+    here = found(None)
+    options: dict[str, Any] = {"processes": False, "threads_per_worker": 1, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(n_workers=2, **options) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config("dask"),
+    ):
+        there = found(2)
+    np.testing.assert_array_equal(there[0].scores_, here[0].scores_)
+    np.testing.assert_array_equal(there[0].network_.U, here[0].network_.U)
+    scores = [search.cv_results_["mean_test_score"] for _, search in (there, here)]
+    np.testing.assert_array_equal(*scores)
