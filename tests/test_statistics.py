@@ -445,6 +445,20 @@ def test_other_columns_are_refused():
         statistics.merge(3)  # type: ignore[arg-type]
 
 
+def test_other_encodings_are_refused(tmp_path):
+    X, y, _ = rows()
+    one, other = (SufficientStatistics(encoding=name).partial_fit(X, y) for name in ("one", "other"))
+    one.save(tmp_path / "one")
+    loaded = SufficientStatistics.load(tmp_path / "one")
+    with pytest.raises(InvalidInputError, match=r"other must be of rows encoded as 'one', .* got 'other'"):
+        loaded.merge(other)
+    assert loaded.merge(one).n_samples_seen_ == 2 * N_ROWS
+    with pytest.raises(InvalidInputError, match="encoding must be 'one', as of the checkpoint; got None"):
+        SufficientStatistics.from_batches([(X, y)], checkpoint=tmp_path / "one")
+    with pytest.raises(InvalidTypeError, match="encoding must be text or None; got 3"):
+        SufficientStatistics(encoding=3)  # type: ignore[arg-type]
+
+
 def test_memory_is_refused_before_any_work():
     needed = SufficientStatistics.memory(99)
     assert needed == 12 * 5051 * 5052

@@ -67,7 +67,7 @@ def statistics_of_dask(
     """
     every = check_integer("every", every, minimum=1)
     blocks = RowBlocks(X, y, sample_weight)
-    options = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
+    options: dict[str, Any] = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
     statistics = begun(SufficientStatistics, checkpoint, **options)
     path = None if checkpoint is None else os.fspath(checkpoint)
     kept = "" if path is None else f"; {path!r} holds what was summed before"
@@ -107,7 +107,7 @@ def _as_it_is(number: int, *block: Any) -> tuple[Any, ...]:
 
 
 def _summed(
-    options: dict[str, int], number: int, *block: Any, encode: Callable[..., tuple[Any, ...]] = _as_it_is
+    options: dict[str, Any], number: int, *block: Any, encode: Callable[..., tuple[Any, ...]] = _as_it_is
 ) -> SufficientStatistics:
     """Return the statistics of one block; a task on a worker."""
     statistics = SufficientStatistics(**options)

@@ -52,6 +52,7 @@ _HEADER: Checks = {
     "feature_names": lambda value: value is None or (is_list(value) and all(map(is_text, value))),
     "keep": _is_count(0),
     "random_state": _is_count(0),
+    "encoding": lambda value: value is None or is_text(value),
 }
 
 #: Floats of a block of monomials, 8 MiB, and its rows at least: the product reads and writes the whole triangle.
@@ -78,6 +79,8 @@ class SufficientStatistics:
         Rows of which a uniform sample is kept, see `kept_problem`.
     random_state : int, default=0
         Seed of that sample.
+    encoding : str, optional
+        Tells how rows were made of data, such as a digest of the encoder: statistics of another one are not merged.
 
     Attributes
     ----------
@@ -111,10 +114,15 @@ class SufficientStatistics:
     500.0
     """
 
-    def __init__(self, *, max_memory: int = 2**31, keep: int = 0, random_state: int = 0) -> None:
+    def __init__(
+        self, *, max_memory: int = 2**31, keep: int = 0, random_state: int = 0, encoding: str | None = None
+    ) -> None:
         self.max_memory = check_integer("max_memory", max_memory, minimum=1)
         self.keep = check_integer("keep", keep, minimum=0)
         self.random_state = check_integer("random_state", random_state, minimum=0)
+        if encoding is not None and not is_text(encoding):
+            raise InvalidTypeError(f"encoding must be text or None; got {encoding!r:.60}")
+        self.encoding = encoding
         self._kept: RowSample[WeightedRows] = RowSample(self.keep, self.random_state)
         self._interrupted = False
         self.n_samples_seen_ = 0
@@ -223,7 +231,7 @@ class SufficientStatistics:
         Raises
         ------
         InvalidInputError
-            They are of other columns or outputs, or keep another number of rows.
+            They are of other columns, outputs or encodings, or keep another number of rows.
         """
         if not isinstance(other, SufficientStatistics):
             raise InvalidTypeError(f"other must be SufficientStatistics; got {type(other).__name__}")
@@ -231,6 +239,10 @@ class SufficientStatistics:
             statistics._check_whole()
         if other.keep != self.keep:
             raise InvalidInputError(f"other must keep {self.keep} rows, as these statistics do; got {other.keep}")
+        if other.encoding != self.encoding:
+            raise InvalidInputError(
+                f"other must be of rows encoded as {self.encoding!r}, as these statistics are; got {other.encoding!r}"
+            )
         if not other.n_samples_seen_:
             return self
         if self.n_samples_seen_:
@@ -259,6 +271,7 @@ class SufficientStatistics:
         max_memory: int = 2**31,
         keep: int = 0,
         random_state: int = 0,
+        encoding: str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 10**7,
         verbose: bool = False,
@@ -269,7 +282,7 @@ class SufficientStatistics:
         ----------
         batches : iterable of (X, y) or (X, y, sample_weight)
             As `partial_fit` takes them; see `row_batches` for arrays, which may be mapped from a file.
-        max_memory, keep, random_state : int
+        max_memory, keep, random_state, encoding
             As of the class.
         checkpoint : path, optional
             File to which the statistics are saved, whole or not at all, in between and at the end. Where it exists, the
@@ -286,7 +299,8 @@ class SufficientStatistics:
             came before it.
         """
         every = check_integer("every", every, minimum=1)
-        statistics = begun(cls, checkpoint, max_memory=max_memory, keep=keep, random_state=random_state)
+        options: dict[str, Any] = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
+        statistics = begun(cls, checkpoint, **options, encoding=encoding)
         with progress(check_flag("verbose", verbose)) as stages, stages.stage("statistics") as bar:
             accumulate(statistics, batches, checkpoint, every, bar)
         return statistics
@@ -368,6 +382,7 @@ class SufficientStatistics:
             "feature_names": self.feature_names_in_,
             "keep": self.keep,
             "random_state": self.random_state,
+            "encoding": self.encoding,
         }
         arrays = {"centre": self._basis.centre, "exponent": self._basis.exponent}
         parts = {"high": self._sums.high, "low": self._sums.low}
@@ -386,8 +401,9 @@ class SufficientStatistics:
         """
         _, header, arrays = read_archive(path, _KIND)
         try:
-            fields = checked("header", header, _HEADER)
-            statistics = cls(max_memory=max_memory, keep=fields["keep"], random_state=fields["random_state"])
+            fields = checked("header", {"encoding": None, **header}, _HEADER)
+            options = {name: fields[name] for name in ("keep", "random_state", "encoding")}
+            statistics = cls(max_memory=max_memory, **options)
             d, C, names = (fields[name] for name in ("n_features", "n_outputs", "feature_names"))
             if names is not None and len(names) != d:
                 raise TypeError(f"{len(names)} names for {d} columns")
@@ -447,17 +463,21 @@ def begun(
     max_memory: int,
     keep: int,
     random_state: int,
+    encoding: str | None = None,
 ) -> SufficientStatistics:
     """Return the statistics of a checkpoint, or those of no row where there is none.
 
     Raises
     ------
     InvalidInputError
-        The checkpoint keeps another number of rows.
+        The checkpoint keeps another number of rows, or is of rows of another encoding.
     """
     if checkpoint is None or not os.path.exists(checkpoint):
-        return kind(max_memory=max_memory, keep=keep, random_state=random_state)
+        return kind(max_memory=max_memory, keep=keep, random_state=random_state, encoding=encoding)
     statistics = kind.load(checkpoint, max_memory=max_memory)
-    if statistics.keep != keep:
-        raise InvalidInputError(f"keep must be {statistics.keep}, as of the checkpoint; got {keep}")
+    for name, value in (("keep", keep), ("encoding", encoding)):
+        if getattr(statistics, name) != value:
+            raise InvalidInputError(
+                f"{name} must be {getattr(statistics, name)!r}, as of the checkpoint; got {value!r}"
+            )
     return statistics
