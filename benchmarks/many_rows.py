@@ -1,94 +1,195 @@
-"""More rows than memory: a squared loss of 5e7 rows from statistics, other losses fitted on 1e5 and certified on 1e7.
+"""More rows than memory: statistics of 5e7 rows, of files and by Dask; other losses fitted on 1e5 and certified on 1e7.
 
-    python benchmarks/many_rows.py [--part 100] [--only statistics logistic hinge] [--json FILE]
+    python benchmarks/many_rows.py [CASE ...] [--again] [--quick] [--json FILE] [--data FOLDER]
+    python benchmarks/many_rows.py page
 
-Rows are generated as they are read, of a planted quadratic function with noise, and never kept; generating them is
-timed apart and left out. Seconds are the processor's, on one thread: other work on the machine lengthens only what
-the clock shows. The peak of matrix products is that of two square matrices, measured right before. A row of a
-statistics pass counts as q^2 operations, q being the side of the triangle: the products that are computed, no more.
+Every case runs in a process of its own, so that its peak of resident memory is its own, and is kept as soon as it is
+measured; cases that are kept are not measured again without `--again`. Without names all are measured, in this order:
 
-Losses: the network and the relaxation of the first rows, certified on all rows by one and by three passes; `gap` is
-that of the network on all rows, `relaxed gap` what is left without its distance from the relaxation of the first rows.
-Exit status 1: a bound is above its objective, or the resident memory of the statistics exceeds 2 GiB.
+    generated            statistics of 5e7 rows x 30 columns that are made as they are read, and the network from them
+    parquet              the same of 1e7 rows in a folder of Parquet files, written first if it is not there
+    parquet-dask-1, -2   the same files by one and by two workers of Dask, processes of one thread
+    costs                seconds and bytes of statistics against rows and columns, for the model of `page`
+    logistic, hinge      fitted on 1e5 rows, certified on 1e7, by one and by three passes and in verified arithmetic
+    logistic-all, hinge-all   fitted on 1e5 and certified on 1e6 rows, beside fitted on all 1e6
+    generated-dask-2     5e7 rows made by two workers
+
+`page` writes the page of the documentation and its picture from what was measured.
+
+Rows are those of a planted quadratic function with noise; making or reading them is timed apart, but by Dask. Seconds
+are the processor's, on one thread, and those by Dask the clock's. The peak of matrix products is that of two square
+matrices, right before. A row counts as q^2 operations, q being the side of the triangle: the products that are
+computed, no more. Of losses, `gap` is that of the network on all rows, `relaxed gap` what is left without its distance
+from the relaxation of the first rows. Exit status 1: a bound is above its objective, or the resident memory of
+statistics exceeds 2 GiB.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import pickle
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from _many_rows_page import write_page
 from _memory import peak_mib
 from _results import FOLDER, save
 from threadpoolctl import threadpool_limits
 
 import qsdp
+from qsdp.tabular import file_batches
 
-STATISTICS_ROWS, STATISTICS_COLUMNS = 5 * 10**7, 30
-ROWS, FEW, COLUMNS, NEURONS = 10**7, 10**5, 20, 300
+COLUMNS, LOSS_COLUMNS, NEURONS = 30, 20, 300
+BATCH = 10**5
 #: The part of the few rows on which the second layer is chosen: with kinks that takes minutes on all.
 REFITTED = 10
-BATCH = 10**5
 #: Share of beta_max; of regularisation by which networks of both losses have some neurons' worth of structure left.
 SHARE = 0.1
+#: By how many times `--quick` has fewer rows, batches of them included.
+QUICK = 1000
+
+#: Rows and columns of the case `costs`; operations of each number of columns, about five seconds.
+COST_COLUMNS, COST_OPERATIONS, COST_ROWS, SOLVED_COLUMNS = (5, 10, 20, 30, 50, 70, 100), 10**11, (3, 4, 5, 6), 50
 
 
 def main():
-    """Run the parts, save and print them."""
+    """Measure the cases that are missing, each apart, and print them; or write the page."""
     options = parse()
-    parts = {"statistics": statistics, "logistic": certificates, "hinge": certificates}
-    report, failed = {}, False
-    with threadpool_limits(1):
-        for name in options.only or parts:
-            report[name] = found = parts[name](name, options.part)
-            save(report, options.json)
-            failed |= found.pop("failed")
-    sys.exit("a bound is above its objective, or memory was exceeded" if failed else 0)
+    if options.cases == ["page"]:
+        write_page(json.loads(options.json.read_text(encoding="utf-8")))
+        return
+    report = json.loads(options.json.read_text(encoding="utf-8")) if options.json.exists() else {}
+    if options.one:
+        with threadpool_limits(1):
+            found = CASES[options.one][0](part=QUICK if options.quick else 1, data=options.data)
+        save(report | {options.one: found}, options.json)
+        return
+    for name in options.cases or CASES:
+        rows = CASES[name][1] // (QUICK if options.quick else 1)
+        if options.again or report.get(name, {}).get("rows") != rows:
+            command = [sys.executable, __file__, "--one", name, "--json", options.json, "--data", options.data]
+            subprocess.run([*map(os.fspath, command), *["--quick"] * options.quick], check=True)
+            report = json.loads(options.json.read_text(encoding="utf-8"))
+        show(name, report[name])
+    sys.exit("a bound is above its objective, or memory was exceeded" if any(map(failed, report.values())) else 0)
 
 
 def parse():
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", type=int, default=1, metavar="K", help="the K-th part of the rows")
-    parser.add_argument("--only", nargs="+", metavar="PART")
-    parser.add_argument("--json", type=Path, default=FOLDER / "many_rows.json")
-    return parser.parse_args()
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; or page")
+    parser.add_argument("--again", action="store_true", help="measure what is kept, too")
+    parser.add_argument("--quick", action="store_true", help=f"a {QUICK}th of the rows; kept apart")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "qsdp-many-rows")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if unknown := [name for name in options.cases if name not in CASES and options.cases != ["page"]]:
+        parser.error(f"cases are {', '.join(CASES)}, or page alone; got {unknown[0]}")
+    if options.quick and not options.one:
+        options.data = options.data.with_name(options.data.name + "-quick")
+    options.json = options.json or (options.data / "quick.json" if options.quick else FOLDER / "many_rows.json")
+    return options
+
+
+def show(name, row):
+    """Print a case."""
+    for key, value in row.items():
+        for one in value if isinstance(value, list) else [{key: value}]:
+            print(f"{name:16} " + ", ".join(f"{k} {shown(v)}" for k, v in one.items()), flush=True)
+
+
+def shown(value):
+    """Return a value as text."""
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def failed(row):
+    """Whether a bound of a case is above its objective, or its memory too much."""
+    bounds = [row, *row.get("certificates", [])]
+    wrong = any(one.get("lower_bound", 0.0) > one.get("objective", np.inf) for one in bounds)
+    return wrong or ("share_of_peak" in row and row["resident_mib"] > 2048)
+
+
+# -- rows -------------------------------------------------------------------------------------------------------
 
 
 class Planted:
     """Batches of a planted quadratic function; the same ones whenever they are read."""
 
-    def __init__(self, n_rows, d, loss):
+    def __init__(self, n_rows, d, loss, size=BATCH):
         rng = np.random.default_rng(0)
         U, V = rng.choice([-1.0, 1.0], (2, 6, d))
         S = (U.T * rng.standard_normal(6)) @ V
-        self.S, self.n_rows, self.loss, self.seconds = 0.5 * (S + S.T) / np.linalg.norm(S), n_rows, loss, 0.0
+        self.S, self.n_rows, self.loss, self.size = 0.5 * (S + S.T) / np.linalg.norm(S), n_rows, loss, size
 
-    def batch(self, number, n):
-        """Return n rows that the number determines."""
-        start = time.process_time()
+    def batch(self, number, n=None):
+        """Return rows that the number determines."""
         rng = np.random.Generator(np.random.SFC64([1, number]))
-        X = rng.standard_normal((n, len(self.S)), dtype=np.float32).astype(np.float64)
+        X = rng.standard_normal((n or self.size, len(self.S)), dtype=np.float32).astype(np.float64)
         f = np.einsum("ij,ij->i", X @ self.S, X)
-        noise = rng.standard_normal(n)
+        noise = rng.standard_normal(len(X))
         y = f + noise if self.loss == "squared" else np.where(f + 0.5 * noise > 0.0, 1.0, -1.0)
-        self.seconds += time.process_time() - start
         return X, y
+
+    def __len__(self):
+        return self.n_rows // self.size
 
     def __iter__(self):
         """Yield all rows."""
-        for number in range(self.n_rows // BATCH):
-            yield self.batch(number, BATCH)
+        return map(self.batch, range(len(self)))
 
 
-def timed(function, *planted):
-    """Return a result and its processor seconds, less those of generating rows."""
-    before, start = sum(one.seconds for one in planted), time.process_time()
+class Timed:
+    """A stream whose own processor seconds are counted."""
+
+    def __init__(self, stream):
+        self.stream, self.seconds = stream, 0.0
+
+    def __iter__(self):
+        """Yield what the stream has."""
+        batches = iter(self.stream)
+        while True:
+            start = time.process_time()
+            batch = next(batches, None)
+            self.seconds += time.process_time() - start
+            if batch is None:
+                return
+            yield batch
+
+
+def timed(function, *streams):
+    """Return a result and its processor seconds, less those of streams."""
+    before, start = sum(one.seconds for one in streams), time.process_time()
     result = function()
-    return result, time.process_time() - start - sum(one.seconds for one in planted) + before
+    return result, time.process_time() - start - sum(one.seconds for one in streams) + before
+
+
+def parquet_files(folder, planted):
+    """Return a folder of Parquet files with the rows, one a batch, float32; written if it is not there."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    path = folder / f"{planted.n_rows}-rows"
+    if not path.exists():
+        part = path.with_name(path.name + ".part")
+        part.mkdir(parents=True, exist_ok=True)
+        for number, (X, y) in enumerate(planted):
+            columns = {f"x{k:02}": x for k, x in enumerate(X.T.astype(np.float32))} | {"y": y}
+            parquet.write_table(pa.table(columns), part / f"{number:05}.parquet")
+        part.rename(path)
+    return path
+
+
+# -- statistics -------------------------------------------------------------------------------------------------
 
 
 def product_peak():
@@ -97,14 +198,68 @@ def product_peak():
     return max(2 * 2000.0**3 / timed(lambda: A @ A)[1] for _ in range(3))
 
 
-def statistics(name, part):
-    """Return what statistics of many rows take, and the network that is solved and certified from them."""
-    planted = Planted(STATISTICS_ROWS // part, STATISTICS_COLUMNS, "squared")
-    peak = product_peak()
-    began = time.monotonic()
-    found, seconds = timed(lambda: qsdp.SufficientStatistics.from_batches(planted, keep=2000), planted)
-    clock, resident = time.monotonic() - began, peak_mib()
-    q = (STATISTICS_COLUMNS + 1) * (STATISTICS_COLUMNS + 2) // 2 + 1
+def streamed(source, *, part, data):
+    """Return what one process takes for statistics of many rows, made or read, and for the network from them."""
+    planted = Planted(CASES[source][1] // part, COLUMNS, "squared", BATCH // part)
+    stream = Timed(planted if source == "generated" else file_batches(parquet_files(data, planted), "y"))
+    peak, began = product_peak(), time.monotonic()
+    found, seconds = timed(lambda: qsdp.SufficientStatistics.from_batches(stream, keep=2000), stream)
+    clock = time.monotonic() - began
+    return {**described(found, seconds, clock, peak, peak_mib()), "reading_seconds": stream.seconds, **trained(found)}
+
+
+def by_dask(source, workers, *, part, data):
+    """Return what workers of Dask take for the same."""
+    import dask
+    import dask.array as da
+    import dask.dataframe as dd
+    from distributed import Client, LocalCluster
+
+    from qsdp.distributed import statistics_of_dask
+
+    planted = Planted(CASES[f"{source}-dask-{workers}"][1] // part, COLUMNS, "squared", BATCH // part)
+    if source == "generated":
+        pairs = [dask.delayed(planted.batch, nout=2)(number) for number in range(len(planted))]
+        shapes = (planted.size, COLUMNS), (planted.size,)
+        X, y = (
+            da.concatenate([da.from_delayed(pair[k], shape, dtype=float) for pair in pairs])
+            for k, shape in enumerate(shapes)
+        )
+    else:
+        frame = dd.read_parquet(parquet_files(data, planted))
+        X, y = frame[[name for name in frame.columns if name != "y"]], frame["y"]
+    options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        peaks, began = client.run(product_peak), time.monotonic()
+        found = statistics_of_dask(X, y, keep=2000)
+        clock = time.monotonic() - began
+        resident = max(client.run(peak_mib).values())
+    row = described(found, clock, clock, sum(peaks.values()), resident)
+    return {**row, "workers": workers, "resident_mib_here": peak_mib(), **trained(found)}
+
+
+def described(found, seconds, clock, peak, resident):
+    """Return what statistics took."""
+    rows, q = found.n_samples_seen_, side(found.n_features_in_)
+    return {
+        "rows": rows,
+        "columns": found.n_features_in_,
+        "seconds": seconds,
+        "clock_seconds": clock,
+        "rows_a_second": rows / seconds,
+        "share_of_peak": rows * float(q) ** 2 / seconds / peak,
+        "peak_gigaflops": peak / 1e9,
+        "resident_mib": resident,
+    }
+
+
+def side(d):
+    """Return the side of the triangle of d columns and a target."""
+    return (d + 1) * (d + 2) // 2 + 1
+
+
+def trained(found):
+    """Return what the network from statistics takes, how good it is, and one that is polished on the rows kept."""
     problem = qsdp.TrainingProblem.from_statistics(found, beta=1.0)
     problem = problem.with_beta(SHARE * qsdp.beta_max(problem))
     relaxation, solve = timed(lambda: qsdp.solve_relaxation(problem))
@@ -113,15 +268,7 @@ def statistics(name, part):
     small = qsdp.sample_network(qsdp.shape_covariance(relaxation), 50, random_state=0)
     polished, polish = timed(lambda: qsdp.polish(small, found.kept_problem(beta=problem.beta), random_state=0))
     certificate = qsdp.certify(network, problem, relaxation)
-    row = {
-        "rows": planted.n_rows,
-        "columns": STATISTICS_COLUMNS,
-        "seconds": seconds,
-        "clock_seconds_with_generation": clock,
-        "rows_a_second": planted.n_rows / seconds,
-        "share_of_peak": planted.n_rows * float(q) ** 2 / seconds / peak,
-        "peak_gigaflops": peak / 1e9,
-        "resident_mib": resident,
+    return {
         "solve_seconds": solve,
         "refit_seconds": refit,
         "polish_seconds": polish,
@@ -131,54 +278,138 @@ def statistics(name, part):
         "objective_of_50_sampled": problem.objective(small),
         "objective_of_50_polished_on_rows_kept": problem.objective(polished),
     }
-    for key, value in row.items():
-        print(f"{name:12} {key:40} {value:.6g}", flush=True)
-    return {**row, "failed": resident > 2048 or certificate.lower_bound > certificate.objective}
 
 
-def certificates(loss, part):
-    """Return the bounds on all rows that a fit of the first ones has after each number of passes."""
-    planted = Planted(ROWS // part, COLUMNS, loss)
-    few = qsdp.TrainingProblem(*planted.batch(10**9, FEW // part), beta=1.0, loss=loss)
-    few = few.with_beta(SHARE * qsdp.beta_max(few))
-    relaxation, solve = timed(lambda: qsdp.solve_relaxation(few, tol=1e-3), planted)
+def costs(*, part, data):
+    """Return the seconds and bytes of statistics against columns and against rows."""
+    del data
+    peak, columns, lengths = product_peak(), [], []
+    for d in COST_COLUMNS:
+        q = side(d)
+        rows = int(np.clip(COST_OPERATIONS // q**2, 2**12, 2**20)) // part
+        found, seconds = sums_of(max(rows, 50), d)
+        other = sums_of(50, d)[0]
+        problem, reduced = timed(lambda: qsdp.TrainingProblem.from_statistics(found, beta=1.0))  # noqa: B023
+        row = {"columns": d, "rows": found.n_samples_seen_, "seconds": seconds, "reduce_seconds": reduced}
+        row["merge_seconds"] = min(timed(lambda: found.merge(other))[1] for _ in range(3))  # noqa: B023
+        row |= {"bytes_sent": len(pickle.dumps(found)), "bytes": qsdp.SufficientStatistics.memory(d)}
+        if d <= SOLVED_COLUMNS and part == 1:
+            problem = problem.with_beta(SHARE * qsdp.beta_max(problem))
+            row["solve_seconds"] = timed(lambda: qsdp.solve_relaxation(problem, tol=1e-3))[1]  # noqa: B023
+        columns.append(row)
+    for d in (10, 30):
+        for digits in COST_ROWS[: len(COST_ROWS) if part == 1 else 2]:
+            lengths.append({"columns": d, "rows": 10**digits, "seconds": sums_of(10**digits, d)[1]})
+    row = {"rows": CASES["costs"][1] // part, "peak_gigaflops": peak / 1e9, "resident_mib": peak_mib()}
+    return row | {"against_columns": columns, "against_rows": lengths}
+
+
+def sums_of(rows, d):
+    """Return the statistics of so many rows, in batches, and their seconds."""
+    planted = Timed(Planted(rows, d, "squared", min(rows, 2**14)))
+    return timed(lambda: qsdp.SufficientStatistics.from_batches(planted), planted)
+
+
+# -- other losses -----------------------------------------------------------------------------------------------
+
+
+def fitted(planted, part):
+    """Return the relaxation of few rows and a network from it, with what both took."""
+    few = qsdp.TrainingProblem(*planted.batch(10**9, BATCH // part), beta=1.0, loss=planted.loss)
+    return solved(few.with_beta(SHARE * qsdp.beta_max(few)), few.n_samples // REFITTED)
+
+
+def solved(problem, refitted):
+    """Return the relaxation of a problem and a network from it, refitted on some rows, with what both took."""
+    relaxation, solve = timed(lambda: qsdp.solve_relaxation(problem, tol=1e-3))
     network = qsdp.sample_network(qsdp.shape_covariance(relaxation), NEURONS, random_state=0)
-    least = few.take(np.arange(few.n_samples // REFITTED)).with_beta(few.beta / REFITTED)
+    share = refitted / problem.n_samples
+    least = problem.take(np.arange(refitted)).with_beta(problem.beta * share)
     network, refit = timed(lambda: qsdp.refit(network, least))
-    fitted = few.objective(network)
-    report = {"rows": planted.n_rows, "fitted_rows": few.n_samples, "columns": COLUMNS, "beta_share": SHARE}
-    report |= {"solve_seconds": solve, "refit_seconds": refit, "solved_gap": relaxation.relative_gap}
-    solved = f"solved to {relaxation.relative_gap:.1e} in {solve:.0f} s, refitted in {refit:.0f} s"
-    print(f"{loss:9} {few.n_samples} rows: {solved}", flush=True)
-    report |= {"gap_on_fitted_rows": 1.0 - relaxation.lower_bound / fitted, "certificates": []}
-    excess = fitted / relaxation.objective
-    failed = False
-    for passes, arithmetic in ((1, "float"), (3, "float"), (1, "verified")):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", qsdp.QSDPWarning)
-            certificate, seconds = timed(
-                lambda: qsdp.certify(network, planted, relaxation, passes=passes, arithmetic=arithmetic),  # noqa: B023
-                planted,
-            )
-        row = {
-            "passes": passes,
-            "arithmetic": arithmetic,
-            "seconds": seconds,
-            "rows_a_second": passes * planted.n_rows / seconds,
-            "objective": certificate.objective,
-            "lower_bound": certificate.lower_bound,
-            "relative_gap": certificate.relative_gap,
-            "relaxed_gap": 1.0 - certificate.lower_bound * excess / certificate.objective,
-        }
-        failed |= certificate.lower_bound > certificate.objective
-        report["certificates"].append(row)
-        print(
-            f"{loss:9} {passes} passes, {arithmetic:8}: gap {row['relative_gap']:.4f}, "
-            f"relaxed {row['relaxed_gap']:.4f}, {row['rows_a_second']:.3g} rows/s",
-            flush=True,
-        )
-    return {**report, "resident_mib": peak_mib(), "failed": failed}
+    return relaxation, network, {"solve_seconds": solve, "refit_seconds": refit, "solved_gap": relaxation.relative_gap}
 
+
+def certified(network, planted, relaxation, excess, passes, arithmetic):
+    """Return the certificate of a network on all rows and what it took."""
+    stream = Timed(planted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", qsdp.QSDPWarning)
+        certificate, seconds = timed(
+            lambda: qsdp.certify(network, stream, relaxation, passes=passes, arithmetic=arithmetic), stream
+        )
+    return {
+        "passes": passes,
+        "arithmetic": arithmetic,
+        "seconds": seconds,
+        "rows_a_second": passes * planted.n_rows / seconds,
+        "objective": certificate.objective,
+        "lower_bound": certificate.lower_bound,
+        "relative_gap": certificate.relative_gap,
+        "relaxed_gap": 1.0 - certificate.lower_bound * excess / certificate.objective,
+    }
+
+
+def certificates(loss, *, part, data):
+    """Return the bounds on all rows that a fit of few has, by passes over all."""
+    del data
+    planted = Planted(CASES[loss][1] // part, LOSS_COLUMNS, loss, BATCH // part)
+    relaxation, network, took = fitted(planted, part)
+    few = relaxation.problem
+    own = few.objective(network)
+    return {
+        "rows": planted.n_rows,
+        "fitted_rows": few.n_samples,
+        "columns": LOSS_COLUMNS,
+        "beta_share": SHARE,
+        **took,
+        "gap_on_fitted_rows": 1.0 - relaxation.lower_bound / own,
+        "certificates": [
+            certified(network, planted, relaxation, own / relaxation.objective, passes, arithmetic)
+            for passes, arithmetic in ((1, "float"), (3, "float"), (1, "verified"))
+        ],
+        "resident_mib": peak_mib(),
+    }
+
+
+def beside_all(loss, *, part, data):
+    """Return objective and bound of a fit of few rows, by passes, beside those of a fit of all rows."""
+    del data
+    planted = Planted(CASES[f"{loss}-all"][1] // part, LOSS_COLUMNS, loss, BATCH // part)
+    relaxation, network, took = fitted(planted, part)
+    few = relaxation.problem
+    excess = few.objective(network) / relaxation.objective
+    by_passes = certified(network, planted, relaxation, excess, 3, "float")
+    resident = peak_mib()
+    X, y = (np.concatenate(parts) for parts in zip(*planted, strict=True))
+    problem = qsdp.TrainingProblem(X, y, beta=few.beta * len(y) / few.n_samples, loss=loss)
+    whole, better, took_all = solved(problem, few.n_samples // REFITTED)
+    return {
+        "rows": planted.n_rows,
+        "fitted_rows": few.n_samples,
+        "columns": LOSS_COLUMNS,
+        **took,
+        "certificates": [by_passes],
+        "resident_mib": resident,
+        **{f"{key}_of_all": value for key, value in took_all.items()},
+        "objective": problem.objective(better),
+        "lower_bound": whole.lower_bound,
+        "resident_mib_of_all": peak_mib(),
+    }
+
+
+#: What measures a case, and the rows that it has.
+CASES = {
+    "generated": (partial(streamed, "generated"), 5 * 10**7),
+    "parquet": (partial(streamed, "parquet"), 10**7),
+    "parquet-dask-1": (partial(by_dask, "parquet", 1), 10**7),
+    "parquet-dask-2": (partial(by_dask, "parquet", 2), 10**7),
+    "costs": (costs, 10**6),
+    "logistic": (partial(certificates, "logistic"), 10**7),
+    "hinge": (partial(certificates, "hinge"), 10**7),
+    "logistic-all": (partial(beside_all, "logistic"), 10**6),
+    "hinge-all": (partial(beside_all, "hinge"), 10**6),
+    "generated-dask-2": (partial(by_dask, "generated", 2), 5 * 10**7),
+}
 
 if __name__ == "__main__":
     main()

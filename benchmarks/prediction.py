@@ -3,8 +3,10 @@
     python benchmarks/prediction.py [--rows 400000] [--json FILE]
 
 In memory: float64 rows of 30 columns, one thread, the best of three of the processor's seconds; a network is evaluated
-neuron by neuron or as a quadratic form, whichever takes fewer operations. From files: `qsdp predict` of a model of 500
-neurons on CSV and (with pyarrow) Parquet, reading, encoding, predicting and writing CSV together.
+neuron by neuron or as a quadratic form, whichever takes fewer operations. In C, networks of as many neurons and
+weights that are integers, on integers of 8 bits: as neurons and as the form of the same function, compiled with -O3,
+checked to give the outputs of `predict`. From files: `qsdp predict` of a model of 500 neurons on CSV and (with pyarrow)
+Parquet, reading, encoding, predicting and writing CSV together.
 """
 
 from __future__ import annotations
@@ -39,7 +41,11 @@ def main():
     X = rng.standard_normal((options.rows, COLUMNS))
     y = np.where(X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * rng.standard_normal(len(X)) > 0.0, 1.0, -1.0)
     with threadpool_limits(1):
-        report = {"rows": len(X), "columns": COLUMNS, "rows_a_second": {**in_memory(X, y), **from_files(X, y)}}
+        report = {
+            "rows": len(X),
+            "columns": COLUMNS,
+            "rows_a_second": {**in_memory(X, y), **in_c(X), **from_files(X, y)},
+        }
     save(report, options.json)
     for name, speed in report["rows_a_second"].items():
         print(f"{name:40} {speed:12.4g} rows/s")
@@ -59,6 +65,26 @@ def network(m):
     rng = np.random.default_rng(m)
     U, V = rng.choice([-1, 1], (2, m, COLUMNS + 1))
     return qsdp.BilinearNetwork(U, V, rng.standard_normal(m), activation="relu")
+
+
+def in_c(X):
+    """Return the rows a second of exported C beside `predict`, for rows of integers, where there is a compiler."""
+    rows = np.clip(np.round(32.0 * X), -128, 127)
+    columns = np.column_stack([rows, np.ones(len(rows))]).astype(np.int8)
+    report = {}
+    for m in NEURONS:
+        floats = network(m)
+        alpha = np.round(8.0 * floats.alpha)
+        integers = qsdp.BilinearNetwork(floats.U, floats.V, np.where(alpha == 0.0, 1.0, alpha))
+        report[f"integers, {m} neurons, predict"] = speed(lambda: integers.predict(columns), len(rows))  # noqa: B023
+        for layout in ("neurons", "form"):
+            try:
+                model = qsdp.export.to_c(integers, input_range=(-128, 127), layout=layout, packed=False).compile()
+            except qsdp.exceptions.MissingPackageError:
+                return report
+            np.testing.assert_array_equal(model.scores(columns[:1000])[:, 0], integers.predict(columns[:1000]))
+            report[f"integers, {m} neurons, C of {layout}"] = speed(lambda: model.evaluate(columns), len(rows))  # noqa: B023
+    return report
 
 
 def from_files(X, y):

@@ -23,6 +23,7 @@ from qsdp._utils.validation import (
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate, certify
 from qsdp.column_generation import ColumnGenerationResult, column_generation
+from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.options import LIMITED, REFINEMENTS, TrainingOptions
@@ -31,11 +32,22 @@ from qsdp.refinement import polish, refit
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
+from qsdp.statistics import SufficientStatistics
 
-__all__ = ["QSDPResult", "run_pipeline", "sample_from", "solve_and_sample"]
+__all__ = [
+    "QSDPResult",
+    "run_on_batches",
+    "run_on_statistics",
+    "run_pipeline",
+    "sample_from",
+    "solve_and_sample",
+]
 
 #: Relative gap of refine="exact".
 _EXACT = 1e-6
+
+#: Passes that certify a network on rows in batches.
+_PASSES = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,6 +69,9 @@ class QSDPResult(Summarized):
         What was done to the sampled network.
     exact : ColumnGenerationResult or None
         How the global optimum was found, for ``refine="exact"``.
+    kept : TrainingProblem or None
+        Of a sample of the rows, weighted to stand for all, where the certificate is of rows that are not held. It is
+        `problem` itself where the loss is not squared: then a pass over all rows has certified the network.
     """
 
     network: BilinearNetwork
@@ -67,6 +82,12 @@ class QSDPResult(Summarized):
     timings: dict[str, float]
     refine: str = "none"
     exact: ColumnGenerationResult | None = None
+    kept: TrainingProblem | None = None
+
+    @property
+    def rows(self) -> TrainingProblem:
+        """The problem, or that of the rows kept: one that has rows."""
+        return self.problem if self.kept is None else self.kept
 
     def predict(self, X: Any) -> FloatArray:
         """Return the outputs of the network, shape (n,) or (n, C)."""
@@ -108,7 +129,17 @@ class QSDPResult(Summarized):
         -------
         QSDPResult
             With the new network, its certificate and the timings of its sampling.
+
+        Raises
+        ------
+        InvalidInputError
+            The network was certified by a pass over rows that are not held, which another one would need as well.
         """
+        if self.kept is self.problem:
+            raise InvalidInputError(
+                "resample needs the rows that certified the network, which came in batches: fit again with another "
+                "number of neurons"
+            )
         refine = ("none" if self.refine == "exact" else self.refine) if refine is None else refine
         check_choice("refine", refine, [name for name in REFINEMENTS if name != "exact"])
         levels = self.problem.levels if levels is None else levels
@@ -121,13 +152,15 @@ class QSDPResult(Summarized):
                     relaxation = self.relaxation.with_levels(levels)
                     methods = self.covariance if isinstance(self.covariance, list) else [self.covariance]
                     covariance = shape_covariance(relaxation, method=methods[0].method, verbose=verbose)
-                result = replace(self, relaxation=relaxation, covariance=covariance, problem=relaxation.problem)
+                kept = None if self.kept is None else self.kept.with_levels(levels)
+                changed: dict[str, Any] = {"relaxation": relaxation, "covariance": covariance, "kept": kept}
+                result = replace(self, **changed, problem=relaxation.problem)
             with _timed(timings, "sample"), stages.stage("sample"):
                 network = sample_network(result.covariance, n_neurons, rng, allocation=allocation, n_jobs=n_jobs)
             timings.pop("refine", None)
             if refine != "none":
                 with _timed(timings, "refine"):
-                    network = _refined(network, result.problem, options, rng, deadline)
+                    network = _refined(network, result.problem, options, rng, deadline, result.kept)
             with _timed(timings, "certify"):
                 certificate = certify(network, result.problem, result.relaxation, verbose=verbose)
         return replace(result, network=network, certificate=certificate, timings=timings, refine=refine, exact=None)
@@ -231,14 +264,66 @@ def run_pipeline(
 
     The relaxation starts from another one, such as that of other data, if it is of the same shape and not zero.
     """
+    return _run(options.problem(X, y, sample_weight), options, start)
+
+
+def run_on_statistics(statistics: SufficientStatistics, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
+    """Do what `solve_and_sample` does for the rows that statistics have seen.
+
+    A problem of `few` of the rows, weighted to stand for all, tells beta, and networks are polished on it.
+    """
+    return _run(few, options, statistics=statistics)
+
+
+def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions) -> QSDPResult:
+    """Do what `solve_and_sample` does for a problem of `few` rows, weighted to stand for all, and certify it on all.
+
+    Parameters
+    ----------
+    few : TrainingProblem
+    batches : callable
+        Returns an iterator over all rows, see `certify`.
+    options : TrainingOptions
+    """
+    if options.refine == "exact":
+        raise InvalidInputError(
+            f"refine must be one of {', '.join(name for name in REFINEMENTS if name != 'exact')} for rows in batches "
+            f"and a loss other than 'squared'; got 'exact', which is exact for rows that are held"
+        )
+    deadline = options.deadline()
+    result = _run(few, options)
+    timings = dict(result.timings)
+    with _timed(timings, "certify"):
+        certificate = certify(
+            result.network,
+            batches,
+            result.relaxation,
+            beta=result.problem.beta,
+            passes=_PASSES,
+            time_limit=deadline.time_limit,
+            verbose=options.verbose,
+        )
+    return replace(result, certificate=certificate, timings=timings, kept=result.problem)
+
+
+def _run(
+    problem: TrainingProblem,
+    options: TrainingOptions,
+    start: Relaxation | None = None,
+    statistics: SufficientStatistics | None = None,
+) -> QSDPResult:
+    """Solve, sample and certify a problem, or that of statistics of which the problem's rows are a sample."""
     deadline = options.deadline()
     rng = check_random_state(options.random_state)
-    problem = options.problem(X, y, sample_weight)
     timings: dict[str, float] = {}
+    kept = None
     with progress(options.verbose) as stages:
         if isinstance(options.beta, str):
             with _timed(timings, "beta"), stages.stage("beta") as bar:
                 problem = options.regularized(problem, deadline, bar)
+        if statistics is not None:
+            kind: dict[str, Any] = {"activation": problem.activation, "levels": problem.levels}
+            kept, problem = problem, TrainingProblem.from_statistics(statistics, beta=problem.beta, **kind)
         own = deadline.share(0.5) if options.refine in LIMITED else deadline
         if start is not None and not _leads(start, problem):
             start = None
@@ -251,7 +336,7 @@ def run_pipeline(
             n_jobs=options.n_jobs,
             verbose=options.verbose,
         )
-        result = sample_from(relaxation, options, rng, deadline)
+        result = sample_from(relaxation, options, rng, deadline, kept)
     return result.timed("beta", timings["beta"]) if timings else result
 
 
@@ -262,9 +347,13 @@ def _leads(start: Relaxation, problem: TrainingProblem) -> bool:
 
 
 def sample_from(
-    relaxation: Relaxation, options: TrainingOptions, rng: np.random.Generator, deadline: Deadline
+    relaxation: Relaxation,
+    options: TrainingOptions,
+    rng: np.random.Generator,
+    deadline: Deadline,
+    kept: TrainingProblem | None = None,
 ) -> QSDPResult:
-    """Do what follows the relaxation in `solve_and_sample`, until the deadline."""
+    """Do what follows the relaxation in `solve_and_sample`, until the deadline; `kept` is as of the result."""
     problem, refine, verbose = relaxation.problem, options.refine, options.verbose
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
     exact = None
@@ -288,10 +377,10 @@ def sample_from(
             network = exact.network
         elif refine != "none":
             with _timed(timings, "refine"):
-                network = _refined(network, problem, options, rng, deadline)
+                network = _refined(network, problem, options, rng, deadline, kept)
         with _timed(timings, "certify"):
             certificate = exact.certificate if exact else certify(network, problem, relaxation, verbose=verbose)
-    return QSDPResult(network, certificate, relaxation, covariance, problem, timings, refine, exact)
+    return QSDPResult(network, certificate, relaxation, covariance, problem, timings, refine, exact, kept)
 
 
 def _refined(
@@ -300,17 +389,20 @@ def _refined(
     options: TrainingOptions,
     rng: np.random.Generator,
     deadline: Deadline,
+    kept: TrainingProblem | None,
 ) -> BilinearNetwork:
+    """Return the refined network; of one polished on the rows kept and the one before the better on all rows."""
     if options.refine == "refit":
         return refit(network, problem, time_limit=deadline.time_limit, verbose=options.verbose)
-    return polish(
+    polished = polish(
         network,
-        problem,
+        problem if kept is None else kept,
         time_limit=options.refinement_limit(deadline),
         random_state=rng,
         n_jobs=options.n_jobs,
         verbose=options.verbose,
     )
+    return polished if kept is None else min(polished, network, key=problem.objective)
 
 
 @contextmanager

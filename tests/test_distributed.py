@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -107,32 +110,60 @@ def test_blocks_are_certified() -> None:
     assert 0.0 < certificate.lower_bound < certificate.objective
 
 
-def _killing(block: np.ndarray, marker: str) -> np.ndarray:
-    """End the worker that has the marked block, once."""
-    if block[0, 0] == 12345.0:
-        try:
-            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return block
-        os._exit(1)
-    return block
+SCHEDULER = """
+import sys
+from distributed import LocalCluster
+options = {"threads_per_worker": 1, "processes": False, "dashboard_address": None, "protocol": "tcp://"}
+print(LocalCluster(n_workers=1, **options).scheduler_address, flush=True)
+sys.stdin.read()
+"""
 
 
-def test_a_cluster_loses_a_worker_and_then_the_connection(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
+def _killed_in_the_pass(program: subprocess.Popen[str], path: Path) -> tuple[Any, list[Any]]:
+    """Return arrays whose sums take a while, and a thread that kills a program once some of the sums are saved."""
+
+    def kill() -> None:
+        while not path.exists():
+            time.sleep(0.01)
+        program.kill()
+
+    def slowly(block: np.ndarray) -> np.ndarray:
+        time.sleep(0.05)
+        return block
+
     X, y, _ = rows()
-    X[300, 0] = 12345.0
     arrays = [da.from_array(part, chunks=(50, *part.shape[1:])) for part in (X, y)]
-    marker, path = str(tmp_path / "killed"), tmp_path / "pass.safetensors"
-    options: dict[str, Any] = {"dashboard_address": None, "threads_per_worker": 1, "silence_logs": 50}
-    with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
-        fatal = arrays[0].map_blocks(_killing, marker, dtype=float)
-        statistics = statistics_of_dask(fatal, arrays[1], checkpoint=path, every=4)
-        assert os.path.exists(marker)
-        assert agree(statistics, SufficientStatistics().partial_fit(X, y))
-        longer = [da.concatenate([part, part]) for part in arrays]
-        client.close()
-        client.as_current()
-        with pytest.raises(SolverError, match=r"Dask stopped with .*holds what was summed before"):
-            statistics_of_dask(*longer, checkpoint=path)
-    assert agree(SufficientStatistics.load(path), statistics)
+    return threading.Thread(target=kill, daemon=True), [arrays[0].map_blocks(slowly, dtype=float), arrays[1]]
+
+
+def test_a_cluster_loses_a_worker(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    path, options = tmp_path / "pass.safetensors", {"processes": False, "threads_per_worker": 1, "protocol": "tcp://"}
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-nanny", "--no-dashboard", "--nthreads", "1"]
+    with (
+        distributed.LocalCluster(n_workers=1, dashboard_address=None, **options) as cluster,
+        distributed.Client(cluster) as client,
+        subprocess.Popen([*worker, cluster.scheduler_address], text=True, stderr=subprocess.DEVNULL) as other,
+    ):
+        client.wait_for_workers(2, timeout=60)
+        thread, arrays = _killed_in_the_pass(other, path)
+        thread.start()
+        statistics = statistics_of_dask(*arrays, checkpoint=path, every=2)
+        thread.join(timeout=10)
+    assert agree(statistics, SufficientStatistics().partial_fit(*rows()[:2]))
+
+
+def test_the_scheduler_goes_away(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    path, arguments = tmp_path / "pass.safetensors", [sys.executable, "-c", SCHEDULER]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(arguments, text=True, **pipes) as scheduler:
+        assert scheduler.stdout is not None
+        thread, arrays = _killed_in_the_pass(scheduler, path)
+        with distributed.Client(scheduler.stdout.readline().strip()):
+            thread.start()
+            with pytest.raises(SolverError, match=r"Dask stopped with .*holds what was summed before"):
+                statistics_of_dask(*arrays, checkpoint=path, every=2)
+        thread.join(timeout=10)
+    assert 0 < SufficientStatistics.load(path).n_samples_seen_ < N_ROWS
+    assert agree(statistics_of_dask(*arrays, checkpoint=path), SufficientStatistics().partial_fit(*rows()[:2]))

@@ -445,6 +445,20 @@ def test_other_columns_are_refused():
         statistics.merge(3)  # type: ignore[arg-type]
 
 
+def test_other_encodings_are_refused(tmp_path):
+    X, y, _ = rows()
+    one, other = (SufficientStatistics(encoding=name).partial_fit(X, y) for name in ("one", "other"))
+    one.save(tmp_path / "one")
+    loaded = SufficientStatistics.load(tmp_path / "one")
+    with pytest.raises(InvalidInputError, match=r"other must be of rows encoded as 'one', .* got 'other'"):
+        loaded.merge(other)
+    assert loaded.merge(one).n_samples_seen_ == 2 * N_ROWS
+    with pytest.raises(InvalidInputError, match="encoding must be 'one', as of the checkpoint; got None"):
+        SufficientStatistics.from_batches([(X, y)], checkpoint=tmp_path / "one")
+    with pytest.raises(InvalidTypeError, match="encoding must be text or None; got 3"):
+        SufficientStatistics(encoding=3)  # type: ignore[arg-type]
+
+
 def test_memory_is_refused_before_any_work():
     needed = SufficientStatistics.memory(99)
     assert needed == 12 * 5051 * 5052
@@ -454,17 +468,17 @@ def test_memory_is_refused_before_any_work():
         SufficientStatistics(max_memory=0)
 
 
-def test_statistics_take_the_memory_they_say():
+def test_statistics_take_the_memory_they_say(monkeypatch):
+    monkeypatch.setattr("qsdp.statistics.moments._ROWS_AT_ONCE", 4096)
     rng = np.random.default_rng(0)
-    # Four blocks of rows.
-    X, y = rng.standard_normal((4_000, 45)), rng.standard_normal(4_000)
+    X, y = rng.standard_normal((5000, 45)), rng.standard_normal(5000)
     statistics = SufficientStatistics().partial_fit(X, y)
     tracemalloc.start()
     for _ in range(3):
-        statistics.partial_fit(X, y)
+        statistics.partial_fit(X[:2500], y[:2500])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < SufficientStatistics.memory(45) + 8 * 2**20 + 4 * X.nbytes
+    assert peak < SufficientStatistics.memory(45) + 8 * 2**20 + 4 * X[:2500].nbytes
 
 
 # -- what needs rows ----------------------------------------------------------------------------------------

@@ -106,8 +106,9 @@ def fit(
     drops most of them, and exact goes on to a network that is proven globally optimal, if time allows. Interrupted
     in training, it reports the best network so far, whose certificate holds, and exits with 130.
 
-    A file that is larger than --memory is streamed: it is read twice, for a sample of its rows and for statistics of
-    all of them, with a squared loss. Killed, the same command goes on where the statistics were last saved.
+    A file that is larger than --memory is streamed: it is read for a sample of its rows and, with a squared loss, for
+    statistics of all of them; killed, the same command goes on where the statistics were last saved. With other losses
+    the sample is trained on, and the network certified on all rows.
     """
     sigma = parse_activation(activation)
     options = training_options({**locals(), "activation": sigma})

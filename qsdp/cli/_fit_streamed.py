@@ -9,19 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from qsdp._utils.validation import check_random_state
-from qsdp.certificates import certify
 from qsdp.cli._options import check_neurons
 from qsdp.cli._streams import interrupts, stage
 from qsdp.estimators import warn_of_gap
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
-from qsdp.pipeline import QSDPResult, sample_from
-from qsdp.problem import TrainingProblem
-from qsdp.refinement import polish
-from qsdp.relaxation import solve_relaxation
-from qsdp.statistics import SufficientStatistics
+from qsdp.pipeline import QSDPResult, run_on_batches, run_on_statistics
 from qsdp.tabular import (
     STREAMED,
     Holdout,
@@ -30,12 +24,13 @@ from qsdp.tabular import (
     TabularModel,
     Training,
     checkpoint_name,
+    encoded_batches,
     prepare,
     sample_file,
     statistics_of,
 )
 
-#: Rows that tell the encoding, scores, and beta, and on which networks are polished.
+#: Rows that tell the encoding, scores, and beta, on which networks are polished, or trained with other losses.
 _SAMPLE = 20_000
 
 #: Memory of a machine that does not tell its own.
@@ -57,26 +52,36 @@ def fit_streamed(
     options: TrainingOptions,
     path: Path,
 ) -> tuple[Training, SampledRows, TabularModel, QSDPResult, list[tuple[str, float]]]:
-    """Train on the statistics of all rows of a file, save the model, and return what there is to report."""
-    if not get_loss(columns["loss"]).quadratic or columns["class_weight"] is not None:
+    """Train on all rows of a file, save the model, and return what there is to report.
+
+    With a squared loss networks are trained on the statistics of all rows; with others on a sample of the rows, and
+    certified by passes over all.
+    """
+    if columns["class_weight"] is not None:
         raise InvalidInputError(
-            f"{str(file)!r} is larger than --memory allows and is streamed, which takes --loss squared and no "
-            f"--class-weight; got --loss {columns['loss']}: give a larger --memory if it fits"
+            f"{str(file)!r} is larger than --memory allows and is streamed, which takes no --class-weight: give a "
+            "larger --memory if it fits"
         )
+    loss, activation = get_loss(columns["loss"]), columns["activation"]
     began = time.perf_counter()
     with stage(f"Reading {file}: a sample") as bar:
         sample = sample_file(file, sampling, _SAMPLE, bar)
         training = prepare(sample.train, sampling.target, **columns, test_size=0.0, seed=sampling.seed)
-        check_neurons(options.n_neurons, training.target.n_outputs(get_loss(columns["loss"])))
-    activation = columns["activation"]
+        check_neurons(options.n_neurons, training.target.n_outputs(loss))
     checkpoint = checkpoint_name(path, file, sampling, training, activation)
-    with stage(f"Reading {file}: statistics of {training.X.shape[1]} inputs") as bar:
-        statistics = statistics_of(
-            file, sampling, training, activation=activation, keep=_SAMPLE, checkpoint=checkpoint, bar=bar
-        )
+    options = replace(options, verbose=True)
+    few = options.problem(training.X, training.y, sample.weights(training))
+    if loss.quadratic:
+        with stage(f"Reading {file}: statistics of {training.X.shape[1]} inputs") as bar:
+            statistics = statistics_of(file, sampling, training, activation=activation, checkpoint=checkpoint, bar=bar)
     seconds = time.perf_counter() - began
-    with stage(f"Training with {training.X.shape[1]} inputs") as bar, interrupts() as received:
-        result = _trained(statistics, replace(options, verbose=True), bar).timed("read", seconds)
+    with stage(f"Training with {training.X.shape[1]} inputs"), interrupts() as received:
+        if loss.quadratic:
+            result = run_on_statistics(statistics, few, options)
+        else:
+            batches = encoded_batches(file, sampling, training, loss, activation)
+            result = run_on_batches(few, batches, options)
+        result = result.timed("read", seconds)
         warn_of_gap(result)
     if received:
         # The checkpoint has the rows that were read, for the next time.
@@ -92,34 +97,6 @@ def fit_streamed(
         model.save(path)
         checkpoint.unlink(missing_ok=True)
     return training, sample, model, result, scores
-
-
-def _trained(statistics: SufficientStatistics, options: TrainingOptions, bar: Any) -> QSDPResult:
-    """Return what `run_pipeline` does for the problem of statistics; beta and polish are those of the rows kept."""
-    deadline, rng = options.deadline(), check_random_state(options.random_state)
-    kind: dict[str, Any] = {"activation": options.activation, "levels": options.levels}
-    began = time.perf_counter()
-    few = options.regularized(statistics.kept_problem(beta=1.0, **kind), deadline, bar)
-    seconds = time.perf_counter() - began
-    problem = TrainingProblem.from_statistics(statistics, beta=few.beta, **kind)
-    relaxation = solve_relaxation(
-        problem, solver=options.solver, tol=options.tol, time_limit=deadline.time_limit, n_jobs=options.n_jobs
-    )
-    polished = options.refine == "polish"
-    result = sample_from(relaxation, replace(options, refine="none") if polished else options, rng, deadline)
-    if polished:
-        network = polish(
-            result.network,
-            few,
-            time_limit=options.refinement_limit(deadline),
-            random_state=rng,
-            n_jobs=options.n_jobs,
-            verbose=options.verbose,
-        )
-        certificate = certify(network, problem, relaxation)
-        if certificate.objective < result.certificate.objective:
-            result = replace(result, network=network, certificate=certificate, refine="polish")
-    return result.timed("beta", seconds) if isinstance(options.beta, str) else result
 
 
 def _score(model: TabularModel, table: Any) -> float:

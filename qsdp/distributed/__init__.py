@@ -1,5 +1,14 @@
-"""Data on a cluster: statistics of Dask arrays and data frames, which never come to one place."""
+"""Data on a cluster: Dask arrays and data frames, whose rows are worked on where they lie."""
 
-from qsdp.distributed.dask_statistics import block_batches, statistics_of_dask
+from qsdp.distributed.blocks import RowBlocks, Rows, is_collection, map_rows
+from qsdp.distributed.dask_statistics import block_batches, statistics_of_blocks, statistics_of_dask
 
-__all__ = ["block_batches", "statistics_of_dask"]
+__all__ = [
+    "RowBlocks",
+    "Rows",
+    "block_batches",
+    "is_collection",
+    "map_rows",
+    "statistics_of_blocks",
+    "statistics_of_dask",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,18 @@ _TIME_LIMIT = 60.0
 
 #: Slope of scores of unit size that say nothing.
 _FLATTEST = 1e-3
+
+
+class Lines(NamedTuple):
+    """Slopes and intercepts, of shape () or (C,)."""
+
+    slopes: FloatArray
+    intercepts: FloatArray
+
+    def log_odds(self, outputs: FloatArray) -> FloatArray:
+        """Return log odds for outputs of shape (n,) or (n, C)."""
+        odds: FloatArray = self.slopes * outputs + self.intercepts
+        return odds
 
 
 @dataclass(eq=False)
@@ -52,12 +65,10 @@ class Calibration:
 
     def log_odds(self, outputs: FloatArray) -> FloatArray:
         """Return log odds for outputs of shape (n,) or (n, C), one against the rest in every column."""
-        slopes, intercepts = self.lines
-        odds: FloatArray = slopes * outputs + intercepts
-        return odds
+        return self.lines.log_odds(outputs)
 
     @cached_property
-    def lines(self) -> tuple[FloatArray, FloatArray]:
+    def lines(self) -> Lines:
         """Slopes and intercepts of the log odds, one for all outputs or one each; found when asked for first."""
         parts = list(held_out_predictions(self.problem, Deadline.after(_TIME_LIMIT)))
         outputs = np.concatenate([self.scaling.decode(predicted) for _, predicted in parts])
@@ -68,10 +79,10 @@ class Calibration:
         if self.one_each:
             pooled = outputs.ravel(), is_class.ravel(), np.repeat(weights, outputs.shape[1])
             slope, intercept = _line(*pooled, intercept=True)
-            return np.array(slope), np.array(intercept)
+            return Lines(np.array(slope), np.array(intercept))
         columns = zip(np.atleast_2d(outputs.T), np.atleast_2d(is_class.T), strict=True)
         slopes = np.array([_line(own, known, weights)[0] for own, known in columns])
-        return slopes.reshape(outputs.shape[1:]), np.zeros(())
+        return Lines(slopes.reshape(outputs.shape[1:]), np.zeros(()))
 
 
 def _line(

@@ -45,10 +45,10 @@ def check_class_weight(name: str, class_weight: Any) -> None:
         check_choice(f"{name}, if neither None nor a mapping of labels to weights,", class_weight, ["balanced"])
 
 
-def weighted_by_class(
+def class_factors(
     class_weight: Any, labels: list[Any], codes: npt.NDArray[np.intp], sample_weight: FloatArray | None
 ) -> FloatArray | None:
-    """Return the weights of samples times those of their classes.
+    """Return what the weights of samples are multiplied by, one factor for each class; None if each is one.
 
     Parameters
     ----------
@@ -62,17 +62,25 @@ def weighted_by_class(
         Positive.
     """
     if class_weight is None:
-        return sample_weight
+        return None
     if isinstance(class_weight, Mapping):
         unknown = [label for label in class_weight if label not in labels]
         # A mapping for all classes of a larger set serves its parts, of which cross-validation makes many.
         if unknown and any(label not in class_weight for label in labels):
             raise InvalidInputError(f"class_weight must have labels of y, {labels!r:.60}, as keys; got {unknown[0]!r}")
-        weights = np.array([float(class_weight.get(label, 1.0)) for label in labels])
-    else:
-        totals = np.bincount(codes, sample_weight)
-        weights = totals.sum() / (len(labels) * totals)
-    by_class: FloatArray = weights[codes]
+        return np.array([float(class_weight.get(label, 1.0)) for label in labels])
+    totals = np.bincount(codes, sample_weight)
+    factors: FloatArray = totals.sum() / (len(labels) * totals)
+    return factors
+
+
+def weighted_by_class(
+    factors: FloatArray | None, codes: npt.NDArray[np.intp], sample_weight: FloatArray | None
+) -> FloatArray | None:
+    """Return the weights of samples times the factors of their classes, see `class_factors`."""
+    if factors is None:
+        return sample_weight
+    by_class: FloatArray = factors[codes]
     return by_class if sample_weight is None else by_class * sample_weight
 
 

@@ -15,17 +15,21 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from qsdp._utils.options import documented
 from qsdp._utils.validation import FloatArray, RandomState, errors_of
 from qsdp.activations import PolynomialActivation
+from qsdp.distributed import is_collection
+from qsdp.estimators.blocks import rows_here
 from qsdp.estimators.calibration import Calibration
 from qsdp.estimators.classes import (
     PROBABILISTIC,
     centres,
     choose_classes,
+    class_factors,
     class_logits,
     class_scores,
     encode_classes,
     weighted_by_class,
 )
-from qsdp.estimators.network import Samples, _QuantizedNetwork
+from qsdp.estimators.inputs import Samples
+from qsdp.estimators.network import _QuantizedNetwork
 from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
@@ -120,26 +124,37 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         """Fit the network to data (n, d) and labels (n,), of samples with weights (n,) >= 0 if given.
 
         Labels are of any kind, and of two classes or more among the samples of positive weight; or zeros and ones of
-        shape (n, k), for k labels of which a sample may have any number.
+        shape (n, k), for k labels of which a sample may have any number. All may be collections of Dask.
         """
         return self._fit_to(X, y, sample_weight)
 
     def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkClassifier:
         options = self._options()
+        X, y, sample_weight, of_blocks = rows_here(X, y, sample_weight, missing=self._takes_missing)
         with errors_of("y"):
-            several = _is_multilabel(y)
-        y = y.toarray() if several and hasattr(y, "toarray") else y
-        samples = self._validated(X, y, sample_weight, multi_output=several)
+            self._several = _is_multilabel(y)
+        y = y.toarray() if self._several and hasattr(y, "toarray") else y
+        samples = self._validated(X, y, sample_weight)
         with errors_of("y"):
             check_classification_targets(samples.y)
-        counting = samples.counting
-        self._several = several
-        target, weights = (self._coded_labels if several else self._coded_classes)(counting)
-        self._fit(samples, target, weights, options, **routed)
+        self._learn_classes(samples.counting)
+        self._fit(samples, options, **of_blocks, **routed)
         return self
 
-    def _coded_classes(self, counting: Samples) -> tuple[FloatArray, FloatArray | None]:
-        """Return targets and final weights of samples of a class each."""
+    @property
+    def _targets(self) -> dict[str, Any]:
+        return {"multi_output": self._several}
+
+    def _learn_classes(self, counting: Samples) -> None:
+        """Learn the labels and what their samples weigh."""
+        loss, self._class_factors = get_loss(self.loss), None
+        if self._several:
+            if self.class_weight is not None:
+                raise InvalidInputError(f"class_weight must be None for several labels; got {self.class_weight!r:.60}")
+            if loss.coupled:
+                raise InvalidInputError(f"loss must be one that adds up over several labels; got {self.loss!r}")
+            self.classes_ = np.arange(counting.y.shape[1])
+            return
         self.classes_, codes = np.unique(counting.y, return_inverse=True)
         labels = self.classes_.tolist()
         if len(labels) < 2:
@@ -147,21 +162,23 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
                 "Classifier can't train when only one class is present; y holds only "
                 f"{labels[0]!r} among the samples of positive weight."
             )
-        weights = weighted_by_class(self.class_weight, labels, codes, counting.weights)
-        return encode_classes(codes, len(labels), get_loss(self.loss)), weights
+        self._class_factors = class_factors(self.class_weight, labels, codes, counting.weights)
 
-    def _coded_labels(self, counting: Samples) -> tuple[FloatArray, FloatArray | None]:
-        """Return targets and weights of samples that have any number of labels."""
-        if self.class_weight is not None:
-            raise InvalidInputError(f"class_weight must be None for several labels; got {self.class_weight!r:.60}")
-        if get_loss(self.loss).coupled:
-            raise InvalidInputError(f"loss must be one that adds up over several labels; got {self.loss!r}")
-        self.classes_ = np.arange(counting.y.shape[1])
-        return 2.0 * counting.y - 1.0, counting.weights
+    def _coded(self, samples: Samples) -> tuple[FloatArray, FloatArray | None]:
+        if self._several:
+            return 2.0 * samples.y - 1.0, samples.weights
+        codes = np.minimum(np.searchsorted(self.classes_, samples.y), len(self.classes_) - 1)
+        if np.any(unknown := self.classes_[codes] != samples.y):
+            raise InvalidInputError(
+                f"y must hold labels that the sampled rows have, {self.classes_.tolist()!r:.60}; got "
+                f"{samples.y[unknown].tolist()[0]!r}"
+            )
+        weights = weighted_by_class(self._class_factors, codes, samples.weights)
+        return encode_classes(codes, len(self.classes_), get_loss(self.loss)), weights
 
     def _fit(self, *arguments: Any, **routed: Any) -> None:
         super()._fit(*arguments, **routed)
-        self.calibration_ = self._calibration(self.result_.problem)
+        self.calibration_ = self._calibration(self.result_.rows)
 
     def _calibration(self, problem: TrainingProblem) -> Calibration:
         return Calibration(problem, self.target_scaling_, one_each=problem.y.ndim == 2 and not self._several)
@@ -169,16 +186,25 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         return TargetScaling.of(target, weights, centre=centres(get_loss(self.loss)), scale=False)
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: Any) -> Any:
         """Return scores: (n,) for two classes, positive ones meaning ``classes_[1]``; (n, C) for more.
 
         Of several labels (n, k), positive ones meaning that a sample has the label.
         """
+        if is_collection(X):
+            width = len(self.classes_) if self._several or len(self.classes_) > 2 else None
+            return self._by_blocks("decision_function", X, np.float64, width)
         outputs = self._output(X)
         return outputs if self._several else class_scores(outputs)
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the predicted labels of shape (n,), or zeros and ones of shape (n, k) for several labels."""
+    def predict(self, X: Any) -> Any:
+        """Return the predicted labels of shape (n,), or zeros and ones of shape (n, k) for several labels.
+
+        Of a Dask array or data frame an array, or a series or data frame with its index; so do the others.
+        """
+        if is_collection(X):
+            kind = np.int64 if self._several else self.classes_.dtype
+            return self._by_blocks("predict", X, kind, len(self.classes_) if self._several else None)
         outputs = self._output(X)
         if self._several:
             return (outputs > 0.0).astype(np.int64)
@@ -186,19 +212,23 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         labels: npt.NDArray[Any] = self.classes_[chosen]
         return labels
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Any) -> Any:
         """Return probabilities of shape (n, C) in the order of ``classes_``, or (n, k) of the labels.
 
         For the cross-entropy the softmax of the outputs; for the logistic loss the logistic function of the output.
         The outputs of other losses are calibrated on samples held out, as Platt has it, when probabilities are asked
         for first. With more than two classes the probabilities of one against the rest are divided by their sum.
         """
+        if is_collection(X):
+            return self._by_blocks("predict_proba", X, np.float64, len(self.classes_))
         logits = self._logits(X)
         probabilities: FloatArray = expit(logits) if self._several else softmax(logits, axis=1)
         return probabilities
 
-    def predict_log_proba(self, X: Any) -> FloatArray:
+    def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithms of what `predict_proba` returns, finite where those are zero."""
+        if is_collection(X):
+            return self._by_blocks("predict_log_proba", X, np.float64, len(self.classes_))
         logits = self._logits(X)
         logarithms: FloatArray = log_expit(logits) if self._several else log_softmax(logits, axis=1)
         return logarithms
@@ -208,6 +238,13 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         if not isinstance(loss, PROBABILISTIC):
             outputs, loss = self.calibration_.log_odds(outputs), Logistic()
         return outputs if self._several else class_logits(outputs, loss)
+
+    def _predictor(self, method: str) -> Any:
+        predictor = super()._predictor(method)
+        calibrated = "proba" in method and not isinstance(get_loss(self.loss), PROBABILISTIC)
+        # The lines are found here, once, and the data that they are found from stay here.
+        predictor.calibration_ = self.calibration_.lines if calibrated else None
+        return predictor
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -29,12 +29,13 @@ from qsdp._utils.validation import (
     warn,
 )
 from qsdp.activations import PolynomialActivation
+from qsdp.distributed import is_collection
 from qsdp.encoding.columns import is_frame
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
-from qsdp.estimators.inputs import rows_of
-from qsdp.estimators.network import QuantizedNetworkRegressor, Samples
+from qsdp.estimators.inputs import Samples, rows_of
+from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.options import ClassifierCrossValidationOptions, CrossValidationOptions, EstimatorOptions
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss
 from qsdp.pipeline import QSDPResult, sample_from
 from qsdp.relaxation import PathPlan, Relaxation, Split, plan_paths
@@ -55,6 +56,7 @@ _OF_MEMBERS = (
     "target_scaling_",
     "classes_",
     "_several",
+    "_class_factors",
 )
 
 
@@ -105,6 +107,11 @@ class _CrossValidated:
         -------
         self
         """
+        if is_collection(X) or is_collection(y):
+            raise InvalidTypeError(
+                "X and y must be held in memory for cross-validation; got a collection of Dask, which "
+                f"{self._plain.__name__} takes"
+            )
         if not get_config()["enable_metadata_routing"]:
             if params:
                 raise InvalidInputError(

@@ -120,7 +120,7 @@ class Explained:
     def _effects(
         self, form: QuadraticForm, X: Any = None, sample_weight: Any = None, names: Sequence[str] | None = None
     ) -> Effects:
-        columns, problem = self._names(names), self.result_.problem
+        columns, problem = self._names(names), self.result_.rows
         inputs = _describe(self.encoder_, columns, form.n_inputs)
         groups = [one.column for one in inputs]
         if None in groups:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import update_wrapper
 from types import FunctionType
 from typing import Any, ClassVar
@@ -19,11 +19,13 @@ from qsdp._utils.options import documented
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
 from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.distributed import is_collection, map_rows
 from qsdp.encoding import EncodingRule
 from qsdp.encoding.columns import is_frame
 from qsdp.encoding.fitting import AUTO
+from qsdp.estimators.blocks import rows_here, train_on_blocks
 from qsdp.estimators.explanation import Explained
-from qsdp.estimators.inputs import check_targets_of_frame, fit_encoder, fit_rule, rows_of
+from qsdp.estimators.inputs import Samples, check_targets_of_frame, fit_encoder, fit_rule
 from qsdp.estimators.options import EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
@@ -34,30 +36,6 @@ from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem
 
 __all__ = ["QuantizedNetworkRegressor"]
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Checked data and targets with the weights of the samples, None if each is one.
-
-    Attributes
-    ----------
-    X : ndarray or data frame of shape (n, d)
-    y : ndarray of shape (n,) or (n, C)
-    weights : ndarray of shape (n,) or None
-    """
-
-    X: Any
-    y: npt.NDArray[Any]
-    weights: FloatArray | None
-
-    @property
-    def counting(self) -> Samples:
-        """Those of positive weight."""
-        if self.weights is None or np.all(self.weights > 0.0):
-            return self
-        kept = np.flatnonzero(self.weights > 0.0)
-        return Samples(rows_of(self.X, kept), self.y[kept], self.weights[kept])
 
 
 def named_copy(function: Any, owner: str) -> Any:
@@ -119,14 +97,14 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         """Return the parameters, checked."""
         return self._options_class.of(self.get_params(deep=False))
 
-    def _validated(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Samples:
+    def _validated(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         with errors_of("X or y"):
             if self._takes_frames and is_frame(X):
                 # Text, categories and missing entries are the encoder's to read.
                 validate_data(self, X, skip_check_array=True)
-                data, target = X, check_targets_of_frame(X, y, **options)
+                data, target = X, check_targets_of_frame(X, y, **self._targets)
             else:
-                data, target = validate_data(self, X, y, **self._numbers, **options)
+                data, target = validate_data(self, X, y, **self._numbers, **self._targets)
         return Samples(data, target, check_sample_weight(sample_weight, data.shape[0]))
 
     @property
@@ -136,14 +114,25 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
     @property
     def _numbers(self) -> dict[str, Any]:
         """Return how arrays are checked: by name encodings have bits for missing entries."""
-        holes = isinstance(self.encoding, str) and self._takes_frames
-        return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if holes else True}
+        return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if self._takes_missing else True}
 
-    def _fit(
-        self, samples: Samples, target: FloatArray, weights: FloatArray | None, options: EstimatorOptions, **routed: Any
-    ) -> None:
-        """Fit to the coded targets and final weights of the samples that count."""
+    @property
+    def _takes_missing(self) -> bool:
+        return isinstance(self.encoding, str) and self._takes_frames
+
+    @property
+    def _targets(self) -> dict[str, Any]:
+        """Return how targets are checked."""
+        raise NotImplementedError
+
+    def _coded(self, samples: Samples) -> tuple[FloatArray, FloatArray | None]:
+        """Return the targets of samples as numbers, and their final weights."""
+        raise NotImplementedError
+
+    def _fit(self, samples: Samples, options: EstimatorOptions, **routed: Any) -> None:
+        """Fit to the samples that count."""
         counting = samples.counting
+        target, weights = self._coded(counting)
         self.target_scaling_ = self._scaling(target, weights)
         coded = self.target_scaling_.encode(target)
         began, chosen = time.perf_counter(), isinstance(options.encoding, str) and options.encoding == AUTO
@@ -171,7 +160,9 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         options: Any,
         **routed: Any,
     ) -> QSDPResult:
-        """Train on inputs and targets of the samples that count; folds are made of all samples."""
+        """Train on inputs and targets of the samples that count, or on all blocks of which those are a sample."""
+        if "blocks" in routed:
+            return train_on_blocks(copy.copy(self), routed["blocks"], options.problem(inputs, target, weights), options)
         last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None
         return run_pipeline(inputs, target, options, weights, start=last)
 
@@ -240,6 +231,20 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
     def _output(self, X: Any) -> FloatArray:
         check_is_fitted(self)
         return self.target_scaling_.decode(self.network_.predict(self._inputs(self._checked(X)), n_jobs=self.n_jobs))
+
+    def _by_blocks(self, method: str, X: Any, dtype: npt.DTypeLike, n_columns: int | None) -> Any:
+        """Return what a method of this estimator makes of the rows of a Dask collection, as another one."""
+        check_is_fitted(self)
+        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
+            raise InvalidInputError(f"X must have shape (n, {self.n_features_in_}); got a collection of {X.shape}")
+        return map_rows(getattr(self._predictor(method), method), X, dtype, n_columns)
+
+    def _predictor(self, method: str) -> Any:
+        """Return a copy of this estimator that predicts alike and has no data of training."""
+        del method
+        predictor = copy.copy(self)
+        del predictor.result_
+        return predictor
 
     def _checked(self, X: Any) -> Any:
         """Return rows of the user's table, checked."""
@@ -322,7 +327,10 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkRegressor:
-        """Fit the network to data (n, d) and targets (n,) or (n, C), of samples with weights (n,) >= 0 if given."""
+        """Fit the network to data (n, d) and targets (n,) or (n, C), of samples with weights (n,) >= 0 if given.
+
+        All may be collections of Dask.
+        """
         return self._fit_to(X, y, sample_weight)
 
     def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkRegressor:
@@ -330,14 +338,24 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         loss = get_loss(self.loss)
         if loss.labels or loss.coupled:
             raise InvalidInputError(f"loss must be one of real targets for a regressor; got {self.loss!r}")
-        samples = self._validated(X, y, sample_weight, y_numeric=True, multi_output=True)
-        counting = samples.counting
-        target = check_targets("y", counting.y, length=len(counting.y))
-        self._fit(samples, target, counting.weights, options, **routed)
+        X, y, sample_weight, of_blocks = rows_here(X, y, sample_weight, missing=self._takes_missing)
+        self._fit(self._validated(X, y, sample_weight), options, **of_blocks, **routed)
         return self
 
-    def predict(self, X: Any) -> FloatArray:
-        """Return predictions of shape (n,) or (n, C)."""
+    @property
+    def _targets(self) -> dict[str, Any]:
+        return {"y_numeric": True, "multi_output": True}
+
+    def _coded(self, samples: Samples) -> tuple[FloatArray, FloatArray | None]:
+        return check_targets("y", samples.y, length=len(samples.y)), samples.weights
+
+    def predict(self, X: Any) -> Any:
+        """Return predictions of shape (n,) or (n, C).
+
+        Of a Dask array or data frame an array, or a series or data frame with its index.
+        """
+        if is_collection(X):
+            return self._by_blocks("predict", X, np.float64, self.network_.n_outputs if self.network_.vector else None)
         return self._output(X)
 
 

@@ -95,13 +95,15 @@ def row_batches(X: Any, y: Any, sample_weight: Any = None, *, rows: int = 2**16)
         yield tuple(part[start : start + rows] for part in (X, y, sample_weight) if part is not None)
 
 
-def check_finite(name: str, array: Any) -> None:
-    """Raise for rows that are not finite, named by their numbers."""
+def check_finite(name: str, array: Any, *, missing: bool = False) -> None:
+    """Raise for rows that are not finite, or not missing either where that is allowed, named by their numbers."""
     try:
-        finite = np.isfinite(array if isinstance(array, np.ndarray) else np.asarray(array, dtype=np.float64))
+        numbers = array if isinstance(array, np.ndarray) else np.asarray(array, dtype=np.float64)
+        wrong = np.isinf(numbers) if missing else ~np.isfinite(numbers)
     except (TypeError, ValueError, OverflowError):
         return  # Not numbers: what else is wrong is said later.
-    if finite.ndim in (1, 2) and not finite.all():
-        rows = np.flatnonzero(~finite.reshape(len(finite), -1).all(axis=1))
+    if wrong.ndim in (1, 2) and wrong.any():
+        rows = np.flatnonzero(wrong.reshape(len(wrong), -1).any(axis=1))
         shown = ", ".join(map(str, rows[:5])) + (f", ... ({len(rows)} rows)" if len(rows) > 5 else "")
-        raise InvalidInputError(f"{name} must be finite; NaN or infinity in row {shown} of this batch, from 0")
+        allowed, found = ("finite or missing", "infinity") if missing else ("finite", "NaN or infinity")
+        raise InvalidInputError(f"{name} must be {allowed}; {found} in row {shown} of this batch, from 0")

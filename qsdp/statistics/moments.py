@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg.lapack import dpstrf, dsfrk, dtfttr, dtrttf
 
@@ -71,6 +73,11 @@ class PackedSums:
         #: Products of the last rows, and their number.
         self._recent: FloatArray | None = None
         self._rows = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Two triangles are sent, not three.
+        self.fold()
+        return vars(self)
 
     def add(self, F: FloatArray) -> None:
         """Add F F', for F of shape (side, rows)."""

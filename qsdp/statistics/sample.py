@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["RowSample"]
+__all__ = ["RowSample", "WeightedRows"]
 
 
-class RowSample:
+class _Rows(Protocol):
+    """Rows of any kind."""
+
+    def __len__(self) -> int: ...
+
+    def take(self: Rows, indices: Iterable[int]) -> Rows: ...
+
+    def stacked(self: Rows, other: Rows) -> Rows: ...
+
+
+Rows = TypeVar("Rows", bound=_Rows)
+
+
+class RowSample(Generic[Rows]):
     """Rows of the smallest random keys, so that samples of parts of a stream are merged to one of the whole.
 
     Parameters
@@ -19,41 +35,70 @@ class RowSample:
     size : int
         Rows that are kept at most.
     seed : int
-    rows : ndarray of shape (k, 2 + c), optional
-        Keys, weights and columns of rows so far.
+    keys : ndarray of shape (k,), optional
+        Those of the rows so far.
+    rows : Rows, optional
+
+    Attributes
+    ----------
+    seen : int
+        Rows that were taken in.
     """
 
-    def __init__(self, size: int, seed: int, rows: FloatArray | None = None) -> None:
+    def __init__(self, size: int, seed: int, keys: FloatArray | None = None, rows: Rows | None = None) -> None:
         self.size, self.seed, self.rows = size, seed, rows
+        self.keys: FloatArray = np.zeros(0) if keys is None else keys
+        self.seen = 0
 
-    @property
-    def weights(self) -> FloatArray:
-        """Weights of the rows kept, of shape (k,)."""
-        assert self.rows is not None
-        return self.rows[:, 1]
-
-    @property
-    def columns(self) -> FloatArray:
-        """Columns of the rows kept, of shape (k, c)."""
-        assert self.rows is not None
-        return self.rows[:, 2:]
-
-    def add(self, columns: FloatArray, weights: FloatArray | None) -> None:
-        """Take in rows."""
+    def add(self, rows: Rows, part: Iterable[int]) -> None:
+        """Take in rows; the numbers of their part of the stream tell its keys from those of others."""
+        self.seen += len(rows)
         if not self.size:
             return
-        # Keys depend on the rows themselves: parts of a stream, of the same seed, do not repeat each other's.
-        digest = hashlib.sha256(np.ascontiguousarray(columns).data).digest()
-        keys = np.random.default_rng([self.seed, *np.frombuffer(digest, dtype=np.uint32)]).random(len(columns))
-        chosen = np.sort(np.argsort(keys, kind="stable")[: self.size])
-        ones = np.ones(len(columns)) if weights is None else weights
-        self._take(np.column_stack([keys, ones, columns])[chosen])
+        keys = np.random.default_rng([self.seed, *part]).random(len(rows))
+        worst = self.keys.max() if len(self.keys) == self.size else np.inf
+        if len(chosen := self._smallest(np.where(keys < worst, keys, np.inf))):
+            self._take(keys[chosen], rows.take(chosen.tolist()))
 
-    def merge(self, other: RowSample) -> None:
+    def merge(self, other: RowSample[Rows]) -> None:
         """Take in the sample of other rows."""
+        self.seen += other.seen
         if other.rows is not None:
-            self._take(other.rows)
+            self._take(other.keys, other.rows)
 
-    def _take(self, rows: FloatArray) -> None:
-        rows = rows.copy() if self.rows is None else np.vstack([self.rows, rows])
-        self.rows = rows[np.sort(np.argsort(rows[:, 0], kind="stable")[: self.size])]
+    def _take(self, keys: FloatArray, rows: Rows) -> None:
+        keys = np.concatenate([self.keys, keys])
+        rows = rows if self.rows is None else self.rows.stacked(rows)
+        chosen = self._smallest(keys)
+        self.keys, self.rows = keys[chosen], rows if len(chosen) == len(keys) else rows.take(chosen.tolist())
+
+    def _smallest(self, keys: FloatArray) -> npt.NDArray[np.intp]:
+        """Return the places of the smallest finite keys, in their order."""
+        chosen = np.argsort(keys, kind="stable")[: self.size]
+        return np.sort(chosen[np.isfinite(keys[chosen])])
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRows:
+    """Rows of arrays.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (k, c)
+    weights : ndarray of shape (k,)
+    """
+
+    columns: FloatArray
+    weights: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def take(self, indices: Iterable[int]) -> WeightedRows:
+        """Return some of the rows."""
+        chosen = list(indices)
+        return WeightedRows(self.columns[chosen], self.weights[chosen])
+
+    def stacked(self, other: WeightedRows) -> WeightedRows:
+        """Return the rows with others below."""
+        return WeightedRows(np.vstack([self.columns, other.columns]), np.concatenate([self.weights, other.weights]))

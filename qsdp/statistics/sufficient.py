@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -29,7 +30,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.batches import accumulate, check_finite
 from qsdp.statistics.moments import PackedSums, changed, monomials, n_monomials, packed_size, root
-from qsdp.statistics.sample import RowSample
+from qsdp.statistics.sample import RowSample, WeightedRows
 
 __all__ = ["SufficientStatistics", "begun"]
 
@@ -51,6 +52,7 @@ _HEADER: Checks = {
     "feature_names": lambda value: value is None or (is_list(value) and all(map(is_text, value))),
     "keep": _is_count(0),
     "random_state": _is_count(0),
+    "encoding": lambda value: value is None or is_text(value),
 }
 
 #: Floats of a block of monomials, 8 MiB, and its rows at least: the product reads and writes the whole triangle.
@@ -77,6 +79,8 @@ class SufficientStatistics:
         Rows of which a uniform sample is kept, see `kept_problem`.
     random_state : int, default=0
         Seed of that sample.
+    encoding : str, optional
+        Tells how rows were made of data, such as a digest of the encoder: statistics of another one are not merged.
 
     Attributes
     ----------
@@ -110,11 +114,16 @@ class SufficientStatistics:
     500.0
     """
 
-    def __init__(self, *, max_memory: int = 2**31, keep: int = 0, random_state: int = 0) -> None:
+    def __init__(
+        self, *, max_memory: int = 2**31, keep: int = 0, random_state: int = 0, encoding: str | None = None
+    ) -> None:
         self.max_memory = check_integer("max_memory", max_memory, minimum=1)
         self.keep = check_integer("keep", keep, minimum=0)
         self.random_state = check_integer("random_state", random_state, minimum=0)
-        self._kept = RowSample(self.keep, self.random_state)
+        if encoding is not None and not is_text(encoding):
+            raise InvalidTypeError(f"encoding must be text or None; got {encoding!r:.60}")
+        self.encoding = encoding
+        self._kept: RowSample[WeightedRows] = RowSample(self.keep, self.random_state)
         self._interrupted = False
         self.n_samples_seen_ = 0
         self.total_weight_ = 0.0
@@ -176,7 +185,7 @@ class SufficientStatistics:
         self._interrupted = True
         self._add(table, weights)
         self._interrupted = False
-        self._kept.add(table, weights)
+        self._keep(table, weights)
         self.n_samples_seen_ += seen
         self.total_weight_ += float(len(table) if weights is None else weights.sum())
         return self
@@ -204,6 +213,13 @@ class SufficientStatistics:
             block = self._basis.apply(table[rows])
             self._sums.add(monomials(block, self.n_features_in_, None if weights is None else weights[rows]))
 
+    def _keep(self, table: FloatArray, weights: FloatArray | None) -> None:
+        if self.keep:
+            # Keys depend on the rows themselves: parts of a stream, of the same seed, do not repeat each other's.
+            digest = hashlib.sha256(np.ascontiguousarray(table).data).digest()
+            rows = WeightedRows(table, np.ones(len(table)) if weights is None else weights)
+            self._kept.add(rows, np.frombuffer(digest, dtype=np.uint32).tolist())
+
     def _move(self, basis: Basis) -> None:
         if basis != self._basis:
             self._sums = self._sums.changed(self.n_features_in_, *self._basis.change(basis))
@@ -215,7 +231,7 @@ class SufficientStatistics:
         Raises
         ------
         InvalidInputError
-            They are of other columns or outputs, or keep another number of rows.
+            They are of other columns, outputs or encodings, or keep another number of rows.
         """
         if not isinstance(other, SufficientStatistics):
             raise InvalidTypeError(f"other must be SufficientStatistics; got {type(other).__name__}")
@@ -223,6 +239,10 @@ class SufficientStatistics:
             statistics._check_whole()
         if other.keep != self.keep:
             raise InvalidInputError(f"other must keep {self.keep} rows, as these statistics do; got {other.keep}")
+        if other.encoding != self.encoding:
+            raise InvalidInputError(
+                f"other must be of rows encoded as {self.encoding!r}, as these statistics are; got {other.encoding!r}"
+            )
         if not other.n_samples_seen_:
             return self
         if self.n_samples_seen_:
@@ -251,6 +271,7 @@ class SufficientStatistics:
         max_memory: int = 2**31,
         keep: int = 0,
         random_state: int = 0,
+        encoding: str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 10**7,
         verbose: bool = False,
@@ -261,7 +282,7 @@ class SufficientStatistics:
         ----------
         batches : iterable of (X, y) or (X, y, sample_weight)
             As `partial_fit` takes them; see `row_batches` for arrays, which may be mapped from a file.
-        max_memory, keep, random_state : int
+        max_memory, keep, random_state, encoding
             As of the class.
         checkpoint : path, optional
             File to which the statistics are saved, whole or not at all, in between and at the end. Where it exists, the
@@ -278,7 +299,8 @@ class SufficientStatistics:
             came before it.
         """
         every = check_integer("every", every, minimum=1)
-        statistics = begun(cls, checkpoint, max_memory=max_memory, keep=keep, random_state=random_state)
+        options: dict[str, Any] = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
+        statistics = begun(cls, checkpoint, **options, encoding=encoding)
         with progress(check_flag("verbose", verbose)) as stages, stages.stage("statistics") as bar:
             accumulate(statistics, batches, checkpoint, every, bar)
         return statistics
@@ -332,7 +354,9 @@ class SufficientStatistics:
         self._check_rows("have a problem of the rows kept")
         if not self.keep:
             raise InvalidInputError("keep must be positive for a problem of the rows kept; got 0")
-        d, columns, weights = self.n_features_in_, self._kept.columns, self._kept.weights
+        kept = self._kept.rows
+        assert kept is not None
+        d, columns, weights = self.n_features_in_, kept.columns, kept.weights
         target = columns[:, d:] if self.n_outputs_ is not None else columns[:, d]
         weights = weights * (self.total_weight_ / float(weights.sum()))
         options: dict[str, Any] = {"loss": loss, "activation": activation, "levels": levels}
@@ -358,9 +382,12 @@ class SufficientStatistics:
             "feature_names": self.feature_names_in_,
             "keep": self.keep,
             "random_state": self.random_state,
+            "encoding": self.encoding,
         }
         arrays = {"centre": self._basis.centre, "exponent": self._basis.exponent}
-        parts = {"high": self._sums.high, "low": self._sums.low, "kept": self._kept.rows}
+        parts = {"high": self._sums.high, "low": self._sums.low}
+        if (kept := self._kept.rows) is not None:
+            parts["kept"] = np.column_stack([self._kept.keys, kept.weights, kept.columns])
         write_archive(path, _KIND, header, {**arrays, **{k: v for k, v in parts.items() if v is not None}})
 
     @classmethod
@@ -374,8 +401,9 @@ class SufficientStatistics:
         """
         _, header, arrays = read_archive(path, _KIND)
         try:
-            fields = checked("header", header, _HEADER)
-            statistics = cls(max_memory=max_memory, keep=fields["keep"], random_state=fields["random_state"])
+            fields = checked("header", {"encoding": None, **header}, _HEADER)
+            options = {name: fields[name] for name in ("keep", "random_state", "encoding")}
+            statistics = cls(max_memory=max_memory, **options)
             d, C, names = (fields[name] for name in ("n_features", "n_outputs", "feature_names"))
             if names is not None and len(names) != d:
                 raise TypeError(f"{len(names)} names for {d} columns")
@@ -401,7 +429,9 @@ class SufficientStatistics:
         statistics.n_features_in_, statistics.n_outputs_ = d, C
         statistics.feature_names_in_ = None if names is None else tuple(names)
         statistics._basis, statistics._sums = basis, PackedSums(side, high, low)
-        statistics._kept.rows = kept
+        if kept is not None:
+            rows = WeightedRows(kept[:, 2:], kept[:, 1])
+            statistics._kept = RowSample(statistics.keep, statistics.random_state, kept[:, 0], rows)
         return statistics
 
     def _check_whole(self) -> None:
@@ -433,17 +463,21 @@ def begun(
     max_memory: int,
     keep: int,
     random_state: int,
+    encoding: str | None = None,
 ) -> SufficientStatistics:
     """Return the statistics of a checkpoint, or those of no row where there is none.
 
     Raises
     ------
     InvalidInputError
-        The checkpoint keeps another number of rows.
+        The checkpoint keeps another number of rows, or is of rows of another encoding.
     """
     if checkpoint is None or not os.path.exists(checkpoint):
-        return kind(max_memory=max_memory, keep=keep, random_state=random_state)
+        return kind(max_memory=max_memory, keep=keep, random_state=random_state, encoding=encoding)
     statistics = kind.load(checkpoint, max_memory=max_memory)
-    if statistics.keep != keep:
-        raise InvalidInputError(f"keep must be {statistics.keep}, as of the checkpoint; got {keep}")
+    for name, value in (("keep", keep), ("encoding", encoding)):
+        if getattr(statistics, name) != value:
+            raise InvalidInputError(
+                f"{name} must be {getattr(statistics, name)!r}, as of the checkpoint; got {value!r}"
+            )
     return statistics

@@ -14,7 +14,14 @@ from qsdp.tabular._provenance import versions
 from qsdp.tabular._reading import MISSING, Table
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._stored import load_model
-from qsdp.tabular._streaming import SampledRows, Sampling, checkpoint_name, sample_file, statistics_of
+from qsdp.tabular._streaming import (
+    SampledRows,
+    Sampling,
+    checkpoint_name,
+    encoded_batches,
+    sample_file,
+    statistics_of,
+)
 from qsdp.tabular._target import RunningScore, Target
 from qsdp.tabular._training import TASKS, Training, choose_encoding, prepare
 from qsdp.tabular._weighting import Weighting
@@ -41,6 +48,7 @@ __all__ = [
     "class_probabilities",
     "class_scores",
     "encode_classes",
+    "encoded_batches",
     "file_batches",
     "held_bytes",
     "load_model",

@@ -63,20 +63,26 @@ class Solution(ReadOnlyArrays):
     @classmethod
     def of(cls, result: QSDPResult) -> Solution:
         """Return the solution from which a `result` was sampled."""
-        relaxation, problem = result.relaxation, result.problem
-        weights, nu = np.atleast_2d(relaxation.dual.z), relaxation.dual.nu.reshape(len(problem.y), -1)
+        relaxation, problem, certificate = result.relaxation, result.problem, result.certificate
+        bound, improved = relaxation.lower_bound, certificate.lower_bound
+        if result.kept is problem:
+            # The relaxation is one of some rows, and bounds nothing of all: the certificate's dual vector does.
+            assert certificate.z is not None
+            bound, weights = certificate.lower_bound, np.atleast_2d(certificate.z)
+        else:
+            nu = relaxation.dual.nu.reshape(len(problem.y), -1)
+            weights = np.atleast_2d(relaxation.dual.z) * np.any(nu != 0.0, axis=0)[:, None]
         covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
         Z, V, rho = relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack
-        bound = result.certificate.lower_bound
         return cls(
             Z=Z,
             V=V,
             rho=rho,
-            weights=read_only(weights * np.any(nu != 0.0, axis=0)[:, None]),
+            weights=read_only(weights),
             levels=problem.levels,
             activation=problem.activation,
-            lower_bound=relaxation.lower_bound,
-            improved_bound=bound if bound > relaxation.lower_bound else None,
+            lower_bound=bound,
+            improved_bound=improved if improved > bound else None,
             regularization=relaxation.regularization,
             shaping=covariances[0].method,
         )

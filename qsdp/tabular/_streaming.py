@@ -18,15 +18,16 @@ from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError, QSDPWarning
-from qsdp.losses import Squared
+from qsdp.losses import Loss, Squared
 from qsdp.statistics import SufficientStatistics
+from qsdp.statistics.sample import RowSample
 from qsdp.tabular._files import table_batches
 from qsdp.tabular._model import network_inputs
 from qsdp.tabular._reading import Table, listing
 from qsdp.tabular._target import Target
 from qsdp.tabular._training import Training
 
-__all__ = ["SampledRows", "Sampling", "checkpoint_name", "sample_file", "statistics_of"]
+__all__ = ["SampledRows", "Sampling", "checkpoint_name", "encoded_batches", "sample_file", "statistics_of"]
 
 #: Rows that are read at once, and from one save of the statistics to the next.
 _ROWS, _EVERY = 2**14, 2**21
@@ -68,34 +69,6 @@ class Sampling:
             bar.count(done, None, f"{done:,} rows")
 
 
-class _Reservoir:
-    """A uniform sample of the rows of tables."""
-
-    def __init__(self, size: int, seed: int) -> None:
-        self.seen, self._size, self._rng = 0, size, np.random.default_rng([seed, 1])
-        self._table: Table | None = None
-        self._keys: FloatArray = np.zeros(0)
-
-    def add(self, table: Table) -> None:
-        """Take in rows."""
-        keys = self._rng.random(len(table))
-        self.seen += len(table)
-        worst = self._keys.max() if len(self._keys) == self._size else np.inf
-        chosen = np.flatnonzero(keys < worst)
-        if not len(chosen):
-            return
-        some = table.take(chosen.tolist())
-        self._table = some if self._table is None else self._table.stacked(some)
-        self._keys = np.concatenate([self._keys, keys[chosen]])
-        if len(self._keys) > self._size:
-            kept = np.sort(np.argsort(self._keys, kind="stable")[: self._size])
-            self._table, self._keys = self._table.take(kept.tolist()), self._keys[kept]
-
-    def table(self) -> Table | None:
-        """Return the rows kept, None where there were none."""
-        return self._table
-
-
 @dataclass(frozen=True, eq=False)
 class SampledRows:
     """Samples of the training and the test rows of a file, and how many there are."""
@@ -104,6 +77,14 @@ class SampledRows:
     test: Table
     n_train: int
     n_test: int
+
+    def weights(self, training: Training) -> FloatArray | None:
+        """Return the weights with which the sample of training rows stands for all of them."""
+        if self.n_train == len(self.train):
+            return training.weights
+        weights = np.ones(len(training.y)) if training.weights is None else training.weights
+        scaled: FloatArray = weights * (self.n_train / len(self.train))
+        return scaled
 
 
 def sample_file(path: str | os.PathLike[str], sampling: Sampling, size: int, bar: ProgressBar = NO_BAR) -> SampledRows:
@@ -114,16 +95,15 @@ def sample_file(path: str | os.PathLike[str], sampling: Sampling, size: int, bar
     InvalidInputError
         As of `read_table`; or fewer than two rows are left for training.
     """
-    train, test = _Reservoir(size, sampling.seed), _Reservoir(size, sampling.seed)
-    for one, other in sampling.parts(path, bar):
-        train.add(one)
-        test.add(other)
-    table = train.table()
-    if table is None or train.seen < 2:
+    train, test = (RowSample[Table](size, sampling.seed) for _ in range(2))
+    for number, (one, other) in enumerate(sampling.parts(path, bar)):
+        train.add(one, [number, 0])
+        test.add(other, [number, 1])
+    if train.rows is None or train.seen < 2:
         raise InvalidInputError(
             f"{os.fspath(path)!r} has {train.seen} rows for training with a target {sampling.target!r}; 2 are needed"
         )
-    return SampledRows(table, test.table() or table.take([]), train.seen, test.seen)
+    return SampledRows(train.rows, test.rows or train.rows.take([]), train.seen, test.seen)
 
 
 def statistics_of(
@@ -132,7 +112,6 @@ def statistics_of(
     training: Training,
     *,
     activation: PolynomialActivation | None,
-    keep: int,
     checkpoint: Path | None = None,
     bar: ProgressBar = NO_BAR,
 ) -> SufficientStatistics:
@@ -146,18 +125,33 @@ def statistics_of(
         Of a sample of the rows, for a squared loss.
     activation : PolynomialActivation or None
         Of the network, which tells whether inputs have a constant column.
-    keep : int
-        Rows kept, see `SufficientStatistics`.
     checkpoint : Path, optional
         See `SufficientStatistics.from_batches`.
     bar : ProgressBar
     """
-    encode = _encoder(training, activation)
-    batches = (encode(table) for table, _ in sampling.parts(path, bar) if len(table))
-    return SufficientStatistics.from_batches(batches, keep=keep, checkpoint=checkpoint, every=_EVERY)
+    batches = encoded_batches(path, sampling, training, Squared(), activation, bar)
+    return SufficientStatistics.from_batches(batches(), checkpoint=checkpoint, every=_EVERY)
 
 
-def _encoder(training: Training, activation: PolynomialActivation | None) -> Callable[[Table], tuple[Any, ...]]:
+def encoded_batches(
+    path: str | os.PathLike[str],
+    sampling: Sampling,
+    training: Training,
+    loss: Loss,
+    activation: PolynomialActivation | None,
+    bar: ProgressBar = NO_BAR,
+) -> Callable[[], Iterator[tuple[Any, ...]]]:
+    """Return a function that yields inputs, targets and weights of the training rows of a file, as a sample has them.
+
+    It may be called again and again; unseen entries are warned of once.
+    """
+    encode = _encoder(training, loss, activation)
+    return lambda: (encode(table) for table, _ in sampling.parts(path, bar) if len(table))
+
+
+def _encoder(
+    training: Training, loss: Loss, activation: PolynomialActivation | None
+) -> Callable[[Table], tuple[Any, ...]]:
     warned = False
 
     def encode(table: Table) -> tuple[Any, ...]:
@@ -170,8 +164,8 @@ def _encoder(training: Training, activation: PolynomialActivation | None) -> Cal
             warnings.warn(f"among the first of such rows: {warning.message}", QSDPWarning, stacklevel=2)
             warned = True
         X = network_inputs(encoded, activation)
-        y = training.target.encode(table, Squared())
         _check_classes(table, training.target)
+        y = training.target.encode(table, loss)
         return X, y, training.weighting.read(table)
 
     return encode

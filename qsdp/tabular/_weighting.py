@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.estimators.classes import weighted_by_class
+from qsdp.estimators.classes import class_factors, weighted_by_class
 from qsdp.exceptions import InvalidInputError
 from qsdp.tabular._reading import Table
 from qsdp.tabular._target import Target
@@ -50,5 +50,5 @@ class Weighting:
         """Return the weights for training on rows of positive weight with a target, shape (n,); None if each is one."""
         if target.classes is None:
             return self.read(table)
-        codes = target.truth(table).astype(np.intp)
-        return weighted_by_class(self.class_weight, list(target.classes), codes, self.read(table))
+        codes, given = target.truth(table).astype(np.intp), self.read(table)
+        return weighted_by_class(class_factors(self.class_weight, list(target.classes), codes, given), codes, given)

@@ -11,7 +11,9 @@ import pytest
 from cli_program import figure, number, refused, run
 
 from qsdp._utils.progress import NO_BAR
-from qsdp.tabular import Sampling, load_model, read_table, table_batches
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation import solve_relaxation
+from qsdp.tabular import Sampling, load_model, network_inputs, read_table, table_batches
 
 N_ROWS = 400
 STREAMED = ["--memory", 0, "--beta", "5%", "--tol", 1e-6, "--neurons", 100, "--encoding", "standard"]
@@ -107,9 +109,34 @@ def test_parquet_is_streamed_alike(data: Path) -> None:
     assert run("predict", "csv.qsdp", data).stdout == run("predict", "csv.qsdp", data.with_suffix(".parquet")).stdout
 
 
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_other_losses_are_fitted_on_a_sample_and_certified_on_all(
+    data: Path, loss: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qsdp.cli._fit_streamed._SAMPLE", 150)
+    options = ["--target", "label", "--drop", "y", "--weights", "w", *STREAMED, "--loss", loss, "--refine", "none"]
+    result = run("fit", data, *options)
+    assert result.exit_code == 0, result.stderr
+    model = load_model("data.qsdp")
+    ((train, _),) = Sampling("label", "w", 0.2, 0).parts(data, NO_BAR)
+    y, w = 2.0 * model.target.truth(train) - 1.0, train.all_numbers("w")
+    X, activation = network_inputs(model.encoder.encode(train), model.network.activation), model.network.activation
+    kind: dict[str, Any] = {"loss": loss, "activation": activation, "sample_weight": w}
+    problem = TrainingProblem(X, y, beta=model.beta, **kind)
+    assert model.objective == pytest.approx(problem.objective(model.network), rel=1e-9)
+    optimum = solve_relaxation(problem).objective
+    assert 0.5 * optimum < model.lower_bound <= optimum * (1.0 + 1e-9)
+    # Without the rows the same dual vector bounds networks of other levels.
+    finer = model.resample(50, 0, levels=4)
+    assert 0.0 < finer.lower_bound <= solve_relaxation(problem.with_levels(4)).objective * (1.0 + 1e-9)
+
+
 def test_what_cannot_be_streamed(data: Path) -> None:
-    message = refused("fit", data, "--target", "label", "--memory", 0, "--loss", "logistic")
-    assert "is larger than --memory allows and is streamed, which takes --loss squared" in message
+    streamed = ["fit", data, "--target", "label", "--memory", 0]
+    message = refused(*streamed, "--class-weight", "balanced")
+    assert "is larger than --memory allows and is streamed, which takes no --class-weight" in message
+    message = refused(*streamed, "--loss", "logistic", "--refine", "exact", "--beta", 1.0)
+    assert "refine must be one of none, refit, polish for rows in batches and a loss other than 'squared'" in message
     data.write_text(text_of() + "1,oops,red,1,1,no\n")
     message = refused("fit", data, "--target", "label", "--drop", "b", "--drop", "y", "--memory", -1)
     assert "--memory must be" in message

@@ -56,7 +56,9 @@ def test_classes_are_coded_and_decided_as_the_estimator_does(
     monkeypatch: pytest.MonkeyPatch, loss: str, labels: list[str]
 ) -> None:
     fitted: list[np.ndarray] = []
-    monkeypatch.setattr(QuantizedNetworkClassifier, "_fit", lambda self, X, target, *rest: fitted.append(target))
+    monkeypatch.setattr(
+        QuantizedNetworkClassifier, "_fit", lambda self, samples, *rest: fitted.append(self._coded(samples)[0])
+    )
     X = np.arange(4.0)[:, None]
     estimator = QuantizedNetworkClassifier(loss=loss).fit(X, labels)
     target = Target("y", tuple(sorted(set(labels))))

@@ -12,7 +12,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.bench.uci.method import Folds, Method
 from qsdp.certificates import Certificate
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
-from qsdp.estimators.network import Samples
+from qsdp.estimators.inputs import Samples
 from qsdp.networks.weights import FLOAT_BITS
 from qsdp.pipeline import QSDPResult
 from qsdp.relaxation import beta_max

@@ -1,0 +1,289 @@
+"""What statistics of any number of rows cost: a model of measured parts, and the page that says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import nnls
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE, PICTURE = ROOT / "docs" / "guide" / "more_rows_costs.md", ROOT / "benchmarks" / "results" / "many_rows.png"
+
+#: The network that predictions assume, 1 Gbit a second in bytes; how many triangles one task of Dask merges.
+BANDWIDTH, FAN = 125e6, 8
+#: The job that is predicted: rows, machines, rows of a block, and blocks from one checkpoint to the next.
+FAR, MACHINES, BLOCK, EVERY = 10**10, 100, 10**5, 6400
+FAR_COLUMNS = (10, 30, 50, 100)
+
+
+class Model:
+    """Seconds and bytes of statistics, from what `many_rows.py` measured.
+
+    A row takes ``a q^2 + b q`` seconds, for the products and for the monomials; a merge of two triangles and the
+    factor of one are proportional to its entries and to q^3. Reading takes a time for each number of a file.
+    """
+
+    def __init__(self, report):
+        rows = report["costs"]["against_columns"]
+        q = np.array([side(row["columns"]) for row in rows], dtype=float)
+        seconds = np.array([row["seconds"] / row["rows"] for row in rows])
+        self.row, _ = nnls(np.column_stack([q**2, q]) / seconds[:, None], np.ones(len(q)))
+        triangles = q * (q + 1.0) / 2.0
+        self.merge = float(np.median([row["merge_seconds"] for row in rows] / triangles))
+        self.sent = float(np.median([row["bytes_sent"] for row in rows] / triangles))
+        self.reduce = float(np.median([row["reduce_seconds"] for row in rows[-3:]] / q[-3:] ** 3))
+        parquet = report.get("parquet")
+        self.number = 0.0 if parquet is None else parquet["reading_seconds"] / parquet["rows"] / parquet["columns"]
+
+    def row_seconds(self, d):
+        """Return the seconds of a row of d columns."""
+        q = side(np.asarray(d, dtype=float))
+        return self.row @ np.stack([q**2, q])
+
+    def triangle(self, d):
+        """Return the bytes of a triangle as it is sent."""
+        q = side(d)
+        return self.sent * q * (q + 1) / 2
+
+    def seconds(self, rows, d, machines=1, *, read=False):
+        """Return the parts of the time of a job, in seconds; one block a task, `EVERY` of them between checkpoints."""
+        blocks = -(-rows // BLOCK)
+        group = min(EVERY, blocks)
+        waves = -(-group // machines) * machines / group if machines > 1 else 1.0
+        levels = int(np.ceil(np.log(max(group, 1)) / np.log(FAN))) if machines > 1 else 0
+        q, groups = side(d), -(-blocks // group)
+        merges = self.merge * q * (q + 1) / 2
+        # Every block's triangle is merged once, on some machine; the last levels of the tree wait for one another.
+        network = self.triangle(d) / BANDWIDTH
+        return {
+            "products": waves * rows / machines * float(self.row_seconds(d)),
+            "reading": rows * d * self.number / machines if read else 0.0,
+            "merges": 0.0 if machines == 1 else (blocks / machines + groups * levels * FAN) * merges,
+            "network": 0.0 if machines == 1 else (blocks / machines + groups * levels * FAN) * network,
+            "factor": self.reduce * q**3,
+        }
+
+
+def side(d):
+    """Return the side of the triangle of d columns and a target."""
+    return (d + 1) * (d + 2) / 2 + 1
+
+
+def write_page(report):
+    """Write the page and its picture."""
+    model = Model(report)
+    parts = [_intro(model, report), _measured(model, report), _far(model), _losses(report)]
+    PAGE.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
+    _picture(model, report)
+
+
+def table(header, rows):
+    """Return a table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def _intro(model, report):
+    costs = report["costs"]
+    peak = costs["peak_gigaflops"]
+    a, b = model.row
+    rows = [
+        [
+            row["columns"],
+            int(side(row["columns"])),
+            f"{1e6 * row['seconds'] / row['rows']:.3g}",
+            f"{row['rows'] * side(row['columns']) ** 2 / row['seconds'] / peak / 1e9:.0%}",
+            _bytes(row["bytes"]),
+            _bytes(row["bytes_sent"]),
+            _seconds(row["merge_seconds"]),
+            _seconds(row["reduce_seconds"]),
+            _seconds(row["solve_seconds"]) if "solve_seconds" in row else "",
+        ]
+        for row in costs["against_columns"]
+    ]
+    header = ["columns", "side q", "us a row", "of peak", "memory", "sent", "merge", "factor", "solve to 1e-3"]
+    return f"""# What many rows cost
+
+Written by `python benchmarks/many_rows.py page` from `benchmarks/results/many_rows.json`; how statistics and streams
+are used is in [More rows than memory](more_rows.md). Everything is of one thread, whose products of square matrices
+reach {peak:.3g} Gflop a second (the peak below).
+
+{table(header, rows)}
+
+From these, a row of d columns takes $a q^2 + b q$ seconds, with $q = (d + 1)(d + 2)/2 + 1$, $a$ = {a:.3g} (the
+products of monomials; {1e-9 / a / peak:.0%} of the peak if they were all) and $b$ = {b:.3g} (the monomials).
+
+![Seconds of statistics against rows and against columns, on logarithmic scales: measured points on the lines of the
+model](../../benchmarks/results/many_rows.png)"""
+
+
+def _measured(model, report):
+    rows = []
+    for name, row in report.items():
+        if "share_of_peak" not in row:
+            continue
+        workers = row.get("workers", 1)
+        parts = model.seconds(row["rows"], row["columns"], workers, read="parquet" in name and "workers" in row)
+        predicted = parts["products"] + parts["reading"] + parts["merges"]
+        rows.append(
+            [
+                f"`{name}`",
+                f"{row['rows']:.0e} x {row['columns']}",
+                workers,
+                _seconds(row["seconds"]),
+                _seconds(predicted),
+                f"{row['share_of_peak']:.0%}",
+                f"{row['resident_mib']:.0f} MiB",
+                f"{row['relative_gap']:.2%}",
+                f"{row['objective_of_50_polished_on_rows_kept'] / row['objective_of_50_sampled']:.3f}",
+            ]
+        )
+    if not rows:
+        return ""
+    header = [
+        "case", "rows", "processes", "seconds", "model", "of peak", "resident, each",
+        "gap of 500 neurons", "50 polished",
+    ]  # fmt: skip
+    both = [report.get(f"parquet-dask-{workers}") for workers in (1, 2)]
+    speed = (
+        f"\nTwo workers take {both[0]['seconds'] / both[1]['seconds']:.2f} times less time than one."
+        if all(both)
+        else ""
+    )
+    return f"""## Measured beside the model
+
+Seconds of one process are the processor's, without making or reading the rows; those by Dask the clock's, with them.
+"50 polished" is the objective of 50 neurons polished on the rows kept, as a share of that of the sampled ones, both on
+all rows.
+
+{table(header, rows)}
+{speed}"""
+
+
+def _far(model):
+    rows = []
+    for d in FAR_COLUMNS:
+        parts = model.seconds(FAR, d, MACHINES, read=True)
+        q = side(d)
+        blocks = FAR // BLOCK
+        rows.append(
+            [
+                d,
+                *(_seconds(parts[name]) for name in ("products", "reading", "merges", "network", "factor")),
+                f"**{_seconds(sum(parts.values()))}**",
+                _bytes(model.triangle(d)),
+                _bytes(blocks / MACHINES * model.triangle(d)),
+                _bytes(12 * q * (q + 1) + 8 * BLOCK * d),
+            ]
+        )
+    header = [
+        "columns", "products", "reading", "merges", "network", "factor", "in all", "a triangle",
+        "sent by a machine", "memory",
+    ]  # fmt: skip
+    return f"""## 10^10 rows on 100 machines, on paper
+
+Predicted, not measured: {MACHINES} machines with one thread each of the kind above (k threads take a k-th of products
+and reading), 1 Gbit a second between them, blocks of {BLOCK:,} rows read from Parquet, `every={EVERY}` blocks between
+checkpoints, trees that merge {FAN} triangles in a task.
+
+{table(header, rows)}
+
+The least that has to be sent is one packed triangle by every machine. Dask sends up to one for every block, since it
+chooses where tasks run: "network" and "sent by a machine" count all of these. Larger blocks send less. "memory" is that
+of the sums and of one block of a machine; "factor" is the Cholesky factor of the sums, once, on one machine, which the
+solver starts from."""
+
+
+def _losses(report):
+    rows = []
+    for loss in ("logistic", "hinge"):
+        for row in report.get(loss, {}).get("certificates", []):
+            rows.append(
+                [
+                    loss,
+                    f"{report[loss]['fitted_rows']:.0e} of {report[loss]['rows']:.0e}",
+                    f"{row['passes']}, {row['arithmetic']}",
+                    f"{report[loss]['gap_on_fitted_rows']:.2%}",
+                    f"{row['relative_gap']:.2%}",
+                    f"{row['relaxed_gap']:.2%}",
+                    _seconds(row["seconds"]),
+                    f"{report[loss]['resident_mib']:.0f} MiB",
+                ]
+            )
+    if not rows:
+        return ""
+    header = ["loss", "fitted on", "passes", "gap on fitted rows", "gap on all", "left", "seconds", "resident"]
+    text = f"""## Other losses
+
+Fitted on few rows, certified on all by passes. "gap on fitted rows" is what a network of 300 sampled and refitted
+neurons misses of the relaxation there; "left" is the gap on all rows without that.
+
+{table(header, rows)}"""
+    beside = []
+    for loss in ("logistic", "hinge"):
+        if (row := report.get(f"{loss}-all")) is None:
+            continue
+        few = row["certificates"][0]
+        for fitted, objective, bound, seconds, memory in (
+            (row["fitted_rows"], few["objective"], few["lower_bound"],
+             row["solve_seconds"] + row["refit_seconds"] + few["seconds"], row["resident_mib"]),
+            (row["rows"], row["objective"], row["lower_bound"],
+             row["solve_seconds_of_all"] + row["refit_seconds_of_all"], row["resident_mib_of_all"]),
+        ):  # fmt: skip
+            gap = 1.0 - bound / objective
+            beside.append([loss, f"{fitted:.0e}", f"{objective:.6g}", f"{bound:.6g}", f"{gap:.2%}",
+                           _seconds(seconds), f"{memory:.0f} MiB"])  # fmt: skip
+    if beside:
+        header = ["loss", "fitted on", "objective on all", "lower bound", "gap", "seconds", "resident"]
+        text += f"""
+
+The same 10^6 rows, fitted in part and certified by three passes, or fitted as a whole:
+
+{table(header, beside)}"""
+    return text
+
+
+def _picture(model, report):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    lengths = np.geomspace(1e3, FAR, 50)
+    for k, d in enumerate((10, 30)):
+        points = [row for row in report["costs"]["against_rows"] if row["columns"] == d]
+        points += [row for name, row in report.items() if row.get("columns") == d and name in ("generated", "parquet")]
+        left.loglog([p["rows"] for p in points], [p["seconds"] for p in points], "o", color=f"C{k}")
+        seconds = float(model.row_seconds(d))
+        left.loglog(lengths, lengths * seconds, color=f"C{k}", label=f"{d} columns, one thread")
+        left.loglog(
+            lengths, lengths * seconds / MACHINES, "--", color=f"C{k}", label=f"{d} columns, {MACHINES} machines"
+        )
+    left.set(xlabel="rows", ylabel="seconds")
+    left.legend(fontsize="small")
+    measured = report["costs"]["against_columns"]
+    at, columns = [row["columns"] for row in measured], np.geomspace(4, 120, 50)
+    right.loglog(columns, 1e6 * model.row_seconds(columns), color="C0", label="microseconds a row")
+    right.loglog(at, [1e6 * row["seconds"] / row["rows"] for row in measured], "o", color="C0")
+    right.loglog(columns, 12 * side(columns) * (side(columns) + 1) / 1e6, color="C1", label="memory, MB")
+    right.loglog(at, [row["bytes_sent"] / 1e6 for row in measured], "s", color="C2", label="sent, MB")
+    right.set(xlabel="columns")
+    right.legend(fontsize="small")
+    figure.savefig(PICTURE, dpi=110)
+
+
+def _seconds(value):
+    for unit, scale, limit in (("us", 1e-6, 1e-3), ("ms", 1e-3, 1.0), ("s", 1.0, 600.0), ("min", 60.0, 36000.0)):
+        if value < limit:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value / 3600.0:.3g} h"
+
+
+def _bytes(value):
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000.0 or unit == "TB":
+            return f"{value:.3g} {unit}"
+        value /= 1000.0
+    return ""

@@ -1,0 +1,83 @@
+"""Fits to collections of Dask: what needs rows on a sample of them, the rest on all, where they lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.validation import errors_of
+from qsdp.distributed import RowBlocks, Rows, is_collection, statistics_of_blocks
+from qsdp.estimators.inputs import Samples, check_targets_of_frame
+from qsdp.exceptions import InvalidTypeError
+from qsdp.options import TrainingOptions
+from qsdp.pipeline import QSDPResult, run_on_batches, run_on_statistics
+from qsdp.problem import TrainingProblem
+
+__all__ = ["rows_here", "train_on_blocks"]
+
+#: Rows that tell the encoding and beta, on which networks are polished, or trained with losses other than the squared
+#: one; and the seed of their choice.
+_SAMPLE, _SEED = 20_000, 0
+
+
+def rows_here(X: Any, y: Any, sample_weight: Any, *, missing: bool) -> tuple[Any, Any, Any, dict[str, Any]]:
+    """Return data, targets and weights as they are; of Dask collections those of a sample, and all blocks.
+
+    The weights of a sample make it stand for all rows. Entries of X may be missing if the flag says so.
+    """
+    if not is_collection(X):
+        if is_collection(y):
+            raise InvalidTypeError(f"X must be a collection of Dask, as y is; got {type(X).__name__}")
+        return X, y, sample_weight, {}
+    blocks = RowBlocks(X, y, sample_weight)
+    rows, n_samples = blocks.sample(_SAMPLE, _SEED, missing=missing)
+    weights = rows.weights
+    if len(rows) < n_samples:
+        weights = (np.ones(len(rows)) if weights is None else weights) * (n_samples / len(rows))
+    return rows.X, rows.y, weights, {"blocks": blocks}
+
+
+def train_on_blocks(estimator: Any, blocks: RowBlocks, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
+    """Train on the statistics of all rows with a squared loss, else on few rows; and certify on all.
+
+    Parameters
+    ----------
+    estimator : QuantizedNetworkClassifier or QuantizedNetworkRegressor
+        That has learned all but its network.
+    blocks : RowBlocks
+    few : TrainingProblem
+        Of the sample that it has learned from.
+    options : TrainingOptions
+    """
+    encode = _BlockEncoder(estimator)
+    if few.loss.quadratic:
+        return run_on_statistics(statistics_of_blocks(blocks, encode), few, options)
+    return run_on_batches(few, partial(blocks.stream, encode), options)
+
+
+@dataclass(frozen=True, eq=False)
+class _BlockEncoder:
+    """Makes inputs, targets and weights in training of the rows of a block.
+
+    Attributes
+    ----------
+    estimator : _QuantizedNetwork
+        That has learned from a sample of the rows all but its network.
+    """
+
+    estimator: Any
+
+    def __call__(self, number: int, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, ...]:
+        """Return inputs, targets and weights of the rows of positive weight; `number` is the block's."""
+        del number
+        rows, estimator = Rows.of(X, y, sample_weight), self.estimator
+        if not len(rows):
+            return rows.X, rows.y, rows.weights
+        data = estimator._checked(rows.X)
+        with errors_of("y"):
+            target = check_targets_of_frame(data, rows.y, **estimator._targets)
+        coded, weights = estimator._coded(Samples(data, target, rows.weights))
+        return estimator._inputs(data), estimator.target_scaling_.encode(coded), weights
