@@ -41,7 +41,8 @@ statistics and models are damaged as well: their readers raise the library's own
 ## Faults
 
 Processes that save are killed, or may write some bytes only, as on a full disk; commands are killed and interrupted at any moment; long
-functions are interrupted; and calls in threads are compared with the same ones alone.
+functions are interrupted; workers of joblib (cross-validation) and of Dask (statistics) are killed; and calls in threads and in processes
+are compared with the same ones alone. No process is left behind by any of these.
 """,  # noqa: E501
 }
 
@@ -74,6 +75,8 @@ _NAMES = {
     "stopped": "How commands ended",
     "interrupt": "Interrupted",
     "interrupted": "How it ended",
+    "worker killed": "Workers killed, and what came of it",
+    "processes": "Processes",
 }
 
 _TAIL = """\
