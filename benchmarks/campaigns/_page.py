@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from benchmarks.campaigns._record import Record
 __all__ = ["RECORDS", "TARGET", "page"]
 
 RECORDS = Path(__file__).resolve().parent / "records"
+_VERSIONS = Path(__file__).resolve().parents[1] / "results" / "determinism.json"
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "tried.md"
 
 _HEAD = """\
@@ -103,10 +105,11 @@ What a seed means, and where it is tested:
 | | promised | tested in |
 |---|---|---|
 | same machine | the same bits | `tests/test_pipeline.py`, `tests/column_generation`, scikit-learn's checks of estimators |
-| calls in several threads at once | the results of one after the other, bit for bit | the campaign of faults |
+| calls in several threads, or processes, at once | the results of one after the other, bit for bit | `tests/test_faults.py`, the campaign of faults |
 | threads of `n_jobs` | the results of one, bit for bit | `tests/test_sampling.py`, `tests/refinement/test_polish.py` |
 | other processors (OpenBLAS kernels Prescott, Haswell, SkylakeX) | less than 1 % of the sampled signs differ, second layers to 1e-4 | `tests/test_seeds.py` |
-| other BLAS, other versions of NumPy and SciPy | bounds hold; bits may differ | not promised |
+| other versions of Python | the same bits | measured, see below |
+| other BLAS, other versions of NumPy and SciPy | bounds hold; bits may differ | not promised; measured, see below |
 | files: the same object | the same bytes | `tests/networks/test_storage.py`, `tests/certificates` |
 | files of earlier versions | read for ever | `tests/fixtures/test_compatibility.py` |
 """  # noqa: E501
@@ -114,7 +117,25 @@ What a seed means, and where it is tested:
 
 def page(folder: Path = RECORDS) -> str:
     """Return the page of the records in a folder."""
-    return "\n".join([_HEAD, *_parts(folder), _TAIL])
+    return "\n".join([_HEAD, *_parts(folder), _TAIL, *_versions()])
+
+
+def _versions() -> Iterator[str]:
+    """Yield what one seed gave with several versions, kernels and threads."""
+    yield (
+        "One seed on one machine (`python benchmarks/determinism.py` with each of these): digests of all weights, with "
+        "those of the first-layer signs in brackets, and the certified bound, of an estimator with its defaults and of "
+        "200 sampled neurons."
+    )
+    yield ""
+    yield "| Python | NumPy | SciPy | kernels of OpenBLAS | threads | estimator | bound | sample | bound |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for row in json.loads(_VERSIONS.read_text(encoding="utf-8"))["rows"]:
+        cells = [row[name] for name in ("python", "numpy", "scipy", "kernels", "threads")]
+        for fit in ("estimator", "sample"):
+            cells += [f"`{row[fit]}` (`{row[f'{fit}_signs']}`)", f"{row[f'{fit}_bound']:.10g}"]
+        yield "| " + " | ".join(map(str, cells)).replace("openblas ", "") + " |"
+    yield ""
 
 
 def _parts(folder: Path) -> Iterator[str]:
