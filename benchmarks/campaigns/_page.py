@@ -108,7 +108,7 @@ What a seed means, and where it is tested:
 | calls in several threads, or processes, at once | the results of one after the other, bit for bit | `tests/test_faults.py`, the campaign of faults |
 | threads of `n_jobs` | the results of one, bit for bit | `tests/test_sampling.py`, `tests/refinement/test_polish.py` |
 | other processors (OpenBLAS kernels Prescott, Haswell, SkylakeX) | less than 1 % of the sampled signs differ, second layers to 1e-4 | `tests/test_seeds.py` |
-| other versions of Python | the same bits | measured, see below |
+| other versions of Python, with the same NumPy and SciPy | the same bits | measured, see below |
 | other BLAS, other versions of NumPy and SciPy | bounds hold; bits may differ | not promised; measured, see below |
 | files: the same object | the same bytes | `tests/networks/test_storage.py`, `tests/certificates` |
 | files of earlier versions | read for ever | `tests/fixtures/test_compatibility.py` |
@@ -122,11 +122,9 @@ def page(folder: Path = RECORDS) -> str:
 
 def _versions() -> Iterator[str]:
     """Yield what one seed gave with several versions, kernels and threads."""
-    yield (
-        "One seed on one machine (`python benchmarks/determinism.py` with each of these): digests of all weights, with "
-        "those of the first-layer signs in brackets, and the certified bound, of an estimator with its defaults and of "
-        "200 sampled neurons."
-    )
+    yield "One seed on one machine (`python benchmarks/determinism.py` with each of these): digests of all weights, with"
+    yield "those of the first-layer signs in brackets, and the certified bound, of an estimator with its defaults and of"
+    yield "200 sampled neurons. Where signs are equal and weights are not, second layers differ in their last digits."
     yield ""
     yield "| Python | NumPy | SciPy | kernels of OpenBLAS | threads | estimator | bound | sample | bound |"
     yield "|---|---|---|---|---|---|---|---|---|"
