@@ -122,9 +122,9 @@ def page(folder: Path = RECORDS) -> str:
 
 def _versions() -> Iterator[str]:
     """Yield what one seed gave with several versions, kernels and threads."""
-    yield "One seed on one machine (`python benchmarks/determinism.py` with each of these): digests of all weights, with"
-    yield "those of the first-layer signs in brackets, and the certified bound, of an estimator with its defaults and of"
-    yield "200 sampled neurons. Where signs are equal and weights are not, second layers differ in their last digits."
+    yield "One seed on one machine (`python benchmarks/determinism.py` with each of these): digests of all weights, of"
+    yield "the first-layer signs in brackets, and the certified bound, of an estimator with its defaults and of 200"
+    yield "sampled neurons. Where signs are equal and weights are not, second layers differ in their last digits."
     yield ""
     yield "| Python | NumPy | SciPy | kernels of OpenBLAS | threads | estimator | bound | sample | bound |"
     yield "|---|---|---|---|---|---|---|---|---|"
