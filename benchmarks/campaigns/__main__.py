@@ -16,7 +16,7 @@ from benchmarks.campaigns._page import TARGET, page
 from benchmarks.campaigns._record import Record, lines, pursue
 
 #: Cases of a quick run, and of a whole one, by campaign.
-CASES = {"soundness": (40, 100_000), "checker": (100, 40_000), "faults": (5, 400)}
+CASES = {"soundness": (40, 100_000), "checker": (100, 40_000), "faults": (8, 400)}
 SEED = 20261122
 
 app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from benchmarks.campaigns._record import Record
 __all__ = ["RECORDS", "TARGET", "page"]
 
 RECORDS = Path(__file__).resolve().parent / "records"
+_VERSIONS = Path(__file__).resolve().parents[1] / "results" / "determinism.json"
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "tried.md"
 
 _HEAD = """\
@@ -41,7 +43,8 @@ statistics and models are damaged as well: their readers raise the library's own
 ## Faults
 
 Processes that save are killed, or may write some bytes only, as on a full disk; commands are killed and interrupted at any moment; long
-functions are interrupted; and calls in threads are compared with the same ones alone.
+functions are interrupted; workers of joblib (cross-validation) and of Dask (statistics) are killed; and calls in threads and in processes
+are compared with the same ones alone. No process is left behind by any of these.
 """,  # noqa: E501
 }
 
@@ -74,6 +77,8 @@ _NAMES = {
     "stopped": "How commands ended",
     "interrupt": "Interrupted",
     "interrupted": "How it ended",
+    "worker killed": "Workers killed, and what came of it",
+    "processes": "Processes",
 }
 
 _TAIL = """\
@@ -100,10 +105,11 @@ What a seed means, and where it is tested:
 | | promised | tested in |
 |---|---|---|
 | same machine | the same bits | `tests/test_pipeline.py`, `tests/column_generation`, scikit-learn's checks of estimators |
-| calls in several threads at once | the results of one after the other, bit for bit | the campaign of faults |
+| calls in several threads, or processes, at once | the results of one after the other, bit for bit | `tests/test_faults.py`, the campaign of faults |
 | threads of `n_jobs` | the results of one, bit for bit | `tests/test_sampling.py`, `tests/refinement/test_polish.py` |
 | other processors (OpenBLAS kernels Prescott, Haswell, SkylakeX) | less than 1 % of the sampled signs differ, second layers to 1e-4 | `tests/test_seeds.py` |
-| other BLAS, other versions of NumPy and SciPy | bounds hold; bits may differ | not promised |
+| other versions of Python, with the same NumPy and SciPy | the same bits | measured, see below |
+| other BLAS, other versions of NumPy and SciPy | bounds hold; bits may differ | not promised; measured, see below |
 | files: the same object | the same bytes | `tests/networks/test_storage.py`, `tests/certificates` |
 | files of earlier versions | read for ever | `tests/fixtures/test_compatibility.py` |
 """  # noqa: E501
@@ -111,7 +117,23 @@ What a seed means, and where it is tested:
 
 def page(folder: Path = RECORDS) -> str:
     """Return the page of the records in a folder."""
-    return "\n".join([_HEAD, *_parts(folder), _TAIL])
+    return "\n".join([_HEAD, *_parts(folder), _TAIL, *_versions()])
+
+
+def _versions() -> Iterator[str]:
+    """Yield what one seed gave with several versions, kernels and threads."""
+    yield "One seed on one machine (`python benchmarks/determinism.py` with each of these): digests of all weights, of"
+    yield "the first-layer signs in brackets, and the certified bound, of an estimator with its defaults and of 200"
+    yield "sampled neurons. Where signs are equal and weights are not, second layers differ in their last digits."
+    yield ""
+    yield "| Python | NumPy | SciPy | kernels of OpenBLAS | threads | estimator | bound | sample | bound |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for row in json.loads(_VERSIONS.read_text(encoding="utf-8"))["rows"]:
+        cells = [row[name] for name in ("python", "numpy", "scipy", "kernels", "threads")]
+        for fit in ("estimator", "sample"):
+            cells += [f"`{row[fit]}` (`{row[f'{fit}_signs']}`)", f"{row[f'{fit}_bound']:.10g}"]
+        yield "| " + " | ".join(map(str, cells)).replace("openblas ", "") + " |"
+    yield ""
 
 
 def _parts(folder: Path) -> Iterator[str]:

@@ -5,7 +5,8 @@
 * A command that writes is killed, or interrupted, at any moment: the same, and what it wrote before can be read.
 * A long function is interrupted as by Ctrl-C: it ends within seconds with a valid result, or with KeyboardInterrupt,
   and leaves no child process.
-* Two calls in threads give the results of one after the other.
+* A worker of joblib or of Dask is killed: the result of an undisturbed run or one error, and no process is left.
+* Two calls in threads, and two in processes, give the results of one after the other.
 """
 
 from __future__ import annotations
@@ -24,14 +25,13 @@ from pathlib import Path
 import numpy as np
 
 import qsdp
+from benchmarks.campaigns._processes import BEGIN, END, child, group_lives
 from benchmarks.campaigns._record import Outcome
+from benchmarks.campaigns._workers import dask_worker, joblib_worker, processes
 from qsdp.certificates import load_certificate
 from qsdp.tabular import load_model
 
 __all__ = ["tested"]
-
-#: Seconds that a process has to begin, and to end once it is interrupted.
-BEGIN, END = 60.0, 20.0
 
 #: Every kind of file: what makes one from a random generator, to be saved as `save(path)`.
 KINDS = {
@@ -101,28 +101,12 @@ def tested(seed: int, index: int) -> Outcome:
     return outcome
 
 
-def _child(script: str, *arguments: str) -> subprocess.Popen[str]:
-    """Return a process of a script that has said that it is ready."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    if process.stdout.readline().strip() != "ready":
-        raise RuntimeError(f"a process did not begin: {process.communicate(timeout=BEGIN)[1][-500:]}")
-    return process
-
-
 def _killed(rng: np.random.Generator, outcome: Outcome) -> None:
     kind = str(rng.choice(list(KINDS)))
     outcome.count("kill", kind)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file.h"
-        process = _child(_SAVING.format(making=KINDS[kind], saving="save(sys.argv[1])"), str(path))
+        process = child(_SAVING.format(making=KINDS[kind], saving="save(sys.argv[1])"), str(path))
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
@@ -152,7 +136,7 @@ def _full(rng: np.random.Generator, outcome: Outcome) -> None:
     ) + _SAVING.format(making=KINDS[kind], saving=saving)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file.h"
-        process = _child(script, str(path), str(int(rng.integers(0, 2000))))
+        process = child(script, str(path), str(int(rng.integers(0, 2000))))
         assert process.stdin is not None
         files, before = sorted(os.listdir(folder)), _contents(folder, "file.h")
         said, errors = process.communicate("\n", timeout=BEGIN)
@@ -165,7 +149,7 @@ def _full(rng: np.random.Generator, outcome: Outcome) -> None:
 def _interrupted(rng: np.random.Generator, outcome: Outcome) -> None:
     call = str(rng.choice(list(CALLS)))
     outcome.count("interrupt", call)
-    process = _child(_CALLING.format(call=CALLS[call]))
+    process = child(_CALLING.format(call=CALLS[call]))
     time.sleep(float(rng.uniform(0.0, 3.0)))
     os.killpg(process.pid, signal.SIGINT)
     start = time.monotonic()
@@ -180,16 +164,8 @@ def _interrupted(rng: np.random.Generator, outcome: Outcome) -> None:
     outcome.distances.append(("seconds after an interrupt / 20", (time.monotonic() - start) / END))
     if process.returncode != 0:
         outcome.wrong("interrupted with an error", of=call, code=process.returncode, errors=errors[-300:])
-    if _group_lives(process.pid):
+    if group_lives(process.pid):
         outcome.wrong("a process was left", of=call)
-
-
-def _group_lives(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 #: Commands that write, where MODEL and TABLE are what a `qsdp fit` before has left: what they write, and arguments.
@@ -294,4 +270,13 @@ def _threads(rng: np.random.Generator, outcome: Outcome) -> None:
         outcome.wrong("threads differ", seed_of_calls=seed)
 
 
-FAULTS = {"kill": _killed, "full disk": _full, "interrupt": _interrupted, "threads": _threads, "command": _command}
+FAULTS = {
+    "kill": _killed,
+    "full disk": _full,
+    "interrupt": _interrupted,
+    "threads": _threads,
+    "command": _command,
+    "joblib worker": joblib_worker,
+    "dask worker": dask_worker,
+    "processes": processes,
+}

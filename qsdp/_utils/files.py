@@ -25,7 +25,7 @@ def write_together(files: Mapping[Path, bytes]) -> None:
     temporary = {target: target.with_name(f".{secrets.token_hex(8)}.tmp") for target in files}
     try:
         for target, contents in files.items():
-            with open(temporary[target], "xb") as stream:
+            with _named(target), open(temporary[target], "xb") as stream:
                 stream.write(contents)
         for target, path in temporary.items():
             os.replace(path, target)
@@ -41,9 +41,20 @@ def writing_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(path)
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        with open(temporary, "xb") as stream:
+        with _named(target), open(temporary, "xb") as stream:
             yield stream
         os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _named(target: Path) -> Iterator[None]:
+    """Name the file that is asked for in errors, as of a full disk, which name none or the temporary one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or str(error.filename).endswith(".tmp"):
+            error.filename = os.fspath(target)
         raise

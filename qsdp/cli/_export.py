@@ -36,8 +36,9 @@ def export(
 
     qonnx: a network alone, of integers of 8 bits, for hls4ml and FINN.
 
-    verilog: a module whose inputs are the bits of thresholds, categories and missing entries, as those of a model of
-    `qsdp fit --encoding thresholds`; which bit is which is said in its head.
+    verilog: modules for models whose inputs are bits, as those of `qsdp fit --encoding thresholds`: one that takes the
+    columns as fixed-point words, and one that takes the bits of thresholds, categories and missing entries. The head of
+    the file says which is which.
     """
     suffixes = FORMATS[check_choice("--to", to, FORMATS)].suffixes
     path = output or Path(re.sub(r"\W", "_", model_file.stem) + suffixes[0])

@@ -9,7 +9,7 @@ import typer
 
 from qsdp._utils.files import write_together
 from qsdp._utils.validation import check_choice, check_integer
-from qsdp.cli._options import Force, ModelFile
+from qsdp.cli._options import Force
 from qsdp.cli._reports import print_facts
 from qsdp.cli._streams import destination, stage
 from qsdp.report import make_report
@@ -18,7 +18,9 @@ from qsdp.report.figures import score_name, show_score
 
 
 def report(
-    model_file: ModelFile,
+    model_file: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A model of `qsdp fit`, or a network, a certificate or statistics.")
+    ],
     data: Annotated[
         Path | None, typer.Argument(metavar="[DATA.csv]", help="The training file, or another with the same columns.")
     ] = None,
@@ -35,7 +37,8 @@ def report(
 
     A page of HTML loads nothing from elsewhere. A card is Markdown with the YAML head that repositories of models read.
     With the training file, training and held-out rows are told apart, and gap and accuracy of other numbers of neurons
-    are shown; with another file its rows are scored; without any, all that needs rows is left out.
+    are shown; with another file its rows are scored; without any, all that needs rows is left out. Files of networks,
+    certificates and statistics have no columns: the report says what is in them, and what is not.
     """
     check_integer("--draws", draws, minimum=1)
     inputs = [model_file, *([] if data is None else [data])]

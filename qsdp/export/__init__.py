@@ -11,11 +11,13 @@ from qsdp.export._onnx import onnx_inputs, to_onnx
 from qsdp.export._qonnx import to_qonnx
 from qsdp.export._skl2onnx import register_skl2onnx
 from qsdp.export._verilog import VerilogSource, to_verilog
+from qsdp.export._words import Comparison, Word, Words
 
 __all__ = [
     "FORMATS",
     "BitModel",
     "CSource",
+    "Comparison",
     "CompiledModel",
     "EncryptedClient",
     "EncryptedNetwork",
@@ -25,6 +27,8 @@ __all__ = [
     "IntegerModel",
     "ModelDescription",
     "VerilogSource",
+    "Word",
+    "Words",
     "describe",
     "encrypted",
     "load_exportable",

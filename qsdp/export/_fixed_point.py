@@ -25,6 +25,7 @@ __all__ = [
     "Scales",
     "bits_of_kind",
     "column_scales",
+    "compared",
     "fixed_columns",
     "fixed_fills",
     "limits_of",
@@ -250,7 +251,7 @@ def bits_of_kind(
     kind: str, expressions: Sequence[Expression], columns: Sequence[InputColumn], scales: Scales, unit: Fraction
 ) -> Bits:
     """Return the integer inputs of the bits of a kind for inputs in a unit."""
-    values = [_compared(one, columns[one.position], scales[one.position]) for one in expressions]
+    values = [compared(one, columns[one.position], scales[one.position]) for one in expressions]
     pairs = np.array([_bit_pair(one, unit) for one in expressions]).reshape(-1, 3)
     positions = np.array([one.position for one in expressions], dtype=np.int64)
     off, on = pairs[:, :2].astype(np.int64).T
@@ -263,7 +264,7 @@ def _bit_pair(one: Expression, unit: Fraction) -> tuple[int, int, float]:
     return off, on, float(max(abs(off - exact[0]), abs(on - exact[1])))
 
 
-def _compared(one: Expression, column: InputColumn, scale: Fraction | None) -> int:
+def compared(one: Expression, column: InputColumn, scale: Fraction | None) -> int:
     """Return the integer that a fixed-point number or a code of a category is compared with."""
     if one.kind == "above":
         assert scale is not None

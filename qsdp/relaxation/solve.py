@@ -15,10 +15,11 @@ from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.validation import check_choice, check_flag, check_integer, check_jobs, check_real, warn
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
-from qsdp.relaxation.backends import BACKENDS, Backend, Settings, choose_backend, low_rank_first
+from qsdp.relaxation.backends import BACKENDS, Backend, Settings, check_solver, choose_backend, low_rank_first
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.incumbent import FINAL, Progress
 from qsdp.relaxation.instance import GramReduction, Instance, Units
+from qsdp.relaxation.memory import check_memory
 from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import ZERO_GAP, Relaxation, finish, join_outputs
@@ -116,6 +117,8 @@ def solve_relaxation(
     ------
     UnavailableSolverError, SolverError
         The solver is not installed, has no licence, cannot express the loss, or takes no such limit.
+    InvalidInputError
+        An argument is not allowed, or the solve takes more than the main memory.
 
     Warns
     -----
@@ -177,6 +180,8 @@ def solve_with(
     bar: ProgressBar = NO_BAR,
 ) -> Relaxation:
     """Solve as `solve_relaxation` does, for arguments that are checked; a gap is not warned of, nor zero if `quiet`."""
+    check_solver(solver, problem.loss)
+    check_memory(problem, solver)
     scaled = ScaledProblem.of(problem, regularization)
     if start is not None:
         inside = scaled.inside(start.Z_stack, start.V_stack, start.dual.nu, start.dual.z)

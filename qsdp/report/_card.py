@@ -12,46 +12,45 @@ import numpy as np
 
 from qsdp.report._blocks import Bars, Block, Grid, Paragraph, Section, Table
 
-__all__ = ["card"]
+__all__ = ["card", "usage_of_model"]
 
-_USE = """## How to use it
+_LIMITS = """## Uses and limits
 
-```console
-$ pip install qsdp
-$ qsdp predict {file} new.csv
-$ qsdp export {file} --to c
-```
-
-## Uses and limits
-
-What the model is meant for, and what not, is for its authors to say here. The certificate below is about the objective
-on the training rows. It does not say how the model does on other rows, and an effect of a column is what the network
-computes, no cause.
+What the model is meant for, and what not, is for its authors to say here. A certificate is about the objective on the
+training rows. It does not say how the model does on other rows, and an effect of a column is what the network computes,
+no cause.
 """
 
 
 def card(
     name: str,
     lead: str,
-    task: str,
+    task: str | None,
     scores: Sequence[tuple[str, float]],
     data: str | None,
     sections: Sequence[Section],
+    usage: str,
 ) -> str:
     """Return a card of UTF-8 text."""
-    body = [f"# {_line(name)}", _escaped(lead), _USE.format(file=_line(f"{name}.qsdp")).rstrip()]
+    body = [f"# {_line(name)}", _escaped(lead), f"## How to use it\n\n{usage}", _LIMITS.rstrip()]
     for section in sections:
         body += [f"## {_line(section.title)}", *filter(None, map(_block, section.blocks))]
     return _head(name, task, scores, data) + "\n\n".join(body) + "\n"
 
 
-def _head(name: str, task: str, scores: Sequence[tuple[str, float]], data: str | None) -> str:
+def usage_of_model(name: str) -> str:
+    """Return how to use the file of a model of `qsdp fit`, as Markdown."""
+    file = _line(f"{name}.qsdp")
+    return f"```console\n$ pip install qsdp\n$ qsdp predict {file} new.csv\n$ qsdp export {file} --to c\n```"
+
+
+def _head(name: str, task: str | None, scores: Sequence[tuple[str, float]], data: str | None) -> str:
     """Return the metadata between dashes."""
     metric = "accuracy" if task == "tabular-classification" else "r_squared"
     fields: dict[str, Any] = {
         "library_name": "qsdp",
-        "pipeline_tag": task,
-        "tags": [task, "quantized", "convex-optimization"],
+        **({"pipeline_tag": task} if task else {}),
+        "tags": [*([task] if task else []), "quantized", "convex-optimization"],
     }
     if scores:
         results = [

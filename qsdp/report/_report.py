@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from qsdp._utils.validation import check_integer
 from qsdp.certificates import Certificate
 from qsdp.exceptions import InvalidInputError
 from qsdp.report._blocks import Paragraph, Section, Table
-from qsdp.report._card import card
+from qsdp.report._card import card, usage_of_model
 from qsdp.report._content import (
     accuracy_section,
     certificate_section,
@@ -23,10 +22,12 @@ from qsdp.report._content import (
     network_section,
     sizes_section,
 )
+from qsdp.report._files import load_file, read_plain
 from qsdp.report._html import page
 from qsdp.report._measure import Rows, measure_sizes, rows_of
+from qsdp.report._provenance import files_table, listed, sha256_of
 from qsdp.report.figures import score_name, show_score
-from qsdp.tabular import TabularModel, load_model, read_table, versions
+from qsdp.tabular import TabularModel, read_table, versions
 
 __all__ = ["RENDERINGS", "Report", "make_report"]
 
@@ -41,20 +42,24 @@ class Report:
         Of the model's file, without its ending.
     lead : str
         The model in a sentence or two.
-    task : {"tabular-classification", "tabular-regression"}
+    task : {"tabular-classification", "tabular-regression"} or None
+        None of a file without a table.
     scores : tuple of (str, float)
         Rows and accuracy, or R^2, on them.
     data : str or None
         Name of the file of these rows.
     sections : tuple of Section
+    usage : str
+        How to use the file, as Markdown.
     """
 
     name: str
     lead: str
-    task: str
+    task: str | None
     scores: tuple[tuple[str, float], ...]
     data: str | None
     sections: tuple[Section, ...]
+    usage: str
 
     def to_html(self) -> str:
         """Return one page that loads nothing from elsewhere, for wide and narrow windows, light and dark."""
@@ -62,7 +67,7 @@ class Report:
 
     def to_card(self) -> str:
         """Return Markdown with a YAML head, a model card as Hugging Face's hub and others read it."""
-        return card(self.name, self.lead, self.task, self.scores, self.data, self.sections)
+        return card(self.name, self.lead, self.task, self.scores, self.data, self.sections, self.usage)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file that ends in .html, the card to one that ends in .md."""
@@ -82,26 +87,35 @@ RENDERINGS: dict[str, Callable[[Report], str]] = {".html": Report.to_html, ".md"
 def make_report(
     model_file: str | os.PathLike[str], data_file: str | os.PathLike[str] | None = None, *, n_draws: int = 5
 ) -> Report:
-    """Return the report of a model of `qsdp fit`.
+    """Return the report of a model of `qsdp fit`, a network, a certificate or statistics, with what its file lacks.
 
     Parameters
     ----------
     model_file : str or path-like
     data_file : str or path-like, optional
-        A CSV file with columns and target. With that of training, training and held-out rows are told apart and gaps
-        computed; of another, all rows are scored. Without it accuracy, other sizes and effects are left out.
+        A table with columns and target, for a model of `qsdp fit`. With that of training, training and held-out rows
+        are told apart and gaps computed; of another, all rows are scored. Without it accuracy, other sizes and effects
+        are left out.
     n_draws : int, default=5
         Networks of each size that are sampled for gap and accuracy against the number of neurons.
 
     Raises
     ------
     StorageError
-        The file is damaged or no model.
+        The file is damaged, of another version or foreign.
     InvalidInputError
-        The data lack a column or the target, or have no row in which it is known.
+        The data lack a column or the target, or have no row in which it is known; or the file holds no columns.
     """
     check_integer("n_draws", n_draws, minimum=1)
-    model = load_model(model_file)
+    model, path = load_file(model_file), Path(model_file)
+    if not isinstance(model, TabularModel):
+        plain = read_plain(model, path)
+        if data_file is not None:
+            raise InvalidInputError(
+                f"data are for models of `qsdp fit`, which know their columns; {os.fspath(model_file)!r} is a file of "
+                f"{plain.holds}"
+            )
+        return Report(path.stem, plain.lead, None, (), None, plain.sections, plain.usage)
     parts: list[Rows] = []
     judging: list[Section] = []
     if data_file is not None:
@@ -125,11 +139,11 @@ def make_report(
         network_section(model),
         *judging[1:],
         encoding_section(model.encoder),
-        _provenance(model, Path(model_file), None if data_file is None else Path(data_file)),
+        _provenance(model, path, None if data_file is None else Path(data_file)),
     ]
     scores = tuple((one.name, one.score(model.network)) for one in parts)
     task = "tabular-regression" if model.target.classes is None else "tabular-classification"
-    return Report(Path(model_file).stem, _lead(model, scores), task, scores, data, tuple(sections))
+    return Report(path.stem, _lead(model, scores), task, scores, data, tuple(sections), usage_of_model(path.stem))
 
 
 def _lead(model: TabularModel, scores: tuple[tuple[str, float], ...]) -> str:
@@ -152,9 +166,9 @@ def _lead(model: TabularModel, scores: tuple[tuple[str, float], ...]) -> str:
 
 
 def _provenance(model: TabularModel, model_file: Path, data_file: Path | None) -> Section:
-    files = [("model", model_file.name, _sha256(model_file))]
+    files = [("model", model_file.name, sha256_of(model_file))]
     if data_file is not None:
-        files.append(("data", data_file.name, _sha256(data_file)))
+        files.append(("data", data_file.name, sha256_of(data_file)))
     files.append(("training rows, encoded", "", model.digest))
     now = versions()
     then = {name: version for name, version in model.provenance.items() if name in now}
@@ -169,16 +183,8 @@ def _provenance(model: TabularModel, model_file: Path, data_file: Path | None) -
     return Section(
         "Provenance",
         [
-            Table(("file", "name", "SHA-256"), [(what, name, f"`{digest}`") for what, name, digest in files]),
+            files_table(files),
             Table((), facts, caption="Options of training."),
-            Paragraph(f"Trained with {_listed(then)}. This report was made with {_listed(now)}."),
+            Paragraph(f"Trained with {listed(then)}. This report was made with {listed(now)}."),
         ],
     )
-
-
-def _listed(found: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -310,7 +310,9 @@ def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp
     # Q is that of the means over replicas, as exchangeable replicas suffice: its diagonal is between 0 and 1.
     Q = cp.Variable((2 * N, 2 * N), PSD=True, name="Q")
     single = counts == 1
-    diagonal = [cp.diag(Q) == 1] if single.all() else [cp.diag(Q) <= 1, cp.diag(Q)[single] == 1]
+    diagonal = [cp.diag(Q) == 1] if single.all() else [cp.diag(Q) <= 1]
+    if single.any() and not single.all():
+        diagonal.append(cp.diag(Q)[single] == 1)
     program = cp.Problem(cp.Minimize(cp.sum_squares(Q[:N, N:] - target)), diagonal)
     program.solve(solver=cp.SCS, eps_abs=1e-9, eps_rel=1e-9, max_iters=20_000)
     repaired = project_psd(0.5 * (Q.value + Q.value.T))

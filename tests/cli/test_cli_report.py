@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from cli_program import figure, refused, run
 
+import qsdp
 from qsdp.certificates import Certificate
 from qsdp.report import make_report
 from qsdp.report._blocks import Bars, Curve, Grid, Scatter, Section, Table
@@ -135,6 +137,53 @@ def test_less_data_gives_less(trained: Path, here: Path) -> None:
     load_model(model).resample(50, 0).save("new.qsdp")
     assert "is not known" in make_report("new.qsdp").to_html()
     assert "is not known" not in make_report("new.qsdp", trained / "messy.csv", n_draws=1).to_html()
+
+
+def plain_files(folder: Path) -> dict[str, tuple[Path, list[str]]]:
+    """Write a file of every other kind; return what it holds, its path, and words that a report of it has."""
+    X, y = qsdp.datasets.make_planted(n=40, d=4, n_neurons=3, random_state=0)
+    result = qsdp.solve_and_sample(X, y, n_neurons=20, activation="quadratic", random_state=0)
+    network, certificate = result.network, result.certificate
+    saved = {
+        "network": (network.save, [f"{network.n_bits:,} bits", "20 neurons", "x0 * x1"]),
+        "polynomial": (network.to_polynomial().save, ["quantized network of", "x0^2"]),
+        "integers": (partial(network.save, form="integers"), ["integer coefficients"]),
+        "certificate": (certificate.save, [f"{certificate.objective:.6g}", "squared", "40", "20 neurons"]),
+        "hidden": (partial(certificate.save, include_data=False), ["saved without its data"]),
+        "statistics": (qsdp.SufficientStatistics().partial_fit(X, y).save, ["40 rows", "not known"]),
+        "outputs": (qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [[0.5, -2.0]]).save, ["2 outputs", "-2"]),
+    }
+    for name, (save, _) in saved.items():
+        save(folder / f"{name}.file")
+    return {name: (folder / f"{name}.file", words) for name, (_, words) in saved.items()}
+
+
+def test_files_without_a_table(here: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    for name, (path, words) in plain_files(here).items():
+        arguments = (path, "--output", f"{name}.html", "--output", f"{name}.md")
+        result = run("report", *arguments)
+        assert (result.exit_code, result.stderr) == (0, ""), name
+        page, card = Page((here / f"{name}.html").read_text("utf-8")), (here / f"{name}.md").read_text("utf-8")
+        assert [one for one in [*words, "What is not known"] if one.lower() not in page.words.lower()] == [], name
+        fields = yaml.safe_load(card.removeprefix("---\n").partition("\n---\n")[0])
+        assert set(fields) == {"library_name", "tags"}
+        assert f"{name}.file" in card
+        assert "predict new.csv" not in card
+        refused_data = refused("report", path, "none.csv", "--output", "x.html")
+        assert "data are for models of `qsdp fit`" in " ".join(refused_data.split())
+    assert not (here / "x.html").exists()
+
+
+def test_other_versions_are_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qsdp.networks.storage._VERSION", "2")
+    qsdp.BilinearNetwork([[1]], [[1]], [1.0]).save("new.net")
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    (here / "old.cert").write_bytes(b"qsdp certificate 1\nother")
+    assert "has format version '2'; expected '1'" in refused("report", "new.net")
+    assert "no valid certificate: it does not begin as one" in refused("report", "old.cert")
+    assert sorted(path.name for path in here.iterdir()) == ["new.net", "old.cert"]
 
 
 def test_names_are_text(here: Path) -> None:

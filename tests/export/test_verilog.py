@@ -13,7 +13,7 @@ import pytest
 import qsdp
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export import BitModel, VerilogSource, describe, to_verilog
-from qsdp.export._verilog import _planes
+from qsdp.export._verilog_text import _planes
 
 needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
 
@@ -120,6 +120,59 @@ def test_simulated(kind: str) -> None:
         np.testing.assert_array_equal(chosen, verilog.model.description.decide(expected))
 
 
+@pytest.fixture(scope="module")
+def people() -> tuple[Any, pd.DataFrame, VerilogSource]:
+    """Return a model of numbers and symbols with missing entries, its table, and its Verilog."""
+    model, X = fitted()
+    return model, X, to_verilog(model, name="people", digits=12)
+
+
+def test_words_of_columns_are_the_bits_of_the_encoding(people: tuple[Any, pd.DataFrame, VerilogSource]) -> None:
+    model, X, verilog = people
+    assert verilog.words is not None
+    # Ages of one decimal between, below and above all thresholds, missing ones, and cities that training did not have.
+    ages = np.append(np.linspace(-50.0, 150.0, 2001).round(1), np.nan)
+    wide = pd.DataFrame({"age": ages, "city": np.resize(["Rome", "Oslo", "Bern", "Nice", None], len(ages))})
+    for rows in (X, wide):
+        words = verilog.words.columns(rows)
+        np.testing.assert_array_equal(verilog.words.bits(words), verilog.model.bits(rows))
+        for one in verilog.words.words:
+            assert np.all(np.abs(words[:, one.position] + 0.5) < 2 ** (one.width - 1))
+    thresholds = [one.value for one in model.encoder_.encoding_.expressions if one.kind == "above"]
+    steps = 10 ** (1 + max(len(str(value).partition(".")[2]) for value in thresholds))
+    age = verilog.words.words[0]
+    assert f"columns[0 +: {age.width}], {age.missing + 1} to {-age.missing - 1}: age, scale {steps}" in verilog.source
+    assert "city, 0 Bern, 1 Oslo, 2 Rome" in verilog.source
+
+
+def test_scales_of_columns() -> None:
+    X, y = np.random.default_rng(0).integers(0, 50, (120, 3)).astype(float), np.arange(120) % 2
+    model = qsdp.QuantizedNetworkClassifier(encoding="thresholds", beta="20%", refine="none", random_state=0).fit(X, y)
+    words = to_verilog(model, scales={"x0": 2}).words
+    assert words is not None
+    # Thresholds of whole numbers lie half-way between them.
+    np.testing.assert_array_equal(words.columns(X)[:5, 0], 2 * X[:5, 0])
+    np.testing.assert_array_equal(words.bits(words.columns(X)), to_verilog(model).model.bits(X))
+    with pytest.raises(InvalidInputError, match=r"scales must be those of columns.*got 'x7'"):
+        to_verilog(model, scales={"x7": 2})
+    with pytest.raises(InvalidInputError, match="scales are for columns; a network alone takes bits"):
+        to_verilog(network("single"), scales={"x0": 2})
+
+
+@needs_icarus
+@pytest.mark.parametrize("registered", [False, True])
+def test_columns_simulated(people: tuple[Any, pd.DataFrame, VerilogSource], registered: bool) -> None:
+    _, _, verilog = people
+    assert verilog.words is not None
+    rng = np.random.default_rng(0)
+    age, city = verilog.words.words
+    words = np.column_stack([rng.integers(one.missing, -one.missing, 1000) for one in (age, city)])
+    expected = verilog.model.outputs(verilog.words.bits(words))
+    outputs, chosen = verilog.simulate(words, columns=True, registered=registered)
+    np.testing.assert_array_equal(outputs, expected)
+    np.testing.assert_array_equal(chosen, verilog.model.description.decide(expected))
+
+
 @needs_icarus
 @pytest.mark.parametrize("decision", ["none", "labels"])
 def test_other_decisions(decision: str) -> None:
@@ -162,6 +215,9 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ExportError, match=r"column 'age' is a number among the inputs.*encoding='thresholds'"):
         to_verilog(fitted(encoding="standard")[0])
     verilog = to_verilog(network("single"), values=(-1, 1))
+    if shutil.which("iverilog"):
+        with pytest.raises(InvalidInputError, match="columns must be False for a network alone"):
+            verilog.simulate(np.zeros((1, 6), dtype=int), columns=True)
     with pytest.raises(InvalidInputError, match="X must hold -1 and 1 only"):
         verilog.model.bits(np.zeros((2, 6)))
     monkeypatch.setattr("shutil.which", lambda name: None)

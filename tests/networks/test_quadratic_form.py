@@ -224,7 +224,7 @@ def test_parts_that_are_no_numbers(part: str, shape: tuple[int, ...], kind: str)
 
 
 @pytest.mark.parametrize(
-    "S", [[[1, 2], [3]], scipy.sparse.eye_array(2), None, {}], ids=["ragged", "sparse", "None", "{}"]
+    "S", [[[1, 2], [3]], scipy.sparse.csr_array(np.eye(2)), None, {}], ids=["ragged", "sparse", "None", "{}"]
 )
 def test_matrices_that_are_no_arrays(S: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"\bS\b"):

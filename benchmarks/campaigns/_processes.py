@@ -1,0 +1,37 @@
+"""Programs that are run apart, to be killed or interrupted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+__all__ = ["BEGIN", "END", "child", "group_lives"]
+
+#: Seconds that a process has to begin, and to end once it is interrupted.
+BEGIN, END = 60.0, 20.0
+
+
+def child(script: str, *arguments: str) -> subprocess.Popen[str]:
+    """Return a process of a script that has said that it is ready, in a group of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    if process.stdout.readline().strip() != "ready":
+        raise RuntimeError(f"a process did not begin: {process.communicate(timeout=BEGIN)[1][-500:]}")
+    return process
+
+
+def group_lives(group: int) -> bool:
+    """Whether a process of a group still runs."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,151 @@
+"""Faults of worker processes: those of joblib in a cross-validation, and those of Dask in a pass over rows."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.campaigns._processes import END, child, group_lives
+from benchmarks.campaigns._record import Outcome
+
+__all__ = ["dask_worker", "joblib_worker", "processes"]
+
+#: Prints the digest of what was fitted, or the error that was raised.
+_PROGRAM = """
+import hashlib, os, sys, warnings
+import numpy as np
+import qsdp
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+X = rng.standard_normal((400, 6))
+y = X[:, 0] * X[:, 1] + 0.1 * rng.standard_normal(400)
+
+def digest(*arrays):
+    return hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()
+
+def fit():
+    {fit}
+
+if __name__ == "__main__":
+    print("ready", flush=True)
+    try:
+        print("result", fit(), flush=True)
+    except Exception as error:
+        print("error", type(error).__name__, str(error).splitlines()[0], flush=True)
+"""
+
+_CROSS_VALIDATION = """\
+print("begins", flush=True)
+    model = qsdp.QuantizedNetworkRegressorCV(n_neurons=20, cv=4, refine="none", tol=0.1, n_jobs=2, random_state=0)
+    model.fit(X, y)
+    return digest(model.network_.U, model.network_.V, model.network_.alpha)"""
+
+_PASS = """\
+import dask.array as da
+    from distributed import Client, LocalCluster
+    from qsdp.distributed import statistics_of_dask
+    options = dict(processes=True, threads_per_worker=1, dashboard_address=None, silence_logs=50)
+    with LocalCluster(n_workers=2, **options) as cluster, Client(cluster):
+        print("begins", flush=True)
+        rows = da.from_array(np.tile(X, (200, 1)), chunks=(400, -1))
+        statistics = statistics_of_dask(rows, da.from_array(np.tile(y, 200), chunks=400))
+    return digest(np.array([statistics.n_samples_seen_, statistics.total_weight_]))"""
+
+_FITS = """\
+print("begins", flush=True)
+    model = qsdp.QuantizedNetworkRegressor(n_neurons=20, tol=1e-2, random_state=0).fit(X, y)
+    return digest(model.network_.U, model.network_.V, model.network_.alpha, np.array([model.lower_bound_]))"""
+
+#: What may be said of a worker that was killed, instead of a result.
+_ERRORS = {"TerminatedWorkerError", "BrokenProcessPool", "SolverError", "KilledWorker"}
+
+#: Seconds that a program has.
+_LIMIT = 120.0
+
+
+def joblib_worker(rng: np.random.Generator, outcome: Outcome) -> None:
+    """Kill a worker of a cross-validation in two processes."""
+    _kill_worker(rng, outcome, "joblib", _CROSS_VALIDATION, "popen_loky")
+
+
+def dask_worker(rng: np.random.Generator, outcome: Outcome) -> None:
+    """Kill a worker of a pass over rows in two processes."""
+    _kill_worker(rng, outcome, "dask", _PASS, "multiprocessing")
+
+
+def processes(rng: np.random.Generator, outcome: Outcome) -> None:
+    """Run a fit in two processes at once: both have the result of one alone."""
+    running = [child(_PROGRAM.format(fit=_FITS)) for _ in range(2)]
+    said = {process.communicate(timeout=_LIMIT)[0].strip().removeprefix("begins\n") for process in running}
+    outcome.count("processes", "two fits at once")
+    if said != {_undisturbed(_FITS)}:
+        outcome.wrong("processes differ", said=sorted(said))
+
+
+@cache
+def _undisturbed(fit: str) -> str:
+    return child(_PROGRAM.format(fit=fit)).communicate(timeout=_LIMIT)[0].strip().removeprefix("begins\n")
+
+
+def _kill_worker(rng: np.random.Generator, outcome: Outcome, kind: str, fit: str, command: str) -> None:
+    expected = _undisturbed(fit)
+    process = child(_PROGRAM.format(fit=fit))
+    assert process.stdout is not None
+    process.stdout.readline()
+    wait, start = float(rng.uniform(0.0, 2.0)), time.monotonic()
+    workers: list[int] = []
+    while process.poll() is None and not workers and time.monotonic() - start < END:
+        workers = _workers(process.pid, command)
+        time.sleep(0.01)
+    time.sleep(wait)
+    workers = _workers(process.pid, command)
+    for worker in workers[-1:]:
+        try:
+            os.kill(worker, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    try:
+        said, errors = process.communicate(timeout=_LIMIT)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        outcome.wrong("waits for a dead worker", of=kind)
+        return
+    words = said.split() or ["nothing"]
+    ended = "no worker was left" if not workers else words[0] if words[0] == "result" else words[1]
+    outcome.count("worker killed", f"{kind}: {ended}")
+    if said.strip() != expected and (words[0] != "error" or words[1] not in _ERRORS):
+        outcome.wrong("neither a result nor a clear error", of=kind, said=said[-300:], errors=errors[-300:])
+    # What a killed process leaves ends by itself a moment later.
+    end = time.monotonic() + END
+    while group_lives(process.pid) and time.monotonic() < end:
+        time.sleep(0.05)
+    if group_lives(process.pid):
+        outcome.wrong("a process was left", of=kind)
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _workers(parent: int, command: str) -> list[int]:
+    """Return the descendants of a process whose command line has a word, in the order of their start."""
+    found, pending = [], [parent]
+    while pending:
+        for task in Path(f"/proc/{pending.pop()}/task").glob("*"):
+            try:
+                children = [int(word) for word in (task / "children").read_text().split()]
+            except OSError:
+                continue
+            pending += children
+            found += [one for one in children if command in _command_line(one)]
+    return sorted(found)
+
+
+def _command_line(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""

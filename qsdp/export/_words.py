@@ -1,0 +1,142 @@
+"""Columns of a table as words of a circuit, and the comparisons of these that are a model's bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp.encoding import Encoding
+from qsdp.export._bit_model import BitArray
+from qsdp.export._fixed_point import MISSING, Scales, column_scales, compared, fixed_columns
+from qsdp.export._model import ModelDescription
+
+__all__ = ["Comparison", "Word", "Words", "column_words"]
+
+
+@dataclass(frozen=True)
+class Word:
+    """A column as a signed integer of `width` bits, whose smallest value stands for a missing entry.
+
+    Attributes
+    ----------
+    position : int
+        Of the column in the table.
+    start : int
+        Place of its lowest bit among those of all words.
+    width : int
+        As few bits as tell apart what the column is compared with; larger entries are cut.
+    """
+
+    position: int
+    start: int
+    width: int
+
+    @property
+    def missing(self) -> int:
+        """What a missing entry is."""
+        return -(1 << (self.width - 1))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A bit: whether a word is above or equal to `value`, or missing.
+
+    Attributes
+    ----------
+    word : Word
+    kind : {"above", "equals", "missing"}
+    value : int
+        0 for "missing".
+    if_missing : bool
+        The bit of a missing entry: a number is taken for the median of training, a symbol equals none.
+    """
+
+    word: Word
+    kind: str
+    value: int
+    if_missing: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """What a circuit takes for the columns of a table.
+
+    Attributes
+    ----------
+    description : ModelDescription
+    scales : list of Fraction or None
+        Of every column of numbers that is used: its word is the nearest integer to scale times the entry.
+    words : tuple of Word
+        Of the columns that are used.
+    comparisons : tuple of Comparison
+        Of the bits, in the order of the encoding.
+    """
+
+    description: ModelDescription
+    scales: Scales
+    words: tuple[Word, ...]
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def width(self) -> int:
+        """Bits of all words."""
+        return sum(one.width for one in self.words)
+
+    def columns(self, X: Any) -> npt.NDArray[np.int64]:
+        """Return the words of shape (n, number of columns) of an array or a data frame; zeros of unused columns."""
+        fixed = fixed_columns(self.description, self.description.columns(X), self.scales)
+        words = np.zeros_like(fixed)
+        for one in self.words:
+            entries = fixed[:, one.position]
+            cut = np.clip(entries, one.missing + 1, -one.missing - 1)
+            words[:, one.position] = np.where(entries == MISSING, one.missing, cut)
+        return words
+
+    def bits(self, columns: npt.NDArray[Any]) -> BitArray:
+        """Return the bits of shape (n, d) of what `columns` returns."""
+        bits = np.empty((len(columns), len(self.comparisons)), dtype=np.uint8)
+        for place, one in enumerate(self.comparisons):
+            entries = columns[:, one.word.position]
+            test = entries > one.value if one.kind == "above" else (entries == one.value) & (one.kind == "equals")
+            bits[:, place] = np.where(entries == one.word.missing, one.if_missing, test)
+        return bits
+
+    def packed(self, columns: npt.NDArray[Any]) -> BitArray:
+        """Return the bits of the words of shape (n, width), the lowest first."""
+        parts = [columns[:, [one.position]] >> np.arange(one.width) & 1 for one in self.words]
+        return np.hstack(parts).astype(np.uint8)
+
+
+def column_words(description: ModelDescription, given: Mapping[str, float] | None) -> Words:
+    """Return the words of a model whose inputs are bits of columns, with `given` scales of columns or powers of ten."""
+    encoding = description.encoding
+    assert encoding is not None
+    scales = column_scales(description, [None] * encoding.width, given)
+    values = [
+        0 if one.kind == "missing" else compared(one, encoding.columns[one.position], scales[one.position])
+        for one in encoding.expressions
+    ]
+    words: dict[int, Word] = {}
+    for position in encoding.used:
+        own = [value for value, one in zip(values, encoding.expressions, strict=True) if one.position == position]
+        start = sum(one.width for one in words.values())
+        words[position] = Word(position, start, _width(own))
+    return Words(description, scales, tuple(words.values()), _comparisons(encoding, values, words))
+
+
+def _width(values: Sequence[int]) -> int:
+    """Return the bits of a word from one below the smallest value, or -1, to one above the largest."""
+    return max(-min(*values, -1), max(values) + 1).bit_length() + 1
+
+
+def _comparisons(encoding: Encoding, values: Sequence[int], words: Mapping[int, Word]) -> tuple[Comparison, ...]:
+    found = []
+    for one, value in zip(encoding.expressions, values, strict=True):
+        fill, threshold = encoding.columns[one.position].fill, one.value
+        filled = one.kind == "above" and fill is not None and isinstance(threshold, (int, float)) and fill > threshold
+        found.append(Comparison(words[one.position], one.kind, value, one.kind == "missing" or filled))
+    return tuple(found)

@@ -1,0 +1,48 @@
+"""What cannot fit into memory is refused before any work, with its size and the argument."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import qsdp
+from qsdp._utils.memory import format_bytes, main_memory
+from qsdp.exceptions import InvalidInputError
+from qsdp.relaxation.memory import check_memory, least_memory
+
+
+def problem(n: int, d: int) -> qsdp.TrainingProblem:
+    return qsdp.TrainingProblem(np.ones((n, d)), np.ones(n), beta=0.1)
+
+
+def test_a_solver_of_sparse_matrices_is_refused_where_they_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qsdp.relaxation.memory.main_memory", lambda: 32e9)
+    large = problem(1000, 2000)
+    assert least_memory(large, own=False) == 12 * 1000 * 2000**2
+    start = time.perf_counter()
+    with pytest.raises(InvalidInputError, match=r"problem must fit.*'scs' takes 48 GB.*1,000 samples, 2,000 inputs"):
+        qsdp.solve_relaxation(large, solver="scs")
+    assert time.perf_counter() - start < 0.5
+    check_memory(large, "auto")
+
+
+def test_own_methods_count_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = problem(10, 4)
+    assert least_memory(small) == 8 * (10 * 4 + 8 * 16)
+    monkeypatch.setattr("qsdp.relaxation.memory.main_memory", lambda: 1000.0)
+    X, y = small.X, small.y
+    for fit in (
+        lambda: qsdp.solve_relaxation(small),
+        lambda: qsdp.solve_and_sample(X, y),
+        lambda: qsdp.relaxation_path(small, 3),
+        lambda: qsdp.QuantizedNetworkRegressor(activation=None).fit(X + np.arange(10)[:, None], np.arange(10.0)),
+    ):
+        with pytest.raises(InvalidInputError, match=r"at least for \d+ samples.* there are 1 kB; take fewer rows"):
+            fit()
+
+
+def test_memory_of_this_machine() -> None:
+    assert main_memory() > 1e8
+    assert [format_bytes(size) for size in (2e3, 3.25e6, 4e9, 5e12)] == ["2 kB", "3.25 MB", "4 GB", "5 TB"]
