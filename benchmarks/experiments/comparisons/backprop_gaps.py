@@ -18,16 +18,8 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import (
-    PAPER,
-    experiment_in,
-    medians,
-    save,
-    standardised,
-    subplots,
-    targets_of,
-    with_constant,
-)
+from benchmarks.experiments._common import PAPER, experiment_in, medians, save, subplots
+from benchmarks.experiments._data import standardised, targets_of, with_constant
 from qsdp.bench import Claim, Record, Table, paired_claim
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehicle")

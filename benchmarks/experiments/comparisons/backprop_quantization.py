@@ -27,16 +27,8 @@ import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
 import qsdp
-from benchmarks.experiments._common import (
-    PAPER,
-    accuracy,
-    experiment_in,
-    grouped,
-    percent,
-    save,
-    standardised,
-    subplots,
-)
+from benchmarks.experiments._common import PAPER, accuracy, experiment_in, grouped, percent, save, subplots
+from benchmarks.experiments._data import standardised
 from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.bench._grid import BUDGET, chosen_by
 

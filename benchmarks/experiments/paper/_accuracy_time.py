@@ -26,7 +26,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import qsdp
-from benchmarks.experiments._common import accuracy, standardised, targets_of, with_constant
+from benchmarks.experiments._common import accuracy
+from benchmarks.experiments._data import standardised, targets_of, with_constant
 
 BETAS = (0.01, 0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 RATES = (0.03, 0.1, 0.01)

@@ -28,12 +28,10 @@ from benchmarks.experiments._common import (
     grouped,
     percent,
     save,
-    standardised,
     subplots,
-    targets_of,
     values,
-    with_constant,
 )
+from benchmarks.experiments._data import standardised, targets_of, with_constant
 from benchmarks.experiments.paper import _accuracy_time as timed
 from benchmarks.experiments.paper import _accuracy_time_report as report
 from qsdp.bench import Claim, Record, Table

@@ -23,7 +23,8 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 import qsdp_check
-from benchmarks.experiments._common import experiment_in, medians, save, standardised, subplots, with_constant
+from benchmarks.experiments._common import experiment_in, medians, save, subplots
+from benchmarks.experiments._data import standardised, with_constant
 from benchmarks.experiments.product._restricted import TOLERANCE, compared, solved
 from qsdp.bench import Claim, Record, Table, compare, exact, judged
 from qsdp.certificates.verification import verified_bound

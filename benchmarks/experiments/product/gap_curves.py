@@ -20,7 +20,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import experiment_in, grouped, save, subplots, with_constant
+from benchmarks.experiments._common import experiment_in, grouped, save, subplots
+from benchmarks.experiments._data import with_constant
 from qsdp.bench import Claim, Record, Table, exact
 from qsdp.relaxation.cuts import CuttingPlanes
 

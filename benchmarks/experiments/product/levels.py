@@ -17,16 +17,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import (
-    accuracy,
-    experiment_in,
-    grouped,
-    percent,
-    save,
-    standardised,
-    subplots,
-    with_constant,
-)
+from benchmarks.experiments._common import accuracy, experiment_in, grouped, percent, save, subplots
+from benchmarks.experiments._data import standardised, with_constant
 from benchmarks.experiments.product._stages import TARGET
 from qsdp.bench import Claim, Record, Table, exact, judged, paired_claim, with_unmeasured, within
 

@@ -20,7 +20,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import accuracy, experiment_in, percent, with_constant
+from benchmarks.experiments._common import accuracy, experiment_in, percent
+from benchmarks.experiments._data import with_constant
 from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.product._stages import TARGET
 from qsdp.bench import Claim, Record, Table, exact, with_unmeasured

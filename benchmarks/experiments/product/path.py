@@ -25,17 +25,8 @@ from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import (
-    experiment_in,
-    grouped,
-    medians,
-    percent,
-    save,
-    standardised,
-    subplots,
-    values,
-    with_constant,
-)
+from benchmarks.experiments._common import experiment_in, grouped, medians, percent, save, subplots, values
+from benchmarks.experiments._data import standardised, with_constant
 from benchmarks.experiments.product._stages import TARGET, limit_claim
 from qsdp.bench import Claim, Record, Table, compare, exact, judged, with_unmeasured
 from qsdp.estimators.classes import encode_classes

@@ -23,16 +23,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import (
-    experiment_in,
-    grouped,
-    medians,
-    save,
-    standardised,
-    subplots,
-    values,
-    with_constant,
-)
+from benchmarks.experiments._common import experiment_in, grouped, medians, save, subplots, values
+from benchmarks.experiments._data import standardised, with_constant
 from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.product._stages import STAGES, TARGET, limit_claim, staged
 from qsdp.bench import Claim, Record, Table, paired_claim, with_unmeasured

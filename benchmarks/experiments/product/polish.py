@@ -18,19 +18,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import (
-    accuracy,
-    experiment_in,
-    grouped,
-    medians,
-    percent,
-    save,
-    spread,
-    standardised,
-    subplots,
-    targets_of,
-    with_constant,
-)
+from benchmarks.experiments._common import accuracy, experiment_in, grouped, medians, percent, save, spread, subplots
+from benchmarks.experiments._data import standardised, targets_of, with_constant
 from qsdp.bench import (
     REPETITIONS,
     Claim,
