@@ -1,19 +1,17 @@
-"""What experiments are written in: cases, groups of records, columns of tables, claims and pictures."""
+"""What experiments are written in: cases, groups of records, numbers as text, and claims."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from qsdp.bench import Claim, Experiment, Record, Table, compare, judged, not_measured
+from qsdp.bench import Claim, Experiment, Record, compare, judged, not_measured
 
 PAPER = "Bartan, Pilanci"
 TARGET = "Target of the package"
@@ -21,8 +19,6 @@ TARGET = "Target of the package"
 Records = Sequence[Record]
 #: A measurement: its name, names from the outside in with slashes between them, or a function of the record.
 What = str | Callable[[Record], Any]
-#: What a column shows of a group.
-Cell = Callable[[Any], str]
 
 
 def experiment_in(module: str, title: str, source: str, **changes: Any) -> Experiment:
@@ -172,60 +168,6 @@ def seconds(numbers: np.ndarray) -> str:
     return f"{medians(numbers)} s"
 
 
-# -- tables ----------------------------------------------------------------------------------------------
-
-
-def table(title: str, groups: Any, columns: Iterable[tuple[str, Cell]], note: str = "") -> Table:
-    """Return a table with a row for each group of records (or record), and columns of a heading and a cell each."""
-    headings, cells = zip(*columns, strict=True)
-    groups = groups.values() if isinstance(groups, dict) else groups
-    groups = [[group] if isinstance(group, Record) else group for group in groups]
-    return Table(title, headings, [[cell(group) for cell in cells] for group in groups], note)
-
-
-def param(name: str, form: str = "", none: str = "-") -> Cell:
-    """Return the cell of a parameter."""
-    return lambda group: none if group[0].case.get(name) is None else format(group[0].case[name], form)
-
-
-def first(what: What, form: str = "", none: str = "-") -> Cell:
-    """Return the cell of the first record's measurement."""
-
-    def cell(group: Records) -> str:
-        found = measured(group[0], what)
-        return none if found is None else format(found, form)
-
-    return cell
-
-
-def shown(show: Callable[[np.ndarray], str], what: What, unit: float = 1.0, none: str = "-") -> Cell:
-    """Return the cell of a measurement over the records, shown by a function; what it is where no record has it."""
-
-    def cell(group: Records) -> str:
-        found = values(group, what)
-        return show(unit * found) if len(found) else none
-
-    return cell
-
-
-def reduced(reduce: Callable[[Any], Any], what: What, form: str, unit: float = 1.0, none: str = "-") -> Cell:
-    """Return the cell of one number made of a measurement over the records."""
-    return shown(lambda found: format(float(reduce(found)), form), what, unit, none)
-
-
-mean_of = functools.partial(reduced, np.mean)
-median_of = functools.partial(reduced, np.median)
-least_of = functools.partial(reduced, np.min)
-most_of = functools.partial(reduced, np.max)
-percent_of = functools.partial(shown, percent)
-range_of = functools.partial(shown, medians)
-
-
-def count(group: Records) -> str:
-    """Return the number of records."""
-    return str(len(group))
-
-
 # -- claims ----------------------------------------------------------------------------------------------
 
 
@@ -253,43 +195,3 @@ def approach_claim(
     evidence = compare(after, tenth, less=True, unit=100.0)
     number = " to ".join(texts)
     return judged(source, statement, replace(evidence, number=number) if not evidence.missing else evidence, figures)
-
-
-# -- pictures --------------------------------------------------------------------------------------------
-
-
-def subplots(*shape: int, **options: Any) -> tuple[Any, Any]:
-    """Return a figure and its axes, which arrange themselves."""
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(*shape, **{"layout": "constrained", **options})
-
-
-def save(figure: Any, path: Path, dpi: int = 120) -> None:
-    """Write a figure, and forget it."""
-    import matplotlib.pyplot as plt
-
-    figure.savefig(path, dpi=dpi)
-    plt.close(figure)
-
-
-def legend(figure: Any, axes: Any, **options: Any) -> None:
-    """Name what is drawn in all panels, each once, at the right of them unless the options say where."""
-    entries = [ax.get_legend_handles_labels() for ax in np.ravel(axes)]
-    handles = {label: line for lines, labels in entries for line, label in zip(lines, labels, strict=True)}
-    place = {"loc": "outside right upper", "fontsize": "small", **options}
-    figure.legend(handles.values(), handles.keys(), **place)
-
-
-def label_decades(axes: Any) -> None:
-    """Label a logarithmic axis of both by its decades; over less than two of them by 1, 2 and 5, too."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    for axis in (axes.xaxis, axes.yaxis):
-        low, high = sorted(axis.get_view_interval())
-        if axis.get_scale() != "log" or not 0.0 < low < high:
-            continue
-        if high < 100.0 * low:
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high > 3.0 * low else range(1, 10)))
-            axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import PAPER, experiment_in, medians, save, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import PAPER, experiment_in, medians
 from benchmarks.experiments._data import standardised, targets_of, with_constant
 from qsdp.bench import Claim, Record, Table, paired_claim
 
@@ -220,7 +221,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     """Draw the gaps of networks of quantized weights, a point each set and split."""
     found = {name: places for name, places in gaps(records).items() if name != "real"}
     sets = list(dict.fromkeys(record.case["set"] for record in records))
-    figure, ax = subplots(figsize=(9, 0.45 * len(found) + 1.5))
+    figure, ax = draw.subplots(figsize=(9, 0.45 * len(found) + 1.5))
     for height, places in enumerate(found.values()):
         for (name, split), one in places.items():
             shift = (split - 0.5 * (SPLITS - 1)) * 0.06
@@ -232,7 +233,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     ax.invert_yaxis()
     ax.grid(alpha=0.3)
     figure.legend(loc="outside right upper", fontsize="small")
-    save(figure, path, dpi=110)
+    draw.save(figure, path, dpi=110)
 
 
 EXPERIMENT = experiment_in(

@@ -27,7 +27,8 @@ import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
 import qsdp
-from benchmarks.experiments._common import PAPER, accuracy, experiment_in, grouped, percent, save, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import PAPER, accuracy, experiment_in, grouped, percent
 from benchmarks.experiments._data import standardised
 from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.bench._grid import BUDGET, chosen_by
@@ -395,7 +396,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     found = by_network(records)
     names = sorted(found, key=lambda name: (SYSTEMS.index(system_of(name)), list(found).index(name)))
     layout = {"figsize": (10, 0.3 * len(names) + 1.4), "gridspec_kw": {"width_ratios": [2, 1]}}
-    figure, (left, right) = subplots(1, 2, sharey=True, **layout)
+    figure, (left, right) = draw.subplots(1, 2, sharey=True, **layout)
     for height, name in enumerate(names):
         colour = f"C{SYSTEMS.index(system_of(name))}"
         shares = 100.0 * np.array([one["test"] for one in found[name].values()])
@@ -412,7 +413,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     right.set(xscale="log", xlabel="bits, mean over sets", xlim=(1e3, 1e5))
     for ax in (left, right):
         ax.grid(alpha=0.3)
-    save(figure, path, dpi=110)
+    draw.save(figure, path, dpi=110)
 
 
 def system_of(name: str) -> str:

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import PAPER, experiment_in, grouped, per_cent, save, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import PAPER, experiment_in, grouped, per_cent
 from qsdp.bench import Claim, Record, Table, exact, paired_claim
 
 N, D, BETA = 100, 20, 1e-4
@@ -152,7 +153,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw errors against levels."""
     groups = grouped(records, "m")
-    figure, axes = subplots(1, len(groups), figsize=(4 * len(groups), 3.6), sharey=True, squeeze=False)
+    figure, axes = draw.subplots(1, len(groups), figsize=(4 * len(groups), 3.6), sharey=True, squeeze=False)
     for ax, ((m,), group) in zip(axes[0], groups.items(), strict=True):
         levels = group[0].case["levels"]
         for scale in SCALES[1:]:
@@ -165,7 +166,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         ax.grid(alpha=0.3)
     axes[0][0].set_ylabel("relative training error")
     axes[0][-1].legend(fontsize="x-small")
-    save(figure, path, dpi=110)
+    draw.save(figure, path, dpi=110)
 
 
 EXPERIMENT = experiment_in(__name__, "Rounding after training: scales and levels", f"{PAPER}, section 5.1")

@@ -24,7 +24,8 @@ from sklearn.preprocessing import StandardScaler
 
 import qsdp
 import qsdp.baselines as baselines
-from benchmarks.experiments._common import experiment_in, grouped, percent, save, subplots, values
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in, grouped, percent, values
 from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.datasets import load_bundled, make_planted
 
@@ -240,7 +241,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     sets = list(dict.fromkeys(record.case["set"] for record in records))
     columns = min(3, len(sets))
     rows = -(-len(sets) // columns)
-    figure, axes = subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), squeeze=False)
+    figure, axes = draw.subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), squeeze=False)
     for ax in axes.flat[len(sets) :]:
         ax.set_visible(False)
     for ax, one in zip(axes.flat, sets, strict=False):
@@ -257,7 +258,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         ax.invert_yaxis()
         ax.grid(alpha=0.3)
     figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
-    save(figure, path, dpi=110)
+    draw.save(figure, path, dpi=110)
 
 
 EXPERIMENT = experiment_in(

@@ -14,7 +14,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from benchmarks.experiments._common import grouped, label_decades, save, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import grouped
 from qsdp.bench import Claim, Evidence, Record, compare, either, judged
 
 SOURCE = "Zhang et al. 2021"
@@ -309,7 +310,7 @@ def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], path: Path
     groups = {group: lines for group, lines in groups.items() if any(lines.values())}
     rows = [(name, against) for against in ("epoch", "seconds of the processor") for name in ("loss", "test")]
     size = (4.5 * len(groups), 3.25 * len(rows))
-    figure, axes = subplots(len(rows), len(groups), figsize=size, squeeze=False)
+    figure, axes = draw.subplots(len(rows), len(groups), figsize=size, squeeze=False)
     for column, (group, lines) in enumerate(groups.items()):
         for row, (name, against) in enumerate(rows):
             axis = axes[row, column]
@@ -323,10 +324,10 @@ def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], path: Path
             if name == "loss":
                 axis.set_yscale("log")
             axis.set_ylabel("training loss" if name == "loss" else "test accuracy")
-            label_decades(axis)
+            draw.label_decades(axis)
         axes[0, column].set_title(titles.get(group, group))
         axes[0, column].legend(fontsize="small")
-    save(figure, path)
+    draw.save(figure, path)
 
 
 def _means(records: Sequence[Record], name: str, epochs: Sequence[int]) -> list[float]:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, save, subplots, where
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in, grouped, where
 from benchmarks.experiments.least_squares._bpls_classifiers import (
     accuracies,
     both,
@@ -303,7 +304,7 @@ def paired(records: Sequence[Record]) -> Pairs:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw test accuracy against epochs and seconds, as the paper's Figures 7 to 9."""
-    figure, axes = subplots(1, 2, figsize=(11.5, 4.0), sharey=True)
+    figure, axes = draw.subplots(1, 2, figsize=(11.5, 4.0), sharey=True)
     pairs = paired(records)
     draw_courses(axes, {f"BPLS, {name}": own for name, (own, _) in pairs.items()}, "*-", 6.0)
     others = pairs["sigmoid"][1] if "sigmoid" in pairs else []
@@ -312,7 +313,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axes[0].set(xscale="log", xlabel="epochs", ylabel="test accuracy", title="digits, 65-50-10")
     axes[1].set(xscale="log", xlabel="processor seconds of training", title="competitors: sigmoid hidden layer")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

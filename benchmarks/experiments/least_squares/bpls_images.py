@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, save, subplots, where
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in, grouped, where
 from benchmarks.experiments.least_squares._bpls_classifiers import (
     Split,
     both,
@@ -338,7 +339,7 @@ def _choice_claims(records: Sequence[Record]) -> list[Claim]:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw test accuracy against epochs and against seconds, as the paper's Figures 7, 8 and 9."""
-    figure, axes = subplots(2, 2, figsize=(12.0, 7.6), sharey="row")
+    figure, axes = draw.subplots(2, 2, figsize=(12.0, 7.6), sharey="row")
     for row, data in zip(axes, LOADERS, strict=True):
         here = [record for record in records if record.case["data"] == data]
         draw_courses(row, {f"BPLS, {name}": group for name, group in trainings(here).items()}, "*-", 6.0)
@@ -348,7 +349,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         row[0].set(xscale="log", xlabel="epochs", ylabel="test accuracy", title=data)
         row[1].set(xscale="log", xlabel="processor seconds of training", title=data)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

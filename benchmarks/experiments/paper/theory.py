@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import PAPER, Theorem, experiment_in, medians, save, subplots, theorems, where
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import PAPER, Theorem, experiment_in, medians, theorems, where
 from benchmarks.experiments.paper._theory_checks import ACTIVATIONS, CHECKS, KRIVINE, bernstein
 from qsdp.bench import Claim, Record, Table, compare, exact, judged, not_measured, share
 
@@ -362,7 +363,7 @@ def plot(records: Records, path: Path) -> None:
     found = where(records, kind="concentration")
     if not found:
         return
-    figure, axes = subplots(1, 2, figsize=(9, 3.8))
+    figure, axes = draw.subplots(1, 2, figsize=(9, 3.8))
     for number, d in enumerate(sorted({record.case["d"] for record in found})):
         group = [record for record in found if record.case["d"] == d]
         neurons = group[0].case["neurons"]
@@ -377,7 +378,7 @@ def plot(records: Records, path: Path) -> None:
     axes[1].set(xlabel="neurons", ylabel="spectral norm", title="Error of the mean; dashed: (28)")
     for axis in axes:
         axis.legend(fontsize=8)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

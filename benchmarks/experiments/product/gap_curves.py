@@ -20,7 +20,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import experiment_in, grouped, save, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in, grouped
 from benchmarks.experiments._data import with_constant
 from qsdp.bench import Claim, Record, Table, exact
 from qsdp.relaxation.cuts import CuttingPlanes
@@ -183,7 +184,7 @@ def _better(records: Sequence[Record]) -> Claim:
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw the gap against seconds, a panel for each problem."""
     groups = grouped(records, "data", "beta")
-    figure, axes = subplots(1, len(groups), figsize=(3.2 * len(groups), 3.2), sharey=True, squeeze=False)
+    figure, axes = draw.subplots(1, len(groups), figsize=(3.2 * len(groups), 3.2), sharey=True, squeeze=False)
     for axis, group in zip(axes[0], groups.values(), strict=True):
         for r in sorted(group, key=lambda r: (r.case["cuts"], r.case["limit"])):
             _, processor, objective, bound = np.array(r.measured["curve"]).T
@@ -198,7 +199,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axes[0][0].set_ylabel("gap, %")
     handles = {name: line for axis in axes[0] for line, name in zip(*axis.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=3, fontsize=8, frameon=False)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "Certified gaps against seconds", "Targets of the package: stronger bounds")

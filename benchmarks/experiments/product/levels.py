@@ -17,7 +17,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import accuracy, experiment_in, grouped, percent, save, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import accuracy, experiment_in, grouped, percent
 from benchmarks.experiments._data import standardised, with_constant
 from benchmarks.experiments.product._stages import TARGET
 from qsdp.bench import Claim, Record, Table, exact, judged, paired_claim, with_unmeasured, within
@@ -158,7 +159,7 @@ def _outermost_claim(records: Sequence[Record]) -> Claim:
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw what every M changes in test accuracy, with two standard errors, beside the noise of sampling."""
     groups = by_set(records)
-    figure, axis = subplots(figsize=(6.4, 3.6))
+    figure, axis = draw.subplots(figsize=(6.4, 3.6))
     places = np.arange(len(groups))
     for number, M in enumerate(FACTORS[1:]):
         changes = [change(group, M) for group in groups.values()]
@@ -179,7 +180,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xticks(places, list(groups))
     axis.set(ylabel="test accuracy minus that of M = 1, points")
     axis.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=4)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

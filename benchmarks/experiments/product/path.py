@@ -25,7 +25,8 @@ from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import experiment_in, grouped, medians, percent, save, subplots, values
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in, grouped, medians, percent, values
 from benchmarks.experiments._data import standardised, with_constant
 from benchmarks.experiments.product._stages import TARGET, limit_claim
 from qsdp.bench import Claim, Record, Table, compare, exact, judged, with_unmeasured
@@ -322,7 +323,7 @@ def _chosen_claim(records: Sequence[Record], evaluate: str) -> Claim:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw iterations of the path over those of cold starts against beta, squared loss, medians over splits."""
-    figure, axes = subplots(1, len(SOLVERS), figsize=(9, 3.6), sharey=True)
+    figure, axes = draw.subplots(1, len(SOLVERS), figsize=(9, 3.6), sharey=True)
     for axis, solver in zip(axes, SOLVERS, strict=True):
         for (name,), group in grouped(of(records, "path", solver=solver, loss=LOSSES[0]), "data").items():
             cold, warm = (
@@ -335,7 +336,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.set(title=f"{solver}, squared loss", xlabel="beta over the first of the path")
     axes[0].set(ylabel="iterations, warm over cold", ylim=(0.0, None))
     axes[0].legend(fontsize=8)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "What a path of betas saves", "Targets of the package")

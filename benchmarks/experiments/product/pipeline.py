@@ -23,13 +23,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import experiment_in, grouped, medians, save, subplots, values
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in, grouped, medians, values
 from benchmarks.experiments._data import standardised, with_constant
 from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.product._stages import STAGES, TARGET, limit_claim, staged
+from benchmarks.experiments.solvers._peers import repaired
 from qsdp.bench import Claim, Record, Table, paired_claim, with_unmeasured
-from qsdp.relaxation.scaled import RawSolution, ScaledProblem
-from qsdp.relaxation.solution import finish
 from qsdp.shaping import GAMMA
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
@@ -96,7 +96,7 @@ def seconds_of(X: np.ndarray, y: np.ndarray, seed: int, rounds: int) -> dict[str
         theirs.append(stages)
         found = staged(X, y, NEURONS, seed, beta=BETA)
         ours.append(found.seconds)
-    known = certified(qsdp.TrainingProblem(X, y, beta=BETA), program)
+    known = repaired(qsdp.TrainingProblem(X, y, beta=BETA), program, solver="scs", status=program.problem.status)
     return {
         "n": X.shape[0],
         "D": X.shape[1],
@@ -134,18 +134,6 @@ def literal(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[dict[str, float], 
     np.sign(rng.multivariate_normal(np.zeros(2 * d), Q.value, size=NEURONS, method="eigh"))
     clock.append(time.process_time())
     return dict(zip(STAGES, np.diff(clock).tolist(), strict=False)), formulation
-
-
-def certified(problem: qsdp.TrainingProblem, formulation: Any) -> qsdp.Relaxation:
-    """Return the solution of (25) repaired to exact feasibility, with a bound recomputed from the data."""
-    (Z, V, W), (nu, z) = formulation.blocks(), formulation.duals()
-    # To the units of the normalised instance, from which everything is recomputed.
-    scaled = ScaledProblem.of(problem)
-    units = scaled.units
-    Z, V, W = (block / units.weight for block in (Z, V, W))
-    nu = None if nu is None else nu * (units.prediction / units.value)
-    raw = RawSolution(Z, V, W, nu, z, status=formulation.problem.status)
-    return finish(scaled, raw, solver="scs", tol=GAP)
 
 
 # -- tables ----------------------------------------------------------------------------------------------
@@ -224,7 +212,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     groups = timed(records)
     if not groups:
         return
-    figure, axis = subplots(figsize=(6.4, 0.7 * len(groups) + 1.3))
+    figure, axis = draw.subplots(figsize=(6.4, 0.7 * len(groups) + 1.3))
     for number, group in enumerate(groups.values()):
         for which, colour in zip(PIPELINES, ("C1", "C0"), strict=True):
             seconds = values(group, f"{which}_seconds")
@@ -237,7 +225,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     handles, labels = axis.get_legend_handles_labels()
     axis.legend(handles[:2], labels[:2], fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2)
     axis.grid(axis="x", alpha=0.3)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

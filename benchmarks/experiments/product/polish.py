@@ -18,7 +18,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import accuracy, experiment_in, grouped, medians, percent, save, spread, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import accuracy, experiment_in, grouped, medians, percent, spread
 from benchmarks.experiments._data import standardised, targets_of, with_constant
 from qsdp.bench import (
     REPETITIONS,
@@ -271,7 +272,7 @@ def _accuracy_claim(groups: Mapping[str, Sequence[Record]]) -> Claim:
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw the gaps against bits, each set in a panel; the least gap of the axis stands for all below."""
     groups = grouped(records, "data")
-    figure, axes = subplots(1, len(groups), figsize=(3.1 * len(groups), 3.4), sharey=True, squeeze=False)
+    figure, axes = draw.subplots(1, len(groups), figsize=(3.1 * len(groups), 3.4), sharey=True, squeeze=False)
     kinds = {
         "krivine": ("v", "C7", f"{MANY} sampled, krivine"),
         "adaptive, shared": ("o", "C0", f"{MANY} sampled, shared refit"),
@@ -294,7 +295,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     figure.legend(
         *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8, frameon=False
     )
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

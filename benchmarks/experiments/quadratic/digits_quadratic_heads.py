@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, save, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES
 from qsdp.baselines.quadratic import (
     MultiStart,
@@ -228,7 +229,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     shown_settings = settings(found)
     if not shown_settings:
         return
-    figure, axis = subplots(figsize=(7, 3.6))
+    figure, axis = draw.subplots(figsize=(7, 3.6))
     places = np.arange(len(shown_settings))
     for shift, head in zip((-0.2, 0.0, 0.2), HEADS, strict=True):
         statistics = [found[(*setting, head)] for setting in shown_settings]
@@ -239,7 +240,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xlabel("images / epochs / hidden neurons (crosses: independent program)")
     axis.set_ylabel("test accuracy [%]")
     axis.legend()
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "Digits: linear, quadratic and reduced quadratic output neurons", SOURCE)

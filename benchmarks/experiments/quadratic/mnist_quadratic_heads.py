@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import experiment_in, save, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES, TABLE_4
 from qsdp.baselines.quadratic import MultiStart, QuadraticNetworkClassifier, StartStatistics
 from qsdp.bench import REPETITIONS, Claim, Evidence, Record, Table, compare, judged, within
@@ -228,7 +229,7 @@ def _falls(found: dict[Key, dict[int, float]], start: str) -> dict[str, Evidence
 
 def plot(records: Sequence[Record], path: Path) -> None:
     found = cells(records)
-    figure, axes = subplots(2, len(EPOCHS), figsize=(11, 6.6), sharex=True, sharey="row", squeeze=False)
+    figure, axes = draw.subplots(2, len(EPOCHS), figsize=(11, 6.6), sharex=True, sharey="row", squeeze=False)
     sizes = [600, max(key[0] for key in found)]
     for row, size in zip(axes, sizes, strict=True):
         for axis, epochs in zip(row, EPOCHS, strict=True):
@@ -250,7 +251,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     figure.legend(
         *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8, handlelength=4
     )
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "MNIST: linear, quadratic and reduced quadratic output neurons", SOURCE)

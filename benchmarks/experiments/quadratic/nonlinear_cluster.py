@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, save, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in
 from qsdp.baselines.quadratic import MultiStart, QuadraticNetwork, QuadraticNetworkClassifier
 from qsdp.bench import Claim, Record, Table, compare, exact, judged
 from qsdp.datasets import make_nonlinear_clusters
@@ -224,12 +225,12 @@ def plot(records: Sequence[Record], path: Path) -> None:
     x1, x2 = np.linspace(-24, 8, 300), np.linspace(-8, 18, 300)
     points = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2)
     Z = np.einsum("si,kij,sj->sk", points, P["Q"], points) + points @ P["W"].T + P["b"]
-    figure, axis = subplots(figsize=(6, 5))
+    figure, axis = draw.subplots(figsize=(6, 5))
     for k, colour in enumerate(("red", "black", "magenta", "green", "cyan", "blue")):
         axis.scatter(*X[y == k].T, s=2, color=colour)
         axis.contour(x1, x2, Z[:, k].reshape(300, 300), levels=[0.0], colors=colour, linewidths=1)
     axis.set_title(f"Six quadratic neurons after {max(record.case['epochs'])} epochs", fontsize=9)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "Nonlinear Cluster data by one layer of neurons", SOURCE)

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, label_decades, save, subplots, where
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in, where
 from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork, get_family, starting_parameters
 from qsdp.bench import Claim, Record, Table, exact
@@ -254,15 +255,15 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    figure, axis = subplots(figsize=(5.5, 3.8))
+    figure, axis = draw.subplots(figsize=(5.5, 3.8))
     for head in FAMILIES:
         found = sorted(where(records, kind="square", head=head), key=lambda r: r.case["n"])
         axis.loglog([r.case["n"] for r in found], [1e6 * layer_seconds(r) for r in found], "o-", label=TITLES[head])
     axis.set_xlabel("inputs and neurons of the layer")
     axis.set_ylabel("µs a sample")
-    label_decades(axis)
+    draw.label_decades(axis)
     axis.legend()
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "Costs of quadratic layers", SOURCE, version=2)

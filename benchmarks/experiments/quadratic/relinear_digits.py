@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, save, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in, grouped
 from benchmarks.experiments.quadratic._relinear_digits_claims import BETAS, RATES, chosen, claims, errors, unstable
 from qsdp.bench import Record, Table
 from qsdp.datasets import split_digits
@@ -266,7 +267,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         return
     best = {name: errors(group) for name, group in chosen(records).items()}
     names = sorted(best, key=lambda name: float(best[name].mean()))
-    figure, axis = subplots(figsize=(7, 0.3 * len(names) + 1.0))
+    figure, axis = draw.subplots(figsize=(7, 0.3 * len(names) + 1.0))
     axis.boxplot([best[name] for name in names], vert=False)
     axis.set_yticks(range(1, len(names) + 1), names, fontsize=7)
     axis.set(xlabel="test error on digits, %", xscale="log")
@@ -275,7 +276,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xticks(marks, [str(mark) for mark in marks])
     axis.set_xticks([], minor=True)
     axis.grid(axis="x", alpha=0.3)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

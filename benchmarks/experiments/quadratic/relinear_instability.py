@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, medians, save, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in, grouped, medians
 from qsdp.baselines import AffineForm, TrainedLayer, relu
 from qsdp.baselines.quadratic import get_family
 from qsdp.bench import Claim, Record, Table, compare, exact, judged, not_measured
@@ -185,13 +186,13 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    figure, axis = subplots(figsize=(6, 4))
+    figure, axis = draw.subplots(figsize=(6, 4))
     for family, by_scale in _range_records(records).items():
         scales = sorted(by_scale)
         axis.loglog(scales, [np.median(by_scale[scale]) for scale in scales], "o-", label=family)
     axis.set(xlabel="deviation s of all parameters", ylabel="range of the output on [-1, 1], median")
     axis.legend()
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, save, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in, grouped
 from qsdp.bench import Claim, Evidence, Record, Table, compare, exact, judged
 
 SOURCE = "Fan et al., Table II"
@@ -342,7 +343,7 @@ def _reaches(rmse: np.ndarray, printed: float) -> bool:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     optimizers = sorted({record.case["optimizer"] for record in records})
-    figure, axes = subplots(
+    figure, axes = draw.subplots(
         2,
         len(optimizers),
         figsize=(4.6 * len(optimizers) + 1.6, 6.4),
@@ -374,7 +375,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }
     figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=8)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, save, subplots, where
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in, where
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork
 from qsdp.bench import Claim, Record, Table, exact, judged, share
 from qsdp.datasets import make_xor
@@ -184,7 +185,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     X, y = make_xor()
     grid = np.linspace(-2.5, 2.5, 200)
     points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
-    figure, axes = subplots(1, 4, figsize=(12, 3.2))
+    figure, axes = draw.subplots(1, 4, figsize=(12, 3.2))
     for axis, (name, (family, parameters, encoding)) in zip(axes, CLOSED.items(), strict=True):
         X, y = make_xor(encoding)
         values = QuadraticNetwork([Layer(family, parameters)]).decision(points).reshape(200, 200)
@@ -193,7 +194,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.scatter(*X.T, c=np.where(y == 1, "C1", "C0"), zorder=3)
         axis.set_title(name, fontsize=9)
         axis.set_aspect("equal")
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "XOR by one quadratic neuron", SOURCE)
