@@ -29,12 +29,12 @@ def param(name: str, form: str = "", none: str = "-") -> Cell:
     return lambda group: none if group[0].case.get(name) is None else format(group[0].case[name], form)
 
 
-def first(what: What, form: str = "", none: str = "-") -> Cell:
-    """Return the cell of the first record's measurement."""
+def first(what: What, form: str = "", none: str = "-", unit: float | None = None) -> Cell:
+    """Return the cell of the first record's measurement, times a unit if there is one."""
 
     def cell(group: Records) -> str:
         found = _common.measured(group[0], what)
-        return none if found is None else format(found, form)
+        return none if found is None else format(found if unit is None else unit * found, form)
 
     return cell
 

@@ -227,7 +227,7 @@ def share(holds: Iterable[bool], level: float, *, less: bool = False) -> Evidenc
 
 def together(parts: Sequence[Evidence], number: str = "") -> Evidence:
     """Return the evidence that all parts hold: the weakest for, and the strongest against, of all of them."""
-    missing = next((part.missing for part in parts if part.missing), "" if parts else "no part is measured")
+    missing = next((part.missing for part in parts if part.missing), "" if parts else "none of its cases has a record")
     if missing:
         return Evidence(count=min((part.count for part in parts), default=0), missing=missing)
     against = min(1.0, len(parts) * min(part.p_against for part in parts))
