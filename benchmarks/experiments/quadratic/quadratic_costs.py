@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.experiments import draw
 from benchmarks.experiments._common import experiment_in, where
-from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES
+from benchmarks.experiments.quadratic._starts import HEADS, NAMES
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork, get_family, starting_parameters
 from qsdp.bench import Claim, Record, Table, exact
 from qsdp.quadratic_theory import (
