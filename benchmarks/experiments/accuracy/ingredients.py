@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.experiments import draw
-from benchmarks.experiments._common import experiment_in, grouped, spread
+from benchmarks.experiments._common import TARGET, experiment_in, grouped, spread
 from benchmarks.experiments.accuracy._bits import network_bits
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
@@ -29,7 +29,6 @@ from qsdp.bench.uci.data import LARGE, SETS, prepare
 from qsdp.encoding import SupervisedScaler, TableEncoder, row_scale
 from qsdp.encoding.fitting import CUT
 
-TARGET = "Target of the package"
 CHOSEN = tuple(name for name in SETS if name not in LARGE | {"wine-quality-white"})
 SPLITS = 5
 BASE = "standard"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments import draw
-from benchmarks.experiments._common import experiment_in, grouped, medians, percent
+from benchmarks.experiments._common import TARGET, experiment_in, grouped, medians, percent
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
 from benchmarks.experiments.accuracy._rounding import PRECISIONS
@@ -25,7 +25,6 @@ from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, not_measured, p
 from qsdp.bench.uci.data import LARGE, SETS, prepare
 from qsdp.bench.uci.suite import N_SEEDS
 
-TARGET = "Target of the package"
 STANDARD, DEFAULT = PREFIXES.values()
 #: What "within" is, in points; sets to be won; times fewer bits than boosting.
 WITHIN, WON, FEWER = 0.5, 7, 30

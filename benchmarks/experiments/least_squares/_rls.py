@@ -142,11 +142,6 @@ def best(records: Iterable[Record]) -> np.ndarray:
     return np.array([_number(record.measured["best"]) for record in records])
 
 
-def mean_at(records: Iterable[Record], name: str, epoch: int) -> float:
-    """Return a curve's mean at an epoch; what diverged is worth a guess, and an infinite loss."""
-    return float(np.nan_to_num(at(records, name, epoch), nan=math.inf if name == "loss" else 0.1).mean())
-
-
 def epoch_seconds(records: Iterable[Record]) -> float:
     """Return the processor's seconds of an epoch, the median over repetitions; nan if none had a whole epoch."""
     found = [record.measured["cpu_seconds_per_epoch"] for record in records]

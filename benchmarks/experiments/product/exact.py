@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 import qsdp
 import qsdp_check
 from benchmarks.experiments import draw
-from benchmarks.experiments._common import experiment_in, medians
+from benchmarks.experiments._common import TARGET, experiment_in, medians
 from benchmarks.experiments._data import standardised, with_constant
 from benchmarks.experiments.product._restricted import TOLERANCE, compared, solved
 from qsdp.bench import Claim, Record, Table, compare, exact, judged
@@ -50,7 +50,6 @@ REPEATS, BUDGET = 5, 35.0
 #: Share of the distance from the relaxation's bound that has to be the relaxation's own.
 SHARE = 0.99
 
-TARGET = "Target of the package"
 #: Source and statement of every claim.
 STATEMENTS = {
     "proven": (
