@@ -14,9 +14,9 @@ import numpy as np
 
 import qsdp
 from benchmarks.experiments import show
-from benchmarks.experiments._common import Records, experiment_in
+from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grouped
 from benchmarks.experiments._process import begin_peak, in_own_process, peak
-from qsdp.bench import Table
+from qsdp.bench import Claim, Table, exact
 
 #: Inputs of all networks, and seconds that repetitions of one measurement may take.
 INPUTS, PATIENCE = 50, 3.0
@@ -106,6 +106,18 @@ def tables(records: Records) -> list[Table]:
         ("MiB of the call", show.first("call_mib", ".0f", "")),
     ]
     return [show.table(f"What comes after the relaxation, {INPUTS} inputs", records, columns)]
+
+
+def claims(records: Records) -> list[Claim]:
+    """Compare two threads with one, for equal sizes."""
+    statement = "Two threads take less time than one, for sampling, prediction and polishing."
+    holds = {}
+    for group in grouped(records, "stage", "n", "m").values():
+        seconds = by(group, "seconds", "jobs")
+        if len(seconds) == 2:
+            name = f"{group[0].case['stage']} ({1e3 * seconds[1]:.3g} ms by one, {1e3 * seconds[2]:.3g} by two)"
+            holds[name] = seconds[2] < seconds[1]
+    return [exact(TARGET, statement, holds, needed=len(STAGES))]
 
 
 EXPERIMENT = experiment_in(__name__, "What comes after the relaxation", "Time and memory of the package")

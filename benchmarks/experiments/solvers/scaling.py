@@ -27,8 +27,8 @@ from benchmarks.experiments._common import Records, experiment_in, unfolded, whe
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import OWN, reach, solve
 from benchmarks.experiments.solvers._problems import problem_of
-from benchmarks.experiments.solvers.solvers import LEVEL, THREADS
-from qsdp.bench import Table
+from benchmarks.experiments.solvers.solvers import LEVEL, THREADS, intervals_claim
+from qsdp.bench import Claim, Table
 from qsdp.relaxation.products import Products
 from qsdp.relaxation.solvers.splitting import data_step
 
@@ -234,6 +234,10 @@ def tables(records: Records) -> list[Table]:
         ("status", show.first("status")),
     ]
     return [show.table("Planted data against n and d", points_of(records), columns)]
+
+
+def claims(records: Records) -> list[Claim]:
+    return [intervals_claim(points_of(records), lambda r: f"{r.case['n']} x {r.case['d']}, {r.measured['beta']:.3g}")]
 
 
 def plot(records: Records, path: Path) -> None:
