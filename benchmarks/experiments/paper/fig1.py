@@ -14,13 +14,12 @@ samples held out, of three a decade apart; that search is timed. Gradients are 3
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 import qsdp
 from benchmarks.experiments import draw, show
@@ -33,11 +32,13 @@ from benchmarks.experiments._common import (
     experiment_in,
     grouped,
     per_cent,
+    timed,
     unfolded,
     values,
     where,
-)  # fmt: skip
+)
 from benchmarks.experiments._data import planted
+from benchmarks.experiments._methods import Make, fits, scorers
 from qsdp.bench import Claim, Record, Table, paired_claim
 
 SIZES = (10, 30, 100, 300, 1000, 3000)
@@ -136,7 +137,7 @@ def trained(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Mad
     X, y, method, (m,) = problem.X, problem.y, case["method"], case["sizes"]
     common = {"beta": BETA, "n_epochs": case["epochs"], "random_state": case["seed"], "dtype": "float32"}
     rates = RELU_RATES if method == "ReLU" else RATES
-    makes: dict[str, Callable[[Any], Any]]
+    makes: dict[str, Make]
     if method == "backprop":
         model: Any = BackpropRegressor(m, second_layer="fixed", constant_column=False, **common)
         makes = {"backprop": lambda model: model.quantized(scale="shared")}
@@ -149,27 +150,19 @@ def trained(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Mad
     # PyTorch loads parts of itself with the first optimiser.
     type(model)(2, n_epochs=1).fit(X, y)
 
-    def scorer(make: Callable[[Any], Any]) -> Callable[[Any, np.ndarray, np.ndarray], float]:
-        return lambda model, rows, targets: -float(np.sum((make(model).predict(rows) - targets) ** 2))
+    def closeness(outputs: np.ndarray, targets: np.ndarray) -> float:
+        return -float(np.sum((outputs - targets) ** 2))
 
-    scoring = {name: scorer(make) for name, make in makes.items()}
+    scoring = scorers(makes, closeness)
     grid = {"learning_rate": list(rates)}
     search = search_on_validation(model, X, y, grid, scoring=scoring, refit=False, random_state=case["seed"])
-    models: dict[float, tuple[Any, float]] = {}
+    fitted = fits(model, X, y, time.perf_counter)
     for name, make in makes.items():
         rate = search.best_for(name)["learning_rate"]
-        if rate not in models:
-            start = time.perf_counter()
-            fitted = clone(model).set_params(learning_rate=rate).fit(X, y)
-            models[rate] = fitted, time.perf_counter() - start
-        fitted, seconds = models[rate]
-        start = time.perf_counter()
-        network = make(fitted)
-        seconds += time.perf_counter() - start
-        yield name, m, network, {
-            "seconds": seconds, "search_seconds": search.search_seconds_, "learning_rate": rate,
-            "diverged": fitted.history_.diverged is not None,
-        }  # fmt: skip
+        source, fitting = fitted({"learning_rate": rate})
+        network, making = timed(lambda make=make, source=source: make(source), time.perf_counter)
+        figures = {"seconds": fitting + making, "search_seconds": search.search_seconds_, "learning_rate": rate}
+        yield name, m, network, {**figures, "diverged": source.history_.diverged is not None}
 
 
 # -- report ----------------------------------------------------------------------------------------------
