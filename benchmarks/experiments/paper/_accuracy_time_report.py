@@ -178,8 +178,11 @@ def name_networks(figure: Any, axes: Any) -> None:
 def draw_row(row: Sequence[Any], records: Records, m: int | None) -> None:
     """Draw training accuracy on the left, test accuracy on the right."""
     for ax, part in zip(row, ("train", "test"), strict=True):
-        for (name,), group in grouped(where(networks(records), m=(m, None)), "network").items():
-            colour, marker = STYLES[name]
+        of_size = grouped(where(networks(records), m=(m, None)), "network")
+        for name, (colour, marker) in STYLES.items():
+            group = of_size.get((name,), [])
+            if not group:
+                continue
             accuracies = 100.0 * values(group, part)
             height = accuracies.mean()
             error = accuracies.std(ddof=1) / len(group) ** 0.5 if len(group) > 1 else 0.0
