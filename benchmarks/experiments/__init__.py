@@ -8,4 +8,5 @@ ROOMS = {
     "least_squares": "Training by least squares (Tomic et al.; Zhang et al.)",
     "accuracy": "Accuracy against bits",
     "product": "Speed, size and proof",
+    "solvers": "Solvers beside others",
 }

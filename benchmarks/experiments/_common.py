@@ -1,44 +1,78 @@
-"""What experiments share: data, accuracies, groups of records, how numbers are shown and when a claim holds."""
+"""What experiments are written in: cases, groups of records, numbers as text, and claims."""
 
 from __future__ import annotations
 
+import itertools
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import qsdp
 from qsdp.bench import Claim, Experiment, Record, compare, judged, not_measured
-from qsdp.lifting import append_constant
 
 PAPER = "Bartan, Pilanci"
+TARGET = "Target of the package"
+
+Records = Sequence[Record]
+#: A measurement: its name, names from the outside in with slashes between them, or a function of the record.
+What = str | Callable[[Record], Any]
 
 
-def standardised(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``X, X_test, y, y_test`` of a UCI set: the paper's shares, training statistics, no constant column."""
-    X, X_test, y, y_test = qsdp.datasets.load_uci(name).split(random_state=seed)
-    mean, deviation = X.mean(axis=0), X.std(axis=0)
-    deviation[deviation == 0.0] = 1.0
-    return (X - mean) / deviation, (X_test - mean) / deviation, y, y_test
+def experiment_in(module: str, title: str, source: str, **changes: Any) -> Experiment:
+    """Return the experiment of a module: named like it, of its functions cases, run, tables, claims and plot."""
+    found = vars(sys.modules[module])
+    functions = {name: found[name] for name in ("cases", "run", "tables", "claims", "plot") if name in found}
+    return Experiment(**{"name": module.rpartition(".")[2], "title": title, "source": source, **functions, **changes})
 
 
-def targets_of(y: np.ndarray) -> np.ndarray:
-    """Return what networks are fitted to: signs as they are, classes as rows of ones and zeros."""
-    return np.eye(int(y.max()) + 1)[y] if y.dtype.kind == "i" else y
+def grid(**parameters: Any) -> list[dict[str, Any]]:
+    """Return a case for each combination of parameters, the last varying first; numbers and text are one value each."""
+    columns = [[each] if isinstance(each, str | float | int | None) else each for each in parameters.values()]
+    return [dict(zip(parameters, values, strict=True)) for values in itertools.product(*columns)]
 
 
-def with_constant(*parts: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Append the column of ones."""
-    return tuple(append_constant(part) for part in parts)
+# -- metrics ---------------------------------------------------------------------------------------------
 
 
 def accuracy(outputs: np.ndarray, y: np.ndarray) -> float:
     """Return the share of right classes: the largest of several outputs, or the sign of one."""
     decided = outputs.argmax(axis=1) if outputs.ndim == 2 else np.where(outputs > 0.0, 1.0, -1.0)
     return float(np.mean(decided == y))
+
+
+def timed(work: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> tuple[Any, float]:
+    """Return an answer and its seconds, those of the processor unless another clock is given."""
+    start = clock()
+    return work(), clock() - start
+
+
+# -- records -----------------------------------------------------------------------------------------------
+
+
+def measured(record: Record, what: What) -> Any:
+    """Return a measurement; None where there is none."""
+    if callable(what):
+        return what(record)
+    found: Any = record.measured
+    for name in what.split("/"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def values(records: Iterable[Record], what: What) -> np.ndarray:
+    """Return one measurement of all records that have it."""
+    return np.array([found for record in records if (found := measured(record, what)) is not None], dtype=float)
+
+
+def by(records: Iterable[Record], what: What, *names: str) -> dict[Any, Any]:
+    """Return one measurement by the value of a parameter, or by the values of several."""
+    return {
+        record.case[names[0]] if len(names) == 1 else tuple(record.case[name] for name in names): measured(record, what)
+        for record in records
+    }
 
 
 def grouped(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], list[Record]]:
@@ -50,13 +84,59 @@ def grouped(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], lis
 
 
 def where(records: Iterable[Record], **wanted: Any) -> list[Record]:
-    """Return the records of cases with these parameters."""
-    return [record for record in records if all(record.case.get(name) == value for name, value in wanted.items())]
+    """Return the records of cases with these parameters; those of a tuple have one of its values."""
+    return [
+        record
+        for record in records
+        if all(
+            record.case.get(name) in value if isinstance(value, tuple) else record.case.get(name) == value
+            for name, value in wanted.items()
+        )
+    ]
 
 
-def values(records: Iterable[Record], name: str) -> np.ndarray:
-    """Return one measurement of all records that have it."""
-    return np.array([record.measured[name] for record in records if record.measured.get(name) is not None], dtype=float)
+def unfolded(records: Iterable[Record], part: str, *names: str, shared: Sequence[str] = ()) -> list[Record]:
+    """Return a record for each entry of a measurement, with more parameters and what was measured once for all.
+
+    Parameters
+    ----------
+    records : iterable of Record
+    part : str
+        Name of a dictionary of entries by a parameter, or of a list of entries that have parameters in them.
+    *names : str
+        The parameters.
+    shared : sequence of str
+        What else every entry gets.
+    """
+    found = []
+    for record in records:
+        entries = record.measured.get(part, {})
+        own = [{names[0]: name} for name in entries] if isinstance(entries, dict) else None
+        for number, entry in enumerate(entries.values() if isinstance(entries, dict) else entries):
+            more = own[number] if own else {name: entry[name] for name in names}
+            common = {name: record.measured.get(name) for name in shared}
+            found.append(replace(record, case={**record.case, **more}, measured={**common, **entry}))
+    return found
+
+
+def over_sets(
+    found: Mapping[tuple[Any, Any], float], sets: Iterable[Any], mean: Callable[[Any], float] = np.mean
+) -> dict[Any, float]:
+    """Return the mean over sets by split, of a measurement by set and split; of the splits that have all sets."""
+    sets = list(sets)
+    return {
+        split: float(mean([found[name, split] for name in sets]))
+        for split in sorted({split for _, split in found})
+        if all((name, split) in found for name in sets)
+    }
+
+
+def geometric(numbers: Any) -> float:
+    """Return the geometric mean."""
+    return float(np.exp(np.mean(np.log(np.asarray(numbers, dtype=float)))))
+
+
+# -- numbers as text -------------------------------------------------------------------------------------
 
 
 def spread(numbers: Sequence[float] | np.ndarray, digits: int = 3) -> str:
@@ -70,51 +150,6 @@ def spread(numbers: Sequence[float] | np.ndarray, digits: int = 3) -> str:
 def percent(numbers: Sequence[float] | np.ndarray, digits: int = 1) -> str:
     """Return mean and deviation of shares in percent."""
     return spread(100.0 * np.asarray(numbers, dtype=float), digits)
-
-
-# -- experiments -----------------------------------------------------------------------------------------
-
-
-def experiment_in(module: str, title: str, source: str, **changes: Any) -> Experiment:
-    """Return the experiment of a module: named like it, of its functions cases, run, tables, claims and plot."""
-    found = vars(sys.modules[module])
-    functions = {name: found[name] for name in ("cases", "run", "tables", "claims", "plot") if name in found}
-    return Experiment(**{"name": module.rpartition(".")[2], "title": title, "source": source, **functions, **changes})
-
-
-# -- pictures --------------------------------------------------------------------------------------------
-
-
-def subplots(*shape: int, **options: Any) -> tuple[Any, Any]:
-    """Return a figure and its axes, which arrange themselves."""
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(*shape, **{"layout": "constrained", **options})
-
-
-def save(figure: Any, path: Path, dpi: int = 120) -> None:
-    """Write a figure, and forget it."""
-    import matplotlib.pyplot as plt
-
-    figure.savefig(path, dpi=dpi)
-    plt.close(figure)
-
-
-def label_decades(axes: Any) -> None:
-    """Label a logarithmic axis of both by its decades; over less than two of them by 1, 2 and 5, too."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    for axis in (axes.xaxis, axes.yaxis):
-        low, high = sorted(axis.get_view_interval())
-        if axis.get_scale() != "log" or not 0.0 < low < high:
-            continue
-        if high < 100.0 * low:
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high > 3.0 * low else range(1, 10)))
-            axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())
-
-
-# -- claims ----------------------------------------------------------------------------------------------
 
 
 def medians(numbers: Sequence[float] | np.ndarray) -> str:
@@ -131,6 +166,9 @@ def per_cent(shares: Sequence[float] | np.ndarray) -> str:
 def seconds(numbers: np.ndarray) -> str:
     """Return the median and the range of seconds."""
     return f"{medians(numbers)} s"
+
+
+# -- claims ----------------------------------------------------------------------------------------------
 
 
 #: Kind of cases, where in a paper, what is said, and what judges it.
@@ -150,10 +188,10 @@ def approach_claim(
     source: str, statement: str, distances: Mapping[Any, tuple[float, float]], *, names: tuple[str, str]
 ) -> Claim:
     """Return whether a distance, a share, falls below a tenth from its first to its last."""
-    first, last = ({key: pair[k] for key, pair in distances.items()} for k in (0, 1))
-    tenth = {key: 0.1 * distance for key, distance in first.items()}
-    shown = (per_cent(list(measured.values())) for measured in (first, last))
-    figures = ", ".join(f"{name} {text}" for name, text in zip(names, shown, strict=True))
-    evidence = compare(last, tenth, less=True, unit=100.0)
-    number = f"{per_cent(list(first.values()))} to {per_cent(list(last.values()))}"
+    before, after = ({key: pair[k] for key, pair in distances.items()} for k in (0, 1))
+    tenth = {key: 0.1 * distance for key, distance in before.items()}
+    texts = [per_cent(list(one.values())) for one in (before, after)]
+    figures = ", ".join(f"{name} {text}" for name, text in zip(names, texts, strict=True))
+    evidence = compare(after, tenth, less=True, unit=100.0)
+    number = " to ".join(texts)
     return judged(source, statement, replace(evidence, number=number) if not evidence.missing else evidence, figures)

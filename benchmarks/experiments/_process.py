@@ -3,32 +3,97 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 Measure = Callable[[dict[str, Any]], dict[str, Any]]
 
+#: Runs a program and prints its seconds and peak. What starts a program lends it its own peak, so it has to be small.
+_APART = """
+import resource, subprocess, sys, time
+start = time.perf_counter()
+ran = subprocess.run(sys.argv[2:], stdout=subprocess.DEVNULL, timeout=float(sys.argv[1]), check=False)
+print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, ran.returncode)
+"""
 
-def in_own_process(measure: Measure, case: dict[str, Any]) -> dict[str, Any]:
-    """Return what a function of a module measures of a case, in a new process."""
+
+def in_own_process(
+    measure: Measure,
+    case: dict[str, Any],
+    *,
+    threads: int | None = None,
+    memory: float | None = None,
+    stop: float | None = None,
+) -> dict[str, Any]:
+    """Return what a function of a module measures of a case, in a new process.
+
+    Parameters
+    ----------
+    measure : callable
+    case : dict
+    threads : int, optional
+        Of BLAS; those of this process by default.
+    memory : float, optional
+        GiB that it may take.
+    stop : float, optional
+        Seconds after which it is ended.
+
+    Raises
+    ------
+    RuntimeError
+        It ended without an answer, or was ended.
+    """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_send, args=(measure, case, sender))
-    child.start()
+    pools = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    with mock.patch.dict(os.environ, dict.fromkeys(pools, str(threads)) if threads else {}):
+        child = context.Process(target=_send, args=(measure, case, memory, sender))
+        child.start()
     sender.close()
     try:
-        found: dict[str, Any] = receiver.recv()
+        if not receiver.poll(stop):
+            child.terminate()
+            raise RuntimeError(f"stopped after {stop:.0f} s")
+        found = receiver.recv()
     except EOFError:
         raise RuntimeError(f"the process of {case} ended without an answer") from None
     finally:
         child.join()
+    if isinstance(found, str):
+        raise RuntimeError(found)
     return found
 
 
-def _send(measure: Measure, case: dict[str, Any], sender: Any) -> None:
-    sender.send(measure(case))
+def _send(measure: Measure, case: dict[str, Any], memory: float | None, sender: Any) -> None:
+    if memory is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (int(memory * 2**30),) * 2)
+    try:
+        sender.send(measure(case))
+    except Exception as error:
+        sender.send(f"{type(error).__name__}: {error}")
+
+
+def program(command: list[Any], cwd: str | None = None, timeout: float | None = None) -> tuple[float, float, int]:
+    """Run a program; return its seconds, its peak memory in MiB and its exit status."""
+    limit = str(timeout if timeout is not None else 1e9)
+    apart = [sys.executable, "-S", "-E", "-c", _APART, limit, *map(os.fspath, command)]
+    ran = subprocess.run(apart, cwd=cwd, capture_output=True, text=True, check=True)
+    seconds, kib, status = ran.stdout.split()
+    return float(seconds), int(kib) / 1024, int(status)
+
+
+def available_gib() -> float:
+    """Return the memory that is free to be used; on other systems than Linux, a lot."""
+    try:
+        return _entry("/proc/meminfo", "MemAvailable:") / 2**30
+    except OSError:
+        return 1024.0
 
 
 def begin_peak() -> int:
@@ -37,7 +102,7 @@ def begin_peak() -> int:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:
         return peak()
-    return _status("VmRSS:")
+    return _entry("/proc/self/status", "VmRSS:")
 
 
 def peak() -> int:
@@ -47,11 +112,11 @@ def peak() -> int:
     one.
     """
     try:
-        return _status("VmHWM:")
+        return _entry("/proc/self/status", "VmHWM:")
     except OSError:
         return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _status(name: str) -> int:
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+def _entry(table: str, name: str) -> int:
+    lines = Path(table).read_text(encoding="ascii").splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))

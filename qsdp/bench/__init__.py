@@ -20,7 +20,6 @@ from qsdp.bench._verdicts import (
     not_measured,
     paired_claim,
     share,
-    with_unmeasured,
     within,
 )
 
@@ -49,6 +48,5 @@ __all__ = [
     "share",
     "sources_of",
     "summary_of",
-    "with_unmeasured",
     "within",
 ]

@@ -6,6 +6,7 @@ import ast
 import functools
 import hashlib
 import importlib.metadata
+import itertools
 import os
 import platform
 import subprocess
@@ -25,6 +26,8 @@ _PACKAGES = ("qsdp", "numpy", "scipy", "scikit-learn", "cvxpy", "scs", "clarabel
 #: Where the packages lie whose sources count.
 _ROOT = Path(__file__).resolve().parents[2]
 _OWN = ("qsdp", "benchmarks")
+#: Those of which single functions count.
+_BY_NAME = ("benchmarks",)
 #: Average number of other processes that run, above which seconds count as measured under load.
 LOADED = 0.5
 
@@ -87,20 +90,30 @@ def commit() -> str:
 
 
 def sources_of(experiment: Experiment) -> str:
-    """Return a hash of the sources that an experiment runs: of its module, and of all that this imports.
+    """Return a hash of the sources that an experiment runs.
 
-    Comments, docstrings and layout do not count, nor do imports of other packages.
+    Of the benchmarks those are the functions and constants that its `run` reaches, so that another table or claim
+    leaves records as they are; of the package whole modules, with all that they import. Comments, docstrings and layout
+    do not count, nor do imports of other packages.
     """
-    found: set[str] = set()
-    waiting = [experiment.run.__module__]
+    found: dict[tuple[str, str], str] = {}
+    waiting = [(experiment.run.__module__, experiment.run.__name__)]
     while waiting:
-        module = waiting.pop()
-        if module not in found and _file_of(module) is not None:
-            found.add(module)
-            waiting += _parsed(module)[1]
+        module, name = waiting.pop()
+        if _file_of(module) is None:
+            continue
+        if module.split(".")[0] not in _BY_NAME:
+            name = ""
+        if (module, name) not in found:
+            if name:
+                found[module, name], needed = _named(module, name)
+            else:
+                found[module, name], modules = _parsed(module)
+                needed = tuple((other, "") for other in modules)
+            waiting += needed
     digest = hashlib.sha256()
-    for module in sorted(found):
-        digest.update(f"{module} {_parsed(module)[0]}\n".encode())
+    for (module, name), code in sorted(found.items()):
+        digest.update(f"{module} {name} {code}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -116,24 +129,84 @@ def _file_of(module: str) -> Path | None:
 
 def _parsed(module: str) -> tuple[str, tuple[str, ...]]:
     """Return the hash of a module's code and the modules of this repository that it may import."""
-    path = _file_of(module)
-    assert path is not None
-    return _parsed_file(module, path, path.stat().st_mtime_ns)
+    return _whole(module, *_place(module))
 
 
 @functools.cache
-def _parsed_file(module: str, path: Path, changed: int) -> tuple[str, tuple[str, ...]]:
+def _whole(module: str, path: Path, changed: int) -> tuple[str, tuple[str, ...]]:
+    tree = _tree(path, changed)
+    parents = [".".join(module.split(".")[:depth]) for depth in range(1, module.count(".") + 1)]
+    return _hash(tree), tuple(dict.fromkeys([*parents, *_imported(tree)]))
+
+
+def _named(module: str, name: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the hash of what defines a name of a module, and the names, of modules, that this uses in turn."""
+    own, imported = _names(*_place(module))
+    if name in imported:
+        return "", (imported[name],)
+    if name not in own:
+        return "", ((f"{module}.{name}", ""),)
+    needed: list[tuple[str, str]] = []
+    for node in itertools.chain(*map(ast.walk, own[name])):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            needed += _origins(node).values()
+        elif isinstance(node, ast.Name) and (node.id in own or node.id in imported):
+            needed.append(imported.get(node.id) or (module, node.id))
+    return "".join(map(_hash, own[name])), tuple(dict.fromkeys(needed))
+
+
+def _origins(statement: ast.Import | ast.ImportFrom) -> dict[str, tuple[str, str]]:
+    """Return module and name of what an import binds; a module has no name."""
+    if isinstance(statement, ast.Import):
+        return {alias.asname or alias.name.split(".")[0]: (alias.name, "") for alias in statement.names}
+    module = statement.module or ""
+    return {alias.asname or alias.name: (module, alias.name) for alias in statement.names}
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement of a module defines or assigns to."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {statement.name}
+    nodes = ast.walk(statement)
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _hash(tree: ast.AST) -> str:
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+
+
+def _place(module: str) -> tuple[Path, int]:
+    """Return the file of a module, and when it was changed."""
+    path = _file_of(module)
+    assert path is not None
+    return path, path.stat().st_mtime_ns
+
+
+@functools.cache
+def _names(path: Path, changed: int) -> tuple[dict[str, list[ast.stmt]], dict[str, tuple[str, str]]]:
+    """Return the statements by the names that they bind, and where imported names are from."""
+    own: dict[str, list[ast.stmt]] = {}
+    imported: dict[str, tuple[str, str]] = {}
+    for statement in _tree(path, changed).body:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            imported |= _origins(statement)
+            continue
+        for bound in _bound(statement):
+            own.setdefault(bound, []).append(statement)
+    return own, imported
+
+
+@functools.cache
+def _tree(path: Path, changed: int) -> ast.Module:
+    """Return the code of a file without docstrings."""
     tree = ast.parse(path.read_bytes())
-    names = list(_imported(tree))
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and body:
             first = body[0]
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 node.body = body[1:]
-    code = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
-    parents = [".".join(module.split(".")[:depth]) for depth in range(1, module.count(".") + 1)]
-    return code, tuple(dict.fromkeys([*parents, *names]))
+    return tree
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:

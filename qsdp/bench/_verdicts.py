@@ -40,7 +40,6 @@ __all__ = [
     "not_measured",
     "paired_claim",
     "share",
-    "with_unmeasured",
     "within",
 ]
 
@@ -227,7 +226,7 @@ def share(holds: Iterable[bool], level: float, *, less: bool = False) -> Evidenc
 
 def together(parts: Sequence[Evidence], number: str = "") -> Evidence:
     """Return the evidence that all parts hold: the weakest for, and the strongest against, of all of them."""
-    missing = next((part.missing for part in parts if part.missing), "" if parts else "no part is measured")
+    missing = next((part.missing for part in parts if part.missing), "" if parts else "none of its cases has a record")
     if missing:
         return Evidence(count=min((part.count for part in parts), default=0), missing=missing)
     against = min(1.0, len(parts) * min(part.p_against for part in parts))
@@ -311,14 +310,6 @@ def corrected(claims: Sequence[Claim]) -> list[Claim]:
             figures = f"{found[k].figures}; p = {adjusted:.2g} of {len(places)}"
             found[k] = replace(decided(found[k], adjusted), figures=figures)
     return found
-
-
-def with_unmeasured(found: Sequence[Claim], listed: Iterable[tuple[str, str]]) -> list[Claim]:
-    """Return claims in the order of a list of sources and statements; those not among them as not measured."""
-    known = {(claim.source, claim.statement): claim for claim in found}
-    listed = list(listed)
-    rest = [claim for key, claim in known.items() if key not in listed]
-    return [known.get(key) or not_measured(*key) for key in listed] + rest
 
 
 def paired_claim(

@@ -114,7 +114,7 @@ def test_small_cases_of_theorem_3_and_of_one_solve() -> None:
     found = verdicts(theory.EXPERIMENT, records)
     assert found["(28)"] == "inconclusive", "few networks"
     assert found["sections 3 and 4"] == "not measured", "one repetition"
-    assert len(theory.EXPERIMENT.tables(records)) == 2
+    assert [len(table.rows) > 0 for table in theory.EXPERIMENT.tables(records)] == [True, False, True]
 
 
 def test_splines_and_dimensions() -> None:

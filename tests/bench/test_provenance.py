@@ -49,6 +49,28 @@ def test_the_hash_is_of_code_that_is_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert sources_of(Experiment("roots", "", "", list, sys.modules["roots"].run, list)) != before
 
 
+def test_of_benchmarks_what_run_reaches_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provenance, "_BY_NAME", ("roots",))
+
+    def of(line: str) -> str:
+        return sources_of(written(tmp_path, line, monkeypatch))
+
+    plain = of("")
+    assert (
+        plain == of("two = 2") == of("def tables(records):\n    return run") == of("from qsdp.losses import get_loss")
+    )
+    monkeypatch.setattr(sys.modules[__name__], "CODE", CODE.replace('case["n"] ** 0.5', "power(case)"))
+    square, fourth = (f"def power(case):\n    return case['n'] ** {half}\n\nhalf = " for half in ("half", "half / 2"))
+    assert len({plain, of(f"{square}0.5"), of(f"{square}0.6"), of(f"{fourth}0.5")}) == 4
+    assert of(f"{square}0.5\nother = 1") == of(f"{square}0.5")
+    # Of what is imported from there, too.
+    other = tmp_path / "roots_more.py"
+    monkeypatch.setattr(provenance, "_OWN", ("qsdp", "benchmarks", "roots", "roots_more"))
+    other.write_text("def power(case):\n    return case['n'] ** 0.5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert of("from roots_more import power") != plain
+
+
 def test_records_are_current_stale_or_of_unknown_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "found.json"
     experiment = written(tmp_path, "", monkeypatch)

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from benchmarks.experiments._common import experiment_in, grouped, percent, save, subplots, values
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in, grouped, percent, values
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import Claim, Record, Table, not_measured, paired_claim
@@ -157,7 +158,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw accuracy against KiB, printed and measured."""
     found = grouped(records, "set", "encoding")
-    figure, axis = subplots(figsize=(6.4, 4.2))
+    figure, axis = draw.subplots(figsize=(6.4, 4.2))
     for number, (name, printed) in enumerate(PRINTED.items()):
         axis.plot(printed.kib, 100 * printed.accuracy, "x", color=f"C{number}", ms=8, mew=2)
         axis.annotate(
@@ -175,7 +176,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set(xscale="log", xlabel="KiB", ylabel="test accuracy, %")
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8, loc="lower right")
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "Networks of the sizes printed for BTHOWeN", SOURCE)

@@ -19,7 +19,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.experiments._common import experiment_in, grouped, save, spread, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import TARGET, experiment_in, grouped, spread
 from benchmarks.experiments.accuracy._bits import network_bits
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
@@ -28,7 +29,6 @@ from qsdp.bench.uci.data import LARGE, SETS, prepare
 from qsdp.encoding import SupervisedScaler, TableEncoder, row_scale
 from qsdp.encoding.fitting import CUT
 
-TARGET = "Target of the package"
 CHOSEN = tuple(name for name in SETS if name not in LARGE | {"wine-quality-white"})
 SPLITS = 5
 BASE = "standard"
@@ -285,7 +285,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     measured = {variant: of_sets(pairs) for variant in VARIANTS if (pairs := differences(found, variant))}
     if not measured:
         return
-    figure, axis = subplots(figsize=(7.0, 0.34 * len(measured) + 1.2))
+    figure, axis = draw.subplots(figsize=(7.0, 0.34 * len(measured) + 1.2))
     for row, (means, defaults) in enumerate(measured.values()):
         changes = 100 * np.array([means[name] - defaults[name] for name in means])
         error = 2.0 * changes.std(ddof=1) / len(changes) ** 0.5 if len(changes) > 1 else 0.0
@@ -298,7 +298,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xlim(max(axis.get_xlim()[0], -12.0), min(axis.get_xlim()[1], 12.0))
     axis.set_xlabel("points of test accuracy gained by the change\n(sets, and their mean with two standard errors)")
     axis.grid(axis="x", alpha=0.3)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "What each ingredient adds", "Targets of the package; the sets of the UCI suite")

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, label_decades, medians, percent, save, subplots
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import TARGET, experiment_in, grouped, medians, percent
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
 from benchmarks.experiments.accuracy._rounding import PRECISIONS
@@ -24,7 +25,6 @@ from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, not_measured, p
 from qsdp.bench.uci.data import LARGE, SETS, prepare
 from qsdp.bench.uci.suite import N_SEEDS
 
-TARGET = "Target of the package"
 STANDARD, DEFAULT = PREFIXES.values()
 #: What "within" is, in points; sets to be won; times fewer bits than boosting.
 WITHIN, WON, FEWER = 0.5, 7, 30
@@ -292,15 +292,15 @@ def plot(records: Sequence[Record], path: Path) -> None:
     grid = grid_of(records)
     if not grid:
         return
-    figure, axes = subplots(1, 2, figsize=(11.5, 5.6), sharey=True)
+    figure, axes = draw.subplots(1, 2, figsize=(11.5, 5.6), sharey=True)
     for axis, encoded in zip(axes, (True, False), strict=True):
         _draw(axis, points_of(grid, encoded=encoded))
         axis.set(xscale="log", xlabel=f"bits {'with' if encoded else 'without'} the encoding, geometric mean")
-        label_decades(axis)
+        draw.label_decades(axis)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel(f"test accuracy, %, mean over {len(grid)} sets")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 def _draw(axis: Any, points: Mapping[str, tuple[float, float]]) -> None:

@@ -11,23 +11,26 @@ the bound on binary networks. "shared" has one scale from the weights (section 5
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import qsdp
+from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import (
     PAPER,
+    Records,
+    by,
     experiment_in,
+    geometric,
+    grid,
+    grouped,
     medians,
-    save,
-    standardised,
-    subplots,
-    targets_of,
-    with_constant,
+    over_sets,
+    unfolded,
+    values,
+    where,
 )
+from benchmarks.experiments._data import standardised, targets_of, with_constant
 from qsdp.bench import Claim, Record, Table, paired_claim
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehicle")
@@ -39,13 +42,8 @@ RATES = (0.3, 0.1, 0.03)
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each set, split and system."""
     if quick:
-        return [{"set": "breast-cancer", "split": 0, "system": system, "m": 50, "epochs": 10} for system in SYSTEMS[:3]]
-    return [
-        {"set": name, "split": split, "system": system, "m": M, "epochs": EPOCHS}
-        for split in range(SPLITS)
-        for name in SETS
-        for system in SYSTEMS
-    ]
+        return grid(set="breast-cancer", split=0, system=SYSTEMS[:3], m=50, epochs=10)
+    return grid(split=range(SPLITS), set=SETS, system=SYSTEMS, m=M, epochs=EPOCHS)
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -66,6 +64,11 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 def entry(objective: float, network: Any, seconds: float) -> dict[str, Any]:
     """Return figures of a network."""
     return {"objective": objective, "bits": getattr(network, "n_bits", None), "seconds": seconds}
+
+
+def with_network(problem: qsdp.TrainingProblem, network: Any, seconds: float) -> dict[str, Any]:
+    """Return figures of a quantized network."""
+    return entry(problem.objective(network), network, seconds)
 
 
 def of_relaxation(
@@ -135,112 +138,79 @@ def of_gradients(case: dict[str, Any], problem: qsdp.TrainingProblem) -> dict[st
     return found
 
 
-def with_network(problem: qsdp.TrainingProblem, network: Any, seconds: float) -> dict[str, Any]:
-    """Return figures of a quantized network."""
-    return entry(problem.objective(network), network, seconds)
-
-
 # -- report ----------------------------------------------------------------------------------------------
 
 
-def gaps(records: Sequence[Record]) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
-    """Return the figures of each network with its gap, by (set, split)."""
-    found: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
-    for record in records:
-        for name, figures in record.measured["networks"].items():
-            gap = figures["objective"] / record.measured["lower_bound"] - 1.0
-            found.setdefault(name, {})[record.case["set"], record.case["split"]] = {**figures, "gap": gap}
-    return found
+def networks(records: Records) -> list[Record]:
+    """Return a record for each network."""
+    return unfolded(records, "networks", "network", shared=("lower_bound",))
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
+def gap(record: Record) -> float:
+    """Return by which share the objective exceeds the bound."""
+    return float(record.measured["objective"] / record.measured["lower_bound"] - 1.0)
+
+
+def tables(records: Records) -> list[Table]:
     """Return gaps by network and set."""
-    sets = list(dict.fromkeys(record.case["set"] for record in records))
-    rows = []
-    for name, places in gaps(records).items():
-        cells = []
-        for of in sets:
-            of_set = [100.0 * one["gap"] for (s, _), one in places.items() if s == of]
-            cells.append(f"{np.median(of_set):.3g} ({min(of_set):.3g} to {max(of_set):.3g})" if of_set else "-")
-        bits = [one["bits"] for one in places.values() if one["bits"] is not None]
-        seconds = np.median([one["seconds"] for one in places.values()])
-        rows.append([name, f"{np.mean(bits):,.0f}" if bits else "64-bit floats", *cells, f"{seconds:.3g}"])
-    splits = len({record.case["split"] for record in records})
-    m = records[0].case["m"] if records else M
+
+    def of_set(name: str) -> show.Cell:
+        return lambda group: medians(100.0 * values(where(group, set=name), gap))
+
+    columns = [
+        ("network", show.param("network")),
+        ("bits", show.mean("bits", ",.0f", none="64-bit floats")),
+        *((name, of_set(name)) for name in dict.fromkeys(record.case["set"] for record in records)),
+        ("s", show.median("seconds", ".3g")),
+    ]
+    splits, m = len({record.case["split"] for record in records}), records[0].case["m"] if records else M
     note = (
         f"Percent above the lower bound on every binary network: medians and ranges over {splits} splits; m = {m}, "
         f"beta = {BETA:g}. The processor's seconds of one learning rate."
     )
-    return [Table("objective over the bound (%)", ["network", "bits", *sets, "s"], rows, note)]
+    return [show.table("objective over the bound (%)", grouped(networks(records), "network"), columns, note)]
 
 
+PRINTED, TODAY = f"{PAPER}, section 5.1, on real data", "Beyond the paper: today's practice"
+BELOW = "At equal bits, the {} network's objective is below that of {}."
 #: Source, statement, the network that is to have the smaller objective, and the other one.
 QUESTIONS = (
-    (
-        f"{PAPER}, section 5.1, on real data",
-        "At equal bits, the sampled network's objective is below that of quantized backpropagation.",
-        "sampled",
-        "rounded, shared",
-    ),
-    (
-        f"{PAPER}, section 5.1, on real data",
-        "The same with the one number of both chosen by the data.",
-        "sampled, scaled",
-        "rounded, scaled",
-    ),
-    (
-        "Beyond the paper: today's practice",
-        "At equal bits, the sampled network's objective is below that of straight-through training.",
-        "sampled",
-        "straight-through, one number",
-    ),
-    (
-        "Beyond the paper: today's practice",
-        "At equal bits, the polished network's objective is below that of straight-through training.",
-        "polished",
-        "straight-through, one number",
-    ),
+    (PRINTED, BELOW.format("sampled", "quantized backpropagation"), "sampled", "rounded, shared"),
+    (PRINTED, "The same with the one number of both chosen by the data.", "sampled, scaled", "rounded, scaled"),
+    (TODAY, BELOW.format("sampled", "straight-through training"), "sampled", "straight-through, one number"),
+    (TODAY, BELOW.format("polished", "straight-through training"), "polished", "straight-through, one number"),
 )
 
 
-def over_bound(places: dict[tuple[str, int], dict[str, Any]]) -> dict[int, float]:
-    """Return the geometric mean over sets of objective over bound, by split, of splits with all sets."""
-    splits = sorted({split for _, split in places})
-    return {
-        split: float(np.exp(np.mean([np.log1p(places[name, split]["gap"]) for name in SETS])))
-        for split in splits
-        if all((name, split) in places for name in SETS)
-    }
-
-
-def claims(records: Sequence[Record]) -> list[Claim]:
-    """Compare objectives at equal bits, by their means over the sets, split by split."""
-    found = gaps(records)
+def claims(records: Records) -> list[Claim]:
+    """Compare objectives over the bound at equal bits, by their geometric means over the sets, split by split."""
     made = []
     for source, statement, *names in QUESTIONS:
-        ours, theirs = (over_bound(found.get(name, {})) for name in names)
-        show = {"names": tuple(names), "show": lambda ratios: f"{medians(ratios)} of the bound"}
-        made.append(paired_claim(source, statement, ours, theirs, less=True, log=True, **show))
+        found = (by(where(networks(records), network=name), lambda r: 1.0 + gap(r), "set", "split") for name in names)
+        pair = (over_sets(ratios, SETS, geometric) for ratios in found)
+        how = {"names": tuple(names), "show": lambda ratios: f"{medians(ratios)} of the bound"}
+        made.append(paired_claim(source, statement, *pair, less=True, log=True, **how))
     return made
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw the gaps of networks of quantized weights, a point each set and split."""
-    found = {name: places for name, places in gaps(records).items() if name != "real"}
+    found = {name: group for (name,), group in grouped(networks(records), "network").items() if name != "real"}
     sets = list(dict.fromkeys(record.case["set"] for record in records))
-    figure, ax = subplots(figsize=(9, 0.45 * len(found) + 1.5))
-    for height, places in enumerate(found.values()):
-        for (name, split), one in places.items():
-            shift = (split - 0.5 * (SPLITS - 1)) * 0.06
-            ax.plot(100.0 * one["gap"], height + shift, "o", ms=4, alpha=0.7, color=f"C{sets.index(name)}")
+    figure, ax = draw.subplots(figsize=(9, 0.45 * len(found) + 1.5))
+    for height, group in enumerate(found.values()):
+        for record in group:
+            shift = (record.case["split"] - 0.5 * (SPLITS - 1)) * 0.06
+            look = {"ms": 4, "alpha": 0.7, "color": f"C{sets.index(record.case['set'])}"}
+            ax.plot(100.0 * gap(record), height + shift, "o", **look)
     for number, name in enumerate(sets):
         ax.plot([], [], "o", color=f"C{number}", label=name)
     ax.set(xscale="log", xlabel="percent above the lower bound on every network")
     ax.set_yticks(range(len(found)), list(found))
     ax.invert_yaxis()
     ax.grid(alpha=0.3)
-    figure.legend(loc="outside right upper", fontsize="small")
-    save(figure, path, dpi=110)
+    draw.legend(figure, ax)
+    draw.save(figure, path, dpi=110)
 
 
 EXPERIMENT = experiment_in(

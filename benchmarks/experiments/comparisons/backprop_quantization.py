@@ -17,8 +17,7 @@ network of the relaxation, sampled or polished. The relaxation's own networks se
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,16 +26,24 @@ import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
 import qsdp
+from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import (
     PAPER,
+    Records,
     accuracy,
+    by,
     experiment_in,
+    grid,
     grouped,
+    over_sets,
     percent,
-    save,
-    standardised,
-    subplots,
+    timed,
+    unfolded,
+    values,
+    where,
 )
+from benchmarks.experiments._data import standardised
+from benchmarks.experiments._methods import fits, outputs_of, scorers
 from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.bench._grid import BUDGET, chosen_by
 
@@ -57,16 +64,9 @@ FLOAT = ("fixed", "free", "polynomial", "ReLU")
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each set, split and system."""
     if quick:
-        return [
-            {"set": "breast-cancer", "split": 0, "system": system, "m": 30, "epochs": 4}
-            for system in ("fixed", "straight-through", "ReLU", "relaxation")
-        ]
-    return [
-        {"set": name, "split": split, "system": system, "m": M, "epochs": EPOCHS}
-        for split in range(SPLITS)
-        for name in SETS
-        for system in SYSTEMS
-    ]
+        systems = ("fixed", "straight-through", "ReLU", "relaxation")
+        return grid(set="breast-cancer", split=0, system=systems, m=30, epochs=4)
+    return grid(split=range(SPLITS), set=SETS, system=SYSTEMS, m=M, epochs=EPOCHS)
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -148,12 +148,6 @@ def fourth(y: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return list(split.split(np.zeros((len(y), 1)), y))
 
 
-def outputs_of(model: Any, network: Any) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the predictions of a network made from a model."""
-    inputs = getattr(model, "network_inputs", None)
-    return lambda X: network.predict(X if inputs is None else inputs(X))
-
-
 def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Train one system, and quantize it in its ways."""
     # PyTorch loads parts of itself with the first optimiser.
@@ -162,22 +156,14 @@ def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Any
     system = case["system"]
     makes = roundings(system, X)
 
-    def scorer(make: Callable[[Any], Any]) -> Callable[[Any, np.ndarray, np.ndarray], float]:
-        return lambda model, rows, labels: accuracy(outputs_of(model, make(model))(rows), labels)
-
-    measures = {"itself": lambda model, rows, labels: accuracy(model.decision_function(rows), labels)}
-    measures |= {name: scorer(make) for name, make in makes.items()}
+    measures = {"itself": itself, **scorers(makes, accuracy)}
     choices, searching = timed(
         lambda: chosen_by(measures, model_of(case), grid_of(system), X, y, fourth(y, case["split"]))
     )
-    fitted: dict[tuple[Any, ...], tuple[Any, float]] = {}
+    fitted = fits(model_of(case), X, y)
 
     def chosen_for(measure: str) -> tuple[Any, float]:
-        best = choices[measure].best
-        key = tuple(sorted(best.items()))
-        if key not in fitted:
-            fitted[key] = timed(lambda: model_of(case).set_params(**best).fit(X, y))
-        return fitted[key]
+        return fitted(choices[measure].best)
 
     model, seconds = chosen_for("itself")
     networks: dict[str, Any] = {}
@@ -215,10 +201,9 @@ def with_bits(model: Any, network: Any, seconds: float) -> tuple[Any, dict[str, 
     return outputs_of(model, network), {"bits": network.n_bits, "seconds": seconds}
 
 
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """Return an answer and the processor's seconds for it: the machine is shared."""
-    start = time.process_time()
-    return work(), time.process_time() - start
+def itself(model: Any, X: np.ndarray, y: np.ndarray) -> float:
+    """Return the accuracy of a model."""
+    return accuracy(model.decision_function(X), y)
 
 
 # -- the relaxation --------------------------------------------------------------------------------------
@@ -227,7 +212,7 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 def relaxation(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Return networks of the relaxation of the labels, beta chosen by the same protocol for each refinement."""
     networks, searching, chosen = {}, {}, {}
-    measures = {"itself": lambda model, rows, labels: accuracy(model.decision_function(rows), labels)}
+    measures = {"itself": itself}
     for name, refine in REFINEMENTS.items():
         options = {"activation": None, "encoding": "none", "tol": 1e-6, "allocation": "equal"}
         plain = qsdp.QuantizedNetworkClassifier(case["m"], refine=refine, random_state=case["split"], **options)
@@ -257,68 +242,59 @@ def relaxation(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, 
 # -- report ----------------------------------------------------------------------------------------------
 
 
-def by_network(records: Sequence[Record]) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
-    """Return what was measured of each network by (set, split)."""
-    found: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
-    for record in records:
-        place = record.case["set"], record.case["split"]
-        for name, figures in record.measured["networks"].items():
-            found.setdefault(name, {})[place] = {"search": record.measured["search_seconds"], **figures}
-    return found
-
-
-def tables(records: Sequence[Record]) -> list[Table]:
-    """Return test accuracies by set, means over sets, and times."""
-    found = by_network(records)
-    sets = list(dict.fromkeys(record.case["set"] for record in records))
-    complete = [
-        place for place in {(s, k) for s in sets for k in range(SPLITS)} if all(place in f for f in found.values())
+def networks(records: Records) -> list[Record]:
+    """Return a record for each network; "search" is that of its system, unless it has one of its own."""
+    return [
+        replace(record, measured={"search": record.measured["search_seconds"], **record.measured})
+        for record in unfolded(records, "networks", "network", shared=("search_seconds",))
     ]
-    rows, times = [], []
-    for name, places in found.items():
-        cells = [percent([one["test"] for (s, _), one in places.items() if s == of]) for of in sets]
-        whole = [places[place]["test"] for place in complete]
-        rows.append([name, *cells, percent(whole).split(" ")[0] if whole else "-"])
-        bits = [one["bits"] for one in places.values() if one["bits"] is not None]
-        seconds, searching = ([one[key] for one in places.values()] for key in ("seconds", "search"))
-        train = percent([one["train"] for one in places.values()]).split(" ")[0]
-        times.append(
-            [
-                name,
-                f"{np.mean(bits):,.0f}" if bits else "32-bit floats",
-                train,
-                f"{np.median(seconds):.3g}",
-                f"{np.median(searching):.3g}",
-            ]
-        )
+
+
+def tables(records: Records) -> list[Table]:
+    """Return test accuracies by set, means over sets, and times."""
+    found = grouped(networks(records), "network")
+    sets = list(dict.fromkeys(record.case["set"] for record in records))
+    places = [set(by(group, "test", "set", "split")) for group in found.values()]
+    complete = set.intersection(*places) if places else set()
+
+    def of_set(name: str) -> show.Cell:
+        return lambda group: percent(values(where(group, set=name), "test"))
+
+    def whole(group: Records) -> str:
+        own = [record for record in group if (record.case["set"], record.case["split"]) in complete]
+        return show.mean("test", ".1f", 100.0)(own)
+
+    name = ("network", show.param("network"))
+    accuracies = [name, *((one, of_set(one)) for one in sets), ("mean", whole)]
+    storage = [
+        name,
+        ("bits", show.mean("bits", ",.0f", none="32-bit floats")),
+        ("train %", show.mean("train", ".1f", 100.0)),
+        ("fit s", show.median("seconds", ".3g")),
+        ("search s", show.median("search", ".3g")),
+    ]
+    epochs = [
+        ("system", show.param("system")),
+        ("epochs", show.param("epochs")),
+        ("ms an epoch", show.median("epoch_seconds", ".3g", 1e3)),
+        ("candidates", show.first("candidates")),
+    ]
     m = records[0].case["m"] if records else M
     note = (
         f"Mean and deviation over splits, m = {m} neurons; learning rate and beta chosen on validation for each. The "
         "last column is the mean over sets and splits where all networks are measured."
     )
-    epochs = []
-    for (system,), group in grouped(records, "system").items():
-        seconds = [record.measured["epoch_seconds"] for record in group if "epoch_seconds" in record.measured]
-        if seconds:
-            candidates = group[0].measured["candidates"]
-            epochs.append([system, str(group[0].case["epochs"]), f"{1e3 * np.median(seconds):.3g}", str(candidates)])
+    storing = "Means; medians of the processor's seconds. The search of a system serves all networks made from it."
+    trained = grouped([record for record in records if "epoch_seconds" in record.measured], "system")
+    counted = "Medians; the history's evaluation of all samples is counted."
     return [
-        Table("test accuracy (%)", ["network", *sets, "mean"], rows, note),
-        Table(
-            "storage and time",
-            ["network", "bits", "train %", "fit s", "search s"],
-            times,
-            "Means; medians of the processor's seconds. The search of a system serves all networks made from it.",
-        ),
-        Table(
-            "training by gradients",
-            ["system", "epochs", "ms an epoch", "candidates"],
-            epochs,
-            "Medians; the history's evaluation of all samples is counted.",
-        ),
+        show.table("test accuracy (%)", found, accuracies, note),
+        show.table("storage and time", found, storage, storing),
+        show.table("training by gradients", trained, epochs, counted),
     ]
 
 
+TODAY, COSTS = "Beyond the paper: today's practice", "Rounding after training costs accuracy"
 #: Source, statement, the network that is to be more accurate in test, and the other one.
 QUESTIONS = (
     (
@@ -341,14 +317,14 @@ QUESTIONS = (
         "ReLU, scales",
     ),
     (
-        "Beyond the paper: today's practice",
+        TODAY,
         "The relaxation's polished networks are more accurate than those trained by the straight-through estimator "
         "with as many bits.",
         "relaxation, polished",
         "shared",
     ),
     (
-        "Beyond the paper: today's practice",
+        TODAY,
         "A network trained by backpropagation, then quantized by the relaxation and polished, is more accurate than "
         "one trained by the straight-through estimator with as many bits.",
         "free, SDP polished",
@@ -360,57 +336,38 @@ QUESTIONS = (
         "fixed, SDP polished",
         "fixed, one scale",
     ),
-    (
-        f"{PAPER}, section 5.2",
-        "Rounding after training costs accuracy (backpropagation, one scale).",
-        "fixed",
-        "fixed, one scale",
-    ),
-    (
-        f"{PAPER}, section 5.2",
-        "Rounding after training costs accuracy (polynomial activation, one scale).",
-        "polynomial",
-        "polynomial, one scale",
-    ),
-    (f"{PAPER}, section D.1", "Rounding after training costs accuracy (ReLU, scales).", "ReLU", "ReLU, scales"),
+    (f"{PAPER}, section 5.2", f"{COSTS} (backpropagation, one scale).", "fixed", "fixed, one scale"),
+    (f"{PAPER}, section 5.2", f"{COSTS} (polynomial activation, one scale).", "polynomial", "polynomial, one scale"),
+    (f"{PAPER}, section D.1", f"{COSTS} (ReLU, scales).", "ReLU", "ReLU, scales"),
 )
 
 
-def mean_over_sets(places: dict[tuple[str, int], dict[str, Any]]) -> dict[int, float]:
-    """Return the mean test accuracy by split, of the splits in which every set is measured."""
-    return {
-        split: float(np.mean([places[name, split]["test"] for name in SETS]))
-        for split in sorted({split for _, split in places})
-        if all((name, split) in places for name in SETS)
-    }
-
-
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Compare networks of equal numbers of neurons by their mean test accuracies over the sets, split by split."""
-    found = by_network(records)
     made = []
     for source, statement, *names in QUESTIONS:
-        ours, theirs = (mean_over_sets(found.get(name, {})) for name in names)
+        ours, theirs = (
+            over_sets(by(where(networks(records), network=name), "test", "set", "split"), SETS) for name in names
+        )
         claim = paired_claim(source, statement, ours, theirs, names=(names[0], names[1]))
         if statement.startswith("Rounding"):
-            claim = replace(claim, group="Rounding after training costs accuracy", case=names[0])
+            claim = replace(claim, group=COSTS, case=names[0])
         made.append(claim)
     return made
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw the mean test accuracy of every network beside its storage, a line a network, a colour a system."""
-    found = by_network(records)
+    found = {name: group for (name,), group in grouped(networks(records), "network").items()}
     names = sorted(found, key=lambda name: (SYSTEMS.index(system_of(name)), list(found).index(name)))
     layout = {"figsize": (10, 0.3 * len(names) + 1.4), "gridspec_kw": {"width_ratios": [2, 1]}}
-    figure, (left, right) = subplots(1, 2, sharey=True, **layout)
+    figure, (left, right) = draw.subplots(1, 2, sharey=True, **layout)
     for height, name in enumerate(names):
         colour = f"C{SYSTEMS.index(system_of(name))}"
-        shares = 100.0 * np.array([one["test"] for one in found[name].values()])
-        bits = [one["bits"] for one in found[name].values() if one["bits"] is not None]
+        shares, bits = 100.0 * values(found[name], "test"), values(found[name], "bits")
         error = shares.std(ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else 0.0
         left.errorbar(shares.mean(), height, xerr=error, marker="o", capsize=2, color=colour)
-        if bits:
+        if len(bits):
             right.plot(np.mean(bits), height, "o", color=colour)
         else:
             right.annotate("floats", (0.98, height), xycoords=("axes fraction", "data"), ha="right", va="center")
@@ -420,7 +377,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     right.set(xscale="log", xlabel="bits, mean over sets", xlim=(1e3, 1e5))
     for ax in (left, right):
         ax.grid(alpha=0.3)
-    save(figure, path, dpi=110)
+    draw.save(figure, path, dpi=110)
 
 
 def system_of(name: str) -> str:

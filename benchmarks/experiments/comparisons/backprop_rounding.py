@@ -11,14 +11,26 @@ outputs on the training samples and on 100 others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import PAPER, experiment_in, grouped, per_cent, save, subplots
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import (
+    PAPER,
+    Records,
+    experiment_in,
+    grid,
+    grouped,
+    per_cent,
+    unfolded,
+    values,
+    where,
+)
+from benchmarks.experiments._data import planted
 from qsdp.bench import Claim, Record, Table, exact, paired_claim
 
 N, D, BETA = 100, 20, 1e-4
@@ -26,30 +38,19 @@ SIZES, SEEDS, EPOCHS = (30, 100, 300), 10, 300
 LEVELS = (2, 3, 4, 8, 16, 64)
 SCALES = ("printed", "shared", "folded", "neuron", "refitted")
 
-#: Source and statement of every claim.
-STATEMENTS = {
-    "scale": (f"{PAPER}, section 5.1", "c = <Z_hat, Z> / <Z, Z> solves min ||c Z_hat - Z||_F."),
-    "loss": (
-        f"{PAPER}, section 5.2",
-        "Post-training quantization to signs loses much of what backpropagation has learned (here: the error at least "
-        "doubles, with the right scale).",
-    ),
-}
-
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each size and draw."""
     if quick:
         return [{"m": 30, "seed": 0, "epochs": 60, "levels": [2, 4]}]
-    return [{"m": m, "seed": seed, "epochs": EPOCHS, "levels": list(LEVELS)} for seed in range(SEEDS) for m in SIZES]
+    return grid(seed=range(SEEDS), m=SIZES, epochs=EPOCHS, levels=[list(LEVELS)])
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Train once, round in every way."""
     from qsdp.baselines import BackpropRegressor
 
-    planted = qsdp.datasets.make_planted(2 * N, D, n_neurons=10, random_state=case["seed"])
-    X, X_test, y, y_test = planted.X[:N], planted.X[N:], planted.y[:N], planted.y[N:]
+    X, X_test, y, y_test = planted(N, D, case["seed"])
     model = BackpropRegressor(
         case["m"],
         second_layer="fixed",
@@ -74,8 +75,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
     found = []
     for levels in case["levels"]:
-        # The printed ratio is off by the square of m and of the levels: signs show it.
-        for scale in SCALES[levels > 2 :]:
+        for scale in scales(levels):
             if scale == "refitted":
                 network = model.quantized(levels, scale="neuron")
                 network = qsdp.refit(network, problem.with_levels(levels))
@@ -90,38 +90,39 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def scales(levels: int) -> tuple[str, ...]:
+    """Return the scales of so many levels: signs show what the printed ratio is off by, squares of m and levels."""
+    return SCALES[levels > 2 :]
+
+
 def relative(model: Any, X: np.ndarray, y: np.ndarray) -> float:
     """Return the relative error of outputs."""
     return float(np.linalg.norm(model.predict(X) - y) / np.linalg.norm(y))
 
 
-def entries(records: Sequence[Record], scale: str, levels: int, name: str) -> np.ndarray:
-    """Return one figure over draws."""
-    return np.array(
-        [
-            one[name]
-            for record in records
-            for one in record.measured["rounded"]
-            if one["scale"] == scale and one["levels"] == levels
-        ]
-    )
+def entries(records: Records, scale: str, levels: int) -> list[Record]:
+    """Return the records of networks with a scale and levels."""
+    return where(unfolded(records, "rounded", "scale", "levels"), scale=scale, levels=levels)
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
+def tables(records: Records) -> list[Table]:
     """Return errors by size, levels and scale."""
+    columns = [
+        ("weights", lambda group: f"{group[0].case['levels']} levels" if "scale" in group[0].case else "real weights"),
+        ("scale", show.param("scale", "", "")),
+        ("bits", show.mean("bits", ",.0f", none="")),
+        ("matrix error", show.of(short, "matrix", none="0 %")),
+        ("training error", show.of(short, "train")),
+        ("test error", show.of(short, "test")),
+    ]
     made = []
     for (m,), group in grouped(records, "m").items():
-        rows = []
-        for levels in group[0].case["levels"]:
-            for scale in SCALES[levels > 2 :]:
-                bits = entries(group, scale, levels, "bits").mean()
-                cells = [short(entries(group, scale, levels, name)) for name in ("matrix", "train", "test")]
-                rows.append([f"{levels} levels", scale, f"{bits:,.0f}", *cells])
-        floats = (short(np.array([record.measured[f"float_{part}"] for record in group])) for part in ("train", "test"))
-        rows.append(["real weights", "", "", "0 %", *floats])
-        headings = ["weights", "scale", "bits", "matrix error", "training error", "test error"]
+        rounded = unfolded(group, "rounded", "levels", "scale")
+        rounded = [record for record in rounded if record.case["scale"] in scales(record.case["levels"])]
+        of_scale = grouped(rounded, "levels", "scale")
+        real = [replace(r, measured={part: r.measured[f"float_{part}"] for part in ("train", "test")}) for r in group]
         note = f"Medians and ranges over {len(group)} draws; errors relative to the trained network or the targets."
-        made.append(Table(f"m = {m} neurons", headings, rows, note))
+        made.append(show.table(f"m = {m} neurons", [*of_scale.values(), real], columns, note))
     return made
 
 
@@ -130,42 +131,49 @@ def short(numbers: np.ndarray) -> str:
     return f"{100 * np.median(numbers):.3g} % ({100 * numbers.min():.3g} to {100 * numbers.max():.3g})"
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Check the printed scale, and what rounding loses."""
-    printed, right = (entries(records, scale, 2, "matrix") for scale in ("printed", "shared"))
+    source = f"{PAPER}, section 5"
+    printed, right = (values(entries(records, scale, 2), "matrix") for scale in ("printed", "shared"))
     figures = ""
     if len(printed):
         figures = (
             f"relative error {100 * np.median(printed):.3g} % at that c, {100 * np.median(right):.3g} % at "
             "<Z_hat, Z> / <Z_hat, Z_hat> (medians)"
         )
-    lost = dict(enumerate(entries(records, "shared", 2, "train")))
-    floats = {number: record.measured["float_train"] for number, record in enumerate(records)}
+    optimal = "c = <Z_hat, Z> / <Z, Z> solves min ||c Z_hat - Z||_F."
+    loses = (
+        "Post-training quantization to signs loses much of what backpropagation has learned (here: the error at least "
+        "doubles, with the right scale)."
+    )
+    lost, real = (
+        dict(enumerate(values(group, what)))
+        for group, what in ((entries(records, "shared", 2), "train"), (records, "float_train"))
+    )
+    how: dict[str, Any] = {"names": ("rounded", "float"), "show": per_cent, "log": True, "margin": np.log(2.0)}
     return [
-        exact(*STATEMENTS["scale"], printed <= right * (1.0 + 1e-9), figures),
-        paired_claim(
-            *STATEMENTS["loss"], lost, floats, names=("rounded", "float"), show=per_cent, log=True, margin=np.log(2.0)
-        ),
+        exact(f"{source}.1", optimal, printed <= right * (1.0 + 1e-9), figures),
+        paired_claim(f"{source}.2", loses, lost, real, **how),
     ]
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw errors against levels."""
     groups = grouped(records, "m")
-    figure, axes = subplots(1, len(groups), figsize=(4 * len(groups), 3.6), sharey=True, squeeze=False)
+    figure, axes = draw.subplots(1, len(groups), figsize=(4 * len(groups), 3.6), sharey=True, squeeze=False)
     for ax, ((m,), group) in zip(axes[0], groups.items(), strict=True):
         levels = group[0].case["levels"]
         for scale in SCALES[1:]:
-            curve = [np.median(entries(group, scale, count, "train")) for count in levels]
+            curve = [np.median(values(entries(group, scale, count), "train")) for count in levels]
             ax.loglog(levels, curve, marker="o", ms=4, label=scale)
-        ax.axhline(np.median([record.measured["float_train"] for record in group]), color="black", ls=":", label="real")
+        ax.axhline(np.median(values(group, "float_train")), color="black", ls=":", label="real")
         ax.set(xlabel="levels", title=f"m = {m}")
         ax.set_xticks(levels, [str(count) for count in levels])
         ax.minorticks_off()
         ax.grid(alpha=0.3)
     axes[0][0].set_ylabel("relative training error")
     axes[0][-1].legend(fontsize="x-small")
-    save(figure, path, dpi=110)
+    draw.save(figure, path, dpi=110)
 
 
 EXPERIMENT = experiment_in(__name__, "Rounding after training: scales and levels", f"{PAPER}, section 5.1")

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import r2_score
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import StandardScaler
 
 import qsdp
 import qsdp.baselines as baselines
-from benchmarks.experiments._common import experiment_in, grouped, percent, save, subplots, values
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import Records, by, experiment_in, grouped, measured, over_sets, values, where
+from benchmarks.experiments._data import quarter
 from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.datasets import load_bundled, make_planted
 
@@ -105,14 +105,7 @@ def split_of(name: str, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray,
     """Return ``X, X_test, y, y_test``, standardised by the training rows."""
     X, y = make_planted(400, 20, n_neurons=10, random_state=split) if name == "planted" else load_bundled(name)
     regression = name in TARGETS
-    y = y if regression else np.unique(y, return_inverse=True)[1]
-    options = {} if regression else {"stratify": y}
-    X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=split, **options)
-    if regression:
-        mean, deviation = y.mean(), y.std()
-        y, y_test = (y - mean) / deviation, (y_test - mean) / deviation
-    scaler = StandardScaler().fit(X)
-    return scaler.transform(X), scaler.transform(X_test), y, y_test
+    return quarter(X, y if regression else np.unique(y, return_inverse=True)[1], split, classes=not regression)
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -169,87 +162,88 @@ def right(outputs: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean(decided == y))
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
+def tables(records: Records) -> list[Table]:
     """Return accuracies, or R², before and after, for every set."""
-    found = []
+    made = []
     for (name,), of_set in grouped(records, "set").items():
-        rows = []
         measure = "R², %" if name in TARGETS else "test %"
-        for (system,), group in grouped(of_set, "system").items():
-            own = [record.measured["rounded"]["test"] for record in group if "rounded" in record.measured]
-            seconds = f"{np.median(values(group, 'fit_seconds')):.2g}"
-            row = [system, percent(values(group, "test")), seconds, percent(own)]
-            for m in VARIANTS:
-                quantized = [record.measured[m] for record in group if m in record.measured]
-                if quantized:
-                    row += [
-                        percent([entry["test"] for entry in quantized]),
-                        f"{np.mean([entry['bits'] for entry in quantized]):,.0f}",
-                        f"{np.median([max(entry['errors']) for entry in quantized]):.2g}",
-                        f"{np.median([entry['seconds'] for entry in quantized]):.2g}",
-                    ]
-                else:
-                    bits = values(group, "bits")
-                    row += ["", f"{bits.mean():,.0f}" if len(bits) and m == JUDGED else "", "", ""]
-            rows.append(row)
-        headings = ["system", measure, "fit s", f"rounded, {measure}"]
+        columns = [
+            ("system", show.param("system")),
+            (measure, show.percent("test")),
+            ("fit s", show.median("fit_seconds", ".2g")),
+            (f"rounded, {measure}", show.percent("rounded/test")),
+        ]
         for m in VARIANTS:
-            headings += [f"{m}, {measure}", "bits", "error", "s"]
+            columns += [
+                (f"{m}, {measure}", show.percent(f"{m}/test", none="")),
+                ("bits", bits_of(m)),
+                ("error", show.median(lambda record, m=m: largest_error(record, m), ".2g", none="")),
+                ("s", show.median(f"{m}/seconds", ".2g", none="")),
+            ]
         note = (
             "Means and deviations over splits, on test rows; neurons are counted a layer; 'error' is the largest "
             f"relative error of a layer's match on the training rows. Rounded: the weights of the {HIDDEN} neurons to "
             "signs. The last rows have binary weights from the start."
         )
-        found.append(Table(f"train by a system, quantize by the relaxation: {name}", headings, rows, note))
-    return found
+        title = f"train by a system, quantize by the relaxation: {name}"
+        made.append(show.table(title, grouped(of_set, "system"), columns, note))
+    return made
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def bits_of(m: str) -> show.Cell:
+    """Return the cell of the bits of a variant; of networks that are binary from the start, their own."""
+    own = show.mean("bits", ",.0f", none="") if m == JUDGED else lambda group: ""
+    return lambda group: show.mean(f"{m}/bits", ",.0f", none="")(group) or own(group)
+
+
+def largest_error(record: Record, m: str) -> float | None:
+    """Return the largest relative error of a layer's match."""
+    return max(measured(record, f"{m}/errors") or [], default=None)
+
+
+def claims(records: Records) -> list[Claim]:
     """Compare networks before and after, those of the relaxation with rounded ones, and with its own of the labels."""
     found = []
     for kind, (sets, _, systems) in KINDS.items():
-        here = [record for record in records if record.case["set"] in sets]
-        after, before = mean_over(here, systems, JUDGED), mean_over(here, systems, None)
+        here = where(records, set=sets)
+        after, before, own = (
+            mean_over(here, of, name) for of, name in ((systems, JUDGED), (systems, None), (("relaxation",), None))
+        )
         found.append(paired_claim(*keeps(kind), after, before, names=("quantized", "trained"), margin=-MARGIN))
         for system in ROUNDED:
             ours, theirs = (mean_over(here, (system,), name) for name in (JUDGED, "rounded"))
             found.append(paired_claim(*beats(kind, system), ours, theirs, names=("relaxation", "rounded")))
-        own = mean_over(here, ("relaxation",), None)
         found.append(paired_claim(*from_labels(kind), own, after, names=("relaxation", "trained, then quantized")))
     return found
 
 
-def mean_over(records: Sequence[Record], systems: Sequence[str], network: str | None) -> dict[int, float]:
+def mean_over(records: Records, systems: Sequence[str], network: str | None) -> dict[int, float]:
     """Return test scores by split, in the mean over systems and sets, of the splits where all are measured.
 
     `network` is a variant, "rounded", or None for the network as trained.
     """
-    found = {}
     sets = {record.case["set"] for record in records}
-    for (split,), group in grouped(records, "split").items():
-        scores = {(record.case["system"], record.case["set"]): record.measured for record in group}
-        wanted = [(system, one) for system in systems for one in sets]
-        if wanted and set(wanted) <= set(scores):
-            parts = [scores[key] if network is None else scores[key][network] for key in wanted]
-            found[split] = float(np.mean([part["test"] for part in parts]))
-    return found
+    wanted = [(system, name) for system in systems for name in sets]
+    what = f"{network}/test" if network else "test"
+    found = by(where(records, system=tuple(systems)), what, "system", "set", "split")
+    return over_sets({((system, name), split): score for (system, name, split), score in found.items()}, wanted)
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw test accuracies and R² before and after."""
     sets = list(dict.fromkeys(record.case["set"] for record in records))
     columns = min(3, len(sets))
     rows = -(-len(sets) // columns)
-    figure, axes = subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), squeeze=False)
+    figure, axes = draw.subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), squeeze=False)
     for ax in axes.flat[len(sets) :]:
         ax.set_visible(False)
     for ax, one in zip(axes.flat, sets, strict=False):
-        groups = grouped([record for record in records if record.case["set"] == one], "system")
+        groups = grouped(where(records, set=one), "system")
         for row, group in enumerate(groups.values()):
             ax.plot(100 * values(group, "test").mean(), row, "ko", mfc="white", label="trained" if row == 0 else None)
             for m, colour in zip(VARIANTS, ("tab:orange", "tab:blue", "tab:purple"), strict=True):
-                after = [record.measured[m]["test"] for record in group if m in record.measured]
-                if after:
+                after = values(group, f"{m}/test")
+                if len(after):
                     label = f"quantized, {m}" if row == 0 else None
                     ax.plot(100 * np.mean(after), row, "o", ms=5, color=colour, label=label)
         measure = "test R², %" if one in TARGETS else "test accuracy, %"
@@ -257,7 +251,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         ax.invert_yaxis()
         ax.grid(alpha=0.3)
     figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
-    save(figure, path, dpi=110)
+    draw.save(figure, path, dpi=110)
 
 
 EXPERIMENT = experiment_in(

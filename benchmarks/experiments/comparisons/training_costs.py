@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import PAPER, experiment_in, grouped, values
+from benchmarks.experiments import show
+from benchmarks.experiments._common import PAPER, Records, experiment_in, grouped, values, where
 from benchmarks.experiments._process import begin_peak, in_own_process, peak
 from qsdp.bench import Claim, Record, Table, exact, not_measured
 
@@ -33,20 +34,6 @@ SYSTEMS = (*GRADIENTS, *OTHERS, "relaxation")
 #: Samples doubled, then neurons: for the order of a pass of least squares.
 ORDERS = ((10_000, 33, 200), (20_000, 33, 200), (20_000, 33, 400))
 ROUNDS, EPOCHS = 2, 5
-
-#: Source and statement of every claim.
-STATEMENTS = {
-    "solve": (
-        f"{PAPER}, section 6",
-        "Convex optimization solvers are faster than backpropagation in small to medium scale problems (a solve to "
-        "1e-4 against 100 epochs at one learning rate).",
-    ),
-    "order": (
-        "Specification of the least-squares baselines, A.9",
-        "A pass of BPLS over S samples takes O(S n^2) time and O(S n) memory for the widest layer's n < S neurons, "
-        "to a fifth.",
-    ),
-}
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -170,66 +157,70 @@ def weights_of(model: Any) -> int:
     return int(network.U.size + network.V.size + network.alpha.size)
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
+def size_of(record: Record) -> str:
+    """Return the size of a problem and the neurons as text."""
+    return "{} x {}, m = {}".format(*record.case["size"])
+
+
+def tables(records: Records) -> list[Table]:
     """Return times and memory by size and system."""
-    rows = []
-    for (size, system), group in grouped([_with_text(record) for record in records], "size", "system").items():
-        epoch, memory = values(group, "epoch_seconds"), values(group, "memory")
-        operations = values(group, "operations")
-        rows.append(
-            [
-                size,
-                system,
-                f"{group[0].measured['weights']:,}",
-                f"{1e3 * epoch.min():.3g}" if len(epoch) else "",
-                f"{operations[0] / epoch.min() / 1e9:.2g}" if len(operations) else "",
-                f"{values(group, 'whole_seconds').min():.3g}",
-                f"{np.median(memory):.3g}",
-                str(len(group)),
-            ]
-        )
-    headings = ["n x d, m", "system", "weights", "ms an epoch", "Gflop/s", "s in all", "MiB", "runs"]
+
+    def rate(record: Record) -> float | None:
+        operations = record.measured["operations"]
+        return None if operations is None else operations / record.measured["epoch_seconds"] / 1e9
+
+    columns = [
+        ("n x d, m", lambda group: size_of(group[0]).replace("m = ", "")),
+        ("system", show.param("system")),
+        ("weights", show.first("weights", ",")),
+        ("ms an epoch", show.least("epoch_seconds", ".3g", 1e3, "")),
+        ("Gflop/s", show.most(rate, ".2g", none="")),
+        ("s in all", show.least("whole_seconds", ".3g")),
+        ("MiB", show.median("memory", ".3g")),
+        ("runs", show.count),
+    ]
     note = (
         f"CPU, one thread. An epoch with its evaluation; the least of the runs' medians. In all: {EPOCHS} epochs (one "
         "of the BPLS classifier), or the relaxation's solve to a certified relative gap of 1e-4, which holds for every "
         "m. MiB: growth of the process's largest size; below a few MiB it is that of the allocator."
     )
-    return [Table("Costs of training", headings, rows, note)]
+    texts = [replace(record, case={**record.case, "text": size_of(record)}) for record in records]
+    return [show.table("Costs of training", grouped(texts, "text", "system"), columns, note)]
 
 
-def _with_text(record: Record) -> Record:
-    n, d, m = record.case["size"]
-    return Record({**record.case, "size": f"{n} x {d}, {m}"}, record.measured, record.seconds, record.machine)
-
-
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Compare a training of the figures' length with one solve, and the growth of a least-squares pass."""
     return [_solve_claim(records), _order_claim(records)]
 
 
-def _solve_claim(records: Sequence[Record]) -> Claim:
-    groups = grouped(records, "system")
-    ours, theirs = groups.get(("relaxation",), []), groups.get(("bilinear, fixed",), [])
-    sooner, shown = {}, []
+def _solve_claim(records: Records) -> Claim:
+    statement = (
+        "Convex optimization solvers are faster than backpropagation in small to medium scale problems (a solve to "
+        "1e-4 against 100 epochs at one learning rate)."
+    )
+    sooner, texts = {}, []
     for size in SIZES:
-        solves = [r.measured["whole_seconds"] for r in ours if r.case["size"] == list(size)]
-        epochs = [r.measured["epoch_seconds"] for r in theirs if r.case["size"] == list(size)]
-        if solves and epochs:
+        solves = values(where(records, system="relaxation", size=list(size)), "whole_seconds")
+        epochs = values(where(records, system="bilinear, fixed", size=list(size)), "epoch_seconds")
+        if len(solves) and len(epochs):
             name = f"{size[0]} x {size[1]}, m = {size[2]}"
-            sooner[name] = min(solves) < 100 * min(epochs)
-            shown.append(f"{name}: {min(solves):.2g} s against {100 * min(epochs):.2g} s")
-    return exact(*STATEMENTS["solve"], sooner, "; ".join(shown), needed=len(SIZES))
+            sooner[name] = bool(solves.min() < 100 * epochs.min())
+            texts.append(f"{name}: {solves.min():.2g} s against {100 * epochs.min():.2g} s")
+    return exact(f"{PAPER}, section 6", statement, sooner, "; ".join(texts), needed=len(SIZES))
 
 
-def _order_claim(records: Sequence[Record]) -> Claim:
+def _order_claim(records: Records) -> Claim:
     """Compare the growth of a pass with what its order allows, and a fifth more."""
-    measured = {}
-    for size in ORDERS:
-        group = [r for r in records if r.case["system"] == "BPLS" and r.case["size"] == list(size)]
-        if not group:
-            return not_measured(*STATEMENTS["order"])
-        measured[size] = (values(group, "epoch_seconds").min(), float(np.median(values(group, "memory"))))
-    samples, neurons = (np.divide(measured[after], measured[before]) for before, after in itertools.pairwise(ORDERS))
+    source = "Specification of the least-squares baselines, A.9"
+    statement = (
+        "A pass of BPLS over S samples takes O(S n^2) time and O(S n) memory for the widest layer's n < S neurons, "
+        "to a fifth."
+    )
+    groups = [where(records, system="BPLS", size=list(size)) for size in ORDERS]
+    if not all(groups):
+        return not_measured(source, statement)
+    costs = [(values(group, "epoch_seconds").min(), np.median(values(group, "memory"))) for group in groups]
+    samples, neurons = (np.divide(after, before) for before, after in itertools.pairwise(costs))
     holds = {
         "seconds by samples": samples[0] <= 2.4,
         "memory by samples": samples[1] <= 2.4,
@@ -240,7 +231,7 @@ def _order_claim(records: Sequence[Record]) -> Claim:
         f"twice the samples: {samples[0]:.2f} times the seconds, {samples[1]:.2f} times the memory; twice the "
         f"neurons: {neurons[0]:.2f} and {neurons[1]:.2f} times"
     )
-    return exact(*STATEMENTS["order"], holds, figures)
+    return exact(source, statement, holds, figures)
 
 
 EXPERIMENT = experiment_in(

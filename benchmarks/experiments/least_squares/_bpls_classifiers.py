@@ -8,37 +8,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
-from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
-from benchmarks.experiments._common import spread
+from benchmarks.experiments import show
+from benchmarks.experiments._common import Records, spread, values
+from benchmarks.experiments._data import Split
 from benchmarks.experiments.least_squares._bpls_toys import optimizer_of
 from qsdp.baselines import History
 from qsdp.baselines.bpls import BPLSClassifier
 from qsdp.baselines.bpls._network import Network, random_weights
 from qsdp.bench import Record
 from qsdp.estimators.classes import choose_classes
-
-#: scikit-learn's own, whose coding of the classes the specification's splits go by.
-LOADERS = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer}
-
-Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-def digits() -> Split:
-    """Return ``X, X_test, y, y_test`` of the specification: 1437 and 360 images, pixels in [0, 1]."""
-    X, y = load_digits(return_X_y=True)
-    X, X_test, y, y_test = train_test_split(X / 16.0, y, test_size=360, stratify=y, random_state=0)
-    return X, X_test, y, y_test
-
-
-def bundled(name: str) -> Split:
-    """Return a quarter of a set for testing, standardised by training statistics."""
-    X, y = LOADERS[name](return_X_y=True)
-    X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, stratify=y, random_state=0)
-    mean, deviation = X.mean(axis=0), X.std(axis=0)
-    return (X - mean) / deviation, (X_test - mean) / deviation, y, y_test
 
 
 def accuracies(network: Network, split: Split) -> list[float]:
@@ -97,21 +77,25 @@ def per_epoch(records: Sequence[Record]) -> float:
     return float(np.median([np.mean(record.measured["cpu"]) for record in records if record.measured["cpu"]]))
 
 
-def mean_epochs(records: Sequence[Record]) -> str:
+def mean_epochs(group: Records) -> str:
     """Return the mean number of epochs as text."""
-    return f"{np.mean([record.measured['epochs'] for record in records]):.1f}"
+    return f"{values(group, 'epochs').mean():.1f}"
 
 
-def first_cut(records: Sequence[Record]) -> str:
+def first_cut(group: Records) -> str:
     """Return the mean share of desired hidden values that the first pass cuts, as text."""
-    shares = [record.measured["clipped"][0] for record in records if record.measured["clipped"]]
+    shares = [record.measured["clipped"][0] for record in group if record.measured["clipped"]]
     return f"{100 * np.mean(shares):.0f} %" if shares else "-"
 
 
-def both(records: Sequence[Record], name: str, digits: int = 3) -> str:
-    """Return mean accuracies in training and test as text, with the deviation in test."""
-    values = np.array([record.measured[name] for record in records])
-    return f"{values[:, 0].mean():.{digits}f} / {spread(values[:, 1], digits)}"
+def both(name: str) -> show.Cell:
+    """Return the cell of mean accuracies in training and test, with the deviation in test."""
+
+    def cell(group: Records) -> str:
+        found = np.array([record.measured[name] for record in group])
+        return f"{found[:, 0].mean():.3f} / {spread(found[:, 1])}"
+
+    return cell
 
 
 def peak_memory(split: Split, options: dict[str, Any], seed: int) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.experiments._common import save, subplots
+from benchmarks.experiments import draw
 from qsdp.baselines.bpls import BPLSRegressor
 from qsdp.baselines.bpls._network import random_weights
 from qsdp.bench import Claim, Record, compare, exact, judged
@@ -202,9 +202,9 @@ def match_claim(key: tuple[str, str], ratios: Sequence[Sequence[float]]) -> Clai
     )
 
 
-def draw(records: Sequence[Record], path: Path, names: Sequence[str], field: str) -> None:
+def draw_errors(records: Sequence[Record], path: Path, names: Sequence[str], field: str) -> None:
     """Draw the errors of the records whose `field` is one of the names."""
-    figure, axes = subplots(1, 2, figsize=(9.0, 3.6), sharex=True)
+    figure, axes = draw.subplots(1, 2, figsize=(9.0, 3.6), sharex=True)
     for name in names:
         points = sorted(
             (record.case["sigma"], record.measured["train"], record.measured["test"])
@@ -216,4 +216,4 @@ def draw(records: Sequence[Record], path: Path, names: Sequence[str], field: str
             axis.set(xlabel="sigma", ylabel="RMSE", title=title)
             axis.locator_params(axis="x", nbins=5)
     axes[0].legend(fontsize=8)
-    save(figure, path)
+    draw.save(figure, path)

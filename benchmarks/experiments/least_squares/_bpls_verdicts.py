@@ -28,14 +28,6 @@ def by_seed(records: Sequence[Record], name: str = "final") -> dict[int, float]:
     return {record.case["seed"]: record.measured[name][1] for record in records}
 
 
-def match_key(source: str, where: str) -> tuple[str, str]:
-    """Return source and statement of `match_claim`."""
-    return (
-        f"{source}, Table I",
-        f"{where}: BPLS practically matches the best competitor in test (within {100 * BAND:g} points).",
-    )
-
-
 def match_claim(source: str, where: str, pairs: Pairs) -> Claim:
     """Compare every variant with the best competitor, the best epoch of each taken by the test data."""
     parts, figures = {}, []
@@ -47,31 +39,24 @@ def match_claim(source: str, where: str, pairs: Pairs) -> Claim:
             f"{name} {100 * mean_test(own):.1f} % ({len(own)} runs) against {100 * mean_test(rival, 'best'):.1f} % "
             f"({key[0]} {key[1]:g}, batch {key[2]}, best of {key[3]} epochs, {len(rival)} runs)"
         )
-    claim = judged(*match_key(source, where), parts, "; ".join(figures))
+    statement = f"{where}: BPLS practically matches the best competitor in test (within {100 * BAND:g} points)."
+    claim = judged(f"{source}, Table I", statement, parts, "; ".join(figures))
     return replace(claim, group="BPLS practically matches the best competitor in test", case=where)
 
 
-def speed_key(source: str, where: str, batch: int) -> tuple[str, str]:
-    """Return source and statement of one of `speed_claims`."""
-    return (
-        f"{source}, Table II",
-        f"{where}: an epoch of BPLS is more than 1000 times faster than of its competitors (batch {batch}).",
-    )
-
-
-def speed_claims(source: str, where: str, pairs: Pairs) -> list[Claim]:
+def speed_claims(source: str, where: str, pairs: Pairs, batches: Sequence[int]) -> list[Claim]:
     """Compare the processor's seconds of an epoch, for every minibatch of the competitors."""
-    found = []
-    for batch in sorted({record.case["batch"] for _, others in pairs.values() for record in others}):
+    found, group = [], "An epoch of BPLS is more than 1000 times faster than of its competitors"
+    for batch in batches:
         holds, figures = {}, []
         for name, (own, others) in pairs.items():
-            group = [record for record in others if record.case["batch"] == batch]
-            if group:
-                ratio = per_epoch(group) / per_epoch(own)
+            theirs = [record for record in others if record.case["batch"] == batch]
+            if theirs:
+                ratio = per_epoch(theirs) / per_epoch(own)
                 holds[f"{name}: {ratio:.1f} times"] = ratio >= 1000.0
-                figures.append(f"{name}: {per_epoch(own):.3g} s against {per_epoch(group):.3g} s, {ratio:.1f} times")
-        claim = exact(*speed_key(source, where, batch), holds, "; ".join(figures))
-        group = "An epoch of BPLS is more than 1000 times faster than of its competitors"
+                figures.append(f"{name}: {per_epoch(own):.3g} s against {per_epoch(theirs):.3g} s, {ratio:.1f} times")
+        statement = f"{where}: an epoch of BPLS is more than 1000 times faster than of its competitors (batch {batch})."
+        claim = exact(f"{source}, Table II", statement, holds, "; ".join(figures))
         found.append(replace(claim, group=group, case=f"{where}, batch {batch}"))
     return found
 
@@ -86,11 +71,6 @@ def interval(printed: str) -> tuple[float, float] | None:
     return ends[0], ends[-1]
 
 
-def printed_key(source: str, what: str, tolerance: float) -> tuple[str, str]:
-    """Return source and statement of `printed_claim`."""
-    return source, f"{what}: means within {tolerance:g} of the specification's."
-
-
 def printed_claim(source: str, what: str, cells: Mapping[str, tuple[str, float]], tolerance: float) -> Claim:
     """Compare means with the specification's, printed as in `interval`; cells are keyed by what they are."""
     off = {}
@@ -102,4 +82,4 @@ def printed_claim(source: str, what: str, cells: Mapping[str, tuple[str, float]]
         f"{name} {cells[name][1]:.3f}, printed {cells[name][0]}": value <= tolerance for name, value in off.items()
     }
     figures = f"largest difference {max(off.values()):.3f}" if off else ""
-    return exact(*printed_key(source, what, tolerance), holds, figures)
+    return exact(source, f"{what}: means within {tolerance:g} of the specification's.", holds, figures)

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
-from benchmarks.experiments._common import grouped, label_decades, save, subplots
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import Records, grouped
 from qsdp.bench import Claim, Evidence, Record, compare, either, judged
 
 SOURCE = "Zhang et al. 2021"
@@ -28,19 +27,6 @@ QUANTILES = (0.0, 0.01, 0.1, 0.5, 1.0)
 
 #: The paper's additions, and what is said of them.
 ADDITIONS = {"+M": "Momentum improves", "+R": "An L1 term improves", "+M+R": "Both together improve"}
-
-
-def digits_split(scale: str = "unit") -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``X, X_test, y, y_test`` of scikit-learn's digits, 1437 / 360, pixels in [0, 1] unless scaled."""
-    X, y = load_digits(return_X_y=True)
-    X, X_test, y, y_test = train_test_split(X / 16.0, y, test_size=360, stratify=y, random_state=0)
-    if scale == "standardised":
-        mean, deviation = X.mean(axis=0), X.std(axis=0)
-        deviation[deviation == 0.0] = 1.0
-        X, X_test = (X - mean) / deviation, (X_test - mean) / deviation
-    elif scale == "raw":
-        X, X_test = 16.0 * X, 16.0 * X_test
-    return X, X_test, y, y_test
 
 
 def data_of(X: Any, X_test: Any, y: Any, y_test: Any, shape: Sequence[int] | None = None, n_classes: int = 10) -> Any:
@@ -156,11 +142,6 @@ def best(records: Iterable[Record]) -> np.ndarray:
     return np.array([_number(record.measured["best"]) for record in records])
 
 
-def mean_at(records: Iterable[Record], name: str, epoch: int) -> float:
-    """Return a curve's mean at an epoch; what diverged is worth a guess, and an infinite loss."""
-    return float(np.nan_to_num(at(records, name, epoch), nan=math.inf if name == "loss" else 0.1).mean())
-
-
 def epoch_seconds(records: Iterable[Record]) -> float:
     """Return the processor's seconds of an epoch, the median over repetitions; nan if none had a whole epoch."""
     found = [record.measured["cpu_seconds_per_epoch"] for record in records]
@@ -188,26 +169,38 @@ def printed(number: float | None, digits: int = 3) -> str:
     return "-" if number is None else f"{number:.{digits}f}"
 
 
-def pairs(
-    specified: Sequence[float | None], found: Sequence[np.ndarray], digits: Sequence[int] | None = None
-) -> list[str]:
-    """Return cells "printed | measured" as alternating columns."""
-    places = digits or [3] * len(found)
-    return [
-        cell
-        for number, numbers, place in zip(specified, found, places, strict=True)
-        for cell in (printed(number, place), shown(numbers, place))
-    ]
+def compared(
+    curves: Mapping[str, tuple[str, int] | None],
+    specified: Callable[[Records], Sequence[float | None]],
+    digits: Mapping[str, int] | None = None,
+) -> list[tuple[str, show.Cell]]:
+    """Return columns of the specification's and the measured number of some curves.
+
+    Parameters
+    ----------
+    curves : dict
+        Name of a curve and epoch, by heading; None is the best test score.
+    specified : callable
+        Returns the specification's numbers for a group.
+    digits : dict of int, optional
+        Digits by heading, of those that have not three.
+    """
+    made = []
+    for k, (heading, curve) in enumerate(curves.items()):
+        places = (digits or {}).get(heading, 3)
+        made.append((f"{heading} (spec)", lambda group, k=k, places=places: printed(specified(group)[k], places)))
+        made.append((heading, curve_cell(curve, places)))
+    return made
 
 
-def headings(names: Iterable[str]) -> list[str]:
-    """Return a heading for the specification's and one for the measured number of each."""
-    return [heading for name in names for heading in (f"{name} (spec)", name)]
+def curve_cell(curve: tuple[str, int] | None, digits: int = 3) -> show.Cell:
+    """Return the cell of a curve at an epoch, or of the best test score."""
+    return lambda group: shown(best(group) if curve is None else at(group, *curve), digits)
 
 
-def repetitions(records: Iterable[Record]) -> str:
-    """Return the number of records."""
-    return str(len(list(records)))
+def seconds_cell(form: str, unit: float = 1.0) -> show.Cell:
+    """Return the cell of the processor's seconds of an epoch."""
+    return lambda group: format(unit * epoch_seconds(group), form)
 
 
 # -- claims ---------------------------------------------------------------------------------------------
@@ -238,6 +231,58 @@ def ahead(ours: Sequence[Record], theirs: Sequence[Record], name: str, epoch: in
     less = name == "loss"
     pair = by_seed(ours, name, epoch), by_seed(theirs, name, epoch)
     return compare(*pair, less=less, log=less, margin=margin, unit=1.0 if less else 100.0)
+
+
+def method_claims(
+    groups: Mapping[str, Records],
+    letter: str,
+    statement: str,
+    points: Sequence[tuple[str, int, float]],
+    curves: Sequence[tuple[str, int]],
+    place: str,
+    signs: Iterable[str] = ADDITIONS,
+    ends: Sequence[tuple[str, int]] = (),
+) -> list[Claim]:
+    """Return the claims that RLS and HRLS are ahead of Adam, and that the additions improve them.
+
+    Parameters
+    ----------
+    groups : mapping
+        Records by the label of their method.
+    letter : str
+        Part of the paper's figures 2 and 3.
+    statement : str
+        With the method and its loss as fields.
+    points : sequence of (str, int, float)
+        Curves, epochs and margins at which to be ahead.
+    curves : sequence of (str, int)
+        Where an addition may be ahead.
+    place : str
+    signs : iterable of str
+    ends : sequence of (str, int)
+        What is shown; the points by default.
+    """
+    made = []
+    pairs = (("RLS", "Adam", 2, "squared"), ("HRLS", "Adam, entropy", 3, "cross-entropy"))
+    for ours, theirs, figure, loss in pairs:
+        source, both = f"{SOURCE}, Fig. {figure}{letter}", {name: groups[name] for name in (ours, theirs)}
+        figures = "; ".join(listed(both, *end) for end in ends or [point[:2] for point in points])
+        made.append(judged(source, statement.format(ours=ours, loss=loss), leads(both, points), figures))
+        made += improvement_claims(source, groups, ours, curves, place, signs)
+    return made
+
+
+def leads(
+    both: Mapping[str, Records], points: Iterable[tuple[str, int, float]], prefix: str = ""
+) -> dict[str, Evidence]:
+    """Return the evidence that the first of two methods is ahead of the second at some points."""
+    words = {"loss": "training loss is lower", "test": "test accuracy is higher"}
+    return {
+        f"{prefix}{'test accuracy is not half a point lower' if margin else words[name]} after {epoch} epochs": ahead(
+            *both.values(), name, epoch, margin
+        )
+        for name, epoch, margin in points
+    }
 
 
 def improvement_claims(
@@ -289,9 +334,10 @@ def listed(groups: Mapping[Any, Sequence[Record]], name: str, epoch: int, digits
     return f"{name} @{epoch}: {', '.join(means)}"
 
 
-def by(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], list[Record]]:
-    """Return records grouped by parameters."""
-    return Groups(grouped(records, *names))
+def by(records: Iterable[Record], *names: str) -> Groups:
+    """Return records by one parameter, or by the values of several."""
+    groups = grouped(records, *names)
+    return Groups({key[0]: group for key, group in groups.items()} if len(names) == 1 else groups)
 
 
 class Groups(dict[Any, list[Record]]):
@@ -309,7 +355,7 @@ def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], path: Path
     groups = {group: lines for group, lines in groups.items() if any(lines.values())}
     rows = [(name, against) for against in ("epoch", "seconds of the processor") for name in ("loss", "test")]
     size = (4.5 * len(groups), 3.25 * len(rows))
-    figure, axes = subplots(len(rows), len(groups), figsize=size, squeeze=False)
+    figure, axes = draw.subplots(len(rows), len(groups), figsize=size, squeeze=False)
     for column, (group, lines) in enumerate(groups.items()):
         for row, (name, against) in enumerate(rows):
             axis = axes[row, column]
@@ -323,10 +369,10 @@ def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], path: Path
             if name == "loss":
                 axis.set_yscale("log")
             axis.set_ylabel("training loss" if name == "loss" else "test accuracy")
-            label_decades(axis)
+            draw.label_decades(axis)
         axes[0, column].set_title(titles.get(group, group))
         axes[0, column].legend(fontsize="small")
-    save(figure, path)
+    draw.save(figure, path)
 
 
 def _means(records: Sequence[Record], name: str, epochs: Sequence[int]) -> list[float]:

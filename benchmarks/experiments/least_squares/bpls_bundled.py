@@ -5,15 +5,15 @@ A stratified quarter for testing, standardised by training statistics; one split
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, spread
-from benchmarks.experiments.least_squares._bpls_classifiers import bundled, least_squares
+from benchmarks.experiments._common import Records, experiment_in, grid, grouped
+from benchmarks.experiments._data import bundled
+from benchmarks.experiments.least_squares._bpls_classifiers import both, least_squares, mean_epochs
 from benchmarks.experiments.least_squares._bpls_verdicts import by_seed, printed_claim
-from qsdp.bench import Claim, Record, Table, compare, judged
+from qsdp.bench import Claim, Table, compare, judged
 
 SOURCE = "Specification of the least-squares baselines, A.12"
 OPTIONS = {"hidden": [20], "ridge": 1e-3}
@@ -32,7 +32,7 @@ GAIN = (SOURCE, "On small sets BPLS is better in test than a random hidden layer
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each set and seed."""
-    return [{"data": name, "seed": seed} for name in PRINTED for seed in range(2 if quick else 10)]
+    return grid(data=PRINTED, seed=range(2 if quick else 10))
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -40,40 +40,34 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return least_squares(bundled(case["data"]), OPTIONS, case["seed"])
 
 
-def means(records: Sequence[Record], stage: str) -> tuple[float, float]:
-    """Return mean accuracies in training and test."""
-    train, test = np.mean([record.measured[stage] for record in records], axis=0)
-    return float(train), float(test)
-
-
-def tables(records: Sequence[Record]) -> list[Table]:
+def tables(records: Records) -> list[Table]:
     """Return the printed table beside the measured one."""
     rows = []
     for (name,), group in grouped(records, "data").items():
-        for stage, printed in zip(STAGES, PRINTED[name], strict=False):
-            test = spread([record.measured[stage][1] for record in group])
-            rows.append([name, stage, printed, f"{means(group, stage)[0]:.3f} / {test}", str(len(group))])
-        epochs = f"{np.mean([record.measured['epochs'] for record in group]):.1f}"
-        rows.append([name, "epochs", PRINTED[name][-1], epochs, str(len(group))])
+        cells = [*map(both, STAGES), mean_epochs]
+        for stage, printed, cell in zip((*STAGES, "epochs"), PRINTED[name], cells, strict=True):
+            rows.append([name, stage, printed, cell(group), str(len(group))])
     note = (
         "Accuracies, mean over seeds, with the deviation in test. The 1.4 epochs printed for wine follow if no pass is "
         "made for a single miss, which the specified algorithm does not say."
     )
-    return [
-        Table(
-            "Bundled sets, 20 sigmoid units", ["data", "model", "printed train / test", "measured", "seeds"], rows, note
-        )
-    ]
+    headings = ["data", "model", "printed train / test", "measured", "seeds"]
+    return [Table("Bundled sets, 20 sigmoid units", headings, rows, note)]
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Say whether the figures of the specification come out, and whether the passes help in test."""
     groups = {name: group for (name,), group in grouped(records, "data").items()}
     cells = {
-        f"{name}, {stage}, {data}": (expected, mean)
+        f"{name}, {stage}, {data}": (expected, float(mean))
         for name, group in groups.items()
         for stage, printed in zip(STAGES, PRINTED[name], strict=False)
-        for data, expected, mean in zip(("train", "test"), printed.split(" / "), means(group, stage), strict=True)
+        for data, expected, mean in zip(
+            ("train", "test"),
+            printed.split(" / "),
+            np.mean([record.measured[stage] for record in group], axis=0),
+            strict=True,
+        )
     }
     gains = {
         name: compare(by_seed(group), by_seed(group, "random hidden layers"), unit=100.0)

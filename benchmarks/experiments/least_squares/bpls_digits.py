@@ -7,17 +7,17 @@ counts it: a choice by the test data, which least squares does not make. Its las
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, save, subplots, where
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import Records, experiment_in, grid, grouped, where
+from benchmarks.experiments._data import digits
 from benchmarks.experiments.least_squares._bpls_classifiers import (
     accuracies,
     both,
-    digits,
     draw_courses,
     first_cut,
     gradient,
@@ -28,14 +28,11 @@ from benchmarks.experiments.least_squares._bpls_classifiers import (
 from benchmarks.experiments.least_squares._bpls_verdicts import (
     Pairs,
     match_claim,
-    match_key,
     printed_claim,
-    printed_key,
     speed_claims,
-    speed_key,
 )
 from qsdp.baselines.bpls import BPLSClassifier
-from qsdp.bench import Claim, Record, Table, with_unmeasured
+from qsdp.bench import Claim, Table
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"
 SPECIFICATION = "Specification of the least-squares baselines, A.12"
@@ -138,12 +135,7 @@ STAGES = ("random hidden layers", "initial", "final")
 TOLERANCES = {"rows": 0.012, "variants": 0.02}
 WORDS = {"rows": "Digits, activations and rules", "variants": "Digits, depth, width and options"}
 
-#: Source and statement of every claim.
-STATEMENTS = (
-    *(printed_key(SPECIFICATION, words, TOLERANCES[part]) for part, words in WORDS.items()),
-    match_key(f"{SOURCE}, in kind", "digits"),
-    *(speed_key(f"{SOURCE}, in kind", "digits", batch) for batch in sorted({batch for _, _, batch in COMPETITORS})),
-)
+BATCHES = sorted({batch for _, _, batch in COMPETITORS})
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -152,8 +144,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = [{"part": "rows", "name": name, "seed": 0} for name in ROWS]
         found += [{"part": "variants", "name": "depth 2: sigmoid, relax", "seed": 0}, {"part": "linear"}]
         return [*found, _competitor("Adam", 1e-2, 32, "sigmoid", 0, 3)]
-    found = [{"part": "rows", "name": name, "seed": seed} for name in ROWS for seed in range(10)]
-    found += [{"part": "variants", "name": name, "seed": seed} for name in VARIANTS for seed in range(5)]
+    found = grid(part="rows", name=ROWS, seed=range(10)) + grid(part="variants", name=VARIANTS, seed=range(5))
     found += [
         _competitor(*method, activation, seed, 40)
         for method in COMPETITORS
@@ -164,15 +155,8 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def _competitor(optimizer: str, rate: float, batch: int, activation: str, seed: int, epochs: int) -> dict[str, Any]:
-    return {
-        "part": "competitors",
-        "optimizer": optimizer,
-        "rate": rate,
-        "batch": batch,
-        "activation": activation,
-        "seed": seed,
-        "epochs": epochs,
-    }
+    own = {"optimizer": optimizer, "rate": rate, "batch": batch, "activation": activation}
+    return {"part": "competitors", **own, "seed": seed, "epochs": epochs}
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -190,73 +174,69 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return least_squares(split, ridge | options, case["seed"])
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
+def tables(records: Records) -> list[Table]:
     """Return the table of A.12 row by row, variants, and competitors."""
-    rows, variants, competitors = [], [], []
-    for (name,), group in grouped(where(records, part="rows"), "name").items():
-        measured = [*(both(group, stage) for stage in STAGES), mean_epochs(group)]
-        cells = [cell for shown in zip(ROWS[name][1], measured, strict=True) for cell in shown]
-        rows.append([name, *cells, first_cut(group), f"{1e3 * per_epoch(group):.1f}", str(len(group))])
-    for (name,), group in grouped(where(records, part="variants"), "name").items():
-        shown = [both(group, "final"), both(group, "random hidden layers"), first_cut(group), mean_epochs(group)]
-        variants.append([name, VARIANTS[name][1], *shown, str(len(group))])
-    for key, group in grouped(where(records, part="competitors"), "optimizer", "rate", "batch", "activation").items():
-        optimizer, rate, batch, activation = key
-        printed = COMPETITORS[optimizer, rate, batch]
-        competitors.append(
-            [
-                f"{optimizer} {rate:g}",
-                str(batch),
-                activation,
-                printed[activation == "sigmoid"],
-                both(group, "best"),
-                both(group, "final"),
-                printed[2],
-                f"{per_epoch(group):.3f}",
-                f"{group[0].measured['bytes'] / 1e3:.0f}",
-                str(len(group)),
-            ]
-        )
+
+    def printed(k: int) -> show.Cell:
+        return lambda group: ROWS[group[0].case["name"]][1][k]
+
+    def rival(group: Records) -> tuple[str, str, str]:
+        return COMPETITORS[tuple(group[0].case[name] for name in ("optimizer", "rate", "batch"))]
+
+    stages = [("readout", both(STAGES[0])), ("initial", both(STAGES[1])), ("final", both(STAGES[2]))]
+    rows = [
+        ("row", show.param("name")),
+        *(
+            column
+            for k, (stage, cell) in enumerate([*stages, ("epochs", mean_epochs)])
+            for column in ((f"{stage}, printed", printed(k)), (f"{stage}, measured", cell))
+        ),
+        ("cut", first_cut),
+        ("CPU ms a pass", lambda group: f"{1e3 * per_epoch(group):.1f}"),
+        ("seeds", show.count),
+    ]
+    variants = [
+        ("variant", show.param("name")),
+        ("printed train / test", lambda group: VARIANTS[group[0].case["name"]][1]),
+        ("measured", both("final")),
+        ("random hidden + readout", both("random hidden layers")),
+        ("cut", first_cut),
+        ("epochs", mean_epochs),
+        ("seeds", show.count),
+    ]
+    competitors = [
+        ("method", lambda group: f"{group[0].case['optimizer']} {group[0].case['rate']:g}"),
+        ("batch", show.param("batch")),
+        ("hidden", show.param("activation")),
+        ("printed best", lambda group: rival(group)[group[0].case["activation"] == "sigmoid"]),
+        ("best epoch", both("best")),
+        ("last epoch", both("final")),
+        ("printed s", lambda group: rival(group)[2]),
+        ("CPU s an epoch", lambda group: f"{per_epoch(group):.3f}"),
+        ("kB", show.first("bytes", ".0f", unit=1e-3)),
+        ("seeds", show.count),
+    ]
+    own = where(records, part="rows")
     linear = [
-        ["linear least squares, no ridge", PRINTED_LINEAR, both([record], "final"), "1"]
+        ["linear least squares, no ridge", PRINTED_LINEAR, both("final")([record]), "1"]
         for record in where(records, part="linear")
     ]
-    ranks = sorted(
-        {f"{record.measured['rank']} of {record.measured['columns']}" for record in where(records, part="rows")}
-    )
-    linear += (
-        [["rank of the inputs", PRINTED_RANK, ", ".join(ranks), str(len(where(records, part="rows")))]] if ranks else []
-    )
+    ranks = sorted({f"{record.measured['rank']} of {record.measured['columns']}" for record in own})
+    linear += [["rank of the inputs", PRINTED_RANK, ", ".join(ranks), str(len(own))]] if ranks else []
     note = (
         "Accuracies, mean over seeds, with the deviation in test. Cut: share of the desired hidden values that the "
         "first pass cuts to the activation's range. CPU: one thread, evaluation on the training data included."
     )
-    stages = [
-        f"{stage}, {kind}" for stage in ("readout", "initial", "final", "epochs") for kind in ("printed", "measured")
-    ]
+    rivals = grouped(where(records, part="competitors"), "optimizer", "rate", "batch", "activation")
     return [
-        Table("Digits: BPLS row by row", ["row", *stages, "cut", "CPU ms a pass", "seeds"], rows, note),
-        Table(
-            "Digits: depth, width and options",
-            ["variant", "printed train / test", "measured", "random hidden + readout", "cut", "epochs", "seeds"],
-            variants,
-            note,
+        show.table("Digits: BPLS row by row", grouped(own, "name"), rows, note),
+        show.table(
+            "Digits: depth, width and options", grouped(where(records, part="variants"), "name"), variants, note
         ),
         Table("Digits: references", ["what", "printed train / test", "measured", "runs"], linear),
-        Table(
+        show.table(
             "Digits: competitors on the same network",
-            [
-                "method",
-                "batch",
-                "hidden",
-                "printed best",
-                "best epoch",
-                "last epoch",
-                "printed s",
-                "CPU s an epoch",
-                "kB",
-                "seeds",
-            ],
+            rivals,
             competitors,
             "40 epochs, cross-entropy; best over epochs in training and test each. kB: weights, gradients and state. "
             "CPU: one thread.",
@@ -264,20 +244,17 @@ def tables(records: Sequence[Record]) -> list[Table]:
     ]
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Compare with the specification's figures, and accuracy and seconds with the competitors."""
-    found = []
-    for part, what in WORDS.items():
-        cells = printed_cells(part, where(records, part=part))
-        found.append(printed_claim(SPECIFICATION, what, cells, TOLERANCES[part]))
-    pairs = paired(records)
-    if pairs:
-        found += [match_claim(f"{SOURCE}, in kind", "digits", pairs)]
-        found += speed_claims(f"{SOURCE}, in kind", "digits", pairs)
-    return with_unmeasured(found, STATEMENTS)
+    found = [
+        printed_claim(SPECIFICATION, what, printed_cells(part, where(records, part=part)), TOLERANCES[part])
+        for part, what in WORDS.items()
+    ]
+    pairs, source = paired(records), f"{SOURCE}, in kind"
+    return [*found, match_claim(source, "digits", pairs), *speed_claims(source, "digits", pairs, BATCHES)]
 
 
-def printed_cells(part: str, records: Sequence[Record]) -> dict[str, tuple[str, float]]:
+def printed_cells(part: str, records: Records) -> dict[str, tuple[str, float]]:
     """Return printed and measured means by row, stage and data."""
     cells = {}
     for (name,), group in grouped(records, "name").items():
@@ -290,20 +267,20 @@ def printed_cells(part: str, records: Sequence[Record]) -> dict[str, tuple[str, 
     return cells
 
 
-def paired(records: Sequence[Record]) -> Pairs:
+def paired(records: Records) -> Pairs:
     """Return trainings by the default rule beside the competitors' with the same hidden activation."""
     pairs = {}
     for activation in ("sigmoid", "softmax"):
-        own = [record for record in where(records, part="rows") if record.case["name"] == f"{activation}, relax"]
-        others = [record for record in where(records, part="competitors") if record.case["activation"] == activation]
+        own = where(records, part="rows", name=f"{activation}, relax")
+        others = where(records, part="competitors", activation=activation)
         if own and others:
             pairs[activation] = (own, others)
     return pairs
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw test accuracy against epochs and seconds, as the paper's Figures 7 to 9."""
-    figure, axes = subplots(1, 2, figsize=(11.5, 4.0), sharey=True)
+    figure, axes = draw.subplots(1, 2, figsize=(11.5, 4.0), sharey=True)
     pairs = paired(records)
     draw_courses(axes, {f"BPLS, {name}": own for name, (own, _) in pairs.items()}, "*-", 6.0)
     others = pairs["sigmoid"][1] if "sigmoid" in pairs else []
@@ -312,7 +289,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axes[0].set(xscale="log", xlabel="epochs", ylabel="test accuracy", title="digits, 65-50-10")
     axes[1].set(xscale="log", xlabel="processor seconds of training", title="competitors: sigmoid hidden layer")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

@@ -10,17 +10,16 @@ fewer, and fewer epochs with batch 1, as the tables say.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, save, subplots, where
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import Records, by, experiment_in, grouped, values, where
+from benchmarks.experiments._data import images
 from benchmarks.experiments.least_squares._bpls_classifiers import (
-    Split,
     both,
     draw_courses,
     first_cut,
@@ -35,16 +34,13 @@ from benchmarks.experiments.least_squares._bpls_verdicts import (
     Pairs,
     by_seed,
     match_claim,
-    match_key,
     mean_test,
     speed_claims,
-    speed_key,
 )
-from qsdp.bench import Claim, Record, Table, compare, judged, with_unmeasured, within
-from qsdp.datasets import load_fashion_mnist, load_mnist
+from qsdp.bench import Claim, Record, Table, compare, judged, not_measured, within
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"
-LOADERS = {"mnist": load_mnist, "fashion_mnist": load_fashion_mnist}
+LOADERS = ("mnist", "fashion_mnist")
 
 #: The choice of the grid, on MNIST.
 CHOSEN = {"ridge": 1e-5, "eps_hidden": 1e-2}
@@ -89,35 +85,6 @@ COMPETITORS = (
 #: The same of sigmoid hidden layers.
 SIGMOID_COMPETITORS = tuple((name, 1e-3, 32, 40, 1) for name in ("Adam", "SGD"))
 
-#: Source and statement of the claims on one data set, and of the one on the choice.
-ACCURACY = {
-    data: (
-        f"{SOURCE}, Table I",
-        f"{data}: test accuracy of BPLS {100 * printed:.2f} % (within {100 * BAND:g} points).",
-    )
-    for data, printed in PRINTED_TEST.items()
-}
-LINEAR = {
-    data: (
-        f"{SOURCE}, Table I, beside the simplest model",
-        f"{data}: BPLS is better in test than linear least squares.",
-    )
-    for data in LOADERS
-}
-EPOCHS = {
-    data: (f"{SOURCE}, Figures 7 and 8", f"{data}: BPLS needs {printed} epochs in total (within 3).")
-    for data, printed in PRINTED_EPOCHS.items()
-}
-GROUPS = (
-    "Test accuracy of BPLS as printed (within 2.5 points)",
-    "BPLS is better in test than linear least squares",
-    "Epochs of BPLS as printed (within 3)",
-)
-CHOICE = (
-    "This comparison",
-    f"{TUNED} is the best setting of the grid on MNIST's validation images (within 0.5 points).",
-)
-
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each training."""
@@ -152,25 +119,8 @@ def _competitor(
     data: str, n: int, method: tuple[str, float, int, int, int], activation: str, seed: int
 ) -> dict[str, Any]:
     optimizer, rate, batch, epochs, _ = method
-    return {
-        "part": "competitors",
-        "data": data,
-        "n": n,
-        "optimizer": optimizer,
-        "rate": rate,
-        "batch": batch,
-        "activation": activation,
-        "seed": seed,
-        "epochs": epochs,
-    }
-
-
-@functools.lru_cache(maxsize=1)
-def images(data: str, n: int, *, validation: bool = False) -> Split:
-    """Return the first n training images and the test images, or images 50 000 to 60 000 of the training set."""
-    X, y = LOADERS[data]("train")
-    X_test, y_test = (X[50_000:], y[50_000:]) if validation else LOADERS[data]("test")
-    return X[:n] / 255.0, X_test / 255.0, y[:n], y_test
+    own = {"optimizer": optimizer, "rate": rate, "batch": batch, "activation": activation}
+    return {"part": "competitors", "data": data, "n": n, **own, "seed": seed, "epochs": epochs}
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -188,167 +138,196 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return least_squares(split, VARIANTS[case["variant"]][0], case["seed"])
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
+def tables(records: Records) -> list[Table]:
     """Return Tables I and II beside what was measured, references, memory, and the choice of the ridge."""
-    accuracy, seconds, simple = [], [], []
-    memory = {
-        key: f"{group[0].measured['bytes'] / 2**20:.0f}"
-        for key, group in grouped(where(records, part="memory"), "data", "n", "variant").items()
-    }
-    for key, group in grouped(where(records, part="bpls"), "data", "n", "variant").items():
-        data, n, variant = key
-        printed, final, runs = PRINTED[data]["BPLS"], both(group, "final"), str(len(group))
-        first = [data, f"BPLS, {variant}", str(n), "-"]
-        accuracy.append([*first, printed, final, final, str(PRINTED_EPOCHS[data]), mean_epochs(group), runs])
-        begin = float(np.median([record.measured["cpu"][0] for record in group if record.measured["cpu"]]))
-        taken = f"{per_epoch(group):.2f} (first {begin:.2f})"
-        seconds.append([*first, PRINTED_SECONDS["BPLS"], taken, memory.get(key, "-"), runs])
-        shown = [both(group, "random hidden layers"), both(group, "linear least squares"), final, first_cut(group)]
-        simple.append([data, variant, str(n), *shown, runs])
-    names = ("data", "n", "optimizer", "rate", "batch", "activation", "epochs")
-    for (data, n, optimizer, rate, batch, activation, epochs), group in grouped(
-        where(records, part="competitors"), *names
-    ).items():
-        first = [data, f"{optimizer} {rate:g}, {activation}", str(n), str(batch)]
-        shown = [PRINTED[data][optimizer] if activation == "softmax" and rate == 1e-3 else "-", both(group, "best")]
-        accuracy.append([*first, *shown, both(group, "final"), "40", str(epochs), str(len(group))])
-        held = f"{group[0].measured['bytes'] / 2**20:.1f}"
-        seconds.append([*first, PRINTED_SECONDS[optimizer], f"{per_epoch(group):.2f}", held, str(len(group))])
-    chosen = [
-        [data, f"{ridge:g}", f"{eps:g}", both(group, "final"), first_cut(group), str(len(group))]
-        for (data, ridge, eps), group in grouped(
-            where(records, part="validation"), "data", "ridge", "eps_hidden"
-        ).items()
+    memory = grouped(where(records, part="memory"), "data", "n", "variant")
+
+    def of(group: Records, *names: str) -> tuple[Any, ...]:
+        return tuple(group[0].case[name] for name in names)
+
+    def ours(group: Records) -> bool:
+        return group[0].case["part"] == "bpls"
+
+    def method(group: Records) -> str:
+        if ours(group):
+            return f"BPLS, {group[0].case['variant']}"
+        return "{} {:g}, {}".format(*of(group, "optimizer", "rate", "activation"))
+
+    def printed(group: Records) -> str:
+        case = group[0].case
+        if not ours(group) and (case["activation"] != "softmax" or case["rate"] != 1e-3):
+            return "-"
+        return PRINTED[case["data"]][case.get("optimizer", "BPLS")]
+
+    def taken(group: Records) -> str:
+        firsts = values(group, lambda record: (record.measured["cpu"] or [None])[0])
+        return f"{per_epoch(group):.2f}" + (f" (first {np.median(firsts):.2f})" if ours(group) else "")
+
+    def held(group: Records) -> str:
+        if not ours(group):
+            return f"{group[0].measured['bytes'] / 2**20:.1f}"
+        found = memory.get(of(group, "data", "n", "variant"))
+        return f"{found[0].measured['bytes'] / 2**20:.0f}" if found else "-"
+
+    runs = ("runs", show.count)
+    place = [
+        ("data", show.param("data")),
+        ("method", method),
+        ("images", show.param("n")),
+        ("batch", show.param("batch")),
     ]
-    headings = ["data", "method", "images", "batch"]
+    accuracy = [
+        *place,
+        ("printed best", printed),
+        ("measured best", lambda group: both("final" if ours(group) else "best")(group)),
+        ("at the end", both("final")),
+        ("printed epochs", lambda group: str(PRINTED_EPOCHS[group[0].case["data"]] if ours(group) else 40)),
+        ("epochs", lambda group: mean_epochs(group) if ours(group) else str(group[0].case["epochs"])),
+        runs,
+    ]
+    seconds = [
+        *place,
+        ("printed s (Fashion-MNIST)", lambda group: PRINTED_SECONDS[group[0].case.get("optimizer", "BPLS")]),
+        ("measured CPU s", taken),
+        ("MiB", held),
+        runs,
+    ]
+    simple = [
+        ("data", show.param("data")),
+        ("variant", show.param("variant")),
+        ("images", show.param("n")),
+        ("random hidden + readout", both("random hidden layers")),
+        ("linear least squares", both("linear least squares")),
+        ("BPLS", both("final")),
+        ("cut", first_cut),
+        runs,
+    ]
+    chosen = [
+        ("data", show.param("data")),
+        ("ridge", show.param("ridge", "g")),
+        ("eps_H", show.param("eps_hidden", "g")),
+        ("train / validation", both("final")),
+        ("cut", first_cut),
+        runs,
+    ]
+    own = list(grouped(where(records, part="bpls"), "data", "n", "variant").values())
+    names = ("data", "n", "optimizer", "rate", "batch", "activation", "epochs")
+    every = own + list(grouped(where(records, part="competitors"), *names).values())
     return [
-        Table(
+        show.table(
             "Images: accuracy (Table I)",
-            [*headings, "printed best", "measured best", "at the end", "printed epochs", "epochs", "runs"],
+            every,
             accuracy,
             "Best: over epochs in training and test each, for competitors; least squares keeps the pass of the fewest "
             "training misses. Printed: 10 runs of 40 epochs with batch 1; 100 runs of BPLS.",
         ),
-        Table(
+        show.table(
             "Images: seconds an epoch and memory (Table II)",
-            [*headings, "printed s (Fashion-MNIST)", "measured CPU s", "MiB", "runs"],
+            every,
             seconds,
             "CPU: one thread; of least squares with the evaluation on the training data. MiB: at most held beside the "
             "data by least squares, in the pass over all samples; weights, gradients and state of the others.",
         ),
-        Table(
+        show.table(
             "Images: simpler models on the same solves",
-            ["data", "variant", "images", "random hidden + readout", "linear least squares", "BPLS", "cut", "runs"],
+            own,
             simple,
             "Cut: share of the desired hidden values that the first pass cuts to the activation's range.",
         ),
-        Table(
+        show.table(
             "Images: ridge and eps_H of softmax by validation",
-            ["data", "ridge", "eps_H", "train / validation", "cut", "runs"],
+            grouped(where(records, part="validation"), "data", "ridge", "eps_hidden"),
             chosen,
         ),
     ]
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Compare with Table I, the competitors, the epochs and Table II; say whether the choice by validation is one."""
     found = []
-    for data in LOADERS:
-        here = [record for record in records if record.case["data"] == data]
-        own = trainings(here)
-        if own:
-            made = [_accuracy_claim(data, own), _linear_claim(data, own), _epochs_claim(data, own)]
-            found += [replace(claim, group=group, case=data) for group, claim in zip(GROUPS, made, strict=True)]
-        pairs = paired(here)
-        if pairs:
-            found += [match_claim(SOURCE, data, pairs), *speed_claims(SOURCE, data, pairs)]
-    return with_unmeasured(found + _choice_claims(records), statements())
-
-
-def statements() -> list[tuple[str, str]]:
-    """Return source and statement of every claim."""
     batches = sorted({batch for _, _, batch, _, _ in COMPETITORS})
-    found = []
     for data in LOADERS:
-        found += [ACCURACY[data], LINEAR[data], EPOCHS[data], match_key(SOURCE, data)]
-        found += [speed_key(SOURCE, data, batch) for batch in batches]
-    return [*found, CHOICE]
+        own, pairs = trainings(where(records, data=data)), paired(where(records, data=data))
+        made = [_accuracy_claim(data, own), _linear_claim(data, own), _epochs_claim(data, own)]
+        found += [replace(claim, group=group, case=data) for group, claim in made]
+        found += [match_claim(SOURCE, data, pairs), *speed_claims(SOURCE, data, pairs, batches)]
+    return [*found, _choice_claim(records)]
 
 
-def trainings(records: Sequence[Record]) -> dict[str, list[Record]]:
+def trainings(records: Records) -> dict[str, list[Record]]:
     """Return those of `JUDGED` on the paper's number of images, or fewer in a quick run."""
     groups = grouped([record for record in where(records, part="bpls") if record.case["n"] <= 40_000], "variant")
     return {name: groups[name,] for name in JUDGED if (name,) in groups}
 
 
-def paired(records: Sequence[Record]) -> Pairs:
+def paired(records: Records) -> Pairs:
     """Return trainings beside the competitors' with the same hidden activation."""
     pairs = {}
     for name, own in trainings(records).items():
         activation = VARIANTS[name][0].get("activation", "sigmoid")
-        others = [record for record in where(records, part="competitors") if record.case["activation"] == activation]
+        others = where(records, part="competitors", activation=activation)
         if others:
             pairs[name] = (own, others)
     return pairs
 
 
-def _accuracy_claim(data: str, own: dict[str, list[Record]]) -> Claim:
-    parts = {name: within(by_seed(group), PRINTED_TEST[data], BAND, unit=100.0) for name, group in own.items()}
+def _accuracy_claim(data: str, own: dict[str, list[Record]]) -> tuple[str, Claim]:
+    printed = PRINTED_TEST[data]
+    parts = {name: within(by_seed(group), printed, BAND, unit=100.0) for name, group in own.items()}
     figures = "; ".join(f"{name} {100 * mean_test(group):.1f} % ({len(group)} runs)" for name, group in own.items())
-    return judged(*ACCURACY[data], parts, figures)
+    statement = f"{data}: test accuracy of BPLS {100 * printed:.2f} % (within {100 * BAND:g} points)."
+    group = f"Test accuracy of BPLS as printed (within {100 * BAND:g} points)"
+    return group, judged(f"{SOURCE}, Table I", statement, parts, figures)
 
 
-def _linear_claim(data: str, own: dict[str, list[Record]]) -> Claim:
-    simple = "linear least squares"
-    parts = {name: compare(by_seed(group), by_seed(group, simple), unit=100.0) for name, group in own.items()}
+def _linear_claim(data: str, own: dict[str, list[Record]]) -> tuple[str, Claim]:
+    simple, group = "linear least squares", "BPLS is better in test than linear least squares"
+    parts = {name: compare(by_seed(one), by_seed(one, simple), unit=100.0) for name, one in own.items()}
     figures = "; ".join(
-        f"{name} {100 * mean_test(group):.1f} % against {100 * mean_test(group, simple):.1f} %"
-        for name, group in own.items()
+        f"{name} {100 * mean_test(one):.1f} % against {100 * mean_test(one, simple):.1f} %" for name, one in own.items()
     )
-    return judged(*LINEAR[data], parts, figures)
+    return group, judged(f"{SOURCE}, Table I, beside the simplest model", f"{data}: {group}.", parts, figures)
 
 
-def _epochs_claim(data: str, own: dict[str, list[Record]]) -> Claim:
-    epochs = {name: {r.case["seed"]: r.measured["epochs"] for r in group} for name, group in own.items()}
-    parts = {name: within(each, PRINTED_EPOCHS[data], 3.0) for name, each in epochs.items()}
+def _epochs_claim(data: str, own: dict[str, list[Record]]) -> tuple[str, Claim]:
+    printed, epochs = PRINTED_EPOCHS[data], {name: by(group, "epochs", "seed") for name, group in own.items()}
+    parts = {name: within(each, printed, 3.0) for name, each in epochs.items()}
     figures = "; ".join(
         f"{name} {np.mean(list(each.values())):.1f} ({len(each)} runs)" for name, each in epochs.items()
     )
-    return judged(*EPOCHS[data], parts, figures)
+    statement = f"{data}: BPLS needs {printed} epochs in total (within 3)."
+    return "Epochs of BPLS as printed (within 3)", judged(f"{SOURCE}, Figures 7 and 8", statement, parts, figures)
 
 
-def _choice_claims(records: Sequence[Record]) -> list[Claim]:
+def _choice_claim(records: Records) -> Claim:
     """Compare `CHOSEN` with every other setting of the grid on MNIST."""
-    groups = grouped(
-        [record for record in where(records, part="validation") if record.case["data"] == "mnist"],
-        "ridge",
-        "eps_hidden",
-    )
+    statement = f"{TUNED} is the best setting of the grid on MNIST's validation images (within 0.5 points)."
+    groups = grouped(where(records, part="validation", data="mnist"), "ridge", "eps_hidden")
     chosen = groups.pop((CHOSEN["ridge"], CHOSEN["eps_hidden"]), [])
+    if not groups or not chosen:
+        return not_measured("This comparison", statement)
     parts = {
         f"ridge {ridge:g}, eps_H {eps:g}": compare(by_seed(chosen), by_seed(group), margin=-0.005, unit=100.0)
         for (ridge, eps), group in groups.items()
     }
-    if not parts or not chosen:
-        return []
     best = max(groups.values(), key=mean_test)
     figures = f"{100 * mean_test(chosen):.1f} % against {100 * mean_test(best):.1f} % of the best of the others"
-    return [judged(*CHOICE, parts, figures)]
+    return judged("This comparison", statement, parts, figures)
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw test accuracy against epochs and against seconds, as the paper's Figures 7, 8 and 9."""
-    figure, axes = subplots(2, 2, figsize=(12.0, 7.6), sharey="row")
+    figure, axes = draw.subplots(2, 2, figsize=(12.0, 7.6), sharey="row")
     for row, data in zip(axes, LOADERS, strict=True):
-        here = [record for record in records if record.case["data"] == data]
+        here = where(records, data=data)
         draw_courses(row, {f"BPLS, {name}": group for name, group in trainings(here).items()}, "*-", 6.0)
-        softmax = [record for record in where(here, part="competitors") if record.case["activation"] == "softmax"]
+        softmax = where(here, part="competitors", activation="softmax")
         groups = grouped(softmax, "optimizer", "rate", "batch").items()
         draw_courses(row, {f"{key[0]} {key[1]:g}, batch {key[2]}": group for key, group in groups}, ".-", 3.0)
         row[0].set(xscale="log", xlabel="epochs", ylabel="test accuracy", title=data)
         row[1].set(xscale="log", xlabel="processor seconds of training", title=data)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

@@ -19,7 +19,7 @@ from benchmarks.experiments.least_squares._bpls_toys import (
     COMPETITORS,
     TEST,
     TRAIN,
-    draw,
+    draw_errors,
     gradient_runs,
     least_squares_runs,
     linear,
@@ -190,7 +190,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw errors against the noise."""
-    draw(records, path, METHODS, "method")
+    draw_errors(records, path, METHODS, "method")
 
 
 EXPERIMENT = experiment_in(__name__, "Back-propagating least squares: linear toy", f"{SOURCE}, Figure 4")

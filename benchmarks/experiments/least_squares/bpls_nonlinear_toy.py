@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares._bpls_toys import (
     COMPETITORS,
-    draw,
+    draw_errors,
     gradient_runs,
     least_squares_runs,
     match_claim,
@@ -156,7 +156,9 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw errors against the noise."""
-    draw(untimed(records), path, ["literal pass, no ridge, eps_H 1e-6", "+ keep_best", BEST, *COMPETITORS], "method")
+    draw_errors(
+        untimed(records), path, ["literal pass, no ridge, eps_H 1e-6", "+ keep_best", BEST, *COMPETITORS], "method"
+    )
 
 
 EXPERIMENT = experiment_in(__name__, "Back-propagating least squares: non-linear toy", f"{SOURCE}, Figure 5")

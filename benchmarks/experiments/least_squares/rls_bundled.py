@@ -9,20 +9,18 @@ the same minibatches and loss. "quantized" is `distill` of the trained network o
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
-from sklearn.model_selection import train_test_split
 
-from benchmarks.experiments._common import experiment_in
+from benchmarks.experiments import show
+from benchmarks.experiments._common import Records, experiment_in, where
+from benchmarks.experiments._data import BUNDLED, bundled
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Evidence, Record, Table, compare, judged
+from qsdp.bench import Claim, Evidence, Table, compare, judged
 
-LOADERS = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "diabetes": load_diabetes}
 #: The specification's train and test scores; its least squares of diabetes are in B.12.
 SPECIFIED = {
     ("iris", "Adam"): (0.907, 0.868),
@@ -40,7 +38,7 @@ HIDDEN, N_EPOCHS, BATCH, SEEDS, NEURONS = 20, 50, 32, 10, 5000
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each set, method and seed."""
-    sets, seeds = (("iris",), 1) if quick else (tuple(LOADERS), SEEDS)
+    sets, seeds = (("iris",), 1) if quick else (tuple(BUNDLED), SEEDS)
     return [
         {"set": name, "method": method, "seed": seed}
         for name in sets
@@ -49,21 +47,9 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     ]
 
 
-def split(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return standardised ``X, X_test, y, y_test``; classes as numbers."""
-    X, y = LOADERS[name](return_X_y=True)
-    classes = name != "diabetes"
-    X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, stratify=y if classes else None, random_state=0)
-    mean, deviation = X.mean(axis=0), X.std(axis=0)
-    if not classes:
-        centre, spread = y.mean(), y.std()
-        y, y_test = (y - centre) / spread, (y_test - centre) / spread
-    return (X - mean) / deviation, (X_test - mean) / deviation, y, y_test
-
-
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Train once."""
-    X, X_test, y, y_test = split(case["set"])
+    X, X_test, y, y_test = bundled(case["set"])
     classes = case["set"] != "diabetes"
     n_outputs = int(y.max()) + 1 if classes else 1
     if case["method"] == "least squares":
@@ -123,47 +109,59 @@ def quantized(X: Any, X_test: Any, y: Any, y_test: Any, classes: bool, seed: int
     return {**scores, **before, "bits": chain.n_bits}
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    """Return the specification's numbers beside ours."""
-    rows, matched = [], []
-    for (name, method), group in _rls.by(records, "set", "method").items():
-        scores = [np.array([record.measured[part] for record in group]) for part in ("train", "test")]
-        if method == "RLS, quantized":
-            before = [np.array([record.measured[f"{part}_before"] for record in group]) for part in ("train", "test")]
-            bits = f"{np.mean([record.measured['bits'] for record in group]):,.0f}"
-            numbers = [_rls.shown(part) for pair in zip(before, scores, strict=True) for part in pair]
-            matched.append([name, *numbers, bits, _rls.repetitions(group)])
-            continue
-        specified = SPECIFIED.get((name, method), (None, None))
-        timed = method != "least squares"
-        costs = [f"{1e3 * _rls.epoch_seconds(group):.3g}", f"{group[0].measured['state']:,}"] if timed else ["-", "-"]
-        rows.append([f"{name}, {method}", *_rls.pairs(specified, scores), *costs, _rls.repetitions(group)])
+def tables(records: Records) -> list[Table]:
+    def name(group: Records) -> str:
+        return f"{group[0].case['set']}, {group[0].case['method']}"
+
+    def specified(part: int) -> show.Cell:
+        def cell(group: Records) -> str:
+            case = group[0].case
+            return _rls.printed(SPECIFIED.get((case["set"], case["method"]), (None, None))[part])
+
+        return cell
+
+    trained = [
+        ("set, method", name),
+        ("train (spec)", specified(0)),
+        ("train", show.of(_rls.shown, "train")),
+        ("test (spec)", specified(1)),
+        ("test", show.of(_rls.shown, "test")),
+        ("ms an epoch", show.median("cpu_seconds_per_epoch", ".3g", 1e3)),
+        ("numbers kept", show.first("state", ",")),
+        ("repet.", show.count),
+    ]
+    matched = [
+        ("set", show.param("set")),
+        ("train", show.of(_rls.shown, "train_before")),
+        ("train, quantized", show.of(_rls.shown, "train")),
+        ("test", show.of(_rls.shown, "test_before")),
+        ("test, quantized", show.of(_rls.shown, "test")),
+        ("bits", show.mean("bits", ",.0f")),
+        ("repet.", show.count),
+    ]
     note = (
         f"Accuracy, for diabetes R². Means over seeds; (spec): the {_rls.SPECIFICATION}, five seeds. Minibatches of "
         "32. ms: processor time of one thread."
     )
+    title, quantized = "Small sets: RLS networks matched by binary weights", where(records, method="RLS, quantized")
+    plain = where(records, method=("Adam", "RLS", "least squares"))
     return [
-        Table(
-            "Small sets",
-            ["set, method", *_rls.headings(("train", "test")), "ms an epoch", "numbers kept", "repet."],
-            rows,
-            note,
-        ),
-        Table(
-            "Small sets: RLS networks matched by binary weights",
-            ["set", "train", "train, quantized", "test", "test, quantized", "bits", "repet."],
+        show.table("Small sets", _rls.by(plain, "set", "method"), trained, note),
+        show.table(
+            title,
+            _rls.by(quantized, "set"),
             matched,
             "The estimator's NumPy network; each of both layers by 5000 neurons, on the training rows.",
         ),
     ]
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Return what the specification found, on these sets."""
     groups = _rls.by(records, "set", "method")
     scores = {
         (name, method, part): {record.case["seed"]: record.measured[part] for record in groups[(name, method)]}
-        for name in LOADERS
+        for name in BUNDLED
         for method in ("RLS", "Adam")
         for part in ("train", "test")
     }
@@ -171,7 +169,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     def ahead(name: str, part: str, *, less: bool = False) -> Evidence:
         return compare(scores[(name, "RLS", part)], scores[(name, "Adam", part)], less=less, unit=100.0)
 
-    parts = {f"{name}: RLS fits the training data better": ahead(name, "train") for name in LOADERS}
+    parts = {f"{name}: RLS fits the training data better": ahead(name, "train") for name in BUNDLED}
     parts["diabetes: its test R² is below Adam's"] = ahead("diabetes", "test", less=True)
     figures = "; ".join(f"{' '.join(key)} {np.mean(list(own.values())):.3f}" for key, own in scores.items() if own)
     statement = "On small sets RLS fits faster than Adam, and has no protection from overfitting."

@@ -6,13 +6,14 @@ paper has a mini-VGG on CIFAR-10.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments._common import experiment_in
+from benchmarks.experiments import show
+from benchmarks.experiments._common import Records, experiment_in
+from benchmarks.experiments._data import digits
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Record, Table, judged, not_measured
+from qsdp.bench import Claim, Table, judged, not_measured
 
 #: Label: method, loss, options, and the specification's test scores at 3, 10, 30, best, training loss at 30.
 METHODS: dict[str, tuple[str, str, dict[str, Any], tuple[float | None, ...]]] = {
@@ -72,29 +73,26 @@ def network() -> Any:
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Train once."""
     method, loss, options, _ = METHODS[case["method"]]
-    data = _rls.data_of(*_rls.digits_split(), shape=(1, 8, 8))
+    data = _rls.data_of(*digits(), shape=(1, 8, 8))
     return _rls.measure(network, data, method, loss=loss, n_epochs=case["epochs"], seed=case["seed"], **options)
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    """Return the specification's numbers beside ours."""
-    rows = []
-    for (label,), group in _rls.by(records, "method").items():
-        found = [
-            *(_rls.at(group, "test", epoch) for epoch in (3, 10, 30)),
-            _rls.best(group),
-            _rls.at(group, "loss", 30),
-        ]
-        cells = _rls.pairs(METHODS[label][3], found, [3, 3, 3, 3, 4])
-        state = f"{group[0].measured['state']:,}"
-        rows.append([label, *cells, f"{_rls.epoch_seconds(group):.3g}", state, _rls.repetitions(group)])
-    columns = ("test @3", "@10", "@30", "best", "loss @30")
-    headings = ["method", *_rls.headings(columns), "s an epoch", "numbers kept", "repet."]
+def tables(records: Records) -> list[Table]:
+    curves: dict[str, tuple[str, int] | None] = {"test @3": ("test", 3), "@10": ("test", 10), "@30": ("test", 30)}
+    curves |= {"best": None, "loss @30": ("loss", 30)}
+    columns = [
+        ("method", show.param("method")),
+        *_rls.compared(curves, lambda group: METHODS[group[0].case["method"]][3], {"loss @30": 4}),
+        ("s an epoch", _rls.seconds_cell(".3g")),
+        ("numbers kept", show.first("state", ",")),
+        ("repet.", show.count),
+    ]
     note = f"Means over seeds; (spec): the {_rls.SPECIFICATION}, two seeds. Minibatches of 128; processor, one thread."
-    return [Table("Digits, small convolutional network: accuracy and loss", headings, rows, note)]
+    groups = _rls.by(records, "method")
+    return [show.table("Digits, small convolutional network: accuracy and loss", groups, columns, note)]
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw loss and accuracy against epochs."""
     groups = _rls.by(records, "method")
     sets = {
@@ -102,43 +100,26 @@ def plot(records: Sequence[Record], path: Path) -> None:
         "cross-entropy": ("Adam, entropy", "HRLS", "HRLS+M", "HRLS+R", "HRLS+M+R"),
         **GRIDS,
     }
-    panels = {name: {label: groups[(label,)] for label in labels} for name, labels in sets.items()}
-    _rls.draw_curves(panels, path, {})
+    _rls.draw_curves({name: {label: groups[label] for label in labels} for name, labels in sets.items()}, path, {})
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Return the claims for convolutional networks, in kind."""
-    groups = {label: group for (label,), group in _rls.by(records, "method").items()}
-    groups = {label: groups.get(label, []) for label in METHODS}
-    made = []
-    for ours, theirs, figure in (("RLS", "Adam", "2b"), ("HRLS", "Adam, entropy", "3b")):
-        source, pair = f"{_rls.SOURCE}, Fig. {figure}", (groups[ours], groups[theirs])
-        statement = (
-            f"{ours} converges faster and better than Adam for convolutional networks, here a small one on digits."
-        )
-        parts = {
-            "test accuracy is higher after 3 epochs": _rls.ahead(*pair, "test", 3),
-            "test accuracy is higher after 10 epochs": _rls.ahead(*pair, "test", 10),
-            "test accuracy is not half a point lower after 30 epochs": _rls.ahead(*pair, "test", 30, -0.005),
-            "training loss is lower after 30 epochs": _rls.ahead(*pair, "loss", 30),
-        }
-        both = {ours: pair[0], theirs: pair[1]}
-        made.append(judged(source, statement, parts, "; ".join(_rls.listed(both, "test", e) for e in (3, 10, 30))))
-        made += _rls.improvement_claims(source, groups, ours, (("loss", 10), ("test", 10)), "convolutional on digits")
+    groups = _rls.by(records, "method")
+    points = [("test", 3, 0.0), ("test", 10, 0.0), ("test", 30, -0.005), ("loss", 30, 0.0)]
+    ends = [("test", epoch) for epoch in (3, 10, 30)]
+    statement = "{ours} converges faster and better than Adam for convolutional networks, here a small one on digits."
+    curves = (("loss", 10), ("test", 10))
+    made = _rls.method_claims(groups, "b", statement, points, curves, "convolutional on digits", ends=ends)
     k, eta = ({label: groups[label] for label in labels} for labels in GRIDS.values())
+    best = judged(
+        f"{_rls.SOURCE}, Figs. 4b, 5b",
+        "k should be 0.1 and eta 1; eta matters more than k, here for a small convolutional network.",
+        _rls.best_values(k, eta, ("RLS", "RLS"), 30),
+        _rls.listed({**k, **eta}, "test", 30),
+    )
     return [
-        *_rls.in_one(
-            [
-                *made,
-                judged(
-                    f"{_rls.SOURCE}, Figs. 4b, 5b",
-                    "k should be 0.1 and eta 1; eta matters more than k, here for a small convolutional network.",
-                    _rls.best_values(k, eta, ("RLS", "RLS"), 30),
-                    _rls.listed({**k, **eta}, "test", 30),
-                ),
-            ],
-            "convolutional",
-        ),
+        *_rls.in_one([*made, best], "convolutional"),
         not_measured(
             f"{_rls.SOURCE}, Figs. 2b to 5b",
             "RLS and HRLS converge faster and better than Adam for a mini-VGG on CIFAR-10; best are k = 0.1, eta = 1.",

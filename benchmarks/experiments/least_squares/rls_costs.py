@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in
+from benchmarks.experiments import show
+from benchmarks.experiments._common import Records, experiment_in, grid, grouped, values, where
 from benchmarks.experiments._process import begin_peak, in_own_process, peak
 from benchmarks.experiments.least_squares import _rls
 from qsdp.baselines.rls import LayerCost, convolutional_cost, dense_cost, recurrent_cost
-from qsdp.bench import Claim, Record, Table, exact, not_measured
+from qsdp.bench import Claim, Table, exact, not_measured
 
 METHODS = ("sgd", "adam", "rls", "rls+m+r")
 #: Network: minibatch, timed steps, steps of an epoch of the paper's data, its ratio to Adam, the specification's.
@@ -48,12 +49,7 @@ ROUNDS = 2
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each network, method and repetition."""
     networks, methods, rounds = (("784-512-10, 128",), ("adam", "rls"), 1) if quick else (NETWORKS, METHODS, ROUNDS)
-    return [
-        {"network": network, "method": method, "round": number}
-        for number in range(rounds)
-        for network in networks
-        for method in methods
-    ]
+    return grid(round=range(rounds), network=networks, method=methods)
 
 
 def build(network: str) -> tuple[Any, Any, Any]:
@@ -153,96 +149,81 @@ def timed_steps(
     return optimizer, seconds, updates
 
 
-def fastest(records: Sequence[Record], name: str) -> float | None:
-    """Return the fastest time over repetitions."""
-    return min((record.measured[name] for record in records), default=None)
-
-
-def tables(records: Sequence[Record]) -> list[Table]:
+def tables(records: Records) -> list[Table]:
     """Return times, epochs, memory, and counts beside the formulas."""
-    groups = _rls.by(records, "network", "method")
-    times, sizes = [], []
-    for network, (_, _, steps, paper, specified) in NETWORKS.items():
-        adam = fastest(groups[(network, "adam")], "step")
-        for method in METHODS:
-            group = groups[(network, method)]
-            step = fastest(group, "step")
-            if step is None:
-                continue
-            of_spec = {"adam": MILLISECONDS[network][0], "rls": MILLISECONDS[network][1]}.get(method)
-            plain = method == "rls"
-            times.append(
-                [
-                    network,
-                    method,
-                    "-" if of_spec is None else f"{of_spec:g}",
-                    f"{1e3 * step:.3g}",
-                    f"{1e3 * (fastest(group, 'update') or 0.0):.3g}",
-                    f"{paper:g}" if plain and paper else "-",
-                    f"{specified:g}" if plain and specified else "-",
-                    "-" if adam is None else f"{step / adam:.2f}",
-                    f"{steps * step:,.0f}" if steps else "-",
-                    _rls.repetitions(group),
-                ]
-            )
-            kept = [f"{group[0].measured[name]:,}" for name in ("parameters", "state")]
-            sizes.append([network, method, *kept, *peaks(group, groups[(network, "adam")]), _rls.repetitions(group)])
+    groups = grouped(records, "network", "method")
+
+    def of(group: Records) -> tuple[int, int, int | None, float | None, float | None]:
+        return NETWORKS[group[0].case["network"]]
+
+    def to_adam(reduce: Callable[[Any], Any], what: str) -> show.Cell:
+        """Return the ratio of a method to Adam."""
+
+        def cell(group: Records) -> str:
+            adam = values(groups.get((group[0].case["network"], "adam"), []), what)
+            return f"{reduce(values(group, what)) / reduce(adam):.2f}" if len(adam) else "-"
+
+        return cell
+
+    def specified(group: Records) -> str:
+        adam, rls = MILLISECONDS[group[0].case["network"]]
+        found = {"adam": adam, "rls": rls}.get(group[0].case["method"])
+        return "-" if found is None else f"{found:g}"
+
+    def ratio(place: int) -> show.Cell:
+        """Return a printed ratio to Adam, which is that of plain RLS."""
+        return lambda group: f"{of(group)[place]:g}" if group[0].case["method"] == "rls" and of(group)[place] else "-"
+
+    def epoch(group: Records) -> str:
+        steps = of(group)[2]
+        return f"{steps * values(group, 'step').min():,.0f}" if steps else "-"
+
+    place = [("network, minibatch", show.param("network")), ("method", show.param("method"))]
+    times = [
+        *place,
+        ("ms (spec)", specified),
+        ("ms", show.least("step", ".3g", 1e3)),
+        ("of it update", show.least("update", ".3g", 1e3)),
+        ("to Adam (paper)", ratio(3)),
+        ("to Adam (spec)", ratio(4)),
+        ("to Adam", to_adam(np.min, "step")),
+        ("s an epoch of the paper's data", epoch),
+        ("repet.", show.count),
+    ]
+    sizes = [
+        *place,
+        ("parameters", show.first("parameters", ",")),
+        ("numbers kept by the optimiser", show.first("state", ",")),
+        ("MiB at most", show.median("peak_bytes", ".4g", 1 / 2**20)),
+        ("to Adam", to_adam(np.median, "peak_bytes")),
+        ("repet.", show.count),
+    ]
     formulas = []
-    for network in NETWORKS:
-        layers = counted(network)
-        sums = [
-            sum(getattr(layer, name) for layer in layers) for name in ("sgd_time", "rls_time", "sgd_space", "rls_space")
-        ]
-        ratios = [f"{sums[1] / sums[0]:.3f}", f"{sums[3] / sums[2]:.3f}"]
-        group = groups[(network, "rls")]
-        stored = f"{group[0].measured['state']:,}" if group else "-"
-        formulas.append(
-            [network, f"{sums[0]:,}", f"{sums[1]:,}", ratios[0], f"{sums[3] - sums[2]:,}", stored, ratios[1]]
-        )
+    for network in NETWORKS if records else ():
+        parts = ("sgd_time", "rls_time", "sgd_space", "rls_space")
+        sgd, rls, space, kept = (sum(getattr(layer, part) for layer in counted(network)) for part in parts)
+        stored = [f"{record.measured['state']:,}" for record in where(records, network=network, method="rls")]
+        more = [f"{rls / sgd:.3f}", f"{kept - space:,}", *(stored or ["-"])[:1], f"{kept / space:.3f}"]
+        formulas.append([network, f"{sgd:,}", f"{rls:,}", *more])
+    headings = ["network, minibatch", "SGD", "RLS", "ratio", "numbers of P", "numbers of P, measured"]
+    rows = [groups[network, method] for network in NETWORKS for method in METHODS if (network, method) in groups]
     return [
-        Table(
+        show.table(
             "Time of a step",
-            [
-                "network, minibatch",
-                "method",
-                "ms (spec)",
-                "ms",
-                "of it update",
-                "to Adam (paper)",
-                "to Adam (spec)",
-                "to Adam",
-                "s an epoch of the paper's data",
-                "repet.",
-            ],
+            rows,
             times,
             "Processor time of one thread, fastest of several steps over repetitions; (paper): one 1080Ti; (spec): two "
             "cores. An epoch is the time of a step times its number of them: MNIST 469, CIFAR-10 391, IMDB 196.",
         ),
-        Table(
+        show.table(
             "Memory",
-            [
-                "network, minibatch",
-                "method",
-                "parameters",
-                "numbers kept by the optimiser",
-                "MiB at most",
-                "to Adam",
-                "repet.",
-            ],
+            rows,
             sizes,
             "Single precision. MiB: largest growth of the process, the median over repetitions.",
         ),
         Table(
             "Multiply-adds and numbers by Tables I and II",
-            [
-                "network, minibatch",
-                "SGD",
-                "RLS",
-                "ratio",
-                "numbers of P",
-                "numbers of P, measured",
-                "space, RLS to SGD",
-            ],
+            [*headings, "space, RLS to SGD"],
             formulas,
             "Leading terms of one product with the minibatch, as printed; a step has three. Measured P have a row and "
             "column for the bias.",
@@ -250,29 +231,20 @@ def tables(records: Sequence[Record]) -> list[Table]:
     ]
 
 
-def peaks(group: Sequence[Record], adam: Sequence[Record]) -> list[str]:
-    """Return the largest size in MiB, and its ratio to Adam's, as text."""
-    size, other = (
-        float(np.median([record.measured["peak_bytes"] for record in one])) if one else None for one in (group, adam)
-    )
-    assert size is not None
-    return [f"{size / 2**20:.4g}", f"{size / other:.2f}" if other else "-"]
-
-
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Return the claims on running times, each of the fastest step of both methods."""
-    groups = _rls.by(records, "network", "method")
     made = []
     for network, (_, _, _, paper, _) in NETWORKS.items():
         if paper is None:
             continue
-        ours, theirs = (fastest(groups[(network, method)], "step") for method in ("rls", "adam"))
+        steps = [values(where(records, network=network, method=method), "step") for method in ("rls", "adam")]
         statement = f"The running time of {network} is about {paper:g} times Adam's (one 1080Ti), within 20 %."
-        if ours is None or theirs is None:
+        if not all(map(len, steps)):
             made.append(not_measured(f"{_rls.SOURCE}, section VI-B", statement))
             continue
+        ours, theirs = (one.min() for one in steps)
         figures = f"{1e3 * ours:.3g} ms against {1e3 * theirs:.3g} ms: {ours / theirs:.2f} on one thread"
-        holds = [abs(ours / theirs / paper - 1.0) <= 0.2]
+        holds = [bool(abs(ours / theirs / paper - 1.0) <= 0.2)]
         claim = exact(f"{_rls.SOURCE}, section VI-B", statement, holds, figures)
         made.append(replace(claim, group="Running times over Adam's as printed, within 20 %", case=network))
     return made

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in
+from benchmarks.experiments import show
+from benchmarks.experiments._common import Records, experiment_in
+from benchmarks.experiments._data import digits
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Record, Table, exact, judged
+from qsdp.bench import Claim, Record, Table, exact
 
 #: Label: method, loss, width, options, and the specification's test scores at 1, 5, 20, 100, best, training score at
 #: 100, training loss at 5 and at 100.
@@ -40,7 +42,6 @@ METHODS: dict[str, tuple[str, str, int, dict[str, Any], tuple[float, ...] | None
 SEEDS, N_EPOCHS = 10, 100
 #: The specification's quantiles of the eigenvalues of the first layer's P (B.3), at `_rls.QUANTILES`.
 EIGENVALUES = (0.0007, 0.35, 0.80, 0.98, 1.0)
-COLUMNS = ("test @1", "@5", "@20", "@100", "best", "train @100", "loss @5", "loss @100")
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -53,7 +54,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Train once."""
     method, loss, width, options, _ = METHODS[case["method"]]
-    data = _rls.data_of(*_rls.digits_split())
+    data = _rls.data_of(*digits())
     return _rls.measure(
         _rls.perceptron(64, width, 10),
         data,
@@ -65,29 +66,26 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def found(records: Sequence[Record]) -> list[np.ndarray]:
-    """Return the measurements of `COLUMNS` over seeds."""
-    curves = [("test", 1), ("test", 5), ("test", 20), ("test", 100), None, ("train", 100), ("loss", 5), ("loss", 100)]
-    return [_rls.best(records) if curve is None else _rls.at(records, *curve) for curve in curves]
+def tables(records: Records) -> list[Table]:
+    curves: dict[str, tuple[str, int] | None] = {"test @1": ("test", 1), "@5": ("test", 5), "@20": ("test", 20)}
+    curves |= {"@100": ("test", 100), "best": None, "train @100": ("train", 100), "loss @5": ("loss", 5)}
+    curves |= {"loss @100": ("loss", 100)}
 
+    def specified(group: Records) -> Sequence[float | None]:
+        return METHODS[group[0].case["method"]][4] or (None,) * len(curves)
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    """Return the specification's numbers beside ours, and what an epoch costs."""
-    rows, costs = [], []
-    for (label,), group in _rls.by(records, "method").items():
-        specified = METHODS[label][4] or (None,) * len(COLUMNS)
-        places = [3] * 7 + [4]
-        rows.append([label, *_rls.pairs(specified, found(group), places), _rls.repetitions(group)])
-        first = group[0].measured
-        costs.append(
-            [
-                label,
-                f"{1e3 * _rls.epoch_seconds(group):.3g}",
-                f"{first['parameters']:,}",
-                f"{first['state']:,}",
-                str(len(group)),
-            ]
-        )
+    accuracies = [
+        ("method", show.param("method")),
+        *_rls.compared(curves, specified, {"loss @100": 4}),
+        ("repetitions", show.count),
+    ]
+    costs = [
+        ("method", show.param("method")),
+        ("ms an epoch", _rls.seconds_cell(".3g", 1e3)),
+        ("parameters", show.first("parameters", ",")),
+        ("numbers the optimiser keeps", show.first("state", ",")),
+        ("repetitions", show.count),
+    ]
     eigenvalues = [["specification, B.3", *(f"{value:g}" for value in EIGENVALUES), "-"]]
     spectra = spectra_of(records)
     if len(spectra):
@@ -96,11 +94,12 @@ def tables(records: Sequence[Record]) -> list[Table]:
         f"Means over seeds; (spec): the {_rls.SPECIFICATION}, three seeds. Minibatches of 128. The paper's curves have "
         "no numbers."
     )
+    groups = _rls.by(records, "method")
     return [
-        Table("Digits, 64-128-10: accuracy and loss", ["method", *_rls.headings(COLUMNS), "repetitions"], rows, note),
-        Table(
+        show.table("Digits, 64-128-10: accuracy and loss", groups, accuracies, note),
+        show.table(
             "Digits: time and memory",
-            ["method", "ms an epoch", "parameters", "numbers the optimiser keeps", "repetitions"],
+            groups,
             costs,
             "Twelve steps of 128 samples, processor time of one thread; measuring scores is not counted.",
         ),
@@ -119,41 +118,24 @@ def spectra_of(records: Sequence[Record]) -> np.ndarray:
     return np.array([one for one in found if one is not None]).reshape(-1, len(_rls.QUANTILES))
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw loss and accuracy against epochs, in the layout of figures 2 and 3."""
-    groups = {(label,): group for (label,), group in _rls.by(records, "method").items()}
-    squared = ("Adam", "SGD 1.0", "RLS", "RLS+R", "RLS+M", "RLS+M+R")
-    hybrid = ("Adam, entropy", "HRLS", "HRLS+R", "HRLS+M", "HRLS+M+R")
-    panels = {
-        title: {label: groups[(label,)] for label in labels if (label,) in groups}
-        for title, labels in (("squared loss", squared), ("cross-entropy, output layer by Adam", hybrid))
+    groups = _rls.by(records, "method")
+    sets = {
+        "squared loss": ("Adam", "SGD 1.0", "RLS", "RLS+R", "RLS+M", "RLS+M+R"),
+        "cross-entropy, output layer by Adam": ("Adam, entropy", "HRLS", "HRLS+R", "HRLS+M", "HRLS+M+R"),
     }
+    panels = {title: {label: groups[label] for label in labels if label in groups} for title, labels in sets.items()}
     _rls.draw_curves(panels, path, {})
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Return the claims of section VI-B for fully connected networks, in kind."""
-    found = _rls.by(records, "method")
-    groups = {label: found[(label,)] for label in METHODS}
-    made = []
-    for ours, theirs, figure, loss in (("RLS", "Adam", 2, "squared"), ("HRLS", "Adam, entropy", 3, "cross-entropy")):
-        source, both = f"{_rls.SOURCE}, Fig. {figure}a", {name: groups[name] for name in (ours, theirs)}
-        pair = both.values()
-        parts = {
-            "test accuracy is higher after 5 epochs": _rls.ahead(*pair, "test", 5),
-            "training loss is lower after 5 epochs": _rls.ahead(*pair, "loss", 5),
-            "training loss is lower after 100 epochs": _rls.ahead(*pair, "loss", 100),
-            "test accuracy is not half a point lower after 100 epochs": _rls.ahead(*pair, "test", 100, -0.005),
-        }
-        ends = (("test", 5), ("test", 100), ("loss", 100))
-        figures = "; ".join(_rls.listed(both, name, epoch) for name, epoch in ends)
-        made.append(
-            judged(
-                source, f"{ours} converges faster and better than Adam ({loss} loss), here on digits.", parts, figures
-            )
-        )
-        curves = (("loss", 5), ("test", 100))
-        made += _rls.improvement_claims(source, groups, ours, curves, "digits", ("+M", "+R"))
+    points = [("test", 5, 0.0), ("loss", 5, 0.0), ("loss", 100, 0.0), ("test", 100, -0.005)]
+    ends, curves = (("test", 5), ("test", 100), ("loss", 100)), (("loss", 5), ("test", 100))
+    statement = "{ours} converges faster and better than Adam ({loss} loss), here on digits."
+    groups, signs = _rls.by(records, "method"), ("+M", "+R")
+    made = _rls.method_claims(groups, "a", statement, points, curves, "digits", signs, ends)
     return [*_rls.in_one(made, "digits"), spectrum_claim(records)]
 
 

@@ -7,13 +7,14 @@ loss, the scale of the inputs with and without clipping.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments._common import experiment_in
+from benchmarks.experiments import show
+from benchmarks.experiments._common import Records, experiment_in
+from benchmarks.experiments._data import digits
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Evidence, Record, Table, compare, exact, judged
+from qsdp.bench import Claim, Evidence, Table, compare, exact, judged
 
 #: Sweep: values, and for each the specification's test accuracy at 100 epochs (None where it has none).
 SWEEPS: dict[str, dict[Any, float | None]] = {
@@ -75,7 +76,7 @@ def options_of(sweep: str, value: Any) -> dict[str, Any]:
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Train once."""
     scale = SCALES.get(case["value"], "unit") if case["sweep"].startswith("inputs") else "unit"
-    data = _rls.data_of(*_rls.digits_split(scale))
+    data = _rls.data_of(*digits(scale))
     options = options_of(case["sweep"], case["value"])
     method = "sgd" if case["sweep"] == "gradient descent" else "rls"
     return _rls.measure(
@@ -83,43 +84,40 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    """Return a table of numbers for all sweeps."""
-    rows = []
-    for (sweep, value), group in _rls.by(records, "sweep", "value").items():
-        tests = [_rls.at(group, "test", epoch) for epoch in (5, 20, 100)]
-        specified = [_rls.printed(SWEEPS[sweep][value]), _rls.printed(LOSSES.get((sweep, value)), 4)]
-        rows.append(
-            [
-                SYMBOLS.get(sweep, sweep),
-                f"{value:g}" if isinstance(value, float) else value,
-                *(_rls.shown(numbers) for numbers in tests[:2]),
-                specified[0],
-                _rls.shown(tests[2]),
-                specified[1],
-                _rls.shown(_rls.at(group, "loss", 100), 4),
-                _rls.repetitions(group),
-            ]
-        )
-    headings = ["swept", "value", "test @5", "@20", "@100 (spec)", "@100", "loss @100 (spec)", "loss @100", "repet."]
+def tables(records: Records) -> list[Table]:
+    def specified(group: Records) -> tuple[float | None, float | None]:
+        sweep, value = group[0].case["sweep"], group[0].case["value"]
+        return SWEEPS[sweep][value], LOSSES.get((sweep, value))
+
+    def value(group: Records) -> str:
+        found = group[0].case["value"]
+        return f"{found:g}" if isinstance(found, float) else str(found)
+
+    columns = [
+        ("swept", lambda group: SYMBOLS.get(group[0].case["sweep"], group[0].case["sweep"])),
+        ("value", value),
+        ("test @5", _rls.curve_cell(("test", 5))),
+        ("@20", _rls.curve_cell(("test", 20))),
+        *_rls.compared({"@100": ("test", 100), "loss @100": ("loss", 100)}, specified, {"loss @100": 4}),
+        ("repet.", show.count),
+    ]
     note = (
         f"RLS, squared loss, 64-128-10, minibatches of 128. Means over seeds; (spec): the {_rls.SPECIFICATION}. The "
         "loss of a mean over elements is a fifth of the others."
     )
-    return [Table("Digits: sweeps", headings, rows, note)]
+    return [show.table("Digits: sweeps", _rls.by(records, "sweep", "value"), columns, note)]
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw curves for k and eta, in the layout of figures 4 and 5."""
-    groups = _rls.by(records, "sweep", "value")
-    panels: dict[str, dict[str, list[Record]]] = {}
-    for (sweep, value), group in groups.items():
+    panels: dict[str, dict[str, Records]] = {}
+    for (sweep, value), group in _rls.by(records, "sweep", "value").items():
         if sweep in {"ratio", "learning rate", "learning rate, hidden"}:
             panels.setdefault(sweep, {})[f"{value:g}"] = group
     _rls.draw_curves(panels, path, SYMBOLS)
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Return the claims about hyper-parameters, in kind, and those of the traps."""
     groups = _rls.by(records, "sweep", "value")
 
@@ -203,7 +201,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return _rls.in_one(made, "digits")
 
 
-def descent_claim(ours: Sequence[Record], theirs: Sequence[Record]) -> Claim:
+def descent_claim(ours: Records, theirs: Records) -> Claim:
     """Return the claim that k = 0 is gradient descent, seed by seed, to the digits that the tables print."""
     holds = {
         f"seed {a.case['seed']}, {name} @{epoch}": f"{a.measured[name][epoch]:.{places}f}"

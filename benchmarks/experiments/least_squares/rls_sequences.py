@@ -9,15 +9,15 @@ its prototype learned: those figures compare in kind only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from benchmarks.experiments._common import experiment_in
+from benchmarks.experiments import show
+from benchmarks.experiments._common import Records, experiment_in, grid, values, where
+from benchmarks.experiments._data import digits
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Record, Table, judged, not_measured
+from qsdp.bench import Claim, Table, judged, not_measured
 
 #: Cell, label: method, loss, options, epochs, and the specification's test scores at 5, 10, 20, 40.
 Row = tuple[str, str, dict[str, Any], int, tuple[float | None, ...]]
@@ -87,21 +87,12 @@ SEEDS = 10
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each cell, method and seed, then for each prediction of sines."""
     if quick:
-        digits = [
-            {"task": "digits", "cell": "LSTM", "method": label, "seed": 0, "epochs": 2} for label in ("Adam", "RLS")
-        ]
-        return [*digits, {"task": "sine", "cell": "RNN", "method": "RLS", "seed": 0, "steps": 50}]
-    digits = [
-        {"task": "digits", "cell": cell, "method": label, "seed": seed, "epochs": row[3]}
-        for (cell, label), row in METHODS.items()
-        for seed in range(SEEDS)
-    ]
-    sines = [
-        {"task": "sine", "cell": cell, "method": label, "seed": seed, "steps": STEPS[-1]}
-        for cell, label in SINES
-        for seed in range(SEEDS)
-    ]
-    return digits + sines
+        found = grid(task="digits", cell="LSTM", method=("Adam", "RLS"), seed=0, epochs=2)
+        return found + grid(task="sine", cell="RNN", method="RLS", seed=0, steps=50)
+    rows, seeds = METHODS.items(), range(SEEDS)
+    found = [grid(task="digits", cell=cell, method=label, seed=seeds, epochs=row[3]) for (cell, label), row in rows]
+    found += [grid(task="sine", cell=cell, method=label, seed=seeds, steps=STEPS[-1]) for cell, label in SINES]
+    return list(itertools.chain(*found))
 
 
 def network(cell: str, n_in: int, width: int, n_out: int, last: bool) -> Any:
@@ -128,7 +119,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     if case["task"] == "sine":
         return predict_sines(case)
     method, loss, options, _, _ = METHODS[(case["cell"], case["method"])]
-    data = _rls.data_of(*_rls.digits_split(), shape=(8, 8))
+    data = _rls.data_of(*digits(), shape=(8, 8))
     return _rls.measure(
         lambda: network(case["cell"], 8, 64, 10, last=True),
         data,
@@ -182,106 +173,96 @@ def predict_sines(case: dict[str, Any]) -> dict[str, Any]:
     return {"error": errors}
 
 
-def of_task(records: Sequence[Record], task: str) -> dict[tuple[Any, ...], list[Record]]:
+def of_task(records: Records, task: str) -> _rls.Groups:
     """Return the records of a task by cell and method."""
-    return _rls.by([record for record in records if record.case["task"] == task], "cell", "method")
+    return _rls.by(where(records, task=task), "cell", "method")
 
 
-def errors(records: Sequence[Record], step: int) -> np.ndarray:
-    """Return the errors of the prediction after a number of steps."""
-    found = [record.measured["error"].get(str(step)) for record in records]
-    return np.array([error for error in found if error is not None])
+def tables(records: Records) -> list[Table]:
+    def key(group: Records) -> tuple[str, str]:
+        return group[0].case["cell"], group[0].case["method"]
 
+    def tests(*epochs: int) -> dict[str, tuple[str, int] | None]:
+        return {f"{'test ' * (k == 0)}@{epoch}": ("test", epoch) for k, epoch in enumerate(epochs)}
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    """Return the specification's numbers beside ours."""
-    rows, long, predicted = [], [], []
-    for (cell, label), group in of_task(records, "digits").items():
-        found = [_rls.at(group, "test", epoch) for epoch in (5, 10, 20, 40)]
-        state = f"{group[0].measured['state']:,}"
-        cells = _rls.pairs(METHODS[(cell, label)][4], found)
-        seconds = f"{_rls.epoch_seconds(group):.3g}"
-        rows.append([f"{cell} {label}", *cells, seconds, state, _rls.repetitions(group)])
-        if cell == "LSTM" and label in LONG:
-            later = [_rls.at(group, "test", epoch) for epoch in (20, 40, 80, 150)]
-            long.append([label, *_rls.pairs(LONG[label], later), _rls.repetitions(group)])
-    for (cell, label), group in of_task(records, "sine").items():
-        found = [errors(group, step) for step in STEPS]
-        cells = _rls.pairs(SINES[(cell, label)][1], found, [3, 3, 4, 4, 4])
-        predicted.append([f"{cell} {label}", *cells, _rls.repetitions(group)])
+    def error(step: int) -> show.Cell:
+        return lambda group: _rls.shown(values(group, f"error/{step}"), 3 if step <= 100 else 4)
+
+    def printed(k: int, step: int) -> show.Cell:
+        return lambda group: _rls.printed(SINES[key(group)][1][k], 3 if step <= 100 else 4)
+
+    name, repetitions = ("cell, method", lambda group: " ".join(key(group))), ("repet.", show.count)
+    digits = [
+        name,
+        *_rls.compared(tests(5, 10, 20, 40), lambda group: METHODS[key(group)][4]),
+        ("s an epoch", _rls.seconds_cell(".3g")),
+        ("numbers kept", show.first("state", ",")),
+        repetitions,
+    ]
+    longer = _rls.compared(tests(20, 40, 80, 150), lambda group: LONG[group[0].case["method"]])
+    sines = [
+        (f"@{step} steps{' (spec)' * given}", printed(k, step) if given else error(step))
+        for k, step in enumerate(STEPS)
+        for given in (True, False)
+    ]
+    groups = of_task(records, "digits")
+    long = [group for (cell, label), group in groups.items() if cell == "LSTM" and label in LONG]
     note = f"Means over seeds; (spec): the {_rls.SPECIFICATION}, two seeds."
-    names = ("test @5", "@10", "@20", "@40")
     return [
-        Table(
+        show.table(
             "Digits as sequences: test accuracy",
-            ["cell, method", *_rls.headings(names), "s an epoch", "numbers kept", "repet."],
-            rows,
+            groups,
+            digits,
             note + " Minibatches of 128; processor time of one thread.",
         ),
-        Table(
-            "The same, LSTM, longer",
-            ["method", *_rls.headings(("test @20", "@40", "@80", "@150")), "repet."],
-            long,
-            note,
-        ),
-        Table(
+        show.table("The same, LSTM, longer", long, [("method", show.param("method")), *longer, repetitions], note),
+        show.table(
             "Next value of a sine: mean squared error per element",
-            ["cell, method", *_rls.headings([f"@{step} steps" for step in STEPS]), "repet."],
-            predicted,
+            of_task(records, "sine"),
+            [name, *sines, repetitions],
             note + " Minibatches of 64; the prototype's distribution of sines is not known.",
         ),
     ]
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw loss and accuracy against epochs and seconds."""
     groups = of_task(records, "digits")
-    panels = {
-        f"{cell}, {name}": {label: groups[(cell, label)] for label in labels}
-        for cell in ("LSTM", "RNN")
-        for name, labels in (
-            ("squared loss", ("Adam", "RLS", "RLS+M", "RLS+R", "RLS+M+R")),
-            ("cross-entropy", ("Adam, entropy", "HRLS", "HRLS+M", "HRLS+R", "HRLS+M+R")),
-        )
+    sets = {
+        "squared loss": ("Adam", "RLS", "RLS+M", "RLS+R", "RLS+M+R"),
+        "cross-entropy": ("Adam, entropy", "HRLS", "HRLS+M", "HRLS+R", "HRLS+M+R"),
     }
-    for name, labels in GRIDS.items():
-        panels[f"LSTM, {name}"] = {label: groups[("LSTM", label)] for label in labels}
+    lines = {f"{cell}, {name}": (cell, labels) for cell in ("LSTM", "RNN") for name, labels in sets.items()}
+    lines |= {f"LSTM, {name}": ("LSTM", labels) for name, labels in GRIDS.items()}
+    panels = {name: {label: groups[cell, label] for label in labels} for name, (cell, labels) in lines.items()}
     _rls.draw_curves(panels, path, {})
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Return the claims for recurrent networks, in kind."""
     groups = of_task(records, "digits")
     made = []
     for ours, theirs, figure in (("RLS", "Adam", "2c"), ("HRLS", "Adam, entropy", "3c")):
         source = f"{_rls.SOURCE}, Fig. {figure}"
-        parts, shown = {}, []
+        parts, texts = {}, []
         for cell in ("LSTM", "RNN"):
-            both = {label: groups[(cell, label)] for label in (ours, theirs)}
-            for epoch in (5, 40):
-                name = f"{cell}: test accuracy is higher after {epoch} epochs"
-                parts[name] = _rls.ahead(*both.values(), "test", epoch)
-                shown.append(f"{cell} {_rls.listed(both, 'test', epoch, 3)}")
+            both = {label: groups[cell, label] for label in (ours, theirs)}
+            parts |= _rls.leads(both, [("test", epoch, 0.0) for epoch in (5, 40)], f"{cell}: ")
+            texts += [f"{cell} {_rls.listed(both, 'test', epoch, 3)}" for epoch in (5, 40)]
         statement = f"{ours} converges faster and better than Adam for recurrent networks, here small ones on digits."
-        made.append(judged(source, statement, parts, "; ".join(shown)))
+        made.append(judged(source, statement, parts, "; ".join(texts)))
         for cell in ("LSTM", "RNN"):
-            own = {label: group for (other, label), group in groups.items() if other == cell}
-            curves = (("loss", 40), ("test", 40))
-            made += _rls.improvement_claims(source, _rls.Groups(own), ours, curves, f"{cell} on digits")
-    k, eta = ({label: groups[("LSTM", label)] for label in labels} for labels in GRIDS.values())
+            own = _rls.Groups({label: group for (other, label), group in groups.items() if other == cell})
+            made += _rls.improvement_claims(source, own, ours, (("loss", 40), ("test", 40)), f"{cell} on digits")
+    k, eta = ({label: groups["LSTM", label] for label in labels} for labels in GRIDS.values())
+    best = judged(
+        f"{_rls.SOURCE}, Figs. 4c, 5c",
+        "k should be 0.1 and eta 1; eta matters more than k, here for a small LSTM (40 epochs).",
+        _rls.best_values(k, eta, ("RLS", "RLS"), 40),
+        _rls.listed({**k, **eta}, "test", 40, 3),
+    )
     return [
-        *_rls.in_one(
-            [
-                *made,
-                judged(
-                    f"{_rls.SOURCE}, Figs. 4c, 5c",
-                    "k should be 0.1 and eta 1; eta matters more than k, here for a small LSTM (40 epochs).",
-                    _rls.best_values(k, eta, ("RLS", "RLS"), 40),
-                    _rls.listed({**k, **eta}, "test", 40, 3),
-                ),
-            ],
-            "recurrent",
-        ),
+        *_rls.in_one([*made, best], "recurrent"),
         not_measured(
             f"{_rls.SOURCE}, Figs. 2c to 5c",
             "RLS and HRLS converge faster and better than Adam for two LSTM layers of 512 units on IMDB; k = 0.1 and "

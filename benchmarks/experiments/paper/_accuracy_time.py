@@ -26,7 +26,9 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import qsdp
-from benchmarks.experiments._common import accuracy, standardised, targets_of, with_constant
+from benchmarks.experiments._common import accuracy, timed
+from benchmarks.experiments._data import standardised, targets_of, with_constant
+from benchmarks.experiments._methods import Predict, fits
 
 BETAS = (0.01, 0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 RATES = (0.03, 0.1, 0.01)
@@ -42,8 +44,6 @@ CONVEX = ("paper", "qsdp", "refitted", "polished", "column generation")
 TRAINED = ("backprop", "straight-through", "ReLU")
 METHODS = (*CONVEX, *TRAINED)
 QUICK = ("paper", "polished", "backprop")
-
-Predict = Callable[[np.ndarray], np.ndarray]
 
 
 def cases_of(
@@ -192,14 +192,7 @@ def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[dict[st
     grid = {"beta": case["decays"], "learning_rate": list(RELU_RATES if method == "ReLU" else RATES)}
     scoring = {method: "accuracy", **{name: scorer(make) for name, make in makes.items()}}
     search = search_on_validation(model_of(case), X, y, grid, scoring=scoring, refit=False, random_state=case["split"])
-    models: dict[str, tuple[Any, float]] = {}
-
-    def fitted(parameters: dict[str, Any]) -> tuple[Any, float]:
-        key = str(parameters)
-        if key not in models:
-            models[key] = timed(lambda: model_of(case).set_params(**parameters).fit(X, y))
-        return models[key]
-
+    fitted = fits(model_of(case), X, y, time.perf_counter)
     best = search.best_for(method)
     model, seconds = fitted(best)
     network = getattr(model, "network_", None)
@@ -209,12 +202,12 @@ def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[dict[st
     for name, make in makes.items():
         parameters = search.best_for(name)
         source, fitting = fitted(parameters)
-        (predict, network), making = timed(lambda make=make, source=source: make(source))
+        (predict, network), making = timed(lambda make=make, source=source: make(source), time.perf_counter)
         found = {"bits": network.n_bits, "neurons": neurons, "seconds": fitting + making, "parameters": parameters}
         networks[name] = predict, found
     course = []
     for epochs in (one for one in CHECKPOINTS if one < case["epochs"]):
-        early, spent = timed(lambda epochs=epochs: model_of({**case, "epochs": epochs}).set_params(**best).fit(X, y))
+        early, spent = fits(model_of({**case, "epochs": epochs}), X, y, time.perf_counter)(best)
         course.append((spent, early.decision_function))
     figures = {
         "search_seconds": search.search_seconds_,
@@ -222,9 +215,3 @@ def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[dict[st
         "diverged": model.history_.diverged is not None,
     }
     return figures, networks, [*course, (seconds, model.decision_function)]
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """Return an answer and its seconds."""
-    start = time.perf_counter()
-    return work(), time.perf_counter() - start

@@ -14,25 +14,31 @@ samples held out, of three a decade apart; that search is timed. Gradients are 3
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 import qsdp
+from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import (
     PAPER,
+    Records,
+    What,
     approach_claim,
+    by,
     experiment_in,
-    medians,
+    grouped,
     per_cent,
-    save,
-    subplots,
+    timed,
+    unfolded,
     values,
+    where,
 )
+from benchmarks.experiments._data import planted
+from benchmarks.experiments._methods import Make, fits, scorers
 from qsdp.bench import Claim, Record, Table, paired_claim
 
 SIZES = (10, 30, 100, 300, 1000, 3000)
@@ -62,15 +68,9 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     return found
 
 
-def data(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return training and test samples of one planted network."""
-    X, y = qsdp.datasets.make_planted(2 * N, D, n_neurons=10, random_state=seed)
-    return X[:N], X[N:], y[:N], y[N:]
-
-
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Return objectives and losses of a method's networks, with the bound."""
-    X, X_test, y, y_test = data(case["seed"])
+    X, X_test, y, y_test = planted(N, D, case["seed"])
     problem = qsdp.TrainingProblem(X, y, beta=BETA)
     measure = trained if case["method"] in TRAINED else exact if case["method"] == "exact" else sampled
     networks = [
@@ -133,7 +133,7 @@ def trained(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Mad
     X, y, method, (m,) = problem.X, problem.y, case["method"], case["sizes"]
     common = {"beta": BETA, "n_epochs": case["epochs"], "random_state": case["seed"], "dtype": "float32"}
     rates = RELU_RATES if method == "ReLU" else RATES
-    makes: dict[str, Callable[[Any], Any]]
+    makes: dict[str, Make]
     if method == "backprop":
         model: Any = BackpropRegressor(m, second_layer="fixed", constant_column=False, **common)
         makes = {"backprop": lambda model: model.quantized(scale="shared")}
@@ -146,151 +146,136 @@ def trained(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Mad
     # PyTorch loads parts of itself with the first optimiser.
     type(model)(2, n_epochs=1).fit(X, y)
 
-    def scorer(make: Callable[[Any], Any]) -> Callable[[Any, np.ndarray, np.ndarray], float]:
-        return lambda model, rows, targets: -float(np.sum((make(model).predict(rows) - targets) ** 2))
+    def closeness(outputs: np.ndarray, targets: np.ndarray) -> float:
+        return -float(np.sum((outputs - targets) ** 2))
 
-    scoring = {name: scorer(make) for name, make in makes.items()}
+    scoring = scorers(makes, closeness)
     grid = {"learning_rate": list(rates)}
     search = search_on_validation(model, X, y, grid, scoring=scoring, refit=False, random_state=case["seed"])
-    models: dict[float, tuple[Any, float]] = {}
+    fitted = fits(model, X, y, time.perf_counter)
     for name, make in makes.items():
         rate = search.best_for(name)["learning_rate"]
-        if rate not in models:
-            start = time.perf_counter()
-            fitted = clone(model).set_params(learning_rate=rate).fit(X, y)
-            models[rate] = fitted, time.perf_counter() - start
-        fitted, seconds = models[rate]
-        start = time.perf_counter()
-        network = make(fitted)
-        seconds += time.perf_counter() - start
-        yield name, m, network, {
-            "seconds": seconds, "search_seconds": search.search_seconds_, "learning_rate": rate,
-            "diverged": fitted.history_.diverged is not None,
-        }  # fmt: skip
+        source, fitting = fitted({"learning_rate": rate})
+        network, making = timed(lambda make=make, source=source: make(source), time.perf_counter)
+        figures = {"seconds": fitting + making, "search_seconds": search.search_seconds_, "learning_rate": rate}
+        yield name, m, network, {**figures, "diverged": source.history_.diverged is not None}
 
 
 # -- report ----------------------------------------------------------------------------------------------
 
 
-def networks_of(records: Sequence[Record]) -> dict[tuple[str, int | None], dict[int, dict[str, Any]]]:
-    """Return the figures of each network by (name, m), by draw, relative to the zero network's objective."""
-    found: dict[tuple[str, int | None], dict[int, dict[str, Any]]] = {}
-    for record in records:
-        zero, bound = record.measured["zero"], record.measured["lower_bound"]
-        for one in record.measured["networks"]:
-            entry = {**one, "bound": bound / zero}
-            if one["objective"] is not None:
-                entry |= {"objective": one["objective"] / zero, "excess": (one["objective"] - bound) / zero}
-            found.setdefault((one["name"], one["m"]), {})[record.case["seed"]] = entry
-    return dict(sorted(found.items(), key=lambda item: (NAMES.index(item[0][0]), item[0][1] or 0)))
+def networks(records: Records) -> list[Record]:
+    """Return a record for each network, methods in the order of the legend."""
+    found = unfolded(records, "networks", "name", "m", shared=("lower_bound", "zero"))
+    return sorted(found, key=lambda record: (NAMES.index(record.case["name"]), record.case["m"] or 0))
 
 
-def by_seed(records: Sequence[Record], name: str, m: int | None, part: str) -> dict[int, float]:
+def objective(record: Record) -> float | None:
+    """Return the objective relative to the zero network's."""
+    found = record.measured["objective"]
+    return None if found is None else found / record.measured["zero"]
+
+
+def bound(record: Record) -> float:
+    """Return the lower bound relative to the zero network's objective."""
+    return float(record.measured["lower_bound"] / record.measured["zero"])
+
+
+def by_seed(records: Records, name: str, m: int | None, what: What) -> dict[int, float]:
     """Return one figure of a network by draw of the data."""
-    return {seed: one[part] for seed, one in networks_of(records).get((name, m), {}).items()}
+    return by(where(networks(records), name=name, m=m), what, "seed")
 
 
-def numbers(group: dict[int, dict[str, Any]], name: str) -> np.ndarray:
-    """Return one figure over draws."""
-    return np.array([one[name] for one in group.values() if one.get(name) is not None], dtype=float)
-
-
-def shown(found: np.ndarray, factor: float = 1.0) -> str:
-    """Return a median, or nothing."""
-    return f"{factor * np.median(found):.3g}" if len(found) else ""
-
-
-def tables(records: Sequence[Record]) -> list[Table]:
+def tables(records: Records) -> list[Table]:
     """Return objectives by method and size, relative to the zero network's."""
-    rows = []
-    for (name, m), group in networks_of(records).items():
-        bits, proven = numbers(group, "bits"), numbers(group, "proven")
-        rows.append(
-            [
-                f"{name} (proven in {proven.sum():.0f} of {len(proven)})" if len(proven) else name,
-                "any" if m is None else str(m),
-                f"{numbers(group, 'neurons').mean():,.0f}",
-                f"{bits.mean():,.0f}" if len(bits) else "32-bit floats",
-                medians(100.0 * numbers(group, "objective")),
-                shown(numbers(group, "bound"), 100.0),
-                shown(numbers(group, "test_loss"), 100.0),
-                shown(numbers(group, "seconds")),
-                shown(numbers(group, "search_seconds")),
-                str(len(group)),
-            ]
-        )
-    headings = ["method", "m", "neurons", "bits", "objective %", "bound %", "test loss %", "fit s", "search s", "runs"]
+
+    def name(group: Records) -> str:
+        proven = values(group, "proven")
+        return group[0].case["name"] + (f" (proven in {proven.sum():.0f} of {len(proven)})" if len(proven) else "")
+
+    columns = [
+        ("method", name),
+        ("m", show.param("m", none="any")),
+        ("neurons", show.mean("neurons", ",.0f")),
+        ("bits", show.mean("bits", ",.0f", none="32-bit floats")),
+        ("objective %", show.medians(objective, 100.0)),
+        ("bound %", show.median(bound, ".3g", 100.0)),
+        ("test loss %", show.median("test_loss", ".3g", 100.0)),
+        ("fit s", show.median("seconds", ".3g")),
+        ("search s", show.median("search_seconds", ".3g", none="")),
+        ("runs", show.count),
+    ]
     note = (
         "Medians over draws of the data; objective (24) with beta = 1e-4 and its lower bound, relative to the zero "
         "network's objective; test loss relative to the targets' squares. Seconds of a sampled network include the "
         "solve, which all sizes share."
     )
-    return [Table("planted data: objective against the number of neurons", headings, rows, note)]
+    groups = grouped(networks(records), "name", "m")
+    return [show.table("planted data: objective against the number of neurons", groups, columns, note)]
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Compare the paper's method with backpropagation at every size, and with the bound."""
     source = f"{PAPER}, Figure 1"
     found = []
-    for part, words in (("objective", "training objective"), ("test_loss", "test loss")):
+    found = []
+
+    def compared(
+        source: str, statement: str, pair: tuple[str, str], m: int, what: What, names: tuple[str, str] | None = None
+    ) -> Claim:
+        measured = (by_seed(records, name, m, what) for name in pair)
+        return paired_claim(source, statement, *measured, names=names or pair, show=per_cent, less=True, log=True)
+
+    source, own = f"{PAPER}, Figure 1", ("paper", "backprop")
+    for what, words in ((objective, "training objective"), ("test_loss", "test loss")):
         for m in SIZES:
-            measured = (by_seed(records, name, m, part) for name in ("paper", "backprop"))
-            group = f"The {words} of the SDP based network is below that of quantized backpropagation"
-            case, names = f"m = {m}", ("SDP", "backpropagation")
-            claim = paired_claim(
-                source, f"{group}, {case}.", *measured, names=names, show=per_cent, less=True, log=True
-            )
+            group, case = f"The {words} of the SDP based network is below that of quantized backpropagation", f"m = {m}"
+            claim = compared(source, f"{group}, {case}.", own, m, what, ("SDP", "backpropagation"))
             found.append(replace(claim, group=group, case=case))
-    groups = networks_of(records)
     statement = "The cost of the sampled network approaches the lower bound rapidly: a tenth is left of its distance."
-    first, last = (
-        {seed: one["excess"] for seed, one in groups.get(("paper", m), {}).items()} for m in (SIZES[0], SIZES[-1])
-    )
-    distances = {seed: (first[seed], last[seed]) for seed in first if seed in last}
+
+    def excess(record: Record) -> float:
+        return float((record.measured["objective"] - record.measured["lower_bound"]) / record.measured["zero"])
+
+    few, many = (by_seed(records, "paper", m, excess) for m in (SIZES[0], SIZES[-1]))
+    distances = {seed: (few[seed], many[seed]) for seed in few if seed in many}
     names = (f"above the bound at m = {SIZES[0]}:", f"at m = {SIZES[-1]}:")
     found.append(approach_claim(source, statement, distances, names=names))
     m = SIZES[-1]
-    for ours, theirs in (("polished", "straight-through"), ("polished", "ReLU, signs"), ("polished", "paper")):
-        measured = (by_seed(records, name, m, "test_loss") for name in (ours, theirs))
-        statement = f"'{ours}' has a lower test loss than '{theirs}', m = {m}."
-        claim = paired_claim(
-            f"Beyond {source}", statement, *measured, names=(ours, theirs), show=per_cent, less=True, log=True
-        )
-        found.append(claim)
+    for pair in (("polished", "straight-through"), ("polished", "ReLU, signs"), ("polished", "paper")):
+        statement = f"'{pair[0]}' has a lower test loss than '{pair[1]}', m = {m}."
+        found.append(compared(f"Beyond {source}", statement, pair, m, "test_loss"))
     return found
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw objective and test loss against the number of neurons."""
     import matplotlib.pyplot as plt
 
     colours = dict(zip(NAMES, plt.get_cmap("tab10").colors, strict=False))
-    figure, axes = subplots(1, 2, figsize=(10, 4.2))
-    groups = networks_of(records)
-    for name in dict.fromkeys(name for name, _ in groups):
-        sizes = [m for other, m in groups if other == name]
-        for ax, part in zip(axes, ("objective", "test_loss"), strict=True):
-            found = [numbers(groups[name, m], part) for m in sizes]
+    figure, axes = draw.subplots(1, 2, figsize=(10, 4.2))
+    for (name,), group in grouped(networks(records), "name").items():
+        of_size = grouped(group, "m")
+        for ax, what in zip(axes, (objective, "test_loss"), strict=True):
+            found = [values(one, what) for one in of_size.values()]
             if not all(len(one) for one in found):
                 continue
             low, middle, high = (np.array([np.quantile(one, q) for one in found]) for q in (0.1, 0.5, 0.9))
+            sizes = [m for (m,) in of_size]
             if sizes == [None]:
                 ax.axhline(middle[0], color="black", lw=1, label="column generation, any m")
                 continue
             ax.plot(sizes, middle, marker="o", ms=4, color=colours[name], label=name)
             ax.fill_between(sizes, low, high, color=colours[name], alpha=0.12, lw=0)
-    bound = np.median(values(records, "lower_bound") / values(records, "zero"))
-    axes[0].axhline(bound, color="black", lw=1, ls="--", label="lower bound")
+    axes[0].axhline(np.median(values(records, bound)), color="black", lw=1, ls="--", label="lower bound")
     axes[0].set(yscale="log", xlabel="neurons m", ylabel="objective, relative to the zero network", title="training")
     # As many neurons as samples can interpolate, and then predict anything.
     axes[1].set(yscale="log", xlabel="neurons m", ylabel="squared loss, relative to the zero network", title="test")
-    handles: dict[str, Any] = {}
     for ax in axes:
         ax.set_xscale("log")
         ax.grid(alpha=0.3)
-        handles |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-    figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize="small")
-    save(figure, path, dpi=110)
+    draw.legend(figure, axes)
+    draw.save(figure, path, dpi=110)
 
 
 EXPERIMENT = experiment_in(

@@ -20,20 +20,9 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import (
-    PAPER,
-    accuracy,
-    approach_claim,
-    experiment_in,
-    grouped,
-    percent,
-    save,
-    standardised,
-    subplots,
-    targets_of,
-    values,
-    with_constant,
-)
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import PAPER, accuracy, approach_claim, experiment_in, grouped, percent, values
+from benchmarks.experiments._data import standardised, targets_of, with_constant
 from benchmarks.experiments.paper import _accuracy_time as timed
 from benchmarks.experiments.paper import _accuracy_time_report as report
 from qsdp.bench import Claim, Record, Table
@@ -82,10 +71,10 @@ def curve(case: dict[str, Any]) -> dict[str, Any]:
     points = []
     for m in case["sizes"]:
         train, test, start = [], [], time.perf_counter()
-        for draw in range(DRAWS):
-            network = qsdp.sample_network(covariance, m, random_state=draw, allocation=shares)
+        for seed in range(DRAWS):
+            network = qsdp.sample_network(covariance, m, random_state=seed, allocation=shares)
             if method == "polished":
-                network = qsdp.polish(network, problem, random_state=draw)
+                network = qsdp.polish(network, problem, random_state=seed)
             if method == "refitted":
                 network = qsdp.refit(network, problem)
             train.append(accuracy(network.predict(X), y))
@@ -140,7 +129,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
     table = Table(
         "vehicle: accuracy (%), beta = 1", ["method", "m", "bits", "train", "test", "s", "splits"], rows, note
     )
-    return [table, report.table(others)]
+    return [table, report.networks_table(others)]
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
@@ -170,7 +159,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     """Draw accuracy against the number of neurons, with the relaxation's as lines, and below against time."""
     curves, others = parts_of(records)
     colours = dict(zip(CURVES, ("tab:red", "tab:gray", "tab:orange", "tab:olive", "tab:green"), strict=True))
-    figure, axes = subplots(2, 2, figsize=(11, 8), sharey="row")
+    figure, axes = draw.subplots(2, 2, figsize=(11, 8), sharey="row")
     for ax, part in zip(axes[0], ("train", "test"), strict=True):
         for (method,), group in grouped(curves, "curve").items():
             found = {m: 100.0 * np.array(list(of.values())) for m, of in points(group, part).items()}
@@ -186,8 +175,8 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axes[0, 1].legend(loc="lower right", fontsize="x-small")
     if others:
         report.draw_row(axes[1], others, M)
-        report.legend(figure, axes[1])
-    save(figure, path, dpi=110)
+        report.name_networks(figure, axes[1])
+    draw.save(figure, path, dpi=110)
 
 
 EXPERIMENT = experiment_in(

@@ -6,72 +6,51 @@ A proof needs no measurement; its constants do, and so do slips of print. Optima
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import PAPER, Theorem, experiment_in, medians, save, subplots, theorems, where
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import (
+    PAPER,
+    Records,
+    Theorem,
+    experiment_in,
+    grid,
+    grouped,
+    medians,
+    theorems,
+    values,
+    where,
+)
 from benchmarks.experiments.paper._theory_checks import ACTIVATIONS, CHECKS, KRIVINE, bernstein
 from qsdp.bench import Claim, Record, Table, compare, exact, judged, not_measured, share
-
-Records = Sequence[Record]
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     seeds = range(1 if quick else 10)
-    made: list[dict[str, Any]] = [
-        {"kind": "reduction", "levels": levels, "activation": name, "networks": 3 if quick else 20, "seed": 0}
-        for levels in ((2, 3) if quick else (2, 3, 4, 8))
-        for name in ACTIVATIONS
-    ]
-    made += [
-        {"kind": "shaping", "d": d, "rank": rank, "seed": seed}
-        for d, rank in (((5, 2),) if quick else ((5, 2), (10, 3), (20, 5), (20, 40)))
-        for seed in seeds
-    ]
+    levels, networks, dimensions = ((2, 3), 3, (4, 6)) if quick else ((2, 3, 4, 8), 20, (4, 6, 8, 12))
     neurons = [100, 1000] if quick else [100, 300, 1000, 3000, 10_000]
-    made += [
-        {
-            "kind": "concentration",
-            "n": 200,
-            "d": d,
-            "beta": 0.01,
-            "neurons": neurons,
-            "networks": 5 if quick else 20,
-            "seed": seed,
-        }
-        for d in ((4, 6) if quick else (4, 6, 8, 12))
-        for seed in seeds
-    ]
-    made += [{"kind": "bounds", "first": 50 * k, "problems": 5 if quick else 50} for k in range(1 if quick else 10)]
-    made += [
-        {"kind": "constants", "d": d, "levels": levels, "activation": name, "share": share, "seed": seed}
-        for d, levels, name in (((3, 2, ""),) if quick else ((3, 2, ""), (5, 2, ""), (4, 2, "relu"), (3, 3, "relu")))
-        for share in (0.01, 0.1, 0.5)
-        for seed in seeds
-    ]
-    return made + [
-        {"kind": "one solve", "n": 200, "d": 20, "neurons": [100, 1000, 10_000, 100_000], "seed": seed}
-        for seed in seeds
+    sizes = {"networks": 5 if quick else 20, "seed": seeds}
+    shapes = ((5, 2),) if quick else ((5, 2), (10, 3), (20, 5), (20, 40))
+    kinds = ((3, 2, ""),) if quick else ((3, 2, ""), (5, 2, ""), (4, 2, "relu"), (3, 3, "relu"))
+    return [
+        *grid(kind="reduction", levels=levels, activation=ACTIVATIONS, networks=networks, seed=0),
+        *(case for d, rank in shapes for case in grid(kind="shaping", d=d, rank=rank, seed=seeds)),
+        *grid(kind="concentration", n=200, d=dimensions, beta=0.01, neurons=[neurons], **sizes),
+        *({"kind": "bounds", "first": 50 * k, "problems": 5 if quick else 50} for k in seeds),
+        *(
+            case
+            for d, levels_, name in kinds
+            for case in grid(kind="constants", d=d, levels=levels_, activation=name, share=(0.01, 0.1, 0.5), seed=seeds)
+        ),
+        *grid(kind="one solve", n=200, d=20, neurons=[[100, 1000, 10_000, 100_000]], seed=seeds),
     ]
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     return CHECKS[case["kind"]](case)
-
-
-def measured(records: Records, *names: str) -> np.ndarray:
-    """Return one number of each record that has it, found by its names from the outside in."""
-    found = []
-    for record in records:
-        value: Any = record.measured
-        for name in names:
-            value = value[name]
-        if value is not None:
-            found.append(value)
-    return np.array(found, dtype=float)
 
 
 # -- m against epsilon -----------------------------------------------------------------------------------
@@ -109,83 +88,73 @@ EPSILONS = (0.2, 0.1, 0.05, 0.02)
 
 
 def tables(records: Records) -> list[Table]:
-    return [
-        table
-        for table in (_concentration_table(records), _constants_table(records), _solve_table(records))
-        if table.rows
-    ]
+    return [_concentration_table(records), _constants_table(records), _solve_table(records)]
 
 
 def _concentration_table(records: Records) -> Table:
-    rows = []
-    found = where(records, kind="concentration")
-    for d in sorted({record.case["d"] for record in found}):
-        group = [record for record in found if record.case["d"] == d]
+    def over(group: Records) -> str:
         bounds = [
             bernstein(record.case, record.measured, m) / error(record, "spectral")[k]
             for record in group
             for k, m in enumerate(record.case["neurons"])
         ]
-        rows.append(
-            [
-                str(d),
-                *(f"{np.median([needed_neurons(record, epsilon) for record in group]):.0f}" for epsilon in EPSILONS),
-                f"{np.median([exponent(record, 'loss') for record in group]):.2f}",
-                medians([factor(record) for record in group]),
-                f"{np.median(bounds):.2f}",
-                f"{max(measured(group, 'epsilon_of_beta')):.1e}",
-                str(len(group)),
-            ]
-        )
-    headings = ["d", *(f"m for epsilon = {epsilon:g}" for epsilon in EPSILONS)]
-    headings += ["p of m ~ epsilon^-p (printed: 2)", "c_1 at the worst m", "spectral error: (28) over measured"]
+        return f"{np.median(bounds):.2f}"
+
+    columns = [
+        ("d", show.param("d")),
+        *(
+            (f"m for epsilon = {epsilon:g}", show.median(lambda r, epsilon=epsilon: needed_neurons(r, epsilon), ".0f"))
+            for epsilon in EPSILONS
+        ),
+        ("p of m ~ epsilon^-p (printed: 2)", show.median(lambda record: exponent(record, "loss"), ".2f")),
+        ("c_1 at the worst m", show.medians(factor)),
+        ("spectral error: (28) over measured", over),
+        ("epsilon that beta allows", show.most("epsilon_of_beta", ".1e")),
+        ("data sets", show.count),
+    ]
     note = (
         "Errors that 19 of 20 networks stay below, of the mean absolute error of targets with deviation one; beyond "
         "the largest m, continued by p = 2. Medians over data sets. (28) with its constants written out, at 5 %. Beta "
         "is as small as the theorem asks for where epsilon is above the column before the last."
     )
-    return Table("Theorem 3: neurons against epsilon", [*headings, "epsilon that beta allows", "data sets"], rows, note)
+    groups = dict(sorted(grouped(where(records, kind="concentration"), "d").items()))
+    return show.table("Theorem 3: neurons against epsilon", groups, columns, note)
 
 
 def _constants_table(records: Records) -> Table:
-    rows = []
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for record in where(records, kind="constants"):
-        case = record.case
-        groups.setdefault((case["d"], case["levels"], case["activation"], case["share"]), []).append(record)
-    for (d, levels, name, fraction), group in groups.items():
-        optimum = measured(group, "optimum")
-        rows.append(
-            [
-                f"d = {d}, {levels} levels, {name or 'bilinear'}",
-                f"{fraction:g}",
-                *(medians(measured(group, what) / optimum) for what in ("printed", "tight", "krivine")),
-                str(len(group)),
-            ]
-        )
-    headings = ["network", "beta over the largest useful", "as printed", "with twice the regulariser"]
-    headings += ["... at K beta", "data sets"]
+    def name(group: Records) -> str:
+        case = group[0].case
+        return f"d = {case['d']}, {case['levels']} levels, {case['activation'] or 'bilinear'}"
+
+    def over(what: str) -> show.Cell:
+        return show.medians(lambda record: record.measured[what] / record.measured["optimum"])
+
+    columns = [
+        ("network", name),
+        ("beta over the largest useful", show.param("share", "g")),
+        ("as printed", over("printed")),
+        ("with twice the regulariser", over("tight")),
+        ("... at K beta", over("krivine")),
+        ("data sets", show.count),
+    ]
+    groups = grouped(where(records, kind="constants"), "d", "levels", "activation", "share")
     note = "Optimal values over that of (24), proven: medians and ranges. K = 1.782 is Krivine's bound of K_G."
-    return Table("The relaxation beside the global optimum", headings, rows, note)
+    return show.table("The relaxation beside the global optimum", groups, columns, note)
 
 
 def _solve_table(records: Records) -> Table:
     found = where(records, kind="one solve")
-    rows = []
-    for k, m in enumerate(found[0].case["neurons"] if found else ()):
-        seconds = measured(found, "sample_seconds")[:, k]
-        rows.append(
-            [
-                str(m),
-                f"{np.median(measured(found, 'solve_seconds')):.3f}",
-                f"{np.median(seconds):.4f}",
-                f"{100.0 * np.median(measured(found, 'excess')[:, k]):.2f} %",
-                str(len(found)),
-            ]
-        )
-    headings = ["neurons", "s of the solve, which all share", "s of sampling", "objective above its limit", "data sets"]
+    sizes = found[0].case["neurons"] if found else ()
+    # A row is the place of a number of neurons.
+    columns = [
+        ("neurons", lambda k: str(sizes[k])),
+        ("s of the solve, which all share", lambda k: f"{np.median(values(found, 'solve_seconds')):.3f}"),
+        ("s of sampling", lambda k: f"{np.median(values(found, 'sample_seconds')[:, k]):.4f}"),
+        ("objective above its limit", lambda k: f"{100.0 * np.median(values(found, 'excess')[:, k]):.2f} %"),
+        ("data sets", lambda k: str(len(found))),
+    ]
     note = "Limit: the relaxation's loss and pi / (2 gamma) times its regulariser. Processor seconds, medians."
-    return Table("One solve for every number of neurons", headings, rows, note)
+    return show.table("One solve for every number of neurons", range(len(sizes)), columns, note)
 
 
 # -- claims ----------------------------------------------------------------------------------------------
@@ -193,7 +162,7 @@ def _solve_table(records: Records) -> Table:
 
 def identity(source: str, statement: str, records: Records, name: str, figures: str, **others: bool) -> Claim:
     """Return the claim that a relative difference is rounding in every case."""
-    errors = measured(records, name)
+    errors = values(records, name)
     if not errors.size:
         return not_measured(source, statement)
     holds = {f"{record.case}": error < 1e-10 for record, error in zip(records, errors, strict=False)}
@@ -206,7 +175,7 @@ def _forth(source: str, statement: str, records: Records) -> Claim:
 
 
 def _back(source: str, statement: str, records: Records) -> Claim:
-    most = measured(records, "neurons").max()
+    most = values(records, "neurons").max()
     more = {} if most <= 3.0 else {"3 m neurons are enough": False}
     return identity(source, statement, records, "back", f"{most:.2f} times the neurons at most", **more)
 
@@ -216,19 +185,19 @@ def _appendix(source: str, statement: str, records: Records) -> Claim:
 
 
 def _covariance(source: str, statement: str, records: Records) -> Claim:
-    residuals, lowest, diagonals = (measured(records, "krivine", n) for n in ("residual", "eigenvalue", "diagonal"))
+    residuals, lowest, diagonals = (values(records, f"krivine/{n}") for n in ("residual", "eigenvalue", "diagonal"))
     figures = f"residual {residuals.max():.0e}, smallest eigenvalue {lowest.min():.0e}"
     return exact(source, statement, np.maximum(np.maximum(residuals, diagonals), -lowest) < 1e-9, figures)
 
 
 def _second_program(source: str, statement: str, records: Records) -> Claim:
-    residuals = measured(records, "sdp", "residual")
+    residuals = values(records, "sdp/residual")
     figures = f"largest entry of arcsin(Q12) - gamma Z: {residuals.max():.1e} (CVXPY and SCS)"
     return exact(source, statement, residuals < 1e-3, figures)
 
 
 def _slope(source: str, statement: str, records: Records) -> Claim:
-    slopes = measured(records, "slope")
+    slopes = values(records, "slope")
     figures = f"E[u v'] is {medians(slopes)} times gamma Z; 2/pi = 0.637, errata 3"
     return exact(source, statement, np.abs(slopes - 1.0) < 0.01, figures)
 
@@ -260,26 +229,26 @@ def _concentrates(source: str, statement: str, records: Records) -> Claim:
 
 def _bounded(source: str, statement: str, records: Records) -> Claim:
     comparisons, violations, problems = (
-        int(measured(records, name).sum()) for name in ("comparisons", "violations", "problems")
+        int(values(records, name).sum()) for name in ("comparisons", "violations", "problems")
     )
     figures = f"{violations} violations in {comparisons} comparisons, {problems} random problems of all losses"
-    holds = measured(records, "violations") == 0
+    holds = values(records, "violations") == 0
     return exact(source, statement, holds, figures, number=f"{violations} violations of {comparisons}")
 
 
 def _printed_bound(source: str, statement: str, records: Records) -> Claim:
-    optimum, printed, half = (measured(records, name) for name in ("optimum", "printed", "half"))
+    optimum, printed, half = (values(records, name) for name in ("optimum", "printed", "half"))
     same = np.abs(printed / half - 1.0)
     figures = (
         f"as printed {medians(printed / optimum)} of the optimum, with 2 beta d rho "
-        f"{medians(measured(records, 'tight') / optimum)}; as printed at beta and right at beta/2 differ by "
+        f"{medians(values(records, 'tight') / optimum)}; as printed at beta and right at beta/2 differ by "
         f"{same.max():.0e}: a bound, of half the regulariser (errata 1)"
     )
     return exact(source, statement, (printed <= optimum * (1.0 + 1e-6)) & (same >= 1e-4), figures)
 
 
 def _sandwich(source: str, statement: str, records: Records) -> Claim:
-    optimum, tight, krivine = (measured(records, name) for name in ("optimum", "tight", "krivine"))
+    optimum, tight, krivine = (values(records, name) for name in ("optimum", "tight", "krivine"))
     inside = (tight <= optimum * (1.0 + 1e-6)) & (optimum <= krivine * (1.0 + 1e-6))
     ratio = optimum / tight
     figures = f"optimum over relaxation {medians(ratio)}, K = {KRIVINE:.3f}"
@@ -287,8 +256,8 @@ def _sandwich(source: str, statement: str, records: Records) -> Claim:
 
 
 def _every_size(source: str, statement: str, records: Records) -> Claim:
-    excess = np.abs(measured(records, "excess"))
-    solve = float(np.median(measured(records, "solve_seconds")))
+    excess = np.abs(values(records, "excess"))
+    solve = float(np.median(values(records, "solve_seconds")))
     shown = zip(records[0].case["neurons"], np.median(excess, axis=0), strict=True)
     figures = f"{solve:.2f} s for all; objective above its limit: "
     figures += ", ".join(f"{100.0 * value:.2g} % with {m}" for m, value in shown)
@@ -362,7 +331,7 @@ def plot(records: Records, path: Path) -> None:
     found = where(records, kind="concentration")
     if not found:
         return
-    figure, axes = subplots(1, 2, figsize=(9, 3.8))
+    figure, axes = draw.subplots(1, 2, figsize=(9, 3.8))
     for number, d in enumerate(sorted({record.case["d"] for record in found})):
         group = [record for record in found if record.case["d"] == d]
         neurons = group[0].case["neurons"]
@@ -377,7 +346,7 @@ def plot(records: Records, path: Path) -> None:
     axes[1].set(xlabel="neurons", ylabel="spectral norm", title="Error of the mean; dashed: (28)")
     for axis in axes:
         axis.legend(fontsize=8)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

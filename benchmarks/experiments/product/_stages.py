@@ -13,7 +13,6 @@ import qsdp
 from benchmarks.experiments._common import medians
 from qsdp.bench import Claim, exact
 
-TARGET = "Target of the package"
 STAGES = ("solve", "shape", "sample", "certify")
 
 

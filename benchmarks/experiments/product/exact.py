@@ -23,7 +23,9 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 import qsdp_check
-from benchmarks.experiments._common import experiment_in, medians, save, standardised, subplots, with_constant
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import TARGET, experiment_in, medians
+from benchmarks.experiments._data import standardised, with_constant
 from benchmarks.experiments.product._restricted import TOLERANCE, compared, solved
 from qsdp.bench import Claim, Record, Table, compare, exact, judged
 from qsdp.certificates.verification import verified_bound
@@ -48,7 +50,6 @@ REPEATS, BUDGET = 5, 35.0
 #: Share of the distance from the relaxation's bound that has to be the relaxation's own.
 SHARE = 0.99
 
-TARGET = "Target of the package"
 #: Source and statement of every claim.
 STATEMENTS = {
     "proven": (
@@ -344,7 +345,7 @@ def _restricted_claim(records: Sequence[Record]) -> Claim:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw the gap of the relaxation and the one that is proven, with the seconds between them."""
-    figure, axis = subplots(figsize=(8.5, 0.7 + 0.27 * len(records)))
+    figure, axis = draw.subplots(figsize=(8.5, 0.7 + 0.27 * len(records)))
     for row, record in enumerate(records):
         m = record.measured
         gap, relaxed = max(m["relative_gap"], 1e-10), m["relaxation"]["gap"]
@@ -362,7 +363,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.invert_yaxis()
     axis.set_xlabel("relative gap of the same network; at the right CPU seconds, of the relaxation first")
     figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8, frameon=False)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

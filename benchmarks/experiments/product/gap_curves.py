@@ -9,8 +9,9 @@ processor seconds of one thread tell how much of it other work on the machine ha
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import experiment_in, grouped, save, subplots, with_constant
-from qsdp.bench import Claim, Record, Table, exact
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, grouped, where
+from benchmarks.experiments._data import with_constant
+from qsdp.bench import Claim, Table, exact
 from qsdp.relaxation.cuts import CuttingPlanes
 
 #: Data and beta.
@@ -33,7 +36,6 @@ MINUTE, LONG_LIMIT = 60.0, 600.0
 TARGETS = {MINUTE: 0.05, LONG_LIMIT: 0.02}
 SAMPLES, INPUTS = 208, 60
 
-TARGET = "Target of the package"
 BETTER = (TARGET, "With cutting planes the certified gap after a minute is smaller on every problem.")
 REACHED = {
     limit: (TARGET, f"The certified gap is below {100 * gap:g} % in {limit:g} seconds.")
@@ -43,11 +45,10 @@ REACHED = {
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     if quick:
-        return [{"data": "planted", "beta": 0.1, "limit": 4.0, "cuts": cuts} for cuts in (True, False)]
-    short = [
-        {"data": data, "beta": beta, "limit": MINUTE, "cuts": cuts} for data, beta in PROBLEMS for cuts in (True, False)
-    ]
-    return short + [{"data": data, "beta": beta, "limit": LONG_LIMIT, "cuts": True} for data, beta in LONG]
+        return grid(data="planted", beta=0.1, limit=4.0, cuts=(True, False))
+    short = [grid(data=data, beta=beta, limit=MINUTE, cuts=(True, False)) for data, beta in PROBLEMS]
+    long = [grid(data=data, beta=beta, limit=LONG_LIMIT, cuts=True) for data, beta in LONG]
+    return list(itertools.chain(*short, *long))
 
 
 def problem_of(case: dict[str, Any]) -> qsdp.TrainingProblem:
@@ -126,30 +127,25 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
+def tables(records: Records) -> list[Table]:
     """Return the gaps at the end."""
-    rows = [
-        [
-            label(r.case),
-            f"{r.case['limit']:g}",
-            "yes" if r.case["cuts"] else "no",
-            str(r.measured["D"]),
-            f"{r.measured['relaxation']:.6g}",
-            f"{r.measured['lower_bound']:.6g}",
-            f"{r.measured['objective']:.6g}",
-            f"{100 * r.measured['relaxation_gap']:.2f}",
-            f"{100 * r.measured['gap']:.2f}",
-            r.measured["kind"],
-            str(r.measured["rounds"]),
-            f"{r.measured['seconds']:.1f}",
-            f"{r.measured['processor_seconds']:.1f}",
-        ]
-        for r in records
+    columns = [
+        ("problem", lambda group: label(group[0].case)),
+        ("limit, s", show.param("limit", "g")),
+        ("cuts", lambda group: "yes" if group[0].case["cuts"] else "no"),
+        ("D", show.first("D")),
+        ("relaxation", show.first("relaxation", ".6g")),
+        ("lower bound", show.first("lower_bound", ".6g")),
+        ("objective", show.first("objective", ".6g")),
+        ("relaxation's gap, %", show.first("relaxation_gap", ".2f", unit=100)),
+        ("certified gap, %", show.first("gap", ".2f", unit=100)),
+        ("kind", show.first("kind")),
+        ("rounds", show.first("rounds")),
+        ("seconds", show.first("seconds", ".1f")),
+        ("of the processor", show.first("processor_seconds", ".1f")),
     ]
-    headings = ["problem", "limit, s", "cuts", "D", "relaxation", "lower bound", "objective", "relaxation's gap, %"]
-    headings += ["certified gap, %", "kind", "rounds", "seconds", "of the processor"]
     note = "One thread, on a machine that others used, too: compare by the seconds of the processor."
-    return [Table("Certified gaps with a time limit", headings, rows, note)]
+    return [show.table("Certified gaps with a time limit", records, columns, note)]
 
 
 def label(case: dict[str, Any]) -> str:
@@ -157,7 +153,7 @@ def label(case: dict[str, Any]) -> str:
     return f"{case['data']}, beta {case['beta']:g}"
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Judge the gaps by the targets, and against those without cutting planes."""
     found = [_better(records)]
     for limit, goal in TARGETS.items():
@@ -168,10 +164,10 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return found
 
 
-def _better(records: Sequence[Record]) -> Claim:
+def _better(records: Records) -> Claim:
     pairs = {
         label(group[0].case): {r.case["cuts"]: r.measured["gap"] for r in group}
-        for group in grouped([r for r in records if r.case["limit"] == MINUTE], "data", "beta").values()
+        for group in grouped(where(records, limit=MINUTE), "data", "beta").values()
     }
     pairs = {name: pair for name, pair in pairs.items() if len(pair) == 2}
     figures = ", ".join(f"{name}: {100 * p[False]:.2f} % to {100 * p[True]:.2f} %" for name, p in pairs.items())
@@ -179,10 +175,10 @@ def _better(records: Sequence[Record]) -> Claim:
     return exact(*BETTER, holds, figures, needed=len(PROBLEMS))
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw the gap against seconds, a panel for each problem."""
     groups = grouped(records, "data", "beta")
-    figure, axes = subplots(1, len(groups), figsize=(3.2 * len(groups), 3.2), sharey=True, squeeze=False)
+    figure, axes = draw.subplots(1, len(groups), figsize=(3.2 * len(groups), 3.2), sharey=True, squeeze=False)
     for axis, group in zip(axes[0], groups.values(), strict=True):
         for r in sorted(group, key=lambda r: (r.case["cuts"], r.case["limit"])):
             _, processor, objective, bound = np.array(r.measured["curve"]).T
@@ -195,9 +191,8 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.set_yscale("log")
         axis.set_xlabel("seconds of the processor")
     axes[0][0].set_ylabel("gap, %")
-    handles = {name: line for axis in axes[0] for line, name in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=3, fontsize=8, frameon=False)
-    save(figure, path)
+    draw.legend(figure, axes, loc="outside upper center", ncols=3, fontsize=8, frameon=False)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "Certified gaps against seconds", "Targets of the package: stronger bounds")

@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.experiments._common import experiment_in, grouped, medians, values
+from benchmarks.experiments import show
+from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grid, grouped, medians, values, where
 from benchmarks.experiments._process import in_own_process, peak
-from benchmarks.experiments.product._stages import STAGES, TARGET, limit_claim, staged
-from qsdp.bench import Claim, Record, Table, exact, with_unmeasured
+from benchmarks.experiments.product._stages import STAGES, limit_claim, staged
+from qsdp.bench import Claim, Table, exact
 
 ACTIVATION = (0.0937, 0.5, 0.4688)
 SAMPLES = (5000, 10_000, 20_000)
@@ -41,8 +41,8 @@ ITERATIONS = (TARGET, "... an iteration of the solver takes as long as with a qu
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     if quick:
-        return [{"samples": samples, **QUICK, "seed": 0} for samples in (1000, 4000)]
-    return [{"samples": samples, **SIZE, "seed": seed} for seed in range(SEEDS) for samples in SAMPLES]
+        return grid(samples=(1000, 4000), **QUICK, seed=0)
+    return grid(seed=range(SEEDS), samples=SAMPLES, **SIZE)
 
 
 def planted(n: int, d: int, outputs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -96,35 +96,33 @@ class _Clock:
         return False
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    rows = []
-    for (n, d, levels, outputs), group in sorted(grouped(records, "samples", "features", "levels", "outputs").items()):
-        each = values(group, "iteration_seconds")
-        rows.append(
-            [
-                f"{n} x {d}, M = {levels - 1}, {outputs} outputs",
-                *(f"{np.median([record.measured['seconds'][stage] for record in group]):.3g}" for stage in STAGES),
-                medians(values(group, "whole_seconds")),
-                f"{np.median(values(group, 'iterations')):.0f}",
-                f"{1e3 * np.median(each):.3g}" if each.size else "",
-                medians(values(group, "peak_mib")),
-                f"{values(group, 'relaxation_gap').max():.1e}",
-                f"{100.0 * np.median(values(group, 'network_gap')):.1f}",
-                f"{group[0].measured['bits']:,}",
-                str(len(group)),
-            ]
-        )
-    headings = ["problem", *(f"{stage}, s" for stage in STAGES), "in all, s", "iterations", "ms an iteration", "MiB"]
-    headings += ["relaxation's gap", "network's gap, %", "bits", "data sets"]
+def tables(records: Records) -> list[Table]:
+    def name(group: Records) -> str:
+        case = group[0].case
+        return f"{case['samples']} x {case['features']}, M = {case['levels'] - 1}, {case['outputs']} outputs"
+
+    columns = [
+        ("problem", name),
+        *((f"{stage}, s", show.median(f"seconds/{stage}", ".3g")) for stage in STAGES),
+        ("in all, s", show.medians("whole_seconds")),
+        ("iterations", show.median("iterations", ".0f")),
+        ("ms an iteration", show.median("iteration_seconds", ".3g", 1e3, "")),
+        ("MiB", show.medians("peak_mib")),
+        ("relaxation's gap", show.most("relaxation_gap", ".1e")),
+        ("network's gap, %", show.median("network_gap", ".1f", 100.0)),
+        ("bits", show.first("bits", ",")),
+        ("data sets", show.count),
+    ]
     note = (
         "Processor seconds of one thread; medians over data sets, and ranges. MiB: the largest size of the process, "
         "libraries and data included. Gaps are certified: the relaxation's largest, the network's median."
     )
-    return [Table("The whole theory at once", headings, rows, note)]
+    groups = grouped(records, "samples", "features", "levels", "outputs")
+    return [show.table("The whole theory at once", dict(sorted(groups.items())), columns, note)]
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
-    full = [r for r in records if r.case["samples"] == SAMPLES[-1] and r.case["outputs"] == SIZE["outputs"]]
+def claims(records: Records) -> list[Claim]:
+    full = where(records, samples=SAMPLES[-1], outputs=SIZE["outputs"])
     limits = (
         (SMALL, "peak_mib", MEMORY, "MiB"),
         (SHORT, "whole_seconds", SECONDS, "seconds"),
@@ -133,19 +131,16 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     found = [
         limit_claim(*claim, values(full, name), limit, needed=SEEDS, what=what) for claim, name, limit, what in limits
     ]
-    return with_unmeasured([*found, _iteration_claim(records)], [SMALL, SHORT, CERTIFIED, ITERATIONS])
+    return [*found, _iteration_claim(records)]
 
 
-def _iteration_claim(records: Sequence[Record]) -> Claim:
+def _iteration_claim(records: Records) -> Claim:
     """Compare an iteration of all samples with one of a quarter of them, on data of the same seed."""
     few, many = (
-        {
-            r.case["seed"]: r.measured["iteration_seconds"]
-            for r in records
-            if r.case["samples"] == n and r.case["outputs"] == SIZE["outputs"] and r.measured["iteration_seconds"]
-        }
+        by(where(records, samples=n, outputs=SIZE["outputs"]), "iteration_seconds", "seed")
         for n in (SAMPLES[0], SAMPLES[-1])
     )
+    few, many = ({seed: value for seed, value in one.items() if value} for one in (few, many))
     pairs = sorted(set(few) & set(many))
     ratios = np.array([many[seed] / few[seed] for seed in pairs])
     figures = f"{medians(ratios)} times the seconds for {SAMPLES[-1] // SAMPLES[0]} times the samples"

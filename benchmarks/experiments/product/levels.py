@@ -9,7 +9,6 @@ networks drawn with different seeds, the same seeds for every M, so that M and 1
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import (
-    accuracy,
-    experiment_in,
-    grouped,
-    percent,
-    save,
-    standardised,
-    subplots,
-    with_constant,
-)
-from benchmarks.experiments.product._stages import TARGET
-from qsdp.bench import Claim, Record, Table, exact, judged, paired_claim, with_unmeasured, within
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import TARGET, Records, accuracy, by, experiment_in, grid, grouped, percent, values
+from benchmarks.experiments._data import standardised, targets_of, with_constant
+from qsdp.bench import Claim, Record, Table, exact, judged, paired_claim, within
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
 FACTORS = (1, 2, 4, 8)
@@ -37,40 +28,24 @@ BETA = 10.0
 SPLITS = 20
 
 
-def higher(name: str) -> tuple[str, str]:
-    """Return source and statement of the claim of a set."""
-    return TARGET, f"{name}: networks with M = {FACTORS[-1]} have a higher test accuracy than binary ones (one solve)."
-
-
 #: What an earlier run on one split has found.
 FINDING = "Earlier finding of the package"
-NOISE = (
-    FINDING,
-    f"What M = {FACTORS[-1]} changes in test accuracy is less than networks of one solution differ among themselves.",
-)
-OUTERMOST = (FINDING, f"Nine of ten weights are at +-M in every network, also with M = {FACTORS[-1]}.")
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     sets, splits, networks, neurons = (SETS[:2], 2, 2, 500) if quick else (SETS, SPLITS, 5, 2500)
-    return [
-        {"data": name, "split": split, "networks": networks, "neurons": neurons}
-        for split in range(splits)
-        for name in sets
-    ]
+    return grid(split=range(splits), data=sets, networks=networks, neurons=neurons)
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Solve once, and sample networks of every number of levels."""
     X, X_test, y, y_test = standardised(case["data"], case["split"])
     X, X_test = with_constant(X, X_test)
-    classes = int(y.max()) + 1
-    target = np.eye(classes)[y] if classes > 2 else y
     measured: dict[str, Any] = {}
     with threadpool_limits(limits=1), warnings.catch_warnings():
         # Bounds carried over to other levels are loose, and said to be.
         warnings.simplefilter("ignore")
-        result = qsdp.solve_and_sample(X, target, n_neurons=case["neurons"], beta=BETA, random_state=0)
+        result = qsdp.solve_and_sample(X, targets_of(y), n_neurons=case["neurons"], beta=BETA, random_state=0)
         for M in FACTORS:
             drawn = [result.resample(case["neurons"], seed, levels=M + 1) for seed in range(case["networks"])]
             weights = [np.concatenate([one.network.U.ravel(), one.network.V.ravel()]) for one in drawn]
@@ -83,16 +58,16 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return measured | {"solves_gap": result.relaxation.relative_gap}
 
 
-def of(records: Sequence[Record], M: int, name: str) -> np.ndarray:
+def of(records: Records, M: int, name: str) -> np.ndarray:
     """Return a measurement of every network with M + 1 levels, shape (splits, networks)."""
-    return np.array([record.measured[str(M)][name] for record in records])
+    return values(records, f"{M}/{name}")
 
 
-def by_set(records: Sequence[Record]) -> dict[str, list[Record]]:
+def by_set(records: Records) -> dict[str, list[Record]]:
     return {name: group for (name,), group in grouped(records, "data").items()}
 
 
-def change(records: Sequence[Record], M: int) -> np.ndarray:
+def change(records: Records, M: int) -> np.ndarray:
     """Return accuracy with M + 1 levels minus that with two, for every split."""
     difference: np.ndarray = np.mean(of(records, M, "test") - of(records, BINARY, "test"), axis=1)
     return difference
@@ -102,71 +77,71 @@ def standard_error(numbers: np.ndarray) -> float:
     return float(np.std(numbers, ddof=1) / len(numbers) ** 0.5) if len(numbers) > 1 else float("nan")
 
 
-def of_sampling(records: Sequence[Record], M: int) -> float:
+def of_sampling(records: Records, M: int) -> float:
     """Return the deviation between networks of one solution, the root of its mean square over splits."""
     return float(np.sqrt(np.mean(np.var(of(records, M, "test"), axis=1, ddof=1))))
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    rows = []
-    for name, group in by_set(records).items():
-        for M in FACTORS:
-            paired = change(group, M)
-            changed = f"{100.0 * paired.mean():+.2f} ± {100.0 * standard_error(paired):.2f}"
-            rows.append(
-                [
-                    name if M == BINARY else "",
-                    str(M),
-                    f"{group[0].measured[str(M)]['bits']:,}",
-                    percent(of(group, M, "test").mean(axis=1)),
-                    "" if M == BINARY else changed,
-                    f"{100.0 * of_sampling(group, M):.2f}",
-                    f"{of(group, M, 'outermost').mean():.3f}",
-                    f"{100.0 * np.median(of(group, M, 'gaps')):.1f}",
-                    f"{len(group)} x {group[0].case['networks']}",
-                ]
-            )
-    headings = ["data", "M", "bits", "test accuracy, %", "minus M = 1", "of sampling, %", "weights at +-M"]
+def tables(records: Records) -> list[Table]:
+    def changed(group: Records, M: int) -> str:
+        paired = change(group, M)
+        return f"{100.0 * paired.mean():+.2f} ± {100.0 * standard_error(paired):.2f}"
+
+    # A row is the group of a set and M.
+    columns = [
+        ("data", lambda row: row[0][0].case["data"] if row[1] == BINARY else ""),
+        ("M", lambda row: str(row[1])),
+        ("bits", lambda row: show.first(f"{row[1]}/bits", ",")(row[0])),
+        ("test accuracy, %", lambda row: percent(of(*row, "test").mean(axis=1))),
+        ("minus M = 1", lambda row: "" if row[1] == BINARY else changed(*row)),
+        ("of sampling, %", lambda row: f"{100.0 * of_sampling(*row):.2f}"),
+        ("weights at +-M", lambda row: f"{of(*row, 'outermost').mean():.3f}"),
+        ("certified gap, %", lambda row: f"{100.0 * np.median(of(*row, 'gaps')):.1f}"),
+        ("splits x networks", lambda row: f"{len(row[0])} x {row[0][0].case['networks']}"),
+    ]
     note = (
         "Mean and deviation over splits; the difference with its standard error, paired by split. Of sampling: "
         "deviation between networks of one solution. Gap: that of the network, median, certified by the bound that is "
         "carried over from the binary solve."
     )
-    return [Table("Levels from one solve", [*headings, "certified gap, %", "splits x networks"], rows, note)]
+    rows = [(group, M) for group in by_set(records).values() for M in FACTORS]
+    return [show.table("Levels from one solve", rows, columns, note)]
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     found, groups = [], by_set(records)
-    for name, group in groups.items():
+    for name in SETS:
+        statement = f"{name}: networks with M = {FACTORS[-1]} have a higher test accuracy than binary ones (one solve)."
         many, binary = (
-            {r.case["split"]: float(np.mean(r.measured[str(M)]["test"])) for r in group} for M in (FACTORS[-1], BINARY)
+            by(groups.get(name, []), lambda r, M=M: float(np.mean(r.measured[str(M)]["test"])), "split")
+            for M in (FACTORS[-1], BINARY)
         )
-        found.append(paired_claim(*higher(name), many, binary, names=(f"M = {FACTORS[-1]}", "M = 1")))
-    found.append(_noise_claim(groups))
-    found.append(_outermost_claim(records))
-    return with_unmeasured(found, [*map(higher, SETS), NOISE, OUTERMOST])
+        found.append(paired_claim(TARGET, statement, many, binary, names=(f"M = {FACTORS[-1]}", "M = 1")))
+    return [*found, _noise_claim(groups), _outermost_claim(records)]
 
 
 def _noise_claim(groups: dict[str, list[Record]]) -> Claim:
     """Compare the mean change of a set with the deviation of its networks."""
+    words = "is less than networks of one solution differ among themselves"
     changes = {name: dict(enumerate(change(group, FACTORS[-1]))) for name, group in groups.items()}
     noise = {name: of_sampling(group, BINARY) for name, group in groups.items()}
     parts = {name: within(changes[name], 0.0, noise[name], unit=100.0) for name in groups}
     figures = "; ".join(f"{name} {part.number}, networks {100 * noise[name]:.2f}" for name, part in parts.items())
-    return judged(*NOISE, parts, figures)
+    return judged(FINDING, f"What M = {FACTORS[-1]} changes in test accuracy {words}.", parts, figures)
 
 
-def _outermost_claim(records: Sequence[Record]) -> Claim:
+def _outermost_claim(records: Records) -> Claim:
+    statement = f"Nine of ten weights are at +-M in every network, also with M = {FACTORS[-1]}."
     shares = {M: of(records, M, "outermost") for M in FACTORS[1:]} if records else {}
     figures = ", ".join(f"M = {M}: {share.min():.2f} to {share.max():.2f}" for M, share in shares.items())
     holds = np.all([np.all(share >= 0.9, axis=1) for share in shares.values()], axis=0) if records else []
-    return exact(*OUTERMOST, holds, figures, needed=len(SETS) * SPLITS)
+    return exact(FINDING, statement, holds, figures, needed=len(SETS) * SPLITS)
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw what every M changes in test accuracy, with two standard errors, beside the noise of sampling."""
     groups = by_set(records)
-    figure, axis = subplots(figsize=(6.4, 3.6))
+    figure, axis = draw.subplots(figsize=(6.4, 3.6))
     places = np.arange(len(groups))
     for number, M in enumerate(FACTORS[1:]):
         changes = [change(group, M) for group in groups.values()]
@@ -187,7 +162,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xticks(places, list(groups))
     axis.set(ylabel="test accuracy minus that of M = 1, points")
     axis.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=4)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import accuracy, experiment_in, percent, with_constant
+from benchmarks.experiments import show
+from benchmarks.experiments._common import TARGET, Records, accuracy, experiment_in, percent, where
+from benchmarks.experiments._data import images, pooled, targets_of, with_constant
 from benchmarks.experiments._process import in_own_process, peak
-from benchmarks.experiments.product._stages import TARGET
-from qsdp.bench import Claim, Record, Table, exact, with_unmeasured
+from qsdp.bench import Claim, Table, exact
 from qsdp.encoding import ThresholdEncoder
 from qsdp.relaxation.backends import Settings
 from qsdp.relaxation.reductions import Reductions
@@ -67,7 +67,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 def measure(case: dict[str, Any]) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     (X, y), (X_test, y_test) = data(case["data"], case["samples"])
-    problem = qsdp.TrainingProblem(X, 2.0 * np.eye(int(y.max()) + 1)[y] - 1.0, beta=1.0)
+    problem = qsdp.TrainingProblem(X, 2.0 * targets_of(y) - 1.0, beta=1.0)
     with threadpool_limits(limits=1):
         largest = qsdp.beta_max(problem)
         clock, ends = _Clock(), []
@@ -127,79 +127,82 @@ def data(name: str, samples: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[
         X, X_test = with_constant(encoder.transform(X[:samples]), encoder.transform(X_test))
         # Of the best wines there are three.
         return (X, np.minimum(y[:samples], 5)), (X_test, np.minimum(y_test, 5))
-    (images, y), (test_images, y_test) = (qsdp.datasets.load_mnist(part) for part in ("train", "test"))
-    X, X_test = images[:samples] / 255.0, test_images / 255.0
+    X, X_test, y, y_test = images("mnist", samples)
     if name == POOLED:
-        X, X_test = with_constant(
-            *(images.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).reshape(-1, 196) for images in (X, X_test))
-        )
-    return (X, y[:samples]), (X_test, y_test)
+        X, X_test = with_constant(pooled(X, 14), pooled(X_test, 14))
+    return (X, y), (X_test, y_test)
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    rows = []
-    for record in records:
-        found, before = record.measured, (0.0, 0.0)
-        for k, share in enumerate(record.case["shares"][: len(found["seconds"])]):
-            seconds, wall = found["seconds"][k], found["wall_seconds"][k]
-            rows.append(
-                [
-                    f"{record.case['data']}, {record.case['samples']} rows",
-                    f"{share:g}",
-                    found["solvers"][k],
-                    f"{found['iterations'][k]}",
-                    f"{seconds - before[0]:.0f}",
-                    f"{wall - before[1]:.0f}",
-                    f"{max(found['class_gaps'][k]):.2g}",
-                    f"{found['relative_gaps'][k]:.2g}",
-                    percent([found["train_accuracy"][k]]),
-                    percent([found["test_accuracy"][k]]),
-                    f"{found['peak_mib']:.0f}",
-                ]
-            )
-            before = (seconds, wall)
-    headings = ["problem", "beta, share", "solver", "iterations", "processor s", "wall s", "largest gap of an output"]
-    headings += ["gap", "training, %", "test, %", "MiB"]
+def tables(records: Records) -> list[Table]:
+    # A row is a record and the place of a beta on its path.
+    def first(name: str, form: str = "") -> show.Cell:
+        return lambda row: format(row[0].measured[name][row[1]], form)
+
+    def since(name: str) -> show.Cell:
+        return lambda row: f"{np.diff([0.0, *row[0].measured[name]])[row[1]]:.0f}"
+
+    def rate(name: str) -> show.Cell:
+        return lambda row: percent(row[0].measured[name][row[1] : row[1] + 1])
+
+    columns = [
+        ("problem", lambda row: f"{row[0].case['data']}, {row[0].case['samples']} rows"),
+        ("beta, share", lambda row: f"{row[0].case['shares'][row[1]]:g}"),
+        ("solver", first("solvers")),
+        ("iterations", first("iterations")),
+        ("processor s", since("seconds")),
+        ("wall s", since("wall_seconds")),
+        ("largest gap of an output", lambda row: f"{max(row[0].measured['class_gaps'][row[1]]):.2g}"),
+        ("gap", first("relative_gaps", ".2g")),
+        ("training, %", rate("train_accuracy")),
+        ("test, %", rate("test_accuracy")),
+        ("MiB", lambda row: f"{row[0].measured['peak_mib']:.0f}"),
+    ]
     note = (
         "One thread, on a shared machine. A further row of the same problem is the next beta of its path. Accuracies "
         "are those of the relaxation itself."
     )
-    return [Table("Between small and tall", headings, rows, note), _curves(records)]
+    rows = [(record, k) for record in records for k in range(len(record.measured["seconds"]))]
+
+    def reached(level: float) -> show.Cell:
+        def cell(group: Records) -> str:
+            curve, end = group[0].measured["curve"], group[0].measured["seconds"][0]
+            return next((f"{now:.0f}" for now, _, _, gap in curve if now <= end and gap <= level), "-")
+
+        return cell
+
+    def name(group: Records) -> str:
+        case = group[0].case
+        return f"{case['data']}, {case['samples']} rows, {case['shares'][0]:g}"
+
+    levels = [(f"{level:g}", reached(level)) for level in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)]
+    until = "Processor seconds until the gap of all outputs together was certified, the first beta of each path."
+    return [
+        show.table("Between small and tall", rows, columns, note),
+        show.table("Gap against time", records, [("problem", name), *levels], until),
+    ]
 
 
-def _curves(records: Sequence[Record]) -> Table:
-    """Return the seconds at which gaps were certified, of the first beta."""
-    levels = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-    rows = []
-    for record in records:
-        end = record.measured["seconds"][0]
-        first = [(seconds, gap) for seconds, _, _, gap in record.measured["curve"] if seconds <= end]
-        reached = [next((f"{seconds:.0f}" for seconds, gap in first if gap <= level), "-") for level in levels]
-        case = record.case
-        rows.append([f"{case['data']}, {case['samples']} rows, {case['shares'][0]:g}", *reached])
-    note = "Processor seconds until the gap of all outputs together was certified, the first beta of each path."
-    return Table("Gap against time", ["problem", *(f"{level:g}" for level in levels)], rows, note)
-
-
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     full = [record for record in records if record.case in cases(quick=False)]
     found = []
-    for record in full:
-        name, measured = record.case["data"], record.measured
-        first = measured["seconds"][0]
-        if record.case["shares"][0] in (0.001 if name == POOLED else 0.01,):
-            gap = max(measured["class_gaps"][0])
-            wall = measured["wall_seconds"][0]
-            figures = f"{first:.0f} processor seconds of one thread, {wall:.0f} of the wall beside other work"
+    for name, claim in SECONDS.items():
+        share = 0.001 if name == POOLED else 0.01
+        holds, figures = [], ""
+        for m in (record.measured for record in where(full, data=name) if record.case["shares"][0] == share):
+            seconds, wall, gap = m["seconds"][0], m["wall_seconds"][0], max(m["class_gaps"][0])
+            holds.append(seconds <= LIMITS[name] and gap <= TOL)
+            figures = f"{seconds:.0f} processor seconds of one thread, {wall:.0f} of the wall beside other work"
             figures += f"; largest gap {gap:.2g}"
-            found.append(exact(*SECONDS[name], [first <= LIMITS[name] and gap <= TOL], figures))
-        if name == POOLED:
-            further = np.diff(measured["seconds"])
-            gap = max(max(gaps) for gaps in measured["class_gaps"][1:])
-            figures = f"{further.max():.0f} processor seconds of one thread; largest gap {gap:.2g}"
-            found.append(exact(*FURTHER, [further.max() <= NEXT and gap <= TOL], figures))
-            found.append(exact(*SMALL, [measured["peak_mib"] <= MEMORY], f"{measured['peak_mib']:.0f} MiB"))
-    return with_unmeasured(found, [*SECONDS.values(), FURTHER, SMALL])
+        found.append(exact(*claim, holds, figures))
+    pooled = [record.measured for record in where(full, data=POOLED)]
+    further = [(np.diff(m["seconds"]).max(), max(map(max, m["class_gaps"][1:]))) for m in pooled]
+    later = "; ".join(f"{time:.0f} processor seconds of one thread; largest gap {gap:.2g}" for time, gap in further)
+    sizes = ", ".join(f"{m['peak_mib']:.0f} MiB" for m in pooled)
+    return [
+        *found,
+        exact(*FURTHER, [seconds <= NEXT and gap <= TOL for seconds, gap in further], later),
+        exact(*SMALL, [m["peak_mib"] <= MEMORY for m in pooled], sizes),
+    ]
 
 
 EXPERIMENT = experiment_in(__name__, "Hundreds of inputs and several outputs", "Targets of the package")

@@ -14,9 +14,9 @@ there, and one for all in a grid search.
 from __future__ import annotations
 
 import functools
-import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +25,22 @@ from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_limits
 
 import qsdp
+from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import (
+    TARGET,
+    Records,
+    by,
     experiment_in,
     grouped,
     medians,
     percent,
-    save,
-    standardised,
-    subplots,
+    timed,
     values,
-    with_constant,
+    where,
 )
-from benchmarks.experiments.product._stages import TARGET, limit_claim
-from qsdp.bench import Claim, Record, Table, compare, exact, judged, with_unmeasured
+from benchmarks.experiments._data import standardised, with_constant
+from benchmarks.experiments.product._stages import limit_claim
+from qsdp.bench import Claim, Record, Table, compare, exact, judged
 from qsdp.estimators.classes import encode_classes
 from qsdp.losses import get_loss
 
@@ -120,13 +123,6 @@ def data(name: str, samples: int, seed: int) -> tuple[np.ndarray, np.ndarray, np
     return X[:samples], X[samples:], y[:samples], y[samples:]
 
 
-def clocked(call: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what a call returns, and its processor seconds."""
-    start = time.process_time()
-    found = call()
-    return found, time.process_time() - start
-
-
 def problem_of(X: np.ndarray, y: np.ndarray, loss: str) -> qsdp.TrainingProblem:
     """Return the training problem of labels, with a constant column; its beta is none of the path."""
     classes, codes = np.unique(y, return_inverse=True)
@@ -144,7 +140,7 @@ def compared(X: np.ndarray, y: np.ndarray, loss: str, solver: str, number: int, 
         "cold": lambda: [qsdp.solve_relaxation(problem.with_beta(beta), solver=solver) for beta in betas],
         "path": lambda: list(qsdp.relaxation_path(problem, betas, solver=solver)),
     }
-    found = {name: clocked(ways[name]) for name in (reversed(ways) if warm_first else ways)}
+    found = {name: timed(ways[name]) for name in (reversed(ways) if warm_first else ways)}
     cold, path = (found[name][0] for name in ways)
     both = [a.status == b.status == "optimal" for a, b in zip(cold, path, strict=True)]
     apart = [abs(a.objective - b.objective) / abs(a.objective) for a, b in zip(cold, path, strict=True)]
@@ -178,13 +174,13 @@ def validated(
     measured: dict[str, Any] = {}
     for evaluate, name in SEARCHES.items():
         model = qsdp.QuantizedNetworkClassifierCV(betas=number, evaluate=evaluate, random_state=seed, **OPTIONS)
-        _, measured[f"{evaluate}_seconds"] = clocked(functools.partial(model.fit, X, y))
+        _, measured[f"{evaluate}_seconds"] = timed(functools.partial(model.fit, X, y))
         measured[evaluate] = {"beta": float(model.beta_), "test": float(model.score(X_test, y_test))}
         measured["betas"] = [float(beta) for beta in model.betas_]
         plain = qsdp.QuantizedNetworkClassifier(random_state=seed, **OPTIONS)
         scoring = relaxed_score if evaluate == "relaxation" else None
         search = GridSearchCV(plain, {"beta": measured["betas"]}, cv=5, scoring=scoring)
-        _, measured[f"{name}_seconds"] = clocked(functools.partial(search.fit, X, y))
+        _, measured[f"{name}_seconds"] = timed(functools.partial(search.fit, X, y))
         test = float(search.best_estimator_.score(X_test, y_test))
         measured[name] = {"beta": float(search.best_params_["beta"]), "test": test}
     return measured
@@ -200,13 +196,9 @@ def relaxed_score(model: qsdp.QuantizedNetworkClassifier, X: np.ndarray, y: np.n
 # -- tables ----------------------------------------------------------------------------------------------
 
 
-def of(records: Sequence[Record], kind: str, sets: Sequence[str] = (*SETS, PLANTED), **own: Any) -> list[Record]:
+def of(records: Records, kind: str, sets: Sequence[str] = (*SETS, PLANTED), **own: Any) -> list[Record]:
     """Return records of a kind, of some sets, and of a solver or loss."""
-    return [
-        r
-        for r in records
-        if r.case["kind"] == kind and r.case["data"] in sets and all(r.case[name] == own[name] for name in own)
-    ]
+    return where(records, kind=kind, data=tuple(sets), **own)
 
 
 def iterations(record: Record, which: str) -> int:
@@ -215,87 +207,89 @@ def iterations(record: Record, which: str) -> int:
     return sum(count for count, known in zip(counts, solved, strict=True) if known)
 
 
-def ratios(group: Sequence[Record], first: str, second: str) -> np.ndarray:
-    shares: np.ndarray = values(group, f"{first}_seconds") / values(group, f"{second}_seconds")
-    return shares
+def ratio(over: str, under: str) -> Callable[[Record], float]:
+    """Return the seconds of one way over those of another."""
+    return lambda record: float(record.measured[f"{over}_seconds"] / record.measured[f"{under}_seconds"])
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    return [_paths_table(records), _folds_table(records)]
+def tables(records: Records) -> list[Table]:
+    def share(record: Record) -> float:
+        return iterations(record, "path") / max(iterations(record, "cold"), 1)
 
+    def unsolved(group: Records) -> str:
+        return " / ".join(f"{values(group, f'{which}_unsolved').sum():.0f}" for which in ("cold", "path"))
 
-def _paths_table(records: Sequence[Record]) -> Table:
-    rows = []
-    for (name, loss, solver), group in grouped(of(records, "path"), "data", "loss", "solver").items():
-        cold, path = (np.array([iterations(record, which) for record in group]) for which in ("cold", "path"))
-        rows.append(
-            [
-                name,
-                loss,
-                solver,
-                f"{np.median(cold):.0f}",
-                f"{np.median(path):.0f}",
-                medians(path / np.maximum(cold, 1)),
-                f"{np.median(values(group, 'cold_seconds')):.3g}",
-                f"{np.median(values(group, 'path_seconds')):.3g}",
-                medians(ratios(group, "path", "cold")),
-                " / ".join(f"{values(group, f'{which}_unsolved').sum():.0f}" for which in ("cold", "path")),
-                str(len(group)),
-            ]
-        )
-    headings = ["data", "loss", "solver", "iterations, cold", "path", "path over cold", "s, cold", "path"]
+    paths = [
+        ("data", show.param("data")),
+        ("loss", show.param("loss")),
+        ("solver", show.param("solver")),
+        ("iterations, cold", show.median(lambda r: iterations(r, "cold"), ".0f")),
+        ("path", show.median(lambda r: iterations(r, "path"), ".0f")),
+        ("path over cold", show.medians(share)),
+        ("s, cold", show.median("cold_seconds", ".3g")),
+        ("path", show.median("path_seconds", ".3g")),
+        ("path over cold", show.medians(ratio("path", "cold"))),
+        ("unsolved", unsolved),
+        ("splits", show.count),
+    ]
     note = (
         "Iterations of all betas that both ways have solved, processor seconds of one thread; medians over splits, "
         "with the range of the ratios. Unsolved: betas of all splits whose gap is above 1e-6, cold / path."
     )
-    return Table("Paths", [*headings, "path over cold", "unsolved", "splits"], rows, note)
+    # A row of the other table is a group, what is scored, and whether it is the grid search.
+    Row = tuple[Records, str, bool]
 
+    def key(row: Row) -> str:
+        return SEARCHES[row[1]] if row[2] else row[1]
 
-def _folds_table(records: Sequence[Record]) -> Table:
-    rows = []
-    for (name,), group in grouped(of(records, "folds"), "data").items():
-        for which, search in SEARCHES.items():
-            same = sum(record.measured[which]["beta"] == record.measured[search]["beta"] for record in group)
-            for searching in (False, True):
-                key = search if searching else which
-                rows.append(
-                    [
-                        "" if searching or which == "network" else name,
-                        f"{'grid search' if searching else 'estimator'}, scoring the {which}",
-                        f"{np.median(values(group, f'{key}_seconds')):.3g}",
-                        "" if searching else medians(ratios(group, which, search)),
-                        "" if searching else f"{same} of {len(group)}",
-                        percent([record.measured[key]["test"] for record in group]),
-                        str(len(group)),
-                    ]
-                )
-    headings = ["data", "", "seconds", "over the grid search's", "same beta", "test accuracy, %", "splits"]
-    return Table("Five folds, the chosen network included", headings, rows, "Processor seconds of one thread, medians.")
+    def same(row: Row) -> str:
+        group, which, searching = row
+        count = sum(record.measured[which]["beta"] == record.measured[SEARCHES[which]]["beta"] for record in group)
+        return "" if searching else f"{count} of {len(group)}"
+
+    folds = [
+        ("data", lambda row: "" if row[2] or row[1] == "network" else row[0][0].case["data"]),
+        ("", lambda row: f"{'grid search' if row[2] else 'estimator'}, scoring the {row[1]}"),
+        ("seconds", lambda row: show.median(f"{key(row)}_seconds", ".3g")(row[0])),
+        (
+            "over the grid search's",
+            lambda row: "" if row[2] else show.medians(ratio(row[1], SEARCHES[row[1]]))(row[0]),
+        ),
+        ("same beta", same),
+        ("test accuracy, %", lambda row: show.percent(f"{key(row)}/test")(row[0])),
+        ("splits", lambda row: show.count(row[0])),
+    ]
+    groups = grouped(of(records, "folds"), "data").values()
+    rows = [(group, which, searching) for group in groups for which in SEARCHES for searching in (False, True)]
+    return [
+        show.table("Paths", grouped(of(records, "path"), "data", "loss", "solver"), paths, note),
+        show.table("Five folds, the chosen network included", rows, folds, "Processor seconds of one thread, medians."),
+    ]
 
 
 # -- claims ----------------------------------------------------------------------------------------------
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
-    found = [_fewer_claim(records, solver, loss) for solver in SOLVERS for loss in LOSSES]
-    for place, sets in PLACES.items():
-        for solver in SOLVERS:
-            found.append(
-                _seconds_claim(*sooner(solver, place), of(records, "path", sets, solver=solver), "path", "cold")
-            )
-        for evaluate, search in SEARCHES.items():
-            found.append(_seconds_claim(*searched(evaluate, place), of(records, "folds", sets), evaluate, search))
+def claims(records: Records) -> list[Claim]:
+    paths = [_fewer_claim(records, solver, loss) for solver in SOLVERS for loss in LOSSES]
+    paths += [
+        _seconds_claim(*sooner(solver, place), of(records, "path", sets, solver=solver), "path", "cold")
+        for solver in SOLVERS
+        for place, sets in PLACES.items()
+    ]
+    folds = [
+        _seconds_claim(*searched(evaluate, place), of(records, "folds", sets), evaluate, search)
+        for evaluate, search in SEARCHES.items()
+        for place, sets in PLACES.items()
+    ]
     apart = values(of(records, "path"), "apart")
-    found.append(limit_claim(*SAME, apart, AGREEMENT, needed=SPLITS, what="relative differences"))
-    found += [_chosen_claim(records, evaluate) for evaluate in SEARCHES]
-    return with_unmeasured(found, listed())
+    same = limit_claim(*SAME, apart, AGREEMENT, needed=SPLITS, what="relative differences")
+    return [*paths, same, *folds, *(_chosen_claim(records, evaluate) for evaluate in SEARCHES)]
 
 
-def _fewer_claim(records: Sequence[Record], solver: str, loss: str) -> Claim:
+def _fewer_claim(records: Records, solver: str, loss: str) -> Claim:
     group = [r for r in of(records, "path", solver=solver, loss=loss) if any(r.measured["solved"])]
-    warm, cold = (
-        {(r.case["data"], r.case["split"]): float(iterations(r, which)) for r in group} for which in ("path", "cold")
-    )
+    warm, cold = (by(group, lambda r, way=way: float(iterations(r, way)), "data", "split") for way in ("path", "cold"))
     return _on_every_set(fewer(solver, loss), warm, cold, "iterations")
 
 
@@ -309,19 +303,14 @@ def _on_every_set(claim: tuple[str, str], ours: dict[Any, float], theirs: dict[A
     return judged(*claim, parts, f"{medians(shares)} of the {what}")
 
 
-def _seconds_claim(source: str, statement: str, group: Sequence[Record], ours: str, theirs: str) -> Claim:
+def _seconds_claim(source: str, statement: str, group: Records, ours: str, theirs: str) -> Claim:
     """Compare seconds in pairs of a set, a split and, for paths, a loss."""
-    first, second = (
-        {
-            (r.case["data"], r.case.get("loss", ""), r.case["split"]): float(r.measured[f"{which}_seconds"])
-            for r in group
-        }
-        for which in (ours, theirs)
-    )
-    return _on_every_set((source, statement), first, second, "time")
+    texts = [replace(r, case={"loss": "", **r.case}) for r in group]
+    pair = (by(texts, f"{which}_seconds", "data", "loss", "split") for which in (ours, theirs))
+    return _on_every_set((source, statement), *pair, "time")
 
 
-def _chosen_claim(records: Sequence[Record], evaluate: str) -> Claim:
+def _chosen_claim(records: Records, evaluate: str) -> Claim:
     ours, theirs = ([r.measured[name] for r in of(records, "folds")] for name in (evaluate, SEARCHES[evaluate]))
     same = [a["beta"] == b["beta"] for a, b in zip(ours, theirs, strict=True)]
     change = [a["test"] - b["test"] for a, b in zip(ours, theirs, strict=True)]
@@ -329,9 +318,9 @@ def _chosen_claim(records: Sequence[Record], evaluate: str) -> Claim:
     return exact(*chosen(evaluate), same, figures, needed=SPLITS)
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw iterations of the path over those of cold starts against beta, squared loss, medians over splits."""
-    figure, axes = subplots(1, len(SOLVERS), figsize=(9, 3.6), sharey=True)
+    figure, axes = draw.subplots(1, len(SOLVERS), figsize=(9, 3.6), sharey=True)
     for axis, solver in zip(axes, SOLVERS, strict=True):
         for (name,), group in grouped(of(records, "path", solver=solver, loss=LOSSES[0]), "data").items():
             cold, warm = (
@@ -344,7 +333,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.set(title=f"{solver}, squared loss", xlabel="beta over the first of the path")
     axes[0].set(ylabel="iterations, warm over cold", ylim=(0.0, None))
     axes[0].legend(fontsize=8)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "What a path of betas saves", "Targets of the package")

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +22,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import (
-    experiment_in,
-    grouped,
-    medians,
-    save,
-    standardised,
-    subplots,
-    values,
-    with_constant,
-)
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grid, grouped, medians, values, where
+from benchmarks.experiments._data import first_class, standardised, with_constant
 from benchmarks.experiments._process import in_own_process, peak
-from benchmarks.experiments.product._stages import STAGES, TARGET, limit_claim, staged
-from qsdp.bench import Claim, Record, Table, paired_claim, with_unmeasured
-from qsdp.relaxation.scaled import RawSolution, ScaledProblem
-from qsdp.relaxation.solution import finish
+from benchmarks.experiments.product._stages import STAGES, limit_claim, staged
+from benchmarks.experiments.solvers._peers import repaired
+from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.shaping import GAMMA
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
@@ -59,14 +50,8 @@ SMALL = (TARGET, "The whole pipeline stays below 1 GiB on the paper's UCI sets."
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     sets, splits = (SETS[:1], 1) if quick else (SETS, SPLITS)
-    made: list[dict[str, Any]] = [
-        {"kind": "seconds", "data": name, "split": split, "rounds": 1 if quick else ROUNDS}
-        for split in range(splits)
-        for name in sets
-    ]
-    return made + [
-        {"kind": "memory", "data": name, "pipeline": which, "split": 0} for name in sets for which in PIPELINES
-    ]
+    made = grid(kind="seconds", split=range(splits), data=sets, rounds=1 if quick else ROUNDS)
+    return made + grid(kind="memory", data=sets, pipeline=PIPELINES, split=0)
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -90,7 +75,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 def problem_of(name: str, split: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the standardised training part with a constant column, and labels -1 and 1."""
     X, _, y, _ = standardised(name, split)
-    return with_constant(X)[0], (np.where(y == 0, 1.0, -1.0) if name == "vehicle" else y)
+    return with_constant(X)[0], first_class(y)
 
 
 def seconds_of(X: np.ndarray, y: np.ndarray, seed: int, rounds: int) -> dict[str, Any]:
@@ -104,7 +89,7 @@ def seconds_of(X: np.ndarray, y: np.ndarray, seed: int, rounds: int) -> dict[str
         theirs.append(stages)
         found = staged(X, y, NEURONS, seed, beta=BETA)
         ours.append(found.seconds)
-    known = certified(qsdp.TrainingProblem(X, y, beta=BETA), program)
+    known = repaired(qsdp.TrainingProblem(X, y, beta=BETA), program, solver="scs", status=program.problem.status)
     return {
         "n": X.shape[0],
         "D": X.shape[1],
@@ -121,7 +106,7 @@ def seconds_of(X: np.ndarray, y: np.ndarray, seed: int, rounds: int) -> dict[str
     }
 
 
-def _medians(runs: Sequence[dict[str, float]]) -> dict[str, float]:
+def _medians(runs: list[dict[str, float]]) -> dict[str, float]:
     return {stage: float(np.median([stages[stage] for stages in runs])) for stage in runs[0]}
 
 
@@ -144,108 +129,102 @@ def literal(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[dict[str, float], 
     return dict(zip(STAGES, np.diff(clock).tolist(), strict=False)), formulation
 
 
-def certified(problem: qsdp.TrainingProblem, formulation: Any) -> qsdp.Relaxation:
-    """Return the solution of (25) repaired to exact feasibility, with a bound recomputed from the data."""
-    (Z, V, W), (nu, z) = formulation.blocks(), formulation.duals()
-    # To the units of the normalised instance, from which everything is recomputed.
-    scaled = ScaledProblem.of(problem)
-    units = scaled.units
-    Z, V, W = (block / units.weight for block in (Z, V, W))
-    nu = None if nu is None else nu * (units.prediction / units.value)
-    raw = RawSolution(Z, V, W, nu, z, status=formulation.problem.status)
-    return finish(scaled, raw, solver="scs", tol=GAP)
-
-
 # -- tables ----------------------------------------------------------------------------------------------
 
 
-def timed(records: Sequence[Record]) -> dict[str, list[Record]]:
+def timed(records: Records) -> dict[str, list[Record]]:
     """Return the records of seconds, by set."""
-    found = [record for record in records if record.case["kind"] == "seconds"]
-    return {name: group for (name,), group in grouped(found, "data").items()}
+    return {name: group for (name,), group in grouped(where(records, kind="seconds"), "data").items()}
 
 
-def memory_of(records: Sequence[Record], which: str) -> dict[str, float]:
+def memory_of(records: Records, which: str) -> dict[str, float]:
     """Return the largest size in MiB, by set."""
-    found = [record for record in records if record.case.get("pipeline") == which]
-    return {record.case["data"]: record.measured["peak_mib"] for record in found}
+    return by(where(records, pipeline=which), "peak_mib", "data")
 
 
-def ratios(group: Sequence[Record]) -> np.ndarray:
-    """Return how many times faster ours is, for every split."""
-    times: np.ndarray = values(group, "literal_seconds") / values(group, "qsdp_seconds")
-    return times
+def times(record: Record) -> float:
+    """Return how many times faster ours is."""
+    return float(record.measured["literal_seconds"] / record.measured["qsdp_seconds"])
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    rows = []
+def tables(records: Records) -> list[Table]:
     sizes = {which: memory_of(records, which) for which in PIPELINES}
-    for name, group in timed(records).items():
-        for which in PIPELINES:
-            ours, known = which == "qsdp", sizes[which].get(name)
-            stages = [
-                np.median([record.measured[which][stage] for record in group])
-                if stage in group[0].measured[which]
-                else None
-                for stage in STAGES
-            ]
-            rows.append(
-                [
-                    "" if ours else f"{name}, {group[0].measured['n']} x {group[0].measured['D']}",
-                    which,
-                    *("" if seconds is None else f"{1e3 * seconds:.3g}" for seconds in stages),
-                    f"{1e3 * np.median(values(group, f'{which}_seconds')):.3g}",
-                    medians(ratios(group)) if ours else "",
-                    f"{values(group, 'gap' if ours else 'literal_gap').max():.1e}",
-                    "" if known is None else f"{known:.0f}",
-                    str(len(group)),
-                ]
-            )
-    headings = ["training part", "pipeline", *(f"{stage}, ms" for stage in STAGES), "in all, ms", "times faster"]
+
+    def size(row: tuple[Records, str]) -> str:
+        (first, *_), which = row
+        found = sizes[which].get(first.case["data"])
+        return "" if found is None else f"{found:.0f}"
+
+    def name(group: Records) -> str:
+        return f"{group[0].case['data']}, {group[0].measured['n']} x {group[0].measured['D']}"
+
+    # A row is the group of a set and a pipeline.
+    def stage(one: str) -> show.Cell:
+        return lambda row: show.median(f"{row[1]}/{one}", ".3g", 1e3, "")(row[0])
+
+    columns = [
+        ("training part", lambda row: "" if row[1] == "qsdp" else name(row[0])),
+        ("pipeline", lambda row: row[1]),
+        *((f"{one}, ms", stage(one)) for one in STAGES),
+        ("in all, ms", lambda row: show.median(f"{row[1]}_seconds", ".3g", 1e3)(row[0])),
+        ("times faster", lambda row: show.medians(times)(row[0]) if row[1] == "qsdp" else ""),
+        ("certified gap", lambda row: show.most("gap" if row[1] == "qsdp" else "literal_gap", ".1e")(row[0])),
+        ("MiB", size),
+        ("splits", lambda row: show.count(row[0])),
+    ]
     note = (
         f"Processor milliseconds of one thread: medians over splits of the median of {ROUNDS} runs (a quick run: 1) "
         "that alternate in one process. Solve: with compilation. Gap: the largest certified one of a split, recomputed "
         "from the data for both. MiB: the largest size of a process of its own, libraries included."
     )
-    return [Table(f"Pipelines, {NEURONS} neurons", [*headings, "certified gap", "MiB", "splits"], rows, note)]
+    rows = [(group, which) for group in timed(records).values() for which in PIPELINES]
+    return [show.table(f"Pipelines, {NEURONS} neurons", rows, columns, note)]
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
-    found, groups = [], timed(records)
-    for name, group in groups.items():
-        ours, theirs = ({r.case["split"]: r.measured[f"{which}_seconds"] for r in group} for which in PIPELINES[::-1])
-        names = ("qsdp", "literal")
-        found.append(paired_claim(*faster(name), ours, theirs, names=names, show=_shown, less=True, log=True))
-    gaps = np.concatenate([values(group, "gap") for group in groups.values()]) if groups else np.array([])
-    found.append(limit_claim(*CERTIFIED, gaps, GAP, needed=len(SETS) * SPLITS, what="gaps"))
-    sizes = list(memory_of(records, "qsdp").values())
-    found.append(limit_claim(*SMALL, sizes, MEMORY, needed=len(SETS), what="MiB"))
-    return with_unmeasured(found, [*map(faster, SETS), CERTIFIED, SMALL])
+def claims(records: Records) -> list[Claim]:
+    groups = timed(records)
+    found = [
+        paired_claim(
+            *faster(name),
+            *(by(groups.get(name, []), f"{which}_seconds", "split") for which in PIPELINES[::-1]),
+            names=("qsdp", "literal"),
+            show=_shown,
+            less=True,
+            log=True,
+        )
+        for name in SETS
+    ]
+    gaps, sizes = values(where(records, kind="seconds"), "gap"), list(memory_of(records, "qsdp").values())
+    return [
+        *found,
+        limit_claim(*CERTIFIED, gaps, GAP, needed=len(SETS) * SPLITS, what="gaps"),
+        limit_claim(*SMALL, sizes, MEMORY, needed=len(SETS), what="MiB"),
+    ]
 
 
 def _shown(seconds: np.ndarray) -> str:
     return f"{medians(1e3 * seconds)} ms"
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw seconds of both pipelines for every split, on a logarithmic axis."""
     groups = timed(records)
     if not groups:
         return
-    figure, axis = subplots(figsize=(6.4, 0.7 * len(groups) + 1.3))
+    figure, axis = draw.subplots(figsize=(6.4, 0.7 * len(groups) + 1.3))
     for number, group in enumerate(groups.values()):
         for which, colour in zip(PIPELINES, ("C1", "C0"), strict=True):
             seconds = values(group, f"{which}_seconds")
             axis.plot(seconds, np.full(len(seconds), number), "o", color=colour, alpha=0.5, label=which)
-        times = np.median(ratios(group))
         middle = float(np.sqrt(np.median(values(group, "literal_seconds")) * np.median(values(group, "qsdp_seconds"))))
-        axis.annotate(f"{times:.3g} times", (middle, number), ha="center", va="bottom", fontsize=9)
+        text = show.median(times, ".3g")(group)
+        axis.annotate(f"{text} times", (middle, number), ha="center", va="bottom", fontsize=9)
     axis.set(xscale="log", xlabel="processor seconds of the whole pipeline", ylim=(len(groups) - 0.4, -0.6))
     axis.set_yticks(range(len(groups)), list(groups))
     handles, labels = axis.get_legend_handles_labels()
     axis.legend(handles[:2], labels[:2], fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2)
     axis.grid(axis="x", alpha=0.3)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

@@ -10,7 +10,8 @@ step, of the processor, one thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +19,30 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
+from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import (
+    TARGET,
+    Records,
     accuracy,
+    by,
     experiment_in,
+    grid,
     grouped,
     medians,
     percent,
-    save,
     spread,
-    standardised,
-    subplots,
-    targets_of,
-    with_constant,
+    values,
 )
+from benchmarks.experiments._data import standardised, targets_of, with_constant
 from qsdp.bench import (
     REPETITIONS,
     Claim,
-    Record,
     Table,
     compare,
     exact,
     judged,
     not_measured,
     paired_claim,
-    with_unmeasured,
 )
 from qsdp.column_generation import column_generation
 from qsdp.refinement.fixed_width import train_fixed_width
@@ -71,8 +72,6 @@ NAMES = {
     "best of size": f"best of size {FEW}",
     "exact": "exact",
 }
-
-TARGET = "Target of the package"
 
 
 def below(data: str) -> tuple[str, str]:
@@ -105,11 +104,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     sets, splits, search, exact = (
         (("breast-cancer", "vehicle"), 1, 0.5, 10.0) if quick else (SETS, SPLITS, SEARCH, EXACT)
     )
-    return [
-        {"data": data, "split": split, "search_seconds": search, "exact_seconds": exact}
-        for split in range(splits)
-        for data in sets
-    ]
+    return grid(split=range(splits), data=sets, search_seconds=search, exact_seconds=exact)
 
 
 def problem_of(case: Mapping[str, Any]) -> tuple[qsdp.TrainingProblem, tuple[np.ndarray, ...]]:
@@ -176,46 +171,42 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 # -- tables ----------------------------------------------------------------------------------------------
 
 
-def column(records: Sequence[Record], name: str, what: str) -> np.ndarray:
-    """Return a measurement of one kind of network, split by split."""
-    return np.array([record.measured[name][what] for record in records], dtype=float)
-
-
-def tables(records: Sequence[Record]) -> list[Table]:
+def tables(records: Records) -> list[Table]:
     """Return means and deviations over splits."""
-    headings = ["data", "network", "objective", "gap", "train %", "test %", "neurons", "bits", "seconds", "splits"]
-    rows = []
-    for (data,), group in grouped(records, "data").items():
-        for name, shown in NAMES.items():
-            sized = name != "relaxation"
-            gaps = column(group, name, "gap")
-            proven = f" (proven in {np.sum(gaps <= PROVEN)} of {len(gaps)})" if name == "exact" else ""
-            rows.append(
-                [
-                    data,
-                    shown + proven,
-                    spread(column(group, name, "objective"), 2),
-                    f"{gaps.mean():.2%}" if gaps.mean() > 1e-4 else f"{gaps.mean():.0e}",
-                    spread(100.0 * column(group, name, "train"), 1),
-                    spread(100.0 * column(group, name, "test"), 1),
-                    f"{column(group, name, 'neurons').mean():.0f}" if sized else "",
-                    f"{column(group, name, 'bits').mean():,.0f}" if sized else "",
-                    f"{column(group, name, 'seconds').mean():.3f}",
-                    str(len(group)),
-                ]
-            )
+
+    def name(group: Records) -> str:
+        gaps, own = values(group, "gap"), group[0].case["network"]
+        proven = f" (proven in {np.sum(gaps <= PROVEN)} of {len(gaps)})" if own == "exact" else ""
+        return NAMES[own] + proven
+
+    columns = [
+        ("data", show.param("data")),
+        ("network", name),
+        ("objective", show.of(_objectives, "objective")),
+        ("gap", show.of(lambda gaps: f"{gaps.mean():.2%}" if gaps.mean() > 1e-4 else f"{gaps.mean():.0e}", "gap")),
+        ("train %", show.percent("train")),
+        ("test %", show.percent("test")),
+        ("neurons", show.mean("neurons", ".0f", none="")),
+        ("bits", show.mean("bits", ",.0f", none="")),
+        ("seconds", show.mean("seconds", ".3f")),
+        ("splits", show.count),
+    ]
     note = (
         "Means and deviations over splits. Gap: what the objective exceeds the best proven bound by, as a share of "
         "itself; of the relaxation, its own. Bits: 64 a float. Seconds: CPU of the step, one thread; no search longer "
         f"than {SEARCH:g} s, and no column generation longer than {EXACT:g} s."
     )
-    return [Table(f"Squared loss, beta = {BETA:g}", headings, rows, note)]
+    rows = []
+    for group in grouped(records, "data").values():
+        for one in NAMES:
+            rows.append([replace(r, case={**r.case, "network": one}, measured=r.measured[one]) for r in group])
+    return [show.table(f"Squared loss, beta = {BETA:g}", rows, columns, note)]
 
 
 # -- claims ----------------------------------------------------------------------------------------------
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     """Compare objectives split by split, bits, gaps and test accuracies."""
     groups = {data: group for (data,), group in grouped(records, "data").items()}
     made = [_below_claim(data, groups.get(data, [])) for data in SETS]
@@ -225,51 +216,51 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         made += [not_measured(*statement, why) for statement in STATEMENTS.values()]
     else:
         made += [_bits_claim(groups), _best_claim(records), _near_claim(groups), _accuracy_claim(groups)]
-    return with_unmeasured(made, [*map(below, SETS), *STATEMENTS.values()])
+    return made
 
 
-def _by_split(records: Sequence[Record], name: str, what: str) -> dict[tuple[str, int], float]:
-    return {(r.case["data"], r.case["split"]): r.measured[name][what] for r in records}
+def _by_split(records: Records, name: str, what: str) -> dict[tuple[str, int], float]:
+    return by(records, f"{name}/{what}", "data", "split")
 
 
 def _objectives(numbers: np.ndarray) -> str:
     return spread(numbers, 2)
 
 
-def _below_claim(data: str, group: Sequence[Record]) -> Claim:
+def _below_claim(data: str, group: Records) -> Claim:
     """Compare the objectives of a set in pairs; below is what "not above" is taken for."""
     ours, theirs = (_by_split(group, name, "objective") for name in ("polished", "adaptive, shared"))
     return paired_claim(*below(data), ours, theirs, names=("polished", "sampled"), show=_objectives, less=True)
 
 
-def _bits_claim(groups: Mapping[str, Sequence[Record]]) -> Claim:
+def _bits_claim(groups: Mapping[str, Records]) -> Claim:
     ratios = {
-        data: float(np.median(column(group, "adaptive, shared", "bits") / column(group, "polished", "bits")))
+        data: float(np.median(values(group, "adaptive, shared/bits") / values(group, "polished/bits")))
         for data, group in groups.items()
     }
     holds = {f"{data} {ratio:.1f}": RATIOS[0] <= round(ratio) <= RATIOS[1] for data, ratio in ratios.items()}
     return exact(*STATEMENTS["bits"], holds, f"{medians(list(ratios.values()))} times fewer")
 
 
-def _best_claim(records: Sequence[Record]) -> Claim:
+def _best_claim(records: Records) -> Claim:
     ours, theirs = (_by_split(records, name, "objective") for name in ("best of size", "polished"))
     gains = [1.0 - ours[pair] / theirs[pair] for pair in ours]
     figures = f"objectives lower by {percent(gains, 2)} %"
     return judged(*STATEMENTS["best"], compare(ours, theirs, less=True, log=True), figures)
 
 
-def _near_claim(groups: Mapping[str, Sequence[Record]]) -> Claim:
-    seconds = max(column(group, "adaptive, free", "seconds").mean() for group in groups.values())
+def _near_claim(groups: Mapping[str, Records]) -> Claim:
+    seconds = max(values(group, "adaptive, free/seconds").mean() for group in groups.values())
     parts = {
         data: compare(_by_split(group, "adaptive, free", "gap"), NEAR, less=True, unit=100.0)
         for data, group in groups.items()
     }
-    means = {data: float(column(group, "adaptive, free", "gap").mean()) for data, group in groups.items()}
+    means = {data: float(values(group, "adaptive, free/gap").mean()) for data, group in groups.items()}
     figures = "; ".join(f"{data} {mean:.2%}" for data, mean in means.items())
     return judged(*STATEMENTS["near"], parts, f"{figures}; {seconds:.2g} s at most")
 
 
-def _accuracy_claim(groups: Mapping[str, Sequence[Record]]) -> Claim:
+def _accuracy_claim(groups: Mapping[str, Records]) -> Claim:
     """Compare test accuracies of the optimum with those of polished neurons, which may be half a point below."""
     parts = {
         data: compare(*(_by_split(group, name, "test") for name in ("polished", "exact")), margin=-0.005, unit=100.0)
@@ -279,10 +270,10 @@ def _accuracy_claim(groups: Mapping[str, Sequence[Record]]) -> Claim:
     return judged(*STATEMENTS["accuracy"], parts, f"polished above the optimum: {figures}")
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     """Draw the gaps against bits, each set in a panel; the least gap of the axis stands for all below."""
     groups = grouped(records, "data")
-    figure, axes = subplots(1, len(groups), figsize=(3.1 * len(groups), 3.4), sharey=True, squeeze=False)
+    figure, axes = draw.subplots(1, len(groups), figsize=(3.1 * len(groups), 3.4), sharey=True, squeeze=False)
     kinds = {
         "krivine": ("v", "C7", f"{MANY} sampled, krivine"),
         "adaptive, shared": ("o", "C0", f"{MANY} sampled, shared refit"),
@@ -294,18 +285,16 @@ def plot(records: Sequence[Record], path: Path) -> None:
     }
     for axis, ((data,), group) in zip(axes[0], groups.items(), strict=True):
         for name, (marker, colour, shown) in kinds.items():
-            gap = max(100.0 * float(column(group, name, "gap").mean()), 0.01)
-            bits = column(group, name, "bits").mean()
+            gap = max(100.0 * float(values(group, f"{name}/gap").mean()), 0.01)
+            bits = values(group, f"{name}/bits").mean()
             axis.scatter(bits, gap, marker=marker, color=colour, s=45, label=shown, zorder=2)
         axis.set(xscale="log", yscale="log", xlabel="bits", title=data)
         axis.set(xlim=(600.0, 3e5), ylim=(0.008, 60.0))
         axis.grid(color="0.9", zorder=0)
     axes[0, 0].set_ylabel("gap to the best bound, %")
     axes[0, 0].set_yticks([0.01, 0.1, 1.0, 10.0], ["≤ 0.01", "0.1", "1", "10"])
-    figure.legend(
-        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8, frameon=False
-    )
-    save(figure, path)
+    draw.legend(figure, axes, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

@@ -21,7 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import experiment_in
+from benchmarks.experiments._common import TARGET, experiment_in
 from qsdp.bench import Claim, Record, Table, exact
 from qsdp.certificates.verification import verified_bound
 from qsdp.column_generation import column_generation
@@ -37,7 +37,6 @@ RELAXED, POLYNOMIAL, REFITTED = 20, 4, 3
 TOLERANCE, SECONDS = 1e-6, 20.0
 INSTANCES, CHUNK, QUICK = 10_000, 100, 20
 
-TARGET = "Target of the package"
 STATEMENTS = {
     "bounds": (TARGET, f"No lower bound exceeds the objective of any network, in {INSTANCES} random small problems."),
     "proven": (

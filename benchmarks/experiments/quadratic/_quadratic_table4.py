@@ -7,8 +7,7 @@ as printed, beside its mean, and left out here.
 
 from __future__ import annotations
 
-HEADS = ("linear", "qnn", "rpqnn")
-NAMES = {"linear": "ANN", "qnn": "QNN", "rpqnn": "RPQNN"}
+from benchmarks.experiments.quadratic._starts import HEADS
 
 _TABLE_4 = """
 600 5 10  10.08 0.35 11.35 9.58  72.68 3.16 77.38 65.51  23.51 6.22 35.19 13.68

@@ -6,21 +6,21 @@ one trained network by quantized ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, save, subplots
-from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import Records, experiment_in, grid, grouped, where
+from benchmarks.experiments.quadratic._starts import HEADS, NAMES, Key, scores, statistics_of, train_starts
 from qsdp.baselines.quadratic import (
-    MultiStart,
     QuadraticLogisticRegression,
     QuadraticNetworkClassifier,
     StartStatistics,
 )
-from qsdp.bench import Claim, Record, Table, compare, judged, within
+from qsdp.bench import Claim, Table, compare, judged, within
 from qsdp.datasets import split_digits
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, section 6.2 (stand-in for MNIST)"
@@ -34,22 +34,9 @@ INDEPENDENT = {
     (1200, 20, 20): {"linear": (95.09, 0.56), "qnn": (96.90, 0.51), "rpqnn": (96.31, 0.65)},
     (1200, 100, 20): {"linear": (97.35, 0.14), "qnn": (97.39, 0.19), "rpqnn": (97.05, 0.52)},
 }
-#: Its starts: ten, five of the longest training.
-INDEPENDENT_STARTS = {setting: 5 if setting[1] == 100 else 10 for setting in INDEPENDENT}
 RUNS = {(300, 10): [20], (600, 10): [5, 20], (1200, 10): [20], (1200, 20): [20, 100]}
 NEURONS = (1000, 10_000, 100_000)
-
-#: Source and statement of every claim.
-STATEMENTS = {
-    "order": (SOURCE, "Quadratic output neurons beat linear ones at small budgets, reduced ones lie between."),
-    "vanishes": (SOURCE, "The advantage vanishes with epochs (1200 images, 20 neurons)."),
-    "independent": (
-        "specification, section 6.3",
-        "Means within 2 points of those of an independent program.",
-    ),
-}
-
-Key = tuple[int, int, int, str]
+SHARES = {"trained": "trained", "quantized": "quantized", "same class": "agreement"}
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -62,12 +49,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     models = ("qnn head",) if quick else ("one qnn layer", *(f"{head} head" for head in HEADS))
     seeds = range(1 if quick else 3)
     neurons = NEURONS[:1] if quick else NEURONS
-    return made + [
-        {"kind": "quantized", "model": model, "neurons": m, "seed": seed}
-        for model in models
-        for m in neurons
-        for seed in seeds
-    ]
+    return made + grid(kind="quantized", model=models, neurons=neurons, seed=seeds)
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -76,20 +58,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 def starts(case: dict[str, Any]) -> dict[str, Any]:
     X, y, X_test, y_test = split_digits(case["images"])
-    model = QuadraticNetworkClassifier(
-        (("linear", case["hidden"]),), case["head"], learning_rate=0.01, n_epochs=case["epochs"][0]
-    )
-    trained = MultiStart(model, case["n_starts"], random_state=case["seed"]).fit(X, y)
-    measured: dict[str, Any] = {"argmax": {}, "code": {}}
-    done = case["epochs"][0]
-    for epochs in case["epochs"]:
-        if epochs > done:
-            trained.train(epochs - done)
-            done = epochs
-        for readout in ("argmax", "code"):
-            measured[readout][str(epochs)] = trained.scores(X_test, y_test, readout).tolist()
-    measured["seconds_per_epoch"] = float(np.mean(trained.history_.seconds))
-    return measured
+    model = QuadraticNetworkClassifier((("linear", case["hidden"]),), case["head"], learning_rate=0.01)
+    return train_starts(model, case, case["seed"], (X, X_test, y, y_test))[1]
 
 
 def quantized(case: dict[str, Any]) -> dict[str, Any]:
@@ -117,30 +87,18 @@ def quantized(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def cells(records: Sequence[Record], readout: str = "argmax") -> dict[Key, StartStatistics]:
-    """Return statistics by images, epochs, hidden neurons and head."""
-    found = {}
-    for record in records:
-        case = record.case
-        if case["kind"] == "starts":
-            for epochs, accuracies in record.measured[readout].items():
-                found[case["images"], int(epochs), case["hidden"], case["head"]] = StartStatistics.of(accuracies)
-    return found
-
-
 def shown(statistics: StartStatistics) -> str:
-    return (
-        f"{100 * statistics.mean:.2f} ± {100 * statistics.sd:.2f} "
-        f"[{100 * statistics.worst:.2f}, {100 * statistics.best:.2f}]"
-    )
+    mean, deviation, worst, best = (100 * getattr(statistics, name) for name in ("mean", "sd", "worst", "best"))
+    return f"{mean:.2f} ± {deviation:.2f} [{worst:.2f}, {best:.2f}]"
 
 
-def settings(found: dict[Key, StartStatistics]) -> list[tuple[int, int, int]]:
+def settings(found: Mapping[Key, Any]) -> list[tuple[int, int, int]]:
+    """Return the settings of which all three networks are measured."""
     return [setting for setting in INDEPENDENT if all((*setting, head) in found for head in HEADS)]
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    found, code = cells(records), cells(records, "code")
+def tables(records: Records) -> list[Table]:
+    found, code = statistics_of(records), statistics_of(records, readout="code")
     rows = []
     for setting in settings(found):
         row = [" / ".join(map(str, setting))]
@@ -155,80 +113,63 @@ def tables(records: Sequence[Record]) -> list[Table]:
         "reports nothing on this set: 'independent' is a program written for the specification, of ten starts a cell, "
         "five at 100 epochs."
     )
-    made = [Table("Digits through a small hidden layer", [*headings, "QNN sign code", "starts"], rows, note)]
-    groups: dict[tuple[str, int], list[Record]] = {}
-    for record in records:
-        if record.case["kind"] == "quantized":
-            groups.setdefault((record.case["model"], record.case["neurons"]), []).append(record)
-    rows = []
-    for (model, neurons), group in groups.items():
-        columns = [np.array([100 * r.measured[name] for r in group]) for name in ("trained", "quantized", "agreement")]
-        spread = [f"{v.mean():.1f} ± {v.std(ddof=1):.1f}" if len(v) > 1 else f"{v.mean():.1f}" for v in columns]
-        errors, relaxed = (
-            " / ".join(f"{value:.2f}" for value in np.mean([r.measured[name] for r in group], axis=0))
-            for name in ("relative_errors", "relaxed_errors")
-        )
-        bits = np.mean([r.measured["bits"] for r in group])
-        rows.append([model, str(neurons), *spread, errors, relaxed, f"{bits:.3g}", str(len(group))])
-    headings = ["model", "quantized neurons a layer", "trained", "quantized", "same class"]
-    headings += ["relative error by layer", "of the relaxation", "bits", "runs"]
-    note = "Test accuracy and agreement in percent; 1200 training images, 20 epochs; matched on the training images."
-    made.append(Table("Trained networks matched by quantized ones", headings, rows, note))
-    return [table for table in made if table.rows]
+
+    def by_layer(name: str) -> show.Cell:
+        return lambda group: " / ".join(f"{v:.2f}" for v in np.mean([r.measured[name] for r in group], axis=0))
+
+    columns = [
+        ("model", show.param("model")),
+        ("quantized neurons a layer", show.param("neurons")),
+        *((name, show.percent(what)) for name, what in SHARES.items()),
+        ("relative error by layer", by_layer("relative_errors")),
+        ("of the relaxation", by_layer("relaxed_errors")),
+        ("bits", show.mean("bits", ".3g")),
+        ("runs", show.count),
+    ]
+    groups = grouped(where(records, kind="quantized"), "model", "neurons")
+    matched = "Test accuracy and agreement in percent; 1200 training images, 20 epochs; matched on the training images."
+    return [
+        Table("Digits through a small hidden layer", [*headings, "QNN sign code", "starts"], rows, note),
+        show.table("Trained networks matched by quantized ones", groups, columns, matched),
+    ]
 
 
-def scores(records: Sequence[Record]) -> dict[Key, dict[int, float]]:
-    """Return shares of right classes by start; nan where a start diverged."""
-    return {
-        (record.case["images"], int(epochs), record.case["hidden"], record.case["head"]): {
-            start: np.nan if value is None else value for start, value in enumerate(values)
-        }
-        for record in records
-        if record.case["kind"] == "starts"
-        for epochs, values in record.measured["argmax"].items()
-    }
-
-
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     found = scores(records)
-    measured = [setting for setting in INDEPENDENT if all((*setting, head) in found for head in HEADS)]
     order = {
         f"{NAMES[better]} before {NAMES[worse]} at {setting}": compare(
             found[(*setting, better)], found[(*setting, worse)], unit=100.0
         )
-        for setting in measured
+        for setting in settings(found)
         if setting[1] <= 20
         for better, worse in (("qnn", "rpqnn"), ("rpqnn", "linear"))
     }
-    few, many = (1200, 20, 20), (1200, 100, 20)
+    few, many = ([found.get((1200, epochs, 20, head), {}) for head in ("qnn", "linear")] for epochs in (20, 100))
     gains = {
-        "a point or more after 20 epochs": compare(
-            found.get((*few, "qnn"), {}), found.get((*few, "linear"), {}), margin=0.01, unit=100.0
-        ),
-        "less than a point after 100": within(
-            found.get((*many, "qnn"), {}), found.get((*many, "linear"), {}), 0.01, unit=100.0
-        ),
+        "a point or more after 20 epochs": compare(*few, margin=0.01, unit=100.0),
+        "less than a point after 100": within(*many, 0.01, unit=100.0),
     }
     same = {
         f"{NAMES[head]} at {setting}": within(
             found[(*setting, head)], INDEPENDENT[setting][head][0] / 100.0, 0.02, unit=100.0
         )
-        for setting in measured
+        for setting in settings(found)
         for head in HEADS
     }
+    figures = "; ".join(f"{name}: {gain.number}" for name, gain in gains.items())
     return [
-        judged(*STATEMENTS["order"], order),
-        judged(*STATEMENTS["vanishes"], gains, "; ".join(f"{name}: {gain.number}" for name, gain in gains.items())),
-        judged(*STATEMENTS["independent"], same),
+        judged(SOURCE, "Quadratic output neurons beat linear ones at small budgets, reduced ones lie between.", order),
+        judged(SOURCE, "The advantage vanishes with epochs (1200 images, 20 neurons).", gains, figures),
+        judged("specification, section 6.3", "Means within 2 points of those of an independent program.", same),
     ]
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
-    found = cells(records)
+def plot(records: Records, path: Path) -> None:
+    found = statistics_of(records)
     shown_settings = settings(found)
     if not shown_settings:
         return
-    figure, axis = subplots(figsize=(7, 3.6))
+    figure, axis = draw.subplots(figsize=(7, 3.6))
     places = np.arange(len(shown_settings))
     for shift, head in zip((-0.2, 0.0, 0.2), HEADS, strict=True):
         statistics = [found[(*setting, head)] for setting in shown_settings]
@@ -239,7 +180,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xlabel("images / epochs / hidden neurons (crosses: independent program)")
     axis.set_ylabel("test accuracy [%]")
     axis.legend()
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "Digits: linear, quadratic and reduced quadratic output neurons", SOURCE)

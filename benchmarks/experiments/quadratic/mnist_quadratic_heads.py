@@ -6,7 +6,6 @@ epochs; fewer epochs are read off on the way, so that the cells of 5, 10 and 20 
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-import qsdp
-from benchmarks.experiments._common import experiment_in, save, subplots
-from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES, TABLE_4
-from qsdp.baselines.quadratic import MultiStart, QuadraticNetworkClassifier, StartStatistics
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import experiment_in, grid
+from benchmarks.experiments._data import images
+from benchmarks.experiments.quadratic._quadratic_table4 import TABLE_4
+from benchmarks.experiments.quadratic._starts import HEADS, NAMES, Key, scores, statistics_of, train_starts
+from qsdp.baselines.quadratic import QuadraticNetworkClassifier, StartStatistics
 from qsdp.bench import REPETITIONS, Claim, Evidence, Record, Table, compare, judged, within
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Table 4"
@@ -41,73 +42,29 @@ PLATEAU = "At 600 images, 5 epochs, 10 neurons the ANN still predicts one class 
 #: Standard deviation of starting weights: by fan-in, this package's default, and a small one.
 STARTS: dict[str, float | None] = {"fan-in": None, "0.01": 0.01}
 
-Key = tuple[int, int, int, str, str]
-
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     if quick:
-        grid = [(600, 10, start) for start in STARTS]
-        return [
-            {"images": n, "hidden": h, "head": head, "start": start, "n_starts": 5, "epochs": [5], "seed": 0}
-            for n, h, start in grid
-            for head in HEADS
-        ]
-    grid = [(n, h, start) for n in SIZES for start in STARTS for h in WIDTHS if start == "fan-in" or n <= 6000]
-    return [
-        {"images": n, "hidden": h, "head": head, "start": start, "epochs": list(EPOCHS), "seed": 0}
-        | {"n_starts": STARTED[n]}
-        for n, h, start in grid
-        for head in HEADS
+        return grid(images=600, hidden=10, start=STARTS, head=HEADS, n_starts=5, epochs=[[5]], seed=0)
+    made = [
+        grid(images=n, start=start, hidden=WIDTHS, head=HEADS, n_starts=STARTED[n], epochs=[list(EPOCHS)], seed=0)
+        for n in SIZES
+        for start in STARTS
+        if start == "fan-in" or n <= 6000
     ]
-
-
-@functools.lru_cache(maxsize=1)
-def mnist() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return training and test images with pixels in [0, 1], and labels."""
-    parts = []
-    for part in ("train", "test"):
-        images, labels = qsdp.datasets.load_mnist(part)
-        parts += [np.reshape(images, (len(images), -1)), np.asarray(labels)]
-    X, y, X_test, y_test = parts
-    return X, y, X_test / 255.0, y_test
+    return list(itertools.chain(*made))
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    X, y, X_test, y_test = mnist()
+    X, X_test, y, y_test = images("mnist")
     # Heads of one width see the same images in the same order.
     rng = np.random.default_rng([case["seed"], case["images"], case["hidden"]])
     chosen = rng.permutation(len(X))[: case["images"]]
     model = QuadraticNetworkClassifier(
-        (("linear", case["hidden"], "sigmoid"),),
-        case["head"],
-        learning_rate=0.01,
-        n_epochs=case["epochs"][0],
-        init_scale=STARTS[case["start"]],
+        (("linear", case["hidden"], "sigmoid"),), case["head"], learning_rate=0.01, init_scale=STARTS[case["start"]]
     )
-    starts = MultiStart(model, case["n_starts"], random_state=rng).fit(X[chosen] / 255.0, y[chosen])
-    measured: dict[str, Any] = {"argmax": {}, "code": {}}
-    trained = case["epochs"][0]
-    for epochs in case["epochs"]:
-        if epochs > trained:
-            starts.train(epochs - trained)
-            trained = epochs
-        for readout in ("argmax", "code"):
-            accuracies = starts.scores(X_test, y_test, readout)
-            measured[readout][str(epochs)] = [None if np.isnan(a) else round(float(a), 6) for a in accuracies]
-    measured["seconds_per_epoch"] = float(np.mean(starts.history_.seconds))
-    measured["n_parameters"] = starts.start(0).network_.n_parameters
-    return measured
-
-
-def cells(records: Sequence[Record], readout: str = "argmax") -> dict[Key, StartStatistics]:
-    """Return statistics by images, epochs, hidden neurons, head and start."""
-    found = {}
-    for record in records:
-        case = record.case
-        for epochs, accuracies in record.measured[readout].items():
-            key = (case["images"], int(epochs), case["hidden"], case["head"], case["start"])
-            found[key] = StartStatistics.of([np.nan if a is None else a for a in accuracies])
-    return found
+    starts, measured = train_starts(model, case, rng, (X[chosen], X_test, y[chosen], y_test))
+    return {**measured, "n_parameters": starts.start(0).network_.n_parameters}
 
 
 def settings(found: Mapping[Key, object], start: str) -> list[tuple[int, int, int]]:
@@ -121,7 +78,7 @@ def shown(statistics: StartStatistics) -> str:
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    found, code = cells(records), cells(records, "code")
+    found, code = statistics_of(records, "start"), statistics_of(records, "start", readout="code")
     made = []
     for start in STARTS:
         rows, extremes = [], []
@@ -152,22 +109,9 @@ def tables(records: Sequence[Record]) -> list[Table]:
     return [table for table in made if table.rows]
 
 
-def scores(records: Sequence[Record]) -> dict[Key, dict[int, float]]:
-    """Return shares of right classes by start, of cells of at least ten; nan where a start diverged."""
-    return {
-        (case["images"], int(epochs), case["hidden"], case["head"], case["start"]): {
-            start: np.nan if value is None else value for start, value in enumerate(values)
-        }
-        for record in records
-        for case in (record.case,)
-        for epochs, values in record.measured["argmax"].items()
-        if len(values) >= REPETITIONS
-    }
-
-
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Judge what is said of all settings, in those of at least ten starts, from both deviations of starting weights."""
-    found = scores(records)
+    found = {key: own for key, own in scores(records, "start").items() if len(own) >= REPETITIONS}
     measured = [(*setting, start) for start in STARTS for setting in settings(found, start)]
 
     def cell(place: tuple[int, int, int, str], head: str) -> dict[int, float]:
@@ -227,8 +171,8 @@ def _falls(found: dict[Key, dict[int, float]], start: str) -> dict[str, Evidence
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    found = cells(records)
-    figure, axes = subplots(2, len(EPOCHS), figsize=(11, 6.6), sharex=True, sharey="row", squeeze=False)
+    found = statistics_of(records, "start")
+    figure, axes = draw.subplots(2, len(EPOCHS), figsize=(11, 6.6), sharex=True, sharey="row", squeeze=False)
     sizes = [600, max(key[0] for key in found)]
     for row, size in zip(axes, sizes, strict=True):
         for axis, epochs in zip(row, EPOCHS, strict=True):
@@ -250,7 +194,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     figure.legend(
         *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8, handlelength=4
     )
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "MNIST: linear, quadratic and reduced quadratic output neurons", SOURCE)

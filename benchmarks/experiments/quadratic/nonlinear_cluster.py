@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, save, subplots
-from qsdp.baselines.quadratic import MultiStart, QuadraticNetwork, QuadraticNetworkClassifier
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import experiment_in
+from benchmarks.experiments.quadratic._starts import train_starts
+from qsdp.baselines.quadratic import QuadraticNetwork, QuadraticNetworkClassifier
 from qsdp.bench import Claim, Record, Table, compare, exact, judged
 from qsdp.datasets import make_nonlinear_clusters
 from qsdp.datasets._toys import CLUSTER_COVARIANCES, CLUSTER_MEANS
@@ -73,20 +75,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
             "argmax": float(np.mean(Z.argmax(axis=1) == y_test)),
             "code": float(np.mean(((Z > 0) == np.eye(6, dtype=bool)[y_test]).all(axis=1))),
         }
-    first = case["epochs"][0]
-    model = QuadraticNetworkClassifier(
-        (), case["head"], learning_rate=case["rate"], init_scale=case["scale"], n_epochs=first
-    )
-    starts = MultiStart(model, case["n_starts"], random_state=case["seed"]).fit(X, y)
-    measured: dict[str, Any] = {"argmax": {}, "code": {}}
-    trained = first
-    for epochs in case["epochs"]:
-        if epochs > trained:
-            starts.train(epochs - trained)
-            trained = epochs
-        for readout in ("argmax", "code"):
-            measured[readout][str(epochs)] = starts.scores(X_test, y_test, readout).tolist()
-    measured["seconds_per_epoch"] = float(np.mean(starts.history_.seconds))
+    model = QuadraticNetworkClassifier((), case["head"], learning_rate=case["rate"], init_scale=case["scale"])
+    starts, measured = train_starts(model, case, case["seed"], (X, X_test, y, y_test))
     networks = [starts.start(number).network_ for number in range(case["n_starts"])]
     measured["n_parameters"] = networks[0].n_parameters
     if case["head"] == "qnn":
@@ -141,39 +131,28 @@ def tables(records: Sequence[Record]) -> list[Table]:
         "program written for the specification, one start on each of three sets."
     )
     made = [Table("Six clusters by one layer of six neurons", headings, rows, note)]
-    kinds = [
+    kinds = Counter(
         (max(r.case["epochs"]), number, kind)
         for r in trained_of(records, "qnn")
         for conics in r.measured["conics"]
         for number, kind in enumerate(conics)
-    ]
-    counts = Counter(kinds)
-    rows = [
-        [
-            str(epochs),
-            *(
-                ", ".join(f"{counts[key]} {key[2]}" for key in sorted(counts) if key[:2] == (epochs, k))
-                for k in range(6)
-            ),
-        ]
-        for epochs in sorted({key[0] for key in counts})
-    ]
+    )
+
+    def conics(epochs: int, k: int) -> str:
+        return ", ".join(f"{kinds[key]} {key[2]}" for key in sorted(kinds) if key[:2] == (epochs, k))
+
+    rows = [[str(epochs), *(conics(epochs, k) for k in range(6))] for epochs in sorted({key[0] for key in kinds})]
     headings = ["epochs", *(f"class {k}" for k in range(6))]
     made.append(Table("Boundaries of the quadratic neurons (printed: ellipses and hyperbolas)", headings, rows))
-    seconds = [
-        [
-            NAMES[head],
-            str(found[0].measured["n_parameters"]),
-            f"{np.mean([r.measured['seconds_per_epoch'] for r in found]):.2f}",
-            " / ".join(sorted({str(r.case["n_starts"]) for r in found})),
-            str(len(found)),
-        ]
-        for head in NAMES
-        if (found := trained_of(records, head))
+    costs = [
+        ("layer", lambda group: NAMES[group[0].case["head"]]),
+        ("parameters", show.first("n_parameters")),
+        ("seconds an epoch of 12000 samples, all starts", show.mean("seconds_per_epoch", ".2f")),
+        ("starts", lambda group: " / ".join(sorted({str(r.case["n_starts"]) for r in group}))),
+        ("runs averaged", show.count),
     ]
-    headings = ["layer", "parameters", "seconds an epoch of 12000 samples, all starts", "starts", "runs averaged"]
-    made.append(Table("Costs", headings, seconds))
-    return [table for table in made if table.rows]
+    groups = [found for head in NAMES if (found := trained_of(records, head))]
+    return [*made, show.table("Costs", groups, costs)]
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
@@ -224,12 +203,12 @@ def plot(records: Sequence[Record], path: Path) -> None:
     x1, x2 = np.linspace(-24, 8, 300), np.linspace(-8, 18, 300)
     points = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2)
     Z = np.einsum("si,kij,sj->sk", points, P["Q"], points) + points @ P["W"].T + P["b"]
-    figure, axis = subplots(figsize=(6, 5))
+    figure, axis = draw.subplots(figsize=(6, 5))
     for k, colour in enumerate(("red", "black", "magenta", "green", "cyan", "blue")):
         axis.scatter(*X[y == k].T, s=2, color=colour)
         axis.contour(x1, x2, Z[:, k].reshape(300, 300), levels=[0.0], colors=colour, linewidths=1)
     axis.set_title(f"Six quadratic neurons after {max(record.case['epochs'])} epochs", fontsize=9)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "Nonlinear Cluster data by one layer of neurons", SOURCE)

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, label_decades, save, subplots, where
-from benchmarks.experiments.quadratic._quadratic_table4 import HEADS, NAMES
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import Records, experiment_in, where
+from benchmarks.experiments.quadratic._starts import HEADS, NAMES
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork, get_family, starting_parameters
 from qsdp.bench import Claim, Record, Table, exact
 from qsdp.quadratic_theory import (
@@ -143,72 +144,74 @@ def title_of(case: dict[str, Any]) -> str:
     return f"784-{case['hidden']}-10 {TITLES[case['head']]}, {case['n_starts']} {plural}"
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    rows = []
-    for record in where(records, kind="network") + where(records, kind="quadratic"):
-        case, m = record.case, record.measured
+def tables(records: Records) -> list[Table]:
+    def ratio(record: Record) -> float:
         base = linear_like(record, records)
-        ratio = m["seconds_per_sample"] / base.measured["seconds_per_sample"] if base else float("nan")
-        printed = PRINTED_SECONDS.get(case["head"]) if case.get("hidden") == 30 else None
-        printed_ratio = f"{printed[0] / PRINTED_SECONDS['linear'][0]:.2f}" if printed else "-"
-        rows.append(
-            [
-                title_of(case),
-                str(m["parameters"]),
-                str(m["operations"]),
-                str(m["cached"]),
-                f"{1e6 * m['seconds_per_sample'] / case['n_starts']:.1f}",
-                f"{60_000 * m['seconds_per_sample'] / case['n_starts']:.2f}",
-                printed_ratio,
-                f"{ratio:.2f}",
-                f"{m['bytes_of_parameters'] / 1e6:.2f}",
-                f"{m['bytes_of_temporaries'] / 1e6:.2f}",
-                f"best of {REPETITIONS}",
-            ]
-        )
-    headings = ["network", "parameters", "multiplications a sample", "numbers cached", "µs a sample and start"]
-    headings += ["s an epoch of 60000", "time / ANN printed", "time / ANN", "MB of parameters", "MB of temporaries"]
-    headings.append("repetitions")
+        return record.measured["seconds_per_sample"] / base.measured["seconds_per_sample"] if base else float("nan")
+
+    def printed(record: Record) -> float | None:
+        own = PRINTED_SECONDS.get(record.case.get("head", "")) if record.case.get("hidden") == 30 else None
+        return own[0] / PRINTED_SECONDS["linear"][0] if own else None
+
+    def per_start(record: Record) -> float:
+        return record.measured["seconds_per_sample"] / record.case["n_starts"]
+
+    best = ("repetitions", lambda group: f"best of {REPETITIONS}")
+    networks = [
+        ("network", lambda group: title_of(group[0].case)),
+        ("parameters", show.first("parameters")),
+        ("multiplications a sample", show.first("operations")),
+        ("numbers cached", show.first("cached")),
+        ("µs a sample and start", show.first(per_start, ".1f", unit=1e6)),
+        ("s an epoch of 60000", show.first(per_start, ".2f", unit=60_000)),
+        ("time / ANN printed", show.first(printed, ".2f")),
+        ("time / ANN", show.first(ratio, ".2f")),
+        ("MB of parameters", show.first("bytes_of_parameters", ".2f", unit=1e-6)),
+        ("MB of temporaries", show.first("bytes_of_temporaries", ".2f", unit=1e-6)),
+        best,
+    ]
     note = (
         "Per-sample steps, one processor; the printed seconds are 1.63 (ANN), 5.98 (QNN), 1.71 (RPQNN), of a unit of "
         "work that the paper does not state. Networks of quadratic layers only are beside the ANN of 10 hidden neurons."
     )
-    made = [Table("Costs of the MNIST networks", headings, rows, note)]
-    rows = []
+    own = where(records, kind="network") + where(records, kind="quadratic")
     n, m = 30, 10
-    base_count = count_operations("linear", n, m)
+    plain, rows = count_operations("linear", n, m), []
     for head in ("qnn", "rpqnn"):
-        printed_count, counted = printed_extra_operations(head, n, m), count_operations(head, n, m)
+        paper, counted = printed_extra_operations(head, n, m), count_operations(head, n, m)
         for part in ("forward", "delta", "update"):
-            extra = getattr(counted, part) - getattr(base_count, part)
-            rows.append([f"{NAMES[head]} {part}", str(getattr(printed_count, part)), str(extra)])
+            extra = getattr(counted, part) - getattr(plain, part)
+            rows.append([f"{NAMES[head]} {part}", str(getattr(paper, part)), str(extra)])
         stored = count_parameters(head, n, m) - count_parameters("linear", n, m) + get_family(head).n_cached(n, m)
         rows.append([f"{NAMES[head]} memory", str(printed_extra_memory(head, n, m)), str(stored)])
-    note = (
+    beyond = (
         "Counted, without repetitions, for the algorithms as implemented, which need both triangles of Q: its products "
         "number mn², not mn(n+1)/2."
     )
-    made.append(Table("Beyond a linear layer of 30 inputs and 10 neurons", ["", "printed", "counted"], rows, note))
-    rows = []
-    for head in FAMILIES:
-        found = sorted(where(records, kind="square", head=head), key=lambda r: r.case["n"])
-        if len(found) > 1:
-            rows.append(
-                [
-                    TITLES[head],
-                    " / ".join(str(r.case["n"]) for r in found),
-                    " / ".join(f"{1e6 * layer_seconds(r):.0f}" for r in found),
-                    {"qnn": "3", "linear": "2", "rpqnn": "2"}.get(head, "-"),
-                    f"{exponent(found[-2:], 'operations'):.2f}",
-                    f"{exponent(found[-2:], 'seconds'):.2f}",
-                    f"best of {REPETITIONS}",
-                ]
-            )
-    headings = ["layer", "n = m", "µs a sample", "exponent printed", "of multiplications", "of time, last two sizes"]
-    headings.append("repetitions")
-    note = "Time of a network of one linear and one such layer, less half of that of two linear layers."
-    made.append(Table("A square layer of n inputs and n neurons", headings, rows, note))
-    return [table for table in made if table.rows]
+    squares = [
+        ("layer", lambda group: TITLES[group[0].case["head"]]),
+        ("n = m", lambda group: " / ".join(str(r.case["n"]) for r in group)),
+        ("µs a sample", lambda group: " / ".join(f"{1e6 * layer_seconds(r):.0f}" for r in group)),
+        ("exponent printed", lambda group: {"qnn": "3", "linear": "2", "rpqnn": "2"}.get(group[0].case["head"], "-")),
+        ("of multiplications", lambda group: f"{exponent(group[-2:], 'operations'):.2f}"),
+        ("of time, last two sizes", lambda group: f"{exponent(group[-2:], 'seconds'):.2f}"),
+        best,
+    ]
+    return [
+        show.table("Costs of the MNIST networks", own, networks, note),
+        Table("Beyond a linear layer of 30 inputs and 10 neurons", ["", "printed", "counted"], rows, beyond),
+        show.table(
+            "A square layer of n inputs and n neurons",
+            [group for head in FAMILIES if len(group := squares_of(records, head)) > 1],
+            squares,
+            "Time of a network of one linear and one such layer, less half of that of two linear layers.",
+        ),
+    ]
+
+
+def squares_of(records: Records, head: str) -> list[Record]:
+    """Return the square layers of a family by size."""
+    return sorted(where(records, kind="square", head=head), key=lambda record: record.case["n"])
 
 
 def layer_seconds(record: Record) -> float:
@@ -236,7 +239,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     right = {"quadratic": extra["qnn"] == 30 * 31 // 2, "reduced": extra["rpqnn"] == 30}
     exponents = {}
     for head in HEADS:
-        found = sorted(where(records, kind="square", head=head), key=lambda r: r.case["n"])
+        found = squares_of(records, head)
         if len(found) > 1:
             exponents[head] = exponent(found[-2:], "operations")
     orders = {NAMES[head]: abs(value - (3 if head == "qnn" else 2)) < 0.15 for head, value in exponents.items()}
@@ -254,15 +257,15 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    figure, axis = subplots(figsize=(5.5, 3.8))
+    figure, axis = draw.subplots(figsize=(5.5, 3.8))
     for head in FAMILIES:
-        found = sorted(where(records, kind="square", head=head), key=lambda r: r.case["n"])
+        found = squares_of(records, head)
         axis.loglog([r.case["n"] for r in found], [1e6 * layer_seconds(r) for r in found], "o-", label=TITLES[head])
     axis.set_xlabel("inputs and neurons of the layer")
     axis.set_ylabel("µs a sample")
-    label_decades(axis)
+    draw.label_decades(axis)
     axis.legend()
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "Costs of quadratic layers", SOURCE, version=2)

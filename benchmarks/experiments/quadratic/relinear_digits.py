@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, save, subplots
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import Records, experiment_in, grouped, where
 from benchmarks.experiments.quadratic._relinear_digits_claims import BETAS, RATES, chosen, claims, errors, unstable
 from qsdp.bench import Record, Table
 from qsdp.datasets import split_digits
@@ -154,119 +154,89 @@ def _largest_drop(scores: np.ndarray) -> float | None:
     return float(np.max(later[:-1] - later[1:], initial=0.0)) if len(later) > 1 else None
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    trained = [record for record in records if "setting" in record.case]
-    return [_summary(trained), _every(trained), _costs([record for record in records if "timed" in record.case])]
+def tables(records: Records) -> list[Table]:
+    trained, costs = ([record for record in records if name in record.case] for name in ("setting", "timed"))
+    plain = [record.measured["seconds_per_epoch"] for record in where(costs, timed="linear")]
+    shares = unstable(trained)
 
+    def values_of(group: Records) -> str:
+        found = [f"{record.case['value']:g}" for record in group if record.case["value"] is not None]
+        return max(sorted(set(found)), key=found.count) if found else "-"
 
-def _summary(records: Sequence[Record]) -> Table:
-    rows = []
-    for name, group in chosen(records).items():
-        found = errors(group)
-        values = [f"{record.case['value']:g}" for record in group if record.case["value"] is not None]
-        rows.append(
-            [
-                name,
-                _spread(found),
-                f"[{found.min():.2f}, {found.max():.2f}]",
-                f"{100.0 * np.mean([record.measured['validation_error'] for record in group]):.2f}",
-                max(sorted(set(values)), key=values.count) if values else "-",
-                str(len(group)),
-            ]
-        )
-    return Table(
-        "Test error on digits, hyper-parameter and epoch chosen on validation images",
-        ("setting", "test error %", "best, worst", "validation error %", "value most often chosen", "seeds"),
-        rows,
-        note="The paper has no results on digits.",
-    )
+    def diverged(group: Records) -> str:
+        return f"{sum(record.measured['diverged'] is not None for record in group)} of {len(group)}"
 
+    def share(group: Records) -> str:
+        found = shares[group[0].case["setting"], group[0].case["value"]]
+        return f"{np.mean(list(found.values())):.1f}"
 
-def _every(records: Sequence[Record]) -> Table:
-    shares = unstable(records)
-    rows = []
-    for (name, value), group in grouped(records, "setting", "value").items():
-        measured = [record.measured for record in group]
-        rows.append(
-            [
-                name,
-                "-" if value is None else f"{value:g}",
-                _spread(errors(group)),
-                f"{sum(entry['diverged'] is not None for entry in measured)} of {len(measured)}",
-                f"{np.mean(list(shares[name, value].values())):.1f}",
-                _median(measured, "largest_drop", 100.0, ".1f"),
-                _median(measured, "quadratic_norm", 1.0, ".3g"),
-                str(len(group)),
-            ]
-        )
-    return Table(
-        "Every value of every hyper-parameter",
-        (
-            "setting",
-            "value",
-            "test error %",
-            "diverged",
-            "share unstable",
-            "largest fall of validation accuracy",
-            "quadratic norm",
-            "seeds",
+    def ratio(record: Record) -> float:
+        return record.measured["seconds_per_epoch"] / plain[0] if plain else np.nan
+
+    summary = [
+        ("setting", show.param("setting")),
+        ("test error %", test_error),
+        ("best, worst", lambda group: f"[{errors(group).min():.2f}, {errors(group).max():.2f}]"),
+        ("validation error %", show.mean("validation_error", ".2f", 100.0)),
+        ("value most often chosen", values_of),
+        ("seeds", show.count),
+    ]
+    every = [
+        ("setting", show.param("setting")),
+        ("value", show.param("value", "g")),
+        ("test error %", test_error),
+        ("diverged", diverged),
+        ("share unstable", share),
+        ("largest fall of validation accuracy", show.median("largest_drop", ".1f", 100.0)),
+        ("quadratic norm", show.median("quadratic_norm", ".3g")),
+        ("seeds", show.count),
+    ]
+    timed = [
+        ("network", show.param("timed")),
+        ("ms an epoch", show.first("seconds_per_epoch", ".1f", unit=1e3)),
+        ("over conventional", show.first(ratio, ".2f")),
+        ("parameters", show.first("n_parameters")),
+        ("KiB: parameters, gradients, momenta", show.first("bytes_of_parameters", ".0f", unit=1 / 1024)),
+        ("KiB kept for the backward pass", show.first("bytes_for_backward", ".0f", unit=1 / 1024)),
+        ("epochs timed", lambda group: str(group[0].case["epochs"] - 1)),
+    ]
+    return [
+        show.table(
+            "Test error on digits, hyper-parameter and epoch chosen on validation images",
+            chosen(trained),
+            summary,
+            "The paper has no results on digits.",
         ),
-        rows,
-        note="Fall: percentage points from one epoch to the next, median over seeds. Unstable: diverged, or a fall of "
-        "more than twice the conventional network's. Quadratic norm: Frobenius norm of what a conventional network "
-        "does not have. A run that diverges keeps the best epoch before.",
-    )
-
-
-def _costs(records: Sequence[Record]) -> Table:
-    plain = [record.measured["seconds_per_epoch"] for record in records if record.case["timed"] == "linear"]
-    rows = []
-    for record in records:
-        measured = record.measured
-        ratio = measured["seconds_per_epoch"] / plain[0] if plain else np.nan
-        rows.append(
-            [
-                record.case["timed"],
-                f"{1e3 * measured['seconds_per_epoch']:.1f}",
-                f"{ratio:.2f}",
-                str(measured["n_parameters"]),
-                f"{measured['bytes_of_parameters'] / 1024:.0f}",
-                f"{measured['bytes_for_backward'] / 1024:.0f}",
-                str(record.case["epochs"] - 1),
-            ]
-        )
-    return Table(
-        "Time and memory of an epoch: 1,200 images in batches of 128, double precision",
-        (
-            "network",
-            "ms an epoch",
-            "over conventional",
-            "parameters",
-            "KiB: parameters, gradients, momenta",
-            "KiB kept for the backward pass",
-            "epochs timed",
+        show.table(
+            "Every value of every hyper-parameter",
+            grouped(trained, "setting", "value"),
+            every,
+            "Fall: percentage points from one epoch to the next, median over seeds. Unstable: diverged, or a fall of "
+            "more than twice the conventional network's. Quadratic norm: Frobenius norm of what a conventional network "
+            "does not have. A run that diverges keeps the best epoch before.",
         ),
-        rows,
-        note="Processor time of one training each, its measurement of loss and score included; median over epochs.",
-    )
+        show.table(
+            "Time and memory of an epoch: 1,200 images in batches of 128, double precision",
+            costs,
+            timed,
+            "Processor time of one training each, its measurement of loss and score included; median over epochs.",
+        ),
+    ]
 
 
-def _spread(values: np.ndarray) -> str:
-    return f"{values.mean():.2f} ± {values.std(ddof=1) if len(values) > 1 else 0.0:.2f}"
+def test_error(group: Records) -> str:
+    """Return mean and deviation of the test error."""
+    found = errors(group)
+    return f"{found.mean():.2f} ± {found.std(ddof=1) if len(found) > 1 else 0.0:.2f}"
 
 
-def _median(measured: Sequence[dict[str, Any]], name: str, factor: float, form: str) -> str:
-    found = [factor * entry[name] for entry in measured if entry[name] is not None]
-    return format(float(np.median(found)), form) if found else "-"
-
-
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     records = [record for record in records if "setting" in record.case]
     if not records:
         return
     best = {name: errors(group) for name, group in chosen(records).items()}
     names = sorted(best, key=lambda name: float(best[name].mean()))
-    figure, axis = subplots(figsize=(7, 0.3 * len(names) + 1.0))
+    figure, axis = draw.subplots(figsize=(7, 0.3 * len(names) + 1.0))
     axis.boxplot([best[name] for name in names], vert=False)
     axis.set_yticks(range(1, len(names) + 1), names, fontsize=7)
     axis.set(xlabel="test error on digits, %", xscale="log")
@@ -275,7 +245,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xticks(marks, [str(mark) for mark in marks])
     axis.set_xticks([], minor=True)
     axis.grid(axis="x", alpha=0.3)
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

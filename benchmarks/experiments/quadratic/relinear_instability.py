@@ -14,40 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, medians, save, subplots
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import Records, experiment_in, grid, medians, where
 from qsdp.baselines import AffineForm, TrainedLayer, relu
 from qsdp.baselines.quadratic import get_family
 from qsdp.bench import Claim, Record, Table, compare, exact, judged, not_measured
 from qsdp.quadratic_theory import amplification, input_jacobian, output_range
 
-FIGURE = "Fan et al., Fig. 1"
-EQUATION = "Theory: Fan et al., equation (33)"
-#: Source and statement of every claim.
-STATEMENTS = {
-    "range": (
-        FIGURE,
-        "A slight change of the parameters' deviation, thrice, changes a quadratic network's output hugely (more than "
-        "a thousandfold), that of a conventional one less.",
-    ),
-    "amplification": (EQUATION, "The amplification of a quadratic network is 2^H times that of a conventional one."),
-}
 SCALES = (0.01, 0.02, 0.03, 0.1, 0.3, 1.0)
-FIGURE_SCALES = SCALES[:3]
 DEPTHS = (1, 2, 3, 4, 5, 6)
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     draws = 10 if quick else 100
-    found: list[dict[str, Any]] = [
-        {"kind": "range", "family": family, "scale": scale, "draws": draws, "seed": 0}
-        for family in ("conventional", "quadratic")
-        for scale in (FIGURE_SCALES if quick else SCALES)
-    ]
-    found += [
-        {"kind": "gradient", "depth": depth, "width": 20, "draws": draws, "seed": 0}
-        for depth in (DEPTHS[:3] if quick else DEPTHS)
-    ]
-    return found
+    scales, depths = (SCALES[:3], DEPTHS[:3]) if quick else (SCALES, DEPTHS)
+    found = grid(kind="range", family=("conventional", "quadratic"), scale=scales, draws=draws, seed=0)
+    return found + grid(kind="gradient", depth=depths, width=20, draws=draws, seed=0)
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -105,59 +87,57 @@ def _growth(by_scale: dict[float, np.ndarray], scale: float) -> np.ndarray:
     return np.asarray(by_scale[scale][alive] / by_scale[0.01][alive])
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    ranges = _range_records(records)
-    rows = []
-    for family, by_scale in ranges.items():
-        if 0.01 not in by_scale:
-            continue
-        for scale, values in by_scale.items():
-            growth = float(np.median(_growth(by_scale, scale)))
-            expected = (scale / 0.01) ** (5 if family == "conventional" else 9)
-            rows.append(
-                [
-                    family,
-                    f"{scale:g}",
-                    f"{np.median(values):.2e}",
-                    f"[{values.min():.1e}, {values.max():.1e}]",
-                    f"{growth:.4g}",
-                    f"{expected:.4g}" if scale <= 0.03 else "-",
-                    str(len(values)),
-                ]
-            )
-    found = [
-        Table(
-            "Range of the output on [-1, 1], all parameters N(0, s²)",
-            ("network", "s", "median", "smallest, largest", "over s = 0.01", "power law", "draws"),
-            rows,
-            note="Power law: s to the fifth for conventional, to the ninth for quadratic networks, for small s. "
-            "The paper prints a figure, no numbers.",
-        )
+def tables(records: Records) -> list[Table]:
+    families: dict[str, dict[float, np.ndarray]] = _range_records(records)
+
+    def growth(group: Records) -> np.ndarray:
+        case = group[0].case
+        return _growth(families[case["family"]], case["scale"])
+
+    def expected(group: Records) -> str:
+        case = group[0].case
+        law = (case["scale"] / 0.01) ** (5 if case["family"] == "conventional" else 9)
+        return f"{law:.4g}" if case["scale"] <= 0.03 else "-"
+
+    def ratio(what: str) -> show.Cell:
+        return lambda group: f"{_typical_ratio(group[0].measured, what):.2f}"
+
+    def extremes(group: Records) -> str:
+        found = group[0].measured["ranges"]
+        return f"[{min(found):.1e}, {max(found):.1e}]"
+
+    ranges = [
+        ("network", show.param("family")),
+        ("s", show.param("scale", "g")),
+        ("median", lambda group: f"{np.median(group[0].measured['ranges']):.2e}"),
+        ("smallest, largest", extremes),
+        ("over s = 0.01", lambda group: f"{np.median(growth(group)):.4g}"),
+        ("power law", expected),
+        ("draws", show.param("draws")),
     ]
-    rows = []
-    for (depth,), group in grouped((r for r in records if r.case["kind"] == "gradient"), "depth").items():
-        measured = group[0].measured
-        ratios = {what: _typical_ratio(measured, what) for what in ("bound", "gradient")}
-        rows.append(
-            [
-                str(depth),
-                f"{2.0**depth:g}",
-                f"{2.0 ** (depth / 2):.2f}",
-                f"{ratios['bound']:.2f}",
-                f"{ratios['gradient']:.2f}",
-                str(len(measured["quadratic"]["bound"])),
-            ]
-        )
-    if rows:
-        found.append(
-            Table(
-                "Amplification at zero of quadratic over conventional networks, unit Gaussian parameters, width 20",
-                ("layers", "printed 2^H", "corrected 2^(H/2)", "bound measured", "gradient measured", "draws"),
-                rows,
-                note="Ratios of root mean squares. Bound: product of the layers' norms, equation (32).",
-            )
-        )
-    return found
+    gradients = [
+        ("layers", show.param("depth")),
+        ("printed 2^H", lambda group: f"{2.0 ** group[0].case['depth']:g}"),
+        ("corrected 2^(H/2)", lambda group: f"{2.0 ** (group[0].case['depth'] / 2):.2f}"),
+        ("bound measured", ratio("bound")),
+        ("gradient measured", ratio("gradient")),
+        ("draws", show.param("draws")),
+    ]
+    return [
+        show.table(
+            "Range of the output on [-1, 1], all parameters N(0, s²)",
+            [r for r in where(records, kind="range") if 0.01 in families[r.case["family"]]],
+            ranges,
+            "Power law: s to the fifth for conventional, to the ninth for quadratic networks, for small s. "
+            "The paper prints a figure, no numbers.",
+        ),
+        show.table(
+            "Amplification at zero of quadratic over conventional networks, unit Gaussian parameters, width 20",
+            where(records, kind="gradient"),
+            gradients,
+            "Ratios of root mean squares. Bound: product of the layers' norms, equation (32).",
+        ),
+    ]
 
 
 def _typical_ratio(measured: dict[str, Any], what: str) -> float:
@@ -165,7 +145,7 @@ def _typical_ratio(measured: dict[str, Any], what: str) -> float:
     return float(np.sqrt(squares["quadratic"] / squares["conventional"]))
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     ranges = _range_records(records)
     growth = {name: _growth(by_scale, 0.03) for name, by_scale in ranges.items() if {0.01, 0.03} <= set(by_scale)}
     parts = {
@@ -174,24 +154,30 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         )
         for name, word in (("quadratic", "more"), ("conventional", "less"))
     }
-    shown = ", ".join(f"{name} {medians(ratios)} times" for name, ratios in growth.items())
-    gradients = {r.case["depth"]: _typical_ratio(r.measured, "bound") for r in records if r.case["kind"] == "gradient"}
-    found = [judged(*STATEMENTS["range"], parts, f"range from deviation 0.01 to 0.03: {shown}")]
+    texts = ", ".join(f"{name} {medians(ratios)} times" for name, ratios in growth.items())
+    slight = (
+        "A slight change of the parameters' deviation, thrice, changes a quadratic network's output hugely (more than "
+        "a thousandfold), that of a conventional one less."
+    )
+    found = [judged("Fan et al., Fig. 1", slight, parts, f"range from deviation 0.01 to 0.03: {texts}")]
+    amplifies = "The amplification of a quadratic network is 2^H times that of a conventional one."
+    gradients = {r.case["depth"]: _typical_ratio(r.measured, "bound") for r in where(records, kind="gradient")}
     if len(gradients) < 2:
-        return [*found, not_measured(*STATEMENTS["amplification"])]
+        return [*found, not_measured("Theory: Fan et al., equation (33)", amplifies)]
     depths = np.array(sorted(gradients))
     base = float(np.exp(np.polyfit(depths, np.log([gradients[depth] for depth in depths]), 1)[0]))
-    return [*found, exact(*STATEMENTS["amplification"], [abs(base - 2.0) < 0.1], f"{base:.3f}^H, {len(depths)} depths")]
+    figures = f"{base:.3f}^H, {len(depths)} depths"
+    return [*found, exact("Theory: Fan et al., equation (33)", amplifies, [abs(base - 2.0) < 0.1], figures)]
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    figure, axis = subplots(figsize=(6, 4))
+    figure, axis = draw.subplots(figsize=(6, 4))
     for family, by_scale in _range_records(records).items():
         scales = sorted(by_scale)
         axis.loglog(scales, [np.median(by_scale[scale]) for scale in scales], "o-", label=family)
     axis.set(xlabel="deviation s of all parameters", ylabel="range of the output on [-1, 1], median")
     axis.legend()
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments import show
 from benchmarks.experiments._common import Theorem, experiment_in, grouped, medians, theorems, where
 from qsdp.bench import Claim, Record, Table, exact, not_measured
 
@@ -119,64 +120,43 @@ CHECKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 def tables(records: Records) -> list[Table]:
     splines = [
-        [
-            str(degree),
-            str(group[0].measured["pieces"]),
-            str(group[0].measured["neurons"]),
-            f"{max(record.measured['error'] for record in group):.1e}",
-            str(max(record.measured["degree_of_conventional"] for record in group)),
-            str(len(group)),
-        ]
-        for (degree, _), group in grouped(where(records, kind="spline"), "degree", "knots").items()
+        ("degree", show.param("degree")),
+        ("pieces", show.first("pieces")),
+        ("neurons", show.first("neurons")),
+        ("largest relative error", show.most("error", ".1e")),
+        ("degree of a conventional network's pieces", show.most("degree_of_conventional", ".0f")),
+        ("splines", show.count),
     ]
     constants = [
-        [
-            str(record.case["m"]),
-            f"{PRINTED[record.case['m']]:.3g}" if record.case["m"] in PRINTED else "-",
-            f"{record.measured['exact']:.4g}",
-            f"{record.measured['measured']:.4g}",
-        ]
-        for record in where(records, kind="constant")
+        ("m", show.param("m")),
+        ("constant printed", show.first(lambda record: PRINTED.get(record.case["m"]), ".3g")),
+        ("exact", show.first("exact", ".4g")),
+        ("measured for cos, 12 knots a period", show.first("measured", ".4g")),
     ]
+    whats = {"dimension": "", "parameters": "", "printed": "bound ", "corrected": "bound "}
     dimensions = [
-        [
-            "-".join(map(str, record.case["widths"])),
-            *(
-                str(record.measured[family][name])
-                for family in ("fan", "square_act")
-                for name in ("dimension", "parameters", "printed", "corrected")
-            ),
-        ]
-        for record in where(records, kind="dimension")
+        ("widths", lambda group: "-".join(map(str, group[0].case["widths"]))),
+        *(
+            (f"{words}: {prefix}{what}", show.first(f"{family}/{what}"))
+            for family, words in (("fan", "quadratic"), ("square_act", "squares"))
+            for what, prefix in whats.items()
+        ),
     ]
-    what = ("dimension", "parameters", "bound printed", "bound corrected")
-    made = [
-        Table(
+    return [
+        show.table(
             "Proposition 1: splines as quadratic networks with ReLU",
-            (
-                "degree",
-                "pieces",
-                "neurons",
-                "largest relative error",
-                "degree of a conventional network's pieces",
-                "splines",
-            ),
+            grouped(where(records, kind="spline"), "degree", "knots"),
             splines,
             "Random values at uniform knots. The conventional network has the same widths and random weights.",
         ),
-        Table(
-            "Lemma 1: |f - S| <= constant |f^(2m)| h^(2m)",
-            ("m", "constant printed", "exact", "measured for cos, 12 knots a period"),
-            constants,
-        ),
-        Table(
+        show.table("Lemma 1: |f - S| <= constant |f^(2m)| h^(2m)", where(records, kind="constant"), constants),
+        show.table(
             "Lemma 2 and Proposition 2: dimensions of the functions of an architecture",
-            ("widths", *(f"quadratic: {name}" for name in what), *(f"squares: {name}" for name in what)),
+            where(records, kind="dimension"),
             dimensions,
             "Quadratic: Fan's neurons, the identity between layers; squares: linear layers with squares between them.",
         ),
     ]
-    return [table for table in made if table.rows]
 
 
 def _splines(source: str, statement: str, records: Records) -> Claim:

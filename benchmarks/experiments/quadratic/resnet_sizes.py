@@ -8,12 +8,13 @@ accelerator.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in
+from benchmarks.experiments import show
+from benchmarks.experiments._common import Records, experiment_in, where
 from qsdp.bench import Claim, Record, Table, exact, not_measured
 
 SOURCE = "Fan et al., Tables IV, V, VI"
@@ -117,56 +118,49 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return measured
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
+def tables(records: Records) -> list[Table]:
     base = {
-        record.case["depth"]: record.measured
-        for record in records
-        if record.case["family"] == "linear" and "seconds_per_image" in record.measured
+        record.case["depth"]: seconds(record)
+        for record in where(records, family="linear")
+        if "seconds_per_image" in record.measured
     }
-    rows = []
-    for record in records:
-        case, measured = record.case, record.measured
-        size_printed, time_printed = printed(case)
-        plain_time = PRINTED.get(("linear", case["depth"], 16), ("", None))[1]
-        timed = "seconds_per_image" in measured and case["depth"] in base
-        rows.append(
-            [
-                name_of(case),
-                size_printed,
-                f"{measured['parameters'] / 1e6:.3f}M",
-                f"{measured['parameters_with_separate_biases'] / 1e6:.3f}M",
-                "as printed" if _agrees(record) else "differs",
-                f"{time_printed / plain_time:.2f}" if time_printed and plain_time else "-",
-                f"{_seconds(measured) / _seconds(base[case['depth']]):.2f}" if timed else "-",
-                f"{1e3 * _seconds(measured):.0f}" if timed else "-",
-                f"{measured['bytes_for_backward_per_image'] / 2**20:.1f}" if timed else "-",
-                str(case["repetitions"]) if timed else "-",
-            ]
-        )
-    return [
-        Table(
-            "Parameters, and a training step",
-            (
-                "network",
-                "parameters printed",
-                "counted",
-                "counted, a bias a convolution",
-                "",
-                "time over ResNet printed",
-                "time over ResNet measured",
-                "ms an image",
-                "MiB kept for the backward pass an image",
-                "steps timed",
-            ),
-            rows,
-            note=f"Times: median of steps of {BATCH} images in single precision, of the processor; the paper states "
-            "neither unit nor hardware. A compact neuron has one bias; two add up to one.",
-        )
+
+    def over_printed(record: Record) -> float | None:
+        own, plain = printed(record.case)[1], PRINTED.get(("linear", record.case["depth"], 16), ("", None))[1]
+        return own / plain if own and plain else None
+
+    def timed(what: Callable[[Record], float | None]) -> Callable[[Record], float | None]:
+        """Return a measurement of the networks that are timed beside a conventional one."""
+        return lambda r: what(r) if "seconds_per_image" in r.measured and r.case["depth"] in base else None
+
+    columns = [
+        ("network", lambda group: name_of(group[0].case)),
+        ("parameters printed", lambda group: printed(group[0].case)[0]),
+        ("counted", lambda group: f"{group[0].measured['parameters'] / 1e6:.3f}M"),
+        (
+            "counted, a bias a convolution",
+            lambda group: f"{group[0].measured['parameters_with_separate_biases'] / 1e6:.3f}M",
+        ),
+        ("", lambda group: "as printed" if _agrees(group[0]) else "differs"),
+        ("time over ResNet printed", show.first(over_printed, ".2f")),
+        ("time over ResNet measured", show.first(timed(lambda r: seconds(r) / base[r.case["depth"]]), ".2f")),
+        ("ms an image", show.first(timed(lambda r: 1e3 * seconds(r)), ".0f")),
+        (
+            "MiB kept for the backward pass an image",
+            show.first(timed(lambda r: r.measured["bytes_for_backward_per_image"] / 2**20), ".1f"),
+        ),
+        ("steps timed", show.first(timed(lambda r: r.case["repetitions"]))),
     ]
+    note = (
+        f"Times: median of steps of {BATCH} images in single precision, of the processor; the paper states "
+        "neither unit nor hardware. A compact neuron has one bias; two add up to one."
+    )
+    return [show.table("Parameters, and a training step", records, columns, note)]
 
 
-def _seconds(measured: dict[str, Any]) -> float:
-    return float(np.median(measured["seconds_per_image"]))
+def seconds(record: Record) -> float:
+    """Return the processor seconds of an image."""
+    return float(np.median(record.measured["seconds_per_image"]))
 
 
 def _agrees(record: Record) -> bool:
@@ -177,7 +171,7 @@ def _agrees(record: Record) -> bool:
     return any(abs(count / 1e6 - float(size)) < unit for count in counts)
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     names = {f"{name_of(r.case)} ({r.measured['parameters'] / 1e6:.2f}M)": _agrees(r) for r in records}
     return [
         exact(SOURCE, "The networks have the printed numbers of parameters.", names),

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, grouped, save, subplots
-from qsdp.bench import Claim, Evidence, Record, Table, compare, exact, judged
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import Records, experiment_in, grouped, where
+from qsdp.bench import Claim, Evidence, Table, compare, exact, judged
 
 SOURCE = "Fan et al., Table II"
 WIDTHS = [1, 8, 8, 8, 8, 1]
@@ -196,58 +197,50 @@ def _plain(values: np.ndarray) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    found = []
-    for (function, optimizer), group in grouped(records, "function", "optimizer").items():
-        rows = []
-        for record in group:
-            mode, measured = record.case["mode"], record.measured
-            rmse = _numbers(measured["rmse"])
-            pieces = [count for count in measured["pieces"] if count is not None]
-            rows.append(
-                [
-                    mode,
-                    f"{PRINTED[mode]:.4f}" if mode in PRINTED else "-",
-                    _independent(function, optimizer, mode),
-                    _range(rmse),
-                    _range(_numbers(measured["train_rmse"])),
-                    _range(_numbers(measured["edge_error"])),
-                    f"{np.median(pieces):g}" if pieces else "-",
-                    _size(_high(measured)),
-                    f"{sum(not value < 1.0 for value in rmse)} of {len(rmse)}",
-                    f"{1e3 * measured['seconds_per_step']:.2f}",
-                    f"{measured['n_parameters']}",
-                ]
-            )
-        sizes = group[0].case
-        found.append(
-            Table(
-                f"{function}, {optimizer}: {sizes['seeds']} seeds, {sizes['steps']} steps on all 33 points",
-                (
-                    "mode",
-                    "test RMSE printed",
-                    "independent program, every seed",
-                    "test RMSE measured: median and range",
-                    "training RMSE",
-                    "largest error on |x| >= 4",
-                    "pieces (median)",
-                    "coefficients of powers >= 3",
-                    "RMSE above 1",
-                    "processor ms a step of all seeds",
-                    "parameters",
-                ),
-                rows,
-                note="The paper prints one number a mode, of three realisations, and 24 pieces for regular training; "
-                "coefficients: median over seeds of the largest mean magnitude over pieces. Independent: a program "
-                "written for the specification.",
-            )
+def tables(records: Records) -> list[Table]:
+    def range_of(name: str) -> show.Cell:
+        return lambda group: _range(_numbers(group[0].measured[name]))
+
+    def independent(group: Records) -> str:
+        case = group[0].case
+        found = INDEPENDENT.get((case["optimizer"], case["mode"]), ()) if case["function"] == "1/(1+16x²)" else ()
+        return " / ".join(f"{value:g}" if np.isfinite(value) else "diverges" for value in found) or "-"
+
+    def pieces(group: Records) -> str:
+        found = [count for count in group[0].measured["pieces"] if count is not None]
+        return f"{np.median(found):g}" if found else "-"
+
+    def large(group: Records) -> str:
+        rmse = _numbers(group[0].measured["rmse"])
+        return f"{sum(not value < 1.0 for value in rmse)} of {len(rmse)}"
+
+    columns = [
+        ("mode", show.param("mode")),
+        ("test RMSE printed", show.first(lambda record: PRINTED.get(record.case["mode"]), ".4f")),
+        ("independent program, every seed", independent),
+        ("test RMSE measured: median and range", range_of("rmse")),
+        ("training RMSE", range_of("train_rmse")),
+        ("largest error on |x| >= 4", range_of("edge_error")),
+        ("pieces (median)", pieces),
+        ("coefficients of powers >= 3", lambda group: _size(_high(group[0].measured))),
+        ("RMSE above 1", large),
+        ("processor ms a step of all seeds", show.first("seconds_per_step", ".2f", unit=1e3)),
+        ("parameters", show.first("n_parameters")),
+    ]
+    note = (
+        "The paper prints one number a mode, of three realisations, and 24 pieces for regular training; coefficients: "
+        "median over seeds of the largest mean magnitude over pieces. Independent: a program written for the "
+        "specification."
+    )
+    return [
+        show.table(
+            f"{function}, {optimizer}: {group[0].case['seeds']} seeds, {group[0].case['steps']} steps on all 33 points",
+            group,
+            columns,
+            note,
         )
-    return found
-
-
-def _independent(function: str, optimizer: str, mode: str) -> str:
-    found = INDEPENDENT.get((optimizer, mode), ()) if function == "1/(1+16x²)" else ()
-    return " / ".join(f"{value:g}" if np.isfinite(value) else "diverges" for value in found) or "-"
+        for (function, optimizer), group in grouped(records, "function", "optimizer").items()
+    ]
 
 
 def _numbers(values: Sequence[float | None]) -> np.ndarray:
@@ -281,11 +274,10 @@ def _high(measured: dict[str, Any]) -> dict[int, float]:
     return _by_seed([None if row is None else max(row[3:], default=0.0) for row in rows])
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     by_mode = {
         (record.case["optimizer"], record.case["mode"]): record.measured
-        for record in records
-        if record.case["function"] == "1/(1+16x²)"
+        for record in where(records, function="1/(1+16x²)")
     }
     optimizers = sorted({optimizer for optimizer, _ in by_mode})
     complete = [optimizer for optimizer in optimizers if all((optimizer, mode) in by_mode for mode in RELINEAR)]
@@ -340,23 +332,15 @@ def _reaches(rmse: np.ndarray, printed: float) -> bool:
     return bool(rmse.min() <= printed <= rmse.max())
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     optimizers = sorted({record.case["optimizer"] for record in records})
-    figure, axes = subplots(
-        2,
-        len(optimizers),
-        figsize=(4.6 * len(optimizers) + 1.6, 6.4),
-        sharey="row",
-        squeeze=False,
-        layout="constrained",
-    )
+    size = (4.6 * len(optimizers) + 1.6, 6.4)
+    figure, axes = draw.subplots(2, len(optimizers), figsize=size, sharey="row", squeeze=False)
     colours = {mode: f"C{number}" for number, mode in enumerate(MODES)}
     for column, optimizer in enumerate(optimizers):
         above, below = axes[:, column]
-        for record in records:
+        for record in where(records, optimizer=optimizer, function="1/(1+16x²)"):
             case, measured = record.case, record.measured
-            if case["optimizer"] != optimizer or case["function"] != "1/(1+16x²)":
-                continue
             look = {"color": colours[case["mode"]], "label": case["mode"]}
             steps = np.arange(1, 11) * case["steps"] / 10
             above.semilogy(steps, [np.median(_numbers(row)) for row in measured["curve"]], **look)
@@ -370,11 +354,8 @@ def plot(records: Sequence[Record], path: Path) -> None:
         below.set(xlabel="power", ylim=(1e-12, 1e2))
     axes[0, 0].set_ylabel("test RMSE (median; dotted: printed)")
     axes[1, 0].set_ylabel("mean |coefficient| over pieces")
-    handles = {
-        label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=8)
-    save(figure, path)
+    draw.legend(figure, axes, fontsize=8)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in, save, subplots, where
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import Records, experiment_in, grid, where
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork
-from qsdp.bench import Claim, Record, Table, exact, judged, share
+from qsdp.bench import Claim, Table, exact, judged, share
 from qsdp.datasets import make_xor
 from qsdp.quadratic_theory import classify_conic, separate
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Fig. 1"
-#: Source and statement of every claim.
-STATEMENTS = {
-    "learns": (SOURCE, "A single quadratic neuron learns XOR."),
-    "random": (SOURCE, "A random start of Q gives a hyperbola (more often than not)."),
-    "identity": (SOURCE, "Identity as the start of Q gives an ellipse (after 200 epochs)."),
-    "linear": (
-        "Noel, Muthiah-Nakarajan, Oswal, section 2",
-        "No linear neuron solves XOR, a quadratic one does; nor do neurons of squares without products.",
-    ),
-}
 FAMILIES = ("qnn", "fan_compact", "power_only", "linear")
 
 #: Parameters of one neuron that solves XOR, and the encoding of its inputs.
@@ -39,17 +29,10 @@ CLOSED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     starts = 5 if quick else 50
-    made: list[dict[str, Any]] = [{"kind": "closed form", "neuron": name} for name in CLOSED]
-    made += [
-        {"kind": "program", "family": family, "encoding": encoding}
-        for family in FAMILIES
-        for encoding in ("bipolar", "binary")
-    ]
-    made += [{"kind": "training", "start": "identity", "rate": rate, "epochs": 200} for rate in (0.01, 0.1)]
-    made += [
-        {"kind": "training", "start": "random", "rate": 0.1, "epochs": 200, "seed": seed} for seed in range(starts)
-    ]
-    return made
+    made = grid(kind="closed form", neuron=CLOSED)
+    made += grid(kind="program", family=FAMILIES, encoding=("bipolar", "binary"))
+    made += grid(kind="training", start="identity", rate=(0.01, 0.1), epochs=200)
+    return made + grid(kind="training", start="random", rate=0.1, epochs=200, seed=range(starts))
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -100,91 +83,75 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    made = []
-    closed = where(records, kind="closed form")
-    rows = [
-        [r.case["neuron"], " ".join(f"{value:g}" for value in r.measured["values"]), r.measured["conic"]]
-        for r in closed
+def tables(records: Records) -> list[Table]:
+    closed = [
+        ("neuron", show.param("neuron")),
+        ("z on the four points", lambda group: " ".join(f"{value:g}" for value in group[0].measured["values"])),
+        ("boundary", show.first("conic")),
     ]
-    made.append(Table("One neuron in closed form", ["neuron", "z on the four points", "boundary"], rows))
-    rows = [
-        [
-            r.case["family"],
-            r.case["encoding"],
-            "yes" if r.measured["separable"] else "no",
-            f"{r.measured['margin']:.3g}",
-        ]
-        for r in where(records, kind="program")
+    program = [
+        ("family", show.param("family")),
+        ("inputs", show.param("encoding")),
+        ("some neuron solves XOR", lambda group: "yes" if group[0].measured["separable"] else "no"),
+        ("margin", show.first("margin", ".3g")),
     ]
-    headings = ["family", "inputs", "some neuron solves XOR", "margin"]
-    made.append(Table("Decided by a linear program, with a proof either way", headings, rows))
     rows = []
-    for rate in (0.01, 0.1):
-        for r in where(records, start="identity", rate=rate):
-            m = r.measured
-            rows.append(
-                [
-                    f"identity, rate {rate:g}",
-                    "ellipse",
-                    f"{m['conic']} at epoch {m['solved']} (det Q {m['determinant']:.3f})",
-                    f"{m['final_conic']}, from epoch {m['hyperbola_from']}",
-                    "1",
-                ]
-            )
+    for r in where(records, start="identity"):
+        m = r.measured
+        solved = f"{m['conic']} at epoch {m['solved']} (det Q {m['determinant']:.3f})"
+        turned = f"{m['final_conic']}, from epoch {m['hyperbola_from']}"
+        rows.append([f"identity, rate {r.case['rate']:g}", "ellipse", solved, turned, "1"])
     random = where(records, start="random")
     if random:
-        first = Counter(r.measured["conic"] for r in random)
-        last = Counter(r.measured["final_conic"] for r in random)
-        epochs = max(r.measured["solved"] for r in random)
-        rows.append(
-            [
-                "random, rate 0.1",
-                "hyperbola",
-                f"{counted(first)}; at epoch {epochs} or before",
-                counted(last),
-                str(len(random)),
-            ]
-        )
+        first, last = (Counter(r.measured[name] for r in random) for name in ("conic", "final_conic"))
+        solved = f"{counted(first)}; at epoch {max(r.measured['solved'] for r in random)} or before"
+        rows.append(["random, rate 0.1", "hyperbola", solved, counted(last), str(len(random))])
     headings = ["start of Q", "printed", "first correct epoch", "after 200 epochs", "starts"]
-    made.append(Table("Trained from w = 0 and b = 0, points in their order", headings, rows))
-    return [table for table in made if table.rows]
+    decided = "Decided by a linear program, with a proof either way"
+    return [
+        show.table("One neuron in closed form", where(records, kind="closed form"), closed),
+        show.table(decided, where(records, kind="program"), program),
+        Table("Trained from w = 0 and b = 0, points in their order", headings, rows),
+    ]
 
 
 def counted(kinds: Counter[str]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     random, identity = where(records, start="random"), where(records, start="identity")
-    programs = where(records, kind="program")
+    solved = [r.measured["solved"] is not None for r in random + identity]
     early = sum(r.measured["conic"] == "ellipse" for r in identity)
     turned = ", ".join(str(r.measured["hyperbola_from"]) for r in identity)
     return [
-        exact(*STATEMENTS["learns"], [r.measured["solved"] is not None for r in random + identity]),
+        exact(SOURCE, "A single quadratic neuron learns XOR.", solved),
         judged(
-            *STATEMENTS["random"],
+            SOURCE,
+            "A random start of Q gives a hyperbola (more often than not).",
             share([r.measured["conic"] == "hyperbola" for r in random], 0.5),
             "hyperbolas at the first correct epoch",
         ),
         exact(
-            *STATEMENTS["identity"],
+            SOURCE,
+            "Identity as the start of Q gives an ellipse (after 200 epochs).",
             [r.measured["final_conic"] == "ellipse" for r in identity],
             f"{early} at the first correct epoch; hyperbola from epoch {turned}",
         ),
         exact(
-            *STATEMENTS["linear"],
-            [r.measured["separable"] is (r.case["family"] == "qnn") for r in programs],
+            "Noel, Muthiah-Nakarajan, Oswal, section 2",
+            "No linear neuron solves XOR, a quadratic one does; nor do neurons of squares without products.",
+            [r.measured["separable"] is (r.case["family"] == "qnn") for r in where(records, kind="program")],
             "linear programs, each with its proof",
         ),
     ]
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Records, path: Path) -> None:
     X, y = make_xor()
     grid = np.linspace(-2.5, 2.5, 200)
     points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
-    figure, axes = subplots(1, 4, figsize=(12, 3.2))
+    figure, axes = draw.subplots(1, 4, figsize=(12, 3.2))
     for axis, (name, (family, parameters, encoding)) in zip(axes, CLOSED.items(), strict=True):
         X, y = make_xor(encoding)
         values = QuadraticNetwork([Layer(family, parameters)]).decision(points).reshape(200, 200)
@@ -193,7 +160,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.scatter(*X.T, c=np.where(y == 1, "C1", "C0"), zorder=3)
         axis.set_title(name, fontsize=9)
         axis.set_aspect("equal")
-    save(figure, path)
+    draw.save(figure, path)
 
 
 EXPERIMENT = experiment_in(__name__, "XOR by one quadratic neuron", SOURCE)

@@ -13,6 +13,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+import qsdp
 from qsdp.bench import Claim, Record, Results, run_experiment
 from qsdp.datasets import load_mnist
 from qsdp.exceptions import DatasetError
@@ -85,7 +86,7 @@ def test_quick_run_of_images(tmp_path: Path) -> None:
         load_mnist("test")
     except DatasetError:
         pytest.skip("MNIST not found in QSDP_DATA")
-    with patch.dict(images.LOADERS, mnist=functools.cache(load_mnist)):
+    with patch.object(qsdp.datasets, "load_mnist", functools.cache(load_mnist)):
         records = quick("bpls_images")
     accuracy, seconds, simple, chosen = (table.rows for table in images.tables(records))
     # Memory is shown where it was measured for that variant, and nowhere else.
@@ -182,10 +183,10 @@ def test_match_and_speed_are_of_every_variant() -> None:
     assert match.why.startswith("two: -25")
     assert "one 94.0 % (10 runs) against 95.0 % (Adam 0.001, batch 1, best of 40 epochs, 10 runs)" in match.figures
     assert verdicts.match_claim("Paper", "digits", {"one": both["one"]}).verdict == "supported"
-    (speed,) = verdicts.speed_claims("Paper", "digits", both)
+    (speed,) = verdicts.speed_claims("Paper", "digits", both, [1])
     assert (speed.verdict, speed.why) == ("contradicted", "not two: 2.0 times")
     assert "one: 0.001 s against 2 s, 2000.0 times; two: 1 s against 2 s, 2.0 times" in speed.figures
-    assert verdicts.speed_claims("Paper", "digits", {"one": both["one"]})[0].verdict == "supported"
+    assert verdicts.speed_claims("Paper", "digits", {"one": both["one"]}, [1])[0].verdict == "supported"
 
 
 def test_the_choice_by_validation_is_checked() -> None:

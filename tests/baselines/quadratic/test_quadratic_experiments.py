@@ -58,9 +58,8 @@ def test_cases_are_json_and_distinct(name: str, quick: bool) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_reports_of_no_records(name: str) -> None:
-    for made in experiment(name).tables([]):
-        assert made.rows
-    experiment(name).claims([])
+    experiment(name).tables([])
+    assert {claim.verdict for claim in experiment(name).claims([])} == {"not measured"}
 
 
 def test_mnist_has_all_settings() -> None:
@@ -163,5 +162,5 @@ def test_clusters_that_no_ellipsoids_separate_have_no_constructed_layer() -> Non
     separated = [record.measured["code"] for record in records if record.measured["code"] is not None]
     assert 0 < len(separated) < len(records), "the seeds of the experiment have both"
     assert min(separated) > 0.99
-    (table,) = clusters.tables(records)
+    (table,) = (table for table in clusters.tables(records) if table.rows)
     assert table.rows[-1][-1] == f"{len(separated)} ({len(records)})"

@@ -1,27 +1,28 @@
-"""Solvers that `solvers.py` compares, brought to one level of the certified relative gap, recomputed alike for all.
+"""Solvers that are compared, brought to one level of the certified relative gap, recomputed alike for all.
 
 A peer knows its own accuracy only, so a ladder of tolerances is climbed until the gap is at most the level. Time is
 that of the whole call, compilation included; the recomputation of the gap is counted for this package's solvers only,
-which do it themselves.
+which do it themselves. SCS solves the program (25) as printed, in the data's own units, and so does SDPA, which has no
+quadratic cone; Clarabel and CVXOPT have the smaller program of `solve_relaxation`.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import shutil
-import statistics
 import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse
-from _memory import peak_mib, run_apart
 
 import qsdp
+from benchmarks.experiments._process import peak, program
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import Relaxation, finish
 
@@ -56,6 +57,12 @@ class Answer:
     relaxation: Relaxation | None
     status: str
 
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Objective, bound, gap and iterations, where a point was found."""
+        names = ("objective", "lower_bound", "relative_gap", "iterations")
+        return {} if self.relaxation is None else {name: getattr(self.relaxation, name) for name in names}
+
 
 def solve(problem, solver, tolerance, time_limit=None, callback=None):
     """Solve once; tolerance None is the solver's default. A callback is for solvers of this package."""
@@ -81,26 +88,33 @@ def _solve_full(problem, solver, tolerance, time_limit):
         options.update(epsilonStar=tolerance, epsilonDash=tolerance)
     start = time.perf_counter()
     formulation = qsdp.build_full(problem)
-    program = formulation.problem
-    program.get_problem_data(solver.upper(), solver_opts=options)
+    convex = formulation.problem
+    convex.get_problem_data(solver.upper(), solver_opts=options)
     compiled = time.perf_counter()
     try:
-        program.solve(solver=solver.upper(), **options)
-        status = program.status
+        convex.solve(solver=solver.upper(), **options)
+        status = convex.status
     except cp.SolverError as error:
         status = f"failed: {str(error).splitlines()[0]}"
     seconds = time.perf_counter() - start
-    (Z, V, W), (nu, z) = formulation.blocks(), formulation.duals()
-    if Z is None:
+    if formulation.blocks()[0] is None:
         return Answer(seconds, compiled - start, None, status)
+    iterations = convex.solver_stats.num_iters if convex.solver_stats else None
+    found = repaired(problem, formulation, solver=solver, status=status, iterations=iterations)
+    return Answer(seconds, compiled - start, found, status)
+
+
+def repaired(
+    problem: qsdp.TrainingProblem, formulation: Any, *, solver: str, status: str, iterations: int | None = None
+) -> Relaxation:
+    """Return a solution of (25) repaired to exact feasibility, with objective and bound recomputed from the data."""
+    (Z, V, W), (nu, z) = formulation.blocks(), formulation.duals()
     # To the units of the normalised instance, from which everything is recomputed.
     scaled = ScaledProblem.of(problem)
     units = scaled.units
     Z, V, W = (block / units.weight for block in (Z, V, W))
     nu = None if nu is None else nu * (units.prediction / units.value)
-    iterations = program.solver_stats.num_iters if program.solver_stats else None
-    raw = RawSolution(Z, V, W, nu, z, status=status, iterations=iterations)
-    return Answer(seconds, compiled - start, finish(scaled, raw, solver=solver, tol=1e-6), status)
+    return finish(scaled, RawSolution(Z, V, W, nu, z, status=status, iterations=iterations), solver=solver, tol=1e-6)
 
 
 def reach(problem, solver, level, budget, ladder=None, callback=None):
@@ -160,7 +174,7 @@ def inner(name, M, solver, tolerance, time_limit=None):
     if solver == "qsdp":
         start = time.perf_counter()
         bound = qsdp.maxcut_bound(M, tol=tolerance)
-        return Bound(time.perf_counter() - start, bound.value, bound.upper_bound, peak_mib())
+        return Bound(time.perf_counter() - start, bound.value, bound.upper_bound, peak() / 2**20)
     dense = M.toarray() if scipy.sparse.issparse(M) else M
     return {"scs": _inner_scs, "csdp": _inner_csdp}[solver](dense, tolerance, time_limit)
 
@@ -179,13 +193,13 @@ def _inner_scs(M, tolerance, time_limit):
     start = time.perf_counter()
     K = cp.Variable(M.shape, PSD=True)
     unit = cp.diag(K) == 1
-    program = cp.Problem(cp.Maximize(cp.trace(M @ K)), [unit])
+    maximum = cp.Problem(cp.Maximize(cp.trace(M @ K)), [unit])
     limit = {} if time_limit is None else {"time_limit_secs": time_limit}
-    program.solve(solver=cp.SCS, eps_abs=tolerance, eps_rel=tolerance, max_iters=10_000_000, **limit)
-    seconds, peak = time.perf_counter() - start, peak_mib()
+    maximum.solve(solver=cp.SCS, eps_abs=tolerance, eps_rel=tolerance, max_iters=10_000_000, **limit)
+    seconds, largest = time.perf_counter() - start, peak() / 2**20
     # The sign of a multiplier is a convention.
     upper = min(_safe_bound(M, unit.dual_value), _safe_bound(M, -unit.dual_value))
-    return Bound(seconds, _feasible_value(M, K.value), upper, peak)
+    return Bound(seconds, _feasible_value(M, K.value), upper, largest)
 
 
 def _inner_csdp(M, tolerance, time_limit):
@@ -203,13 +217,13 @@ def _inner_csdp(M, tolerance, time_limit):
             "affine": 0, "printlevel": 0, "perturbobj": 0, "fastmode": 0,
         }  # fmt: skip
         Path(home, "param.csdp").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        seconds, peak, _ = run_apart(["csdp", "problem", "answer"], home, time_limit)
+        seconds, largest, _ = program(["csdp", "problem", "answer"], home, time_limit)
         first, *entries = Path(home, "answer").read_text().splitlines()
     K = np.zeros((n, n))
     for matrix, _, i, j, value in (line.split() for line in entries):
         if matrix == "2":
             K[int(i) - 1, int(j) - 1] = K[int(j) - 1, int(i) - 1] = float(value)
-    return Bound(seconds, _feasible_value(M, K), _safe_bound(M, np.array(first.split(), dtype=float)), peak)
+    return Bound(seconds, _feasible_value(M, K), _safe_bound(M, np.array(first.split(), dtype=float)), largest)
 
 
 def inner_cutnorm(M, level, python):
@@ -219,14 +233,14 @@ def inner_cutnorm(M, level, python):
         paths = [str(Path(home, name)) for name in ("matrix.npy", "answer.npz")]
         np.save(paths[0], dense)
         script = Path(__file__).with_name("_cutnorm.py")
-        _, peak, status = run_apart([python, script, *paths])
+        _, largest, status = program([python, script, *paths])
         if status:
             raise RuntimeError(f"{script.name} ended with exit status {status}")
         answer = dict(np.load(paths[1]))
     bounds = []
     for tolerance, seconds, Y in zip(answer["tolerances"], answer["seconds"], answer["points"], strict=True):
         z = np.sum(Y * (dense @ Y), axis=1)
-        bounds.append((float(tolerance), Bound(float(seconds), float(z.sum()), _safe_bound(dense, z), peak)))
+        bounds.append((float(tolerance), Bound(float(seconds), float(z.sum()), _safe_bound(dense, z), largest)))
         if bounds[-1][1].relative_gap <= level:
             return bounds[-1]
     return min(bounds, key=lambda pair: pair[1].relative_gap)
@@ -246,11 +260,3 @@ def _safe_bound(M, z):
     n = len(z)
     rounding = 10.0 * n * n * np.finfo(float).eps * float(np.abs(values).max())
     return float(z.sum()) + n * max(0.0, -float(values[0])) + rounding
-
-
-def median_of(run, repeats, budget):
-    """Repeat a measurement until there are `repeats` or they have taken `budget` seconds; return seconds of each."""
-    seconds = []
-    while len(seconds) < repeats and sum(seconds) < budget:
-        seconds.append(run().seconds)
-    return seconds, statistics.median(seconds)

@@ -1,0 +1,47 @@
+"""Networks trained by gradients, and what is made of them, each at hyper-parameters of its own choice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from benchmarks.experiments._common import timed
+
+Predict = Callable[[np.ndarray], np.ndarray]
+#: What makes a network of a trained model, such as by rounding its weights.
+Make = Callable[[Any], Any]
+Score = Callable[[np.ndarray, np.ndarray], float]
+
+
+def outputs_of(model: Any, network: Any) -> Predict:
+    """Return the predictions of a network that was made from a model, which may add inputs of its own."""
+    inputs = getattr(model, "network_inputs", None)
+    return lambda X: network.predict(X if inputs is None else inputs(X))
+
+
+def scorers(makes: Mapping[str, Make], score: Score) -> dict[str, Callable[[Any, np.ndarray, np.ndarray], float]]:
+    """Return for each network that is made of a model the score of its outputs on held-out rows."""
+
+    def scorer(make: Make) -> Callable[[Any, np.ndarray, np.ndarray], float]:
+        return lambda model, X, y: score(outputs_of(model, make(model))(X), y)
+
+    return {name: scorer(make) for name, make in makes.items()}
+
+
+def fits(
+    model: Any, X: np.ndarray, y: np.ndarray, clock: Callable[[], float] = time.process_time
+) -> Callable[[dict[str, Any]], tuple[Any, float]]:
+    """Return a function that fits a model with some parameters, each choice once, and tells the seconds."""
+    known: dict[tuple[Any, ...], tuple[Any, float]] = {}
+
+    def fitted(parameters: dict[str, Any]) -> tuple[Any, float]:
+        key = tuple(sorted(parameters.items()))
+        if key not in known:
+            known[key] = timed(lambda: clone(model).set_params(**parameters).fit(X, y), clock)
+        return known[key]
+
+    return fitted

@@ -1,0 +1,47 @@
+"""Pictures: panels, legends and axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def subplots(*shape: int, **options: Any) -> tuple[Any, Any]:
+    """Return a figure and its axes, which arrange themselves."""
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(*shape, **{"layout": "constrained", **options})
+
+
+def save(figure: Any, path: Path, dpi: int = 120) -> None:
+    """Write a figure, and forget it."""
+    import matplotlib.pyplot as plt
+
+    figure.savefig(path, dpi=dpi)
+    plt.close(figure)
+
+
+def legend(figure: Any, axes: Any, order: Iterable[str] = (), **options: Any) -> None:
+    """Name what is drawn in all panels, each once, at the right of them unless the options say where."""
+    entries = [ax.get_legend_handles_labels() for ax in np.ravel(axes)]
+    handles = {label: line for lines, labels in entries for line, label in zip(lines, labels, strict=True)}
+    handles = {label: handles[label] for label in [*order, *handles] if label in handles}
+    place = {"loc": "outside right upper", "fontsize": "small", **options}
+    figure.legend(handles.values(), handles.keys(), **place)
+
+
+def label_decades(axes: Any) -> None:
+    """Label a logarithmic axis of both by its decades; over less than two of them by 1, 2 and 5, too."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = sorted(axis.get_view_interval())
+        if axis.get_scale() != "log" or not 0.0 < low < high:
+            continue
+        if high < 100.0 * low:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high > 3.0 * low else range(1, 10)))
+            axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())

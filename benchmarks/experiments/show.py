@@ -1,0 +1,67 @@
+"""Tables of records: a row is a group of records, a column a heading and what it shows of a group."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.experiments import _common
+from benchmarks.experiments._common import Records, What
+from qsdp.bench import Record, Table
+
+#: What a column shows of a group.
+Cell = Callable[[Any], str]
+
+
+def table(title: str, groups: Any, columns: Iterable[tuple[str, Cell]], note: str = "") -> Table:
+    """Return a table with a row for each group of records (or record), and columns of a heading and a cell each."""
+    headings, cells = zip(*columns, strict=True)
+    groups = groups.values() if isinstance(groups, dict) else groups
+    groups = [[group] if isinstance(group, Record) else group for group in groups]
+    return Table(title, headings, [[cell(group) for cell in cells] for group in groups], note)
+
+
+def param(name: str, form: str = "", none: str = "-") -> Cell:
+    """Return the cell of a parameter."""
+    return lambda group: none if group[0].case.get(name) is None else format(group[0].case[name], form)
+
+
+def first(what: What, form: str = "", none: str = "-", unit: float | None = None) -> Cell:
+    """Return the cell of the first record's measurement, times a unit if there is one."""
+
+    def cell(group: Records) -> str:
+        found = _common.measured(group[0], what)
+        return none if found is None else format(found if unit is None else unit * found, form)
+
+    return cell
+
+
+def of(show: Callable[[np.ndarray], str], what: What, unit: float = 1.0, none: str = "-") -> Cell:
+    """Return the cell of a measurement over the records, shown by a function; what it is where no record has it."""
+
+    def cell(group: Records) -> str:
+        found = _common.values(group, what)
+        return show(unit * found) if len(found) else none
+
+    return cell
+
+
+def reduced(reduce: Callable[[Any], Any], what: What, form: str, unit: float = 1.0, none: str = "-") -> Cell:
+    """Return the cell of one number made of a measurement over the records."""
+    return of(lambda found: format(float(reduce(found)), form), what, unit, none)
+
+
+mean = functools.partial(reduced, np.mean)
+median = functools.partial(reduced, np.median)
+least = functools.partial(reduced, np.min)
+most = functools.partial(reduced, np.max)
+percent = functools.partial(of, _common.percent)
+medians = functools.partial(of, _common.medians)
+
+
+def count(group: Records) -> str:
+    """Return the number of records."""
+    return str(len(group))

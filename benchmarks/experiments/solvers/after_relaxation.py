@@ -1,0 +1,123 @@
+"""What comes after the relaxation: sampling, prediction and two sweeps of polishing, against n, m and threads.
+
+50 inputs; polishing has two outputs, which threads can share. Every case has a process of its own, one thread of BLAS.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import qsdp
+from benchmarks.experiments import show
+from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grouped
+from benchmarks.experiments._process import begin_peak, in_own_process, peak
+from qsdp.bench import Claim, Table, exact
+
+#: Inputs of all networks, and seconds that repetitions of one measurement may take.
+INPUTS, PATIENCE = 50, 3.0
+STAGES: dict[str, tuple[dict[str, int], ...]] = {
+    "sampling": tuple({"m": m, "jobs": jobs} for m, jobs in ((1000, 1), (10_000, 1), (100_000, 1), (100_000, 2))),
+    "prediction": tuple(
+        {"n": n, "m": m, "jobs": jobs}
+        for n, m, jobs in (
+            (20_000, 1000, 1), (200_000, 1000, 1), (200_000, 100_000, 1), (200_000, 1000, 2), (200_000, 10, 1),
+        )
+    ),
+    "polishing": tuple(
+        {"n": n, "m": m, "jobs": jobs}
+        for n, m, jobs in ((1000, 100, 1), (1000, 1000, 1), (10_000, 100, 1), (10_000, 100, 2))
+    ),
+}  # fmt: skip
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    return [
+        {"stage": stage, **sizes, "repeats": 1 if quick else 3}
+        for stage, listed in STAGES.items()
+        for sizes in (listed[:1] if quick else listed)
+    ]
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    return in_own_process(measure, case, threads=1)
+
+
+def measure(case: dict[str, Any]) -> dict[str, Any]:
+    """Return seconds, peak memory, and how much of that the call itself took."""
+    sizes = {name: case[name] for name in ("n", "m", "jobs") if name in case}
+    call = CALLS[case["stage"]](**sizes)
+    before, runs = begin_peak(), []
+    while len(runs) < case["repeats"] and sum(runs) < PATIENCE:
+        start = time.perf_counter()
+        call()
+        runs.append(time.perf_counter() - start)
+    largest = peak()
+    sizes_mib = {"peak_mib": largest / 2**20, "call_mib": (largest - before) / 2**20}
+    return {"seconds": statistics.median(runs), "runs": runs, **sizes_mib}
+
+
+def _sampling(m: int, jobs: int) -> Callable[[], Any]:
+    data = qsdp.datasets.make_planted(500, INPUTS, random_state=0)
+    relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(data.X, data.y, beta=1.0), tol=1e-2)
+    covariance = qsdp.shape_covariance(relaxation)
+    return lambda: qsdp.sample_network(covariance, m, random_state=0, n_jobs=jobs)
+
+
+def _prediction(n: int, m: int, jobs: int) -> Callable[[], Any]:
+    X, network = np.random.default_rng(1).standard_normal((n, INPUTS)), _network(m, 1)
+    return lambda: network.predict(X, n_jobs=jobs)
+
+
+def _polishing(n: int, m: int, jobs: int) -> Callable[[], Any]:
+    rng = np.random.default_rng(1)
+    X, network = rng.standard_normal((n, INPUTS)), _network(m, 2)
+    y = _network(m, 2, seed=2).predict(X) + rng.standard_normal((n, 2))
+    problem = qsdp.TrainingProblem(X, y, beta=1.0)
+    return lambda: qsdp.polish(network, problem, max_sweeps=2, random_state=0, n_jobs=jobs)
+
+
+def _network(m: int, outputs: int, seed: int = 0) -> qsdp.BilinearNetwork:
+    """Return a network whose neurons serve the outputs in turn, with one magnitude."""
+    U, V = np.random.default_rng(seed).choice(np.array([-1, 1], dtype=np.int8), size=(2, m, INPUTS))
+    alpha = np.eye(outputs)[np.arange(m) % outputs] / m
+    return qsdp.BilinearNetwork(U, V, alpha[:, 0] if outputs == 1 else alpha)
+
+
+CALLS: dict[str, Callable[..., Callable[[], Any]]] = {
+    "sampling": _sampling,
+    "prediction": _prediction,
+    "polishing": _polishing,
+}
+
+
+def tables(records: Records) -> list[Table]:
+    columns = [
+        ("stage", show.param("stage")),
+        *((name, show.param(name, "", "")) for name in ("n", "m")),
+        ("threads", show.param("jobs")),
+        ("seconds", show.first("seconds", ".4g")),
+        ("runs", lambda group: str(len(group[0].measured["runs"]))),
+        ("MiB", show.first("peak_mib", ".0f")),
+        ("MiB of the call", show.first("call_mib", ".0f", "")),
+    ]
+    return [show.table(f"What comes after the relaxation, {INPUTS} inputs", records, columns)]
+
+
+def claims(records: Records) -> list[Claim]:
+    """Compare two threads with one, for equal sizes."""
+    statement = "Two threads take less time than one, for sampling, prediction and polishing."
+    holds = {}
+    for group in grouped(records, "stage", "n", "m").values():
+        seconds = by(group, "seconds", "jobs")
+        if len(seconds) == 2:
+            name = f"{group[0].case['stage']} ({1e3 * seconds[1]:.3g} ms by one, {1e3 * seconds[2]:.3g} by two)"
+            holds[name] = seconds[2] < seconds[1]
+    return [exact(TARGET, statement, holds, needed=len(STAGES))]
+
+
+EXPERIMENT = experiment_in(__name__, "What comes after the relaxation", "Time and memory of the package")

@@ -1,0 +1,116 @@
+"""Bounds of quadratic forms over sign vectors, the problem inside the relaxation, beside other solvers.
+
+Maximum cuts: mcp100 and mcp124-1 of SDPLIB, G1 of Gset. The bound of a peer is the sum of its multipliers, raised by
+their smallest eigenvalue with an allowance for rounding, the value that of its nearest point with unit rows. CSDP is
+timed as a process, which reads a file; the solver inside `cutnorm`, run by the interpreter that the variable
+QSDP_CUTNORM_PYTHON names, gives no multipliers: they come from its point. Objective and bound have the sign of a
+minimisation.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from typing import Any
+
+import numpy as np
+
+from benchmarks.experiments import show
+from benchmarks.experiments._common import Records, experiment_in, where
+from benchmarks.experiments._process import available_gib, in_own_process
+from benchmarks.experiments.solvers._peers import INNER_LADDERS, Bound, inner, inner_cutnorm, inner_missing
+from benchmarks.experiments.solvers._problems import GRAPHS, graph
+from benchmarks.experiments.solvers.solvers import LEVEL, LIMIT, PATIENCE, THREADS, faster_claim, intervals_claim
+from qsdp.bench import Claim, Table
+
+SOLVERS = ("qsdp", "scs", "csdp", "cutnorm")
+FACTOR = 30.0
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    names, solvers, repeats = (GRAPHS[:1], SOLVERS[:3], 1) if quick else (GRAPHS, SOLVERS, 5)
+    threads = 1 if quick else THREADS
+    return [
+        {"graph": name, "solver": solver, "level": LEVEL, "repeats": repeats, "threads": threads}
+        for name in names
+        for solver in solvers
+    ]
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    try:
+        options = {"threads": case["threads"], "memory": 0.9 * available_gib(), "stop": 1.5 * LIMIT + 600.0}
+        return in_own_process(measure, case, **options)
+    except RuntimeError as error:
+        return {"status": f"failed: {error}"}
+
+
+def measure(case: dict[str, Any]) -> dict[str, Any]:
+    """Bound the form over sign vectors by one solver."""
+    solver, level, python = case["solver"], case["level"], os.environ.get("QSDP_CUTNORM_PYTHON", sys.executable)
+    if (reason := inner_missing(solver, python)) is not None:
+        return {"status": reason}
+    M = graph(case["graph"])
+    # Modules are loaded.
+    inner("mcp100", np.eye(4) + 0.1, "scs" if solver == "cutnorm" else solver, 1e-3)
+    if solver == "cutnorm":
+        tolerance, bound = inner_cutnorm(M, level, python)
+    else:
+        tolerance, bound = _reached(case["graph"], M, solver, level)
+    runs = [bound.seconds]
+    while solver != "cutnorm" and len(runs) < case["repeats"] and sum(runs) < PATIENCE:
+        runs.append(inner(case["graph"], M, solver, tolerance, LIMIT).seconds)
+    return {
+        "n": M.shape[0],
+        "tolerance": tolerance,
+        "seconds": statistics.median(runs),
+        "runs": runs,
+        "status": "ok",
+        "objective": -bound.value,
+        "lower_bound": -bound.upper_bound,
+        "relative_gap": bound.relative_gap,
+        "reached": bound.relative_gap <= level,
+        "peak_mib": bound.peak_mib,
+    }
+
+
+def _reached(name: str, M: Any, solver: str, level: float) -> tuple[float, Bound]:
+    """Return the first tolerance whose gap is at most the level, and its bound, or those of the smallest gap."""
+    ladder = {"qsdp": (level,), "scs": INNER_LADDERS[name]}.get(solver, (1e-3, 1e-4, 1e-5, 1e-6, 1e-8))
+    tried: list[tuple[float, Bound]] = []
+    left = LIMIT
+    for step in ladder:
+        tried.append((step, inner(name, M, solver, step, left)))
+        left -= tried[-1][1].seconds
+        if tried[-1][1].relative_gap <= level or left <= 0.0:
+            break
+    return min(tried, key=lambda one: one[1].relative_gap)
+
+
+def tables(records: Records) -> list[Table]:
+    columns = [
+        ("problem", show.param("graph")),
+        ("solver", show.param("solver")),
+        ("level", show.param("level", ".0e")),
+        ("tolerance", show.first("tolerance", ".0e", "")),
+        ("seconds", show.first("seconds", ".4g", "")),
+        ("runs", lambda group: str(len(group[0].measured.get("runs", ())) or "")),
+        ("gap", show.first("relative_gap", ".1e", "")),
+        ("objective", show.first("objective", ".7g", "")),
+        ("lower bound", show.first("lower_bound", ".7g", "")),
+        ("MiB", show.first("peak_mib", ".0f", "")),
+        ("status", show.first("status")),
+    ]
+    return [show.table("Bounds of quadratic forms over sign vectors", records, columns)]
+
+
+def claims(records: Records) -> list[Claim]:
+    found = []
+    for name in GRAPHS:
+        pair = [next((r.measured for r in where(records, graph=name, solver=one)), None) for one in ("qsdp", "scs")]
+        found.append(faster_claim(f"{name}, to a gap of {LEVEL:g}: {FACTOR:g} times faster than SCS.", *pair, FACTOR))
+    return [*found, intervals_claim(records, lambda record: record.case["graph"])]
+
+
+EXPERIMENT = experiment_in(__name__, "Bounds of quadratic forms over sign vectors", "Targets of the package")
