@@ -28,7 +28,7 @@ from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.options import LIMITED, REFINEMENTS, TrainingOptions
 from qsdp.problem import TrainingProblem
-from qsdp.refinement import polish, refit
+from qsdp.refinement import polish, refit, suits_statistics
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
@@ -391,9 +391,11 @@ def _refined(
     deadline: Deadline,
     kept: TrainingProblem | None,
 ) -> BilinearNetwork:
-    """Return the refined network; of one polished on the rows kept and the one before the better on all rows."""
+    """Return the refined network; where statistics do not suit a polish, that of rows kept if it is better on all."""
     if options.refine == "refit":
         return refit(network, problem, time_limit=deadline.time_limit, verbose=options.verbose)
+    if kept is not None and suits_statistics(problem):
+        kept = None
     polished = polish(
         network,
         problem if kept is None else kept,

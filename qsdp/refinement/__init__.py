@@ -1,7 +1,8 @@
 """Refinement of networks: better second layers, better bits, the best network of a width."""
 
+from qsdp.refinement._choice import suits_statistics
 from qsdp.refinement.fixed_width import FixedWidthResult, train_fixed_width
 from qsdp.refinement.polishing import polish
 from qsdp.refinement.refitting import refit
 
-__all__ = ["FixedWidthResult", "polish", "refit", "train_fixed_width"]
+__all__ = ["FixedWidthResult", "polish", "refit", "suits_statistics", "train_fixed_width"]
