@@ -270,7 +270,7 @@ def run_pipeline(
 def run_on_statistics(statistics: SufficientStatistics, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
     """Do what `solve_and_sample` does for the rows that statistics have seen.
 
-    A problem of `few` of the rows, weighted to stand for all, tells beta, and networks are polished on it.
+    A problem of `few` of the rows, weighted to stand for all, tells beta; networks of many inputs are polished on it.
     """
     return _run(few, options, statistics=statistics)
 

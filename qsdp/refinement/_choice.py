@@ -33,9 +33,11 @@ def descent_data(problem: TrainingProblem, deadline: Deadline = NEVER) -> Sample
     """Return the data of descents for all outputs of a problem."""
     if isinstance(problem.weight_map, FormMap):
         return Moments.of(problem)
-    n, size = problem.n_samples, problem.size
-    cheaper = problem.loss.quadratic and suits_statistics(problem) and size**3 <= _MULTIPLE * n
-    return Moments.of(problem) if cheaper and deadline.affords(gram_operations(n, size)) else Samples(problem)
+    # By their weight, so that a weight of two is the same as two equal rows.
+    many = problem.size**3 <= _MULTIPLE * problem.data_fit.total_weight
+    cheaper = problem.loss.quadratic and suits_statistics(problem) and many
+    in_time = cheaper and deadline.affords(gram_operations(problem.n_samples, problem.size))
+    return Moments.of(problem) if in_time else Samples(problem)
 
 
 def descent_of(

@@ -444,6 +444,8 @@ def test_moments_where_they_are_cheaper():
     assert isinstance(descent_data(random_problem(0, 4, 300, "huber")), Samples)
     problem = tall_problem(1)
     assert isinstance(descent_data(problem, Deadline(0.0)), Samples)
+    heavy = qsdp.TrainingProblem(problem.X[:40], problem.y[:40], beta=0.1, sample_weight=np.full(40, 10.0))
+    assert isinstance(descent_data(heavy), Moments)
 
 
 @pytest.mark.parametrize("activation", [None, "relu"])
