@@ -15,8 +15,9 @@ from qsdp.refinement._moments import Moments
 
 __all__ = ["MomentDescent"]
 
-#: Neurons of a batch at most: the curvature of their sides is one matrix.
-_LARGEST_BATCH = 64
+#: Neurons of a batch at most: the curvature of their sides is one matrix. A sweep over 20000 neurons of ten entries takes
+#: 1.8 s, with 64 in a batch 5.2, with 16 2.2.
+_LARGEST_BATCH = 32
 
 
 class MomentDescent(Descent):
@@ -60,7 +61,8 @@ class MomentDescent(Descent):
         """Make moves of one side of a batch until none helps, and update the slopes (C, N, N) of the loss."""
         sides, others, alpha = moving[rows].astype(np.float64), other[rows].astype(np.float64), self.alpha[rows]
         gradient = np.einsum("jc,cab,jb->ja", alpha, slopes, others, optimize=True)
-        curvature = 2.0 * self.moments.curvature(others) * (alpha @ alpha.T)[:, None, :, None]
+        curvature = self.moments.curvature(others)
+        curvature *= 2.0 * (alpha @ alpha.T)[:, None, :, None]
         before = sides.copy()
         count, fall = best_moves(
             sides.reshape(-1),
