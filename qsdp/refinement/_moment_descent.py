@@ -15,8 +15,8 @@ from qsdp.refinement._moments import Moments
 
 __all__ = ["MomentDescent"]
 
-#: Neurons of a batch at most: the curvature of their sides is one matrix. A sweep over 20000 neurons of ten entries takes
-#: 1.8 s, with 64 in a batch 5.2, with 16 2.2.
+#: Neurons of a batch at most: the curvature of their sides is one matrix. A sweep over 20000 neurons of ten entries
+#: takes 1.8 s, with 64 in a batch 5.2, with 16 2.2.
 _LARGEST_BATCH = 32
 
 
