@@ -92,7 +92,9 @@ def test_losses_that_need_rows_are_certified_on_all(monkeypatch: pytest.MonkeyPa
     assert there.predict_proba(blocks(X)[0]).shape == (N_ROWS, 2)
 
 
-def test_polish_and_resample_take_the_rows_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("largest", [2, 64], ids=["rows kept", "statistics"])
+def test_polish_and_resample_need_no_other_rows(largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qsdp.refinement._choice._LARGEST", largest)
     monkeypatch.setattr("qsdp.estimators.blocks._SAMPLE", 200)
     X, y = rows()
     options = {**FAST, "refine": "polish", "beta": "auto"}
