@@ -8,14 +8,16 @@ in that block or after it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["gram_of_pairs", "gram_operations"]
+__all__ = ["gram_of_pairs", "gram_operations", "pair_places"]
 
 #: Columns of a block: more have more entries twice, fewer make products too narrow.
 _COLUMNS = 16
@@ -77,8 +79,7 @@ def _expanded(sums: list[FloatArray], size: int, dtype: Any) -> FloatArray:
     """Return all entries from the distinct ones."""
     starts = _pair_starts(size)
     gram = np.empty((starts[-1], starts[-1]), dtype=dtype)
-    low, high = np.minimum.outer(np.arange(size), np.arange(size)), np.maximum.outer(np.arange(size), np.arange(size))
-    place = starts[low] + high - low
+    place = pair_places(size)
     for block, total in zip(_blocks(size), sums, strict=True):
         origin, first = starts[block.start], block.start * (block.start + 1) // 2
         for b in block:
@@ -94,6 +95,16 @@ def _expanded(sums: list[FloatArray], size: int, dtype: Any) -> FloatArray:
         rows = slice(starts[a], starts[a + 1])
         gram[rows, : starts[a]] = gram[: starts[a], rows].T
     return gram
+
+
+@lru_cache(maxsize=8)
+def pair_places(size: int) -> npt.NDArray[np.intp]:
+    """Return the places (size, size) of pairs, in either order, in that of `numpy.triu_indices`; not to be changed."""
+    numbers = np.arange(size)
+    low, high = np.minimum.outer(numbers, numbers), np.maximum.outer(numbers, numbers)
+    places: npt.NDArray[np.intp] = _pair_starts(size)[low] + high - low
+    places.flags.writeable = False
+    return places
 
 
 def _blocks(size: int) -> list[range]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,27 +23,32 @@ IntArray = npt.NDArray[np.int8]
 ROUNDING = 1e-12
 
 
-class DescentData(Protocol):
-    """What a descent knows of the data, shared by the descents for several outputs of one problem."""
+class DescentData:
+    """What a descent knows of the data, shared by the descents for several outputs of one problem.
 
-    @property
-    def map(self) -> DataMap:
-        """The data as a map, in units in which no entry or coefficient is large."""
+    Attributes
+    ----------
+    map : QuadraticMap or FormMap
+        The data, in units in which no entry or coefficient is large.
+    unit : float
+        Divisor of the predictions.
+    large : bool
+        Whether copies of the data are to be avoided.
+    largest_image : float
+        A number that no neuron exceeds on any row.
+    weights : ndarray of shape (n,) or None
+        Of the rows.
+    """
 
-    @property
-    def unit(self) -> float:
-        """Divisor of the predictions."""
-
-    @property
-    def large(self) -> bool:
-        """Whether copies of the data are to be avoided."""
-
-    @property
-    def largest_image(self) -> float:
-        """A number that no neuron exceeds on any row."""
+    map: DataMap
+    unit: float
+    large: bool
+    largest_image: float
+    weights: FloatArray | None
 
     def mean(self, values: FloatArray) -> float:
         """Return the mean of values (..., n) over rows, weighted as they are, and all else."""
+        return float(np.mean(values if self.weights is None else np.average(values, axis=-1, weights=self.weights)))
 
 
 class Descent(ABC):
@@ -79,9 +83,18 @@ class Descent(ABC):
         self.alpha = network.alpha.reshape(network.n_neurons, -1) * self.unit
         self.refresh()
 
+    @property
     @abstractmethod
+    def batch_size(self) -> int:
+        """Number of neurons that are moved together."""
+
     def batches(self) -> Iterator[slice]:
         """Yield slices of neurons until the time is over."""
+        size = self.batch_size
+        for start in range(0, len(self.U), size):
+            if self.deadline.over:
+                return
+            yield slice(start, start + size)
 
     @abstractmethod
     def sweep(self, *, thorough: bool) -> int:

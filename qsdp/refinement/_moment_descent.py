@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from qsdp._utils.deadline import NEVER, Deadline
@@ -40,13 +38,10 @@ class MomentDescent(Descent):
         r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
         return self.map.products(self.U[rows], self.V[rows])
 
-    def batches(self) -> Iterator[slice]:
-        """Yield slices of neurons until the time is over."""
-        size = self.moments.sides_at_once(_LARGEST_BATCH)
-        for start in range(0, len(self.U), size):
-            if self.deadline.over:
-                return
-            yield slice(start, start + size)
+    @property
+    def batch_size(self) -> int:
+        """Number of neurons that are moved together: the curvature of their sides is one matrix."""
+        return self.moments.sides_at_once(_LARGEST_BATCH)
 
     def sweep(self, *, thorough: bool) -> int:
         """Try moves of both sides of every neuron, and return how many were accepted; every sweep is thorough."""

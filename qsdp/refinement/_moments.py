@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
+from qsdp.fourth_moments import pair_places
 from qsdp.lifting import DataMap, power_of_two
 from qsdp.problem import TrainingProblem
+from qsdp.refinement._descent import DescentData
 from qsdp.refinement._samples import Samples
 
 __all__ = ["Moments"]
@@ -20,7 +21,7 @@ _FLOATS = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class Moments(DescentData):
     r"""Sums over all rows of products of two entries of :math:`\mathcal{X}_i`.
 
     Attributes
@@ -66,10 +67,6 @@ class Moments:
         """Side N of the matrices."""
         return self.map.size
 
-    def mean(self, values: FloatArray) -> float:
-        """Return the mean of values (..., n) over rows, weighted as they are, and all else."""
-        return float(np.mean(values if self.weights is None else np.average(values, axis=-1, weights=self.weights)))
-
     def sides_at_once(self, most: int) -> int:
         """Return how many sides `curvature` takes with temporary arrays of moderate size, `most` at most."""
         return max(1, min(most, _FLOATS // self.size**3, int(_FLOATS**0.5) // self.size))
@@ -79,7 +76,7 @@ class Moments:
 
         Shape (B, N) to (B, N, B, N): how the outputs of neurons with these other sides go together.
         """
-        place = _places(self.size)
+        place = pair_places(self.size)
         halves = np.empty((len(others), self.size, len(self.gram)))
         for entry, rows in enumerate(place):
             np.matmul(others, self.gram[rows], out=halves[:, entry])
@@ -91,13 +88,5 @@ class Moments:
         first, second = np.triu_indices(self.size)
         entries = S[first, second] + S[second, first]
         entries[first == second] *= 0.5
-        matrix: FloatArray = (self.gram @ entries)[_places(self.size)]
+        matrix: FloatArray = (self.gram @ entries)[pair_places(self.size)]
         return matrix
-
-
-def _places(size: int) -> npt.NDArray[np.intp]:
-    """Return the number of the pair (a, b) in the order of `numpy.triu_indices`, whichever is larger."""
-    first, second = np.triu_indices(size)
-    places = np.empty((size, size), dtype=np.intp)
-    places[first, second] = places[second, first] = np.arange(len(first))
-    return places

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -60,16 +59,12 @@ class SampleDescent(Descent):
         r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
         return self.samples.images(self.V[rows]).combined(self.U[rows]).T
 
-    def batches(self) -> Iterator[slice]:
-        """Yield slices of neurons until the time is over."""
-        m = len(self.U)
+    @property
+    def batch_size(self) -> int:
+        """Number of neurons that are moved together, with one gradient."""
         # On large data a model says which moves of a batch go together, and few neurons leave the processor idle.
         share = 2 if self.samples.large else _SHARE_OF_NETWORK
-        size = min(max(1, m // share), _LARGEST_BATCH, max(1, _BATCH_FLOATS // len(self.f)))
-        for start in range(0, m, size):
-            if self.deadline.over:
-                return
-            yield slice(start, start + size)
+        return min(max(1, len(self.U) // share), _LARGEST_BATCH, max(1, _BATCH_FLOATS // len(self.f)))
 
     def sweep(self, *, thorough: bool) -> int:
         """Try moves of both sides of every neuron, and return how many were accepted.

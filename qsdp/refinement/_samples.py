@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import power_of_two
+from qsdp.lifting import QuadraticMap, power_of_two
 from qsdp.problem import TrainingProblem, quadratic_map
+from qsdp.refinement._descent import DescentData
 
 __all__ = ["Images", "Samples"]
 
 
-class Samples:
+class Samples(DescentData):
     """The data of a descent, divided by powers of two: descents for several outputs of one problem share them.
 
     Attributes
@@ -33,6 +34,8 @@ class Samples:
     largest_image : float
         No neuron has a larger value on a sample.
     """
+
+    map: QuadraticMap
 
     def __init__(self, problem: TrainingProblem) -> None:
         X = problem.X
@@ -59,10 +62,6 @@ class Samples:
     def _features(self) -> FloatArray:
         """Features of all samples in rows; the last entry of a lift has the feature one."""
         return np.vstack([self.X.T, np.ones((int(self.map.lifted), len(self.X)))])
-
-    def mean(self, values: FloatArray) -> float:
-        """Return the mean of values (..., n) over samples, weighted as they are, and all else."""
-        return float(np.mean(values if self.weights is None else np.average(values, axis=-1, weights=self.weights)))
 
     def features(self, entries: npt.NDArray[np.intp]) -> FloatArray:
         """Return the features of some entries of a side, of shape (k, n)."""
