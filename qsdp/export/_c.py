@@ -15,7 +15,7 @@ from qsdp._utils.summary import Summarized, Summary
 from qsdp._utils.validation import FloatArray, check_flag
 from qsdp.exceptions import InvalidInputError
 from qsdp.export._c_compiled import CompiledModel, compile_model
-from qsdp.export._c_source import entry_points, source_text
+from qsdp.export._c_source import entry_points, input_type, source_text
 from qsdp.export._c_text import comment, identifiers
 from qsdp.export._integer_model import Inputs, IntegerModel, integer_model
 from qsdp.export._model import described
@@ -127,6 +127,7 @@ def to_c(
     name: str = _NAME,
     input_range: Sequence[int] | None = None,
     scales: Mapping[str, float] | None = None,
+    column_width: int | None = None,
     width: int = 64,
     layout: str = "auto",
     packed: bool = True,
@@ -146,7 +147,10 @@ def to_c(
     scales : mapping of str to float, optional
         Scales of columns by name: the fixed-point number of an entry is the nearest integer to scale times it. By
         default the power of ten that divides the range of a number into 6554 steps at least, and has one decimal more
-        than its thresholds.
+        than its thresholds, as far as `column_width` holds it.
+    column_width : {16, 32}, optional
+        Bits of the columns of an estimator; 32 by default. With 16 the code is smaller, and most on machines of 8
+        bits; decimals that do not fit are rounded, within ``rounding_error``.
     width : {16, 32, 64}
         Bits of the widest accumulator allowed. Numbers that are not exact in integers are rounded to as many bits, 15
         at most and 6 at least, as every sum provably fits into.
@@ -164,7 +168,7 @@ def to_c(
     Raises
     ------
     ExportError
-        Sums do not fit into `width`, a column does not fit into 32 bits, or a transformer mixes columns.
+        Sums do not fit into `width`, a column does not fit into `column_width`, or a transformer mixes columns.
 
     Notes
     -----
@@ -192,7 +196,9 @@ def to_c(
             f"name, also of the files, must be a C identifier that begins with a letter; got {name!r:.60}"
         )
     packed = check_flag("packed", packed)
-    found = integer_model(model, input_range=input_range, scales=scales, width=width, layout=layout)
+    found = integer_model(
+        model, input_range=input_range, scales=scales, column_width=column_width, width=width, layout=layout
+    )
     source = source_text(found, name, comment([f"Made by qsdp; see {name}.h."]) + "\n", packed=packed)
     return CSource(name, _header(found, name, packed), source, found, packed)
 
@@ -204,7 +210,7 @@ def _header(model: IntegerModel, name: str, packed: bool) -> str:
         f"#define {upper}_OUTPUTS {model.network.n_outputs}",
     ]
     if model.inputs is not None:
-        macros.append(f"#define {upper}_MISSING INT32_MIN")
+        macros.append(f"#define {upper}_MISSING {input_type(model).removesuffix('_t').upper()}_MIN")
     declarations = "".join(f"{one};\n" for one in entry_points(model, name))
     return (
         f"{comment(_facts(model, name, packed))}\n#ifndef {upper}_H\n#define {upper}_H\n\n#include <stdint.h>\n\n"
@@ -274,7 +280,7 @@ def _column_macros(model: IntegerModel, upper: str) -> str:
         else:
             lines.append(comment([f"{about}scale {float(scale):.9g}{_ends(model.inputs, position)}."]))
             lines.append(f"#define {upper}_FIXED_{own}(entry) {upper}_ROUND({_times('(entry)', scale)})")
-    rounding = f"#define {upper}_ROUND(value) ((int32_t)((value) < 0 ? (value) - 0.5 : (value) + 0.5))\n"
+    rounding = f"#define {upper}_ROUND(value) (({input_type(model)})((value) < 0 ? (value) - 0.5 : (value) + 0.5))\n"
     return "\n".join(lines) + "\n" + (rounding if any(model.inputs.scales) else "") + "\n"
 
 

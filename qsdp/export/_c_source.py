@@ -1,12 +1,12 @@
-"""The C source of a model in integers: encoding of columns, evaluation, class."""
+"""The C source of a model in integers: evaluation and class, after the encoding of columns."""
 
 from __future__ import annotations
 
 from qsdp.export import _c_templates as templates
-from qsdp.export._c_text import Tables, counter_type, literal, signed, unsigned_literal
-from qsdp.export._fixed_point import Bits, Numbers
-from qsdp.export._integer_model import Inputs, IntegerModel
-from qsdp.export._layout import type_width
+from qsdp.export._c_encoding import encoding_functions
+from qsdp.export._c_text import Tables, class_type, counter_type, literal, signed, unsigned_literal
+from qsdp.export._integer_model import IntegerModel
+from qsdp.export._layout import Layout, type_width
 
 __all__ = ["entry_points", "input_type", "output_type", "source_text"]
 
@@ -30,13 +30,13 @@ def entry_points(model: IntegerModel, name: str) -> list[str]:
     if model.description.decision == "labels":
         found.append(f"void {name}_labels({columns}, uint8_t label[{C}])")
     elif model.description.decision != "none":
-        found.append(f"{counter_type(C)} {name}_class({columns})")
+        found.append(f"{class_type(C)} {name}_class({columns})")
     return found
 
 
 def source_text(model: IntegerModel, name: str, head: str, *, packed: bool) -> str:
     """Return the source file below a comment, with weights packed into bits or in the narrowest type."""
-    tables, types, missing = Tables(), _types(model), f"{name.upper()}_MISSING"
+    tables, types = Tables(), _types(model)
     outputs, *decisions = entry_points(model, name)
     functions = []
     if packed:
@@ -48,7 +48,7 @@ def source_text(model: IntegerModel, name: str, head: str, *, packed: bool) -> s
     if model.inputs is None:
         functions.append(f"{outputs}\n{{\n    evaluate(column, output);\n}}\n")
     else:
-        functions += _encoding(model, model.inputs, types, tables, missing)
+        functions += encoding_functions(model.inputs, types, tables, f"{name.upper()}_MISSING")
         functions.append(templates.OUTPUTS.substitute(types, declared=outputs))
     decision = model.description.decision
     functions += [
@@ -63,13 +63,17 @@ def _types(model: IntegerModel) -> dict[str, object]:
     """Return the types and sizes that the templates share."""
     network, layout, n = model.network, model.layout, model.description.n_columns
     x = input_type(model) if model.inputs is None else signed(type_width(max(int(model.inputs.largest.max()), 1)))
+    column = input_type(model)
     return {
         "x": x,
+        "column": column,
+        "unsigned": f"u{column}",
         "projection": signed(layout.projection_width),
         "total": signed(layout.sum_width),
         "position": counter_type(layout.size),
         "counter": counter_type(max(n, len(network.left), network.left.shape[1])),
         "output_counter": counter_type(network.n_outputs),
+        "class_type": class_type(network.n_outputs),
         "n_inputs": network.n_inputs,
         "m": len(network.left),
         "C": network.n_outputs,
@@ -79,10 +83,12 @@ def _types(model: IntegerModel) -> dict[str, object]:
 def _readers(model: IntegerModel, types: dict[str, object], tables: Tables) -> list[str]:
     """Return the functions that read packed bits and numbers, and declare these."""
     layout = model.layout
-    # A number of n bits may begin with the last bit of a byte.
-    n_bytes = (layout.n_bits + 14) // 8
-    tables.add("packed", [*layout.table.tolist(), *([0] * (n_bytes - 1) if layout.n_bits > 1 else [])])
-    readers = [templates.BIT.substitute(types)] if layout.n_bits == 1 or layout.signs else []
+    # A number of n bits may begin with the last bit of a byte; single bits that end with a byte read the next one.
+    n_bytes, shifted = (layout.n_bits + 14) // 8, _is_shifted(layout)
+    more = int(layout.numbers.size % 8 == 0) if shifted else n_bytes - 1 if layout.n_bits > 1 else 0
+    tables.add("packed", [*layout.table.tolist(), *[0] * more])
+    single = (layout.n_bits == 1 or layout.signs) and not shifted
+    readers = [templates.BIT.substitute(types)] if single else []
     if layout.n_bits > 1:
         width = next(width for width in (16, 32, 64) if 8 * n_bytes <= width)
         mask, spare = unsigned_literal(2**layout.n_bits - 1), 8 * n_bytes - layout.n_bits
@@ -97,7 +103,7 @@ def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables, pack
     network, layout = model.network, model.layout
     project = (_packed_projection if packed else _plain_projection)(model, types)
     side = (layout.n_bits if packed else 1) * network.n_inputs + layout.signs
-    product = "left * left" if network.is_square else f"left * project(x, at + {side})"
+    product = f"({types['total']})left * " + ("left" if network.is_square else f"project(x, at + {side})")
     types = {**types, "stride": side if network.is_square else 2 * side}
     if network.sizes is None:
         return [
@@ -119,12 +125,14 @@ def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables, pack
 def _packed_projection(model: IntegerModel, types: dict[str, object]) -> str:
     """Return the function of a projection by weights in bits."""
     layout, kappa = model.layout, model.network.kappa
+    if _is_shifted(layout):
+        last = f"(byte & 128 ? {literal(kappa)} : {literal(-kappa)})"
+        return templates.PROJECT_BITS.substitute(types, result=_projection(model, last))
     number = f"{layout.step} * number(at)" if layout.step > 1 else "number(at)"
-    add = f"sum += (({types['projection']})({number}) + {literal(layout.low)}) * value;"
     return templates.PROJECT.substitute(
         types,
         step=f", at += {layout.n_bits}",
-        add="sum += bit(at) ? value : -value;" if layout.n_bits == 1 else add,
+        add=f"sum += (({types['projection']})({number}) + {literal(layout.low)}) * value;",
         result=_projection(model, f"(bit(at) ? {literal(kappa)} : {literal(-kappa)})"),
     )
 
@@ -139,6 +147,11 @@ def _plain_projection(model: IntegerModel, types: dict[str, object]) -> str:
         add="sum += weights[at + i] * value;",
         result=_projection(model, last),
     )
+
+
+def _is_shifted(layout: Layout) -> bool:
+    """Return whether weights are single bits that are read one after another."""
+    return layout.name == "neurons" and layout.n_bits == 1
 
 
 def _projection(model: IntegerModel, signed_kappa: str) -> str:
@@ -172,44 +185,3 @@ def _form(model: IntegerModel, types: dict[str, object], tables: Tables, packed:
             result=_scaled_sum(model, tables),
         )
     ]
-
-
-def _encoding(model: IntegerModel, inputs: Inputs, types: dict[str, object], tables: Tables, missing: str) -> list[str]:
-    """Return the functions from columns to inputs."""
-    functions, body, filled = [], "", inputs.fills is not None
-    if inputs.fills is not None:
-        fill = tables.entry("fill", inputs.fills.tolist(), "i")
-        functions.append(templates.FILLED.substitute(types, missing=missing, fill=fill))
-    if len(inputs.numbers.column):
-        body += _numbers(inputs.numbers, types, tables, filled)
-    for one in inputs.bits:
-        body += _bits(one, tables, filled, missing)
-    if inputs.constant is not None:
-        body += f"    *x = {literal(inputs.constant)};\n"
-    counted = "for (" in body
-    encode = templates.ENCODE.substitute(types, body=body)
-    functions.append(encode if counted else encode.replace(f"    {types['counter']} i;\n\n", ""))
-    return functions
-
-
-def _read(column: str, filled: bool) -> str:
-    return f"filled(column, {column})" if filled else f"column[{column}]"
-
-
-def _numbers(numbers: Numbers, types: dict[str, object], tables: Tables, filled: bool) -> str:
-    names = ("low", "width", "slope", "shift", "start")
-    entries = {name: tables.entry(name, getattr(numbers, name).tolist(), "i") for name in names}
-    column = tables.entry("number_column", numbers.column.tolist(), "i")
-    return templates.NUMBERS.substitute(types, n=len(numbers.column), read=_read(column, filled), **entries)
-
-
-def _bits(bits: Bits, tables: Tables, filled: bool, missing: str) -> str:
-    column = tables.entry(f"{bits.kind}_column", bits.column.tolist(), "i")
-    on, off = (tables.entry(f"{bits.kind}_{end}", getattr(bits, end).tolist(), "i") for end in ("on", "off"))
-    if bits.kind == "missing":
-        test = f"column[{column}] == {missing}"
-    elif bits.kind == "equals":
-        test = f"column[{column}] == {tables.entry('equals_value', bits.value.tolist(), 'i')}"
-    else:
-        test = f"{_read(column, filled)} > {tables.entry('above_value', bits.value.tolist(), 'i')}"
-    return templates.BITS.substitute(n=len(bits.column), test=test, on=on, off=off)

@@ -35,6 +35,27 @@ static ${number} number(${position} at)
 }
 """)
 
+#: By weights of one bit each, which follow one another: shifted out of a byte, the most significant first.
+PROJECT_BITS = Template("""\
+static ${projection} project(const ${x} *x, ${position} at)
+{
+    ${projection} sum = 0;
+    uint8_t byte = (uint8_t)(packed[at >> 3] << (at & 7));
+    ${counter} i;
+
+    for (i = 0; i < ${n_inputs}; i++) {
+        const ${projection} value = x[i];
+
+        sum += byte & 128 ? value : -value;
+        byte = (uint8_t)(byte << 1);
+        if ((++at & 7) == 0) {
+            byte = packed[at >> 3];
+        }
+    }
+    return ${result};
+}
+""")
+
 PROJECT = Template("""\
 static ${projection} project(const ${x} *x, ${position} at)
 {
@@ -59,7 +80,7 @@ static void evaluate(const ${x} *x, ${total} *output)
     ${total} sum = 0;
 
     for (j = 0; j < ${m}; j++, at += ${stride}) {
-        const ${total} left = project(x, at);
+        const ${projection} left = project(x, at);
 
         sum += ${product};
     }
@@ -79,7 +100,7 @@ static void evaluate(const ${x} *x, ${total} *output)
         ${total} sum = 0;
 
         for (j = 0; j < ${size}; j++, at += ${stride}) {
-            const ${total} left = project(x, at);
+            const ${projection} left = project(x, at);
 
             sum += ${product};
         }
@@ -101,7 +122,7 @@ static void evaluate(const ${x} *x, ${total} *output)
         output[k] = ${bias};
     }
     for (j = 0; j < ${m}; j++, at += ${stride}) {
-        const ${total} left = project(x, at);
+        const ${projection} left = project(x, at);
         const ${total} product = ${product};
 
         for (k = 0; k < ${C}; k++, weight++) {
@@ -142,37 +163,55 @@ ${last}\
 """)
 
 FILLED = Template("""\
-static int32_t filled(const int32_t *column, ${counter} i)
+static ${column} filled(const ${column} *column, ${counter} i)
 {
     return column[i] == ${missing} ? ${fill} : column[i];
 }
 """)
 
 ENCODE = Template("""\
-static void encode(const int32_t *column, ${x} *x)
+static void encode(const ${column} *column, ${x} *x)
 {
-    ${counter} i;
+${declared}${body}}
+""")
 
+#: Numbers and thresholds.
+COLUMNS = Template("""\
+    for (i = 0; i < ${n}; i++) {
+        const ${column} value = ${read};
+
+${body}    }
+""")
+
+REPEATED = Template("""\
+for (j = 0; j < ${count}; j++, ${at}++) {
 ${body}}
 """)
 
-NUMBERS = Template("""\
-    for (i = 0; i < ${n}; i++) {
-        const int32_t value = ${read}, least = ${low};
-        const uint32_t most = ${width};
-        uint32_t above = value < least ? 0 : (uint32_t)value - (uint32_t)least;
+SCALED = Template("""\
+const ${column} least = ${low};
+uint32_t part = value < least ? 0 : (${unsigned})((${unsigned})value - (${unsigned})least);
 
-        if (above > most) {
-            above = most;
-        }
-        above = (above * ${slope} + ((uint32_t)1 << ${shift} >> 1)) >> ${shift};
-        *x++ = (${x})((int32_t)above + ${start});
-    }
+${before}\
+part = (part * ${slope} + ((uint32_t)1 << ${shift} >> 1)) >> ${shift};
+${after}\
+*x++ = (${x})((int32_t)part + ${start});
 """)
 
-BITS = Template("""\
+CUT = Template("""\
+if (part > (uint32_t)${most}) {
+    part = ${most};
+}
+""")
+
+ABOVE = Template("""\
+*x++ = value > ${value} ? ${on} : ${off};
+""")
+
+#: Codes of categories, and what is missing.
+CODES = Template("""\
     for (i = 0; i < ${n}; i++) {
-        *x++ = ${test} ? ${on} : ${off};
+        *x++ = column[${column}] == ${value} ? ${on} : ${off};
     }
 """)
 
@@ -208,7 +247,7 @@ ${declared}
             best = k;
         }
     }
-    return best;
+    return (${class_type})best;
 }
 """),
     "labels": Template("""\

@@ -7,7 +7,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Tables", "comment", "counter_type", "identifiers", "literal", "signed", "table_type", "unsigned_literal"]
+__all__ = [
+    "Tables",
+    "class_type",
+    "comment",
+    "counter_type",
+    "identifiers",
+    "literal",
+    "signed",
+    "table_type",
+    "unsigned_literal",
+]
 
 _WIDTH = 100
 
@@ -30,9 +40,14 @@ def signed(width: int) -> str:
     return f"int{width}_t"
 
 
+def class_type(n_classes: int) -> str:
+    """Return the type of the number of a class."""
+    return "uint16_t" if n_classes < 2**16 else "uint32_t"
+
+
 def counter_type(most: int) -> str:
-    """Return the type of a counter from 0 to `most`."""
-    return "uint16_t" if most < 2**16 else "uint32_t"
+    """Return the type of a counter from 0 to `most`, as wide as the machine likes."""
+    return next(f"uint_fast{width}_t" for width in (8, 16, 32, 64) if most < 2**width)
 
 
 def table_type(values: Sequence[int]) -> str:

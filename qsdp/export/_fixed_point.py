@@ -38,13 +38,16 @@ Limits = list[tuple[Fraction, Fraction] | None]
 #: Of every column: None for categories and for columns that are not used.
 Scales = list[Fraction | None]
 
-#: What stands for a missing entry: the smallest number of 32 bits.
-MISSING = -(2**31)
+#: The largest fixed-point number of 32 bits; the smallest, `MISSING`, stands for a missing entry.
 LARGEST = 2**31 - 1
+MISSING = -LARGEST - 1
 
 #: Steps of a number between its limits: at most by default and where thresholds want more, at most by a user's scale,
 #: and at least.
 _STEPS, _FINE_STEPS, _MOST_STEPS, _FEWEST_STEPS = 2**16 - 1, 2**20, 2**24, 2**6
+
+#: What one shift for all numbers, which needs no table, may add to their errors, in units of inputs.
+_SHARED_SHIFT = Fraction(1, 16)
 
 #: Widths of the range of training that columns without limits are cut at, on either side.
 _MARGIN = 1
@@ -77,13 +80,19 @@ class Numbers:
     def encode(self, columns: IntArray) -> IntArray:
         """Return the inputs of shape (n, k) for columns without missing entries, shape (n, number of columns)."""
         above = np.clip(columns[:, self.column] - self.low, 0, self.width)
-        inputs: IntArray = ((above * self.slope + (1 << self.shift >> 1)) >> self.shift) + self.start
+        inputs: IntArray = ((above * self.slope + self.half) >> self.shift) + self.start
         return inputs
+
+    @property
+    def half(self) -> IntArray:
+        """What is added before the shift, to round."""
+        half: IntArray = 1 << self.shift >> 1
+        return half
 
     @property
     def largest(self) -> IntArray:
         """Largest magnitudes of the inputs."""
-        top = ((self.width * self.slope + (1 << self.shift >> 1)) >> self.shift) + self.start
+        top = ((self.width * self.slope + self.half) >> self.shift) + self.start
         largest: IntArray = np.maximum(np.abs(self.start), np.abs(top))
         return largest
 
@@ -101,12 +110,7 @@ class Bits:
 
     def encode(self, columns: IntArray, filled: IntArray) -> IntArray:
         """Return the inputs of shape (n, k) for columns with and without missing entries."""
-        if self.kind == "above":
-            bits = filled[:, self.column] > self.value
-        elif self.kind == "equals":
-            bits = columns[:, self.column] == self.value
-        else:
-            bits = columns[:, self.column] == MISSING
+        bits = filled[:, self.column] > self.value if self.kind == "above" else columns[:, self.column] == self.value
         return np.where(bits, self.on, self.off)
 
     @property
@@ -136,11 +140,13 @@ def limits_of(description: ModelDescription) -> Limits:
     return limits
 
 
-def column_scales(description: ModelDescription, limits: Limits, given: Mapping[str, float] | None) -> Scales:
+def column_scales(
+    description: ModelDescription, limits: Limits, given: Mapping[str, float] | None, most: int = LARGEST
+) -> Scales:
     """Return the scale of every column: the fixed-point number is the nearest integer to scale times the entry.
 
     Powers of ten, if not `given` by name: of the finest that leaves 16 bits between the limits of a number, and one
-    decimal more than thresholds have.
+    decimal more than thresholds have, as far as no number is above `most`.
     """
     encoding = description.encoding
     assert encoding is not None
@@ -154,6 +160,8 @@ def column_scales(description: ModelDescription, limits: Limits, given: Mapping[
     for position, column in enumerate(encoding.columns):
         own = [place for place, one in enumerate(encoding.expressions) if one.position == position]
         if not own or column.categories is not None:
+            if own and len(column.categories or ()) > most:
+                raise ExportError(f"column {column.name!r} has more than {most} categories")
             scales.append(None)
             continue
         spans = [span for place in own if (span := limits[place]) is not None]
@@ -161,20 +169,22 @@ def column_scales(description: ModelDescription, limits: Limits, given: Mapping[
         if column.name in given:
             scale = Fraction(check_real(f"scales[{column.name!r}]", given[column.name], strict=True))
         else:
-            scale = _power_of_ten(column, spans, thresholds)
+            scale = _power_of_ten(column, spans, thresholds, most)
         steps = [int((high - low) * scale) for low, high in spans if high > low]
         if (steps and not _FEWEST_STEPS <= min(steps) <= max(steps) <= _MOST_STEPS) or any(
-            abs(value) * scale > LARGEST for value in [*thresholds, *(end for span in spans for end in span)]
+            abs(value) * scale > most for value in [*thresholds, *(end for span in spans for end in span)]
         ):
             raise ExportError(
-                f"column {column.name!r}: fixed-point numbers of 32 bits with scale {float(scale):g} cannot hold it; "
+                f"column {column.name!r}: fixed-point numbers up to {most} with scale {float(scale):g} cannot hold it; "
                 f"between its limits there must be from {_FEWEST_STEPS} to {_MOST_STEPS} steps"
             )
         scales.append(scale)
     return scales
 
 
-def _power_of_ten(column: InputColumn, spans: list[tuple[Fraction, Fraction]], thresholds: list[Fraction]) -> Fraction:
+def _power_of_ten(
+    column: InputColumn, spans: list[tuple[Fraction, Fraction]], thresholds: list[Fraction], most: int
+) -> Fraction:
     width = max((high - low for low, high in spans), default=Fraction(0))
     fill = Fraction(column.fill or 0.0)
     ends = [end for span in spans for end in span]
@@ -187,7 +197,7 @@ def _power_of_ten(column: InputColumn, spans: list[tuple[Fraction, Fraction]], t
     exponent = max(exponents, default=0)
     if width:
         exponent = min(exponent, _most_digits(_FINE_STEPS, width))
-    return Fraction(10) ** min(exponent, _most_digits(LARGEST, largest))
+    return Fraction(10) ** min(exponent, _most_digits(most, largest))
 
 
 def _most_digits(most: int, size: Fraction) -> int:
@@ -209,21 +219,13 @@ def numbers(
     """Return the integer inputs of numbers, with places among all, for inputs in a unit."""
     rows: list[tuple[int, ...]] = []
     errors: list[tuple[float, float]] = []
-    for place, one in expressions:
-        span, scale = limits[place], scales[one.position]
-        assert span is not None
-        assert scale is not None
-        low, high = (round(end * scale) for end in span)
-        width, step = high - low, 1 / (scale * Fraction(one.scale) * unit)
-        slope, shift = _slope(step, width)
-
-        def exact(entry: Fraction, one: Expression = one) -> Fraction:
-            return (entry - Fraction(one.center)) / (Fraction(one.scale) * unit)
-
-        first, last = exact(low / scale), exact(high / scale)
+    parts = [_stepped(one, limits[place], scales[one.position], unit) for place, one in expressions]
+    slopes = _slopes([(step, high - low) for _, _, low, high, step in parts])
+    for (_, one), (span, scale, low, high, step), (slope, shift) in zip(expressions, parts, slopes, strict=True):
+        first, last = ((end / scale - Fraction(one.center)) * scale * step for end in (low, high))
         start = round(first)
-        rows.append((one.position, low, width, slope, shift, start))
-        drift = max(abs(start - first), abs(start + Fraction(width * slope, 1 << shift) - last))
+        rows.append((one.position, low, high - low, slope, shift, start))
+        drift = max(abs(start - first), abs(start + Fraction((high - low) * slope, 1 << shift) - last))
         cut = max(abs(low / scale - span[0]), abs(high / scale - span[1])) if one.low is not None else Fraction(0)
         error = drift + (Fraction(1, 2) if shift else 0) + cut * scale * step
         fill = columns[one.position].fill
@@ -236,10 +238,32 @@ def numbers(
     return Numbers(*table, *bounds)
 
 
+def _stepped(
+    one: Expression, span: tuple[Fraction, Fraction] | None, scale: Fraction | None, unit: Fraction
+) -> tuple[tuple[Fraction, Fraction], Fraction, int, int, Fraction]:
+    """Return limits and scale of a number, its limits as fixed-point numbers, and the inputs that a step of 1 is."""
+    assert span is not None
+    assert scale is not None
+    low, high = (round(end * scale) for end in span)
+    return span, scale, low, high, 1 / (scale * Fraction(one.scale) * unit)
+
+
+def _slopes(steps: Sequence[tuple[Fraction, int]]) -> list[tuple[int, int]]:
+    """Return slopes and shifts of numbers with these steps and widths, one shift for all where that costs little."""
+    own = [_slope(step, width) for step, width in steps]
+    shift = min((shift for _, shift in own), default=0)
+    shared = [(round(step * (1 << shift)), shift) for step, _ in steps]
+    cheap = (
+        width * abs(step - Fraction(slope, 1 << shift)) <= _SHARED_SHIFT
+        for (step, width), (slope, _) in zip(steps, shared, strict=True)
+    )
+    return shared if all(cheap) else own
+
+
 def _slope(step: Fraction, width: int) -> tuple[int, int]:
     """Return slope and shift: 16 bits or fewer, so that products fit into 32 without sign."""
     if width == 0:
-        return 0, 0
+        return 0, 31
     for shift in range(31, 0, -1):
         slope = round(step * (1 << shift))
         if slope < 2**16 and width * slope + (1 << shift >> 1) < 2**32:
@@ -248,10 +272,15 @@ def _slope(step: Fraction, width: int) -> tuple[int, int]:
 
 
 def bits_of_kind(
-    kind: str, expressions: Sequence[Expression], columns: Sequence[InputColumn], scales: Scales, unit: Fraction
+    kind: str,
+    expressions: Sequence[Expression],
+    columns: Sequence[InputColumn],
+    scales: Scales,
+    unit: Fraction,
+    most: int,
 ) -> Bits:
     """Return the integer inputs of the bits of a kind for inputs in a unit."""
-    values = [compared(one, columns[one.position], scales[one.position]) for one in expressions]
+    values = [compared(one, columns[one.position], scales[one.position], most) for one in expressions]
     pairs = np.array([_bit_pair(one, unit) for one in expressions]).reshape(-1, 3)
     positions = np.array([one.position for one in expressions], dtype=np.int64)
     off, on = pairs[:, :2].astype(np.int64).T
@@ -264,15 +293,15 @@ def _bit_pair(one: Expression, unit: Fraction) -> tuple[int, int, float]:
     return off, on, float(max(abs(off - exact[0]), abs(on - exact[1])))
 
 
-def compared(one: Expression, column: InputColumn, scale: Fraction | None) -> int:
+def compared(one: Expression, column: InputColumn, scale: Fraction | None, most: int = LARGEST) -> int:
     """Return the integer that a fixed-point number or a code of a category is compared with."""
     if one.kind == "above":
         assert scale is not None
-        return below_threshold(threshold_of(one), scale)
+        return _below_threshold(threshold_of(one), scale, most)
     if one.kind == "equals":
         assert column.categories is not None
         return column.categories.index(one.value)
-    return MISSING
+    return -most - 1
 
 
 def threshold_of(one: Expression) -> float:
@@ -285,7 +314,7 @@ def _divides(one: Expression, position: int) -> bool:
     return one.kind == "above" and one.position == position
 
 
-def below_threshold(threshold: float, scale: Fraction) -> int:
+def _below_threshold(threshold: float, scale: Fraction, most: int) -> int:
     """Return the largest fixed-point number that is not above a threshold.
 
     A fixed-point number n stands for the double nearest to ``n / scale``, so that decimals are compared as they are
@@ -296,38 +325,41 @@ def below_threshold(threshold: float, scale: Fraction) -> int:
         n += 1
     while float(Fraction(n) / scale) > threshold:
         n -= 1
-    return min(max(n, MISSING + 1), LARGEST)
+    return min(max(n, -most), most)
 
 
 def fixed_fills(
-    columns: Sequence[InputColumn], expressions: Sequence[Expression], scales: Scales
+    columns: Sequence[InputColumn], expressions: Sequence[Expression], scales: Scales, most: int
 ) -> npt.NDArray[np.int64]:
     """Return the fixed-point numbers that missing entries stand for, on the same side of every threshold."""
     fills = np.zeros(len(columns), dtype=np.int64)
     for position, (column, scale) in enumerate(zip(columns, scales, strict=True)):
         if scale is None or column.fill is None:
             continue
-        fill = min(max(round(Fraction(column.fill) * scale), MISSING + 1), LARGEST)
+        fill = min(max(round(Fraction(column.fill) * scale), -most), most)
         for one in expressions:
             if _divides(one, position):
                 threshold = threshold_of(one)
-                last = below_threshold(threshold, scale)
+                last = _below_threshold(threshold, scale, most)
                 fill = max(fill, last + 1) if column.fill > threshold else min(fill, last)
         fills[position] = fill
     return fills
 
 
 def fixed_columns(
-    description: ModelDescription, columns: Sequence[npt.NDArray[Any]], scales: Scales
+    description: ModelDescription, columns: Sequence[npt.NDArray[Any]], scales: Scales, most: int = LARGEST
 ) -> npt.NDArray[np.int64]:
-    """Return the columns of a table as fixed-point numbers and codes of categories, shape (n, number of columns)."""
+    """Return the columns of a table as fixed-point numbers and codes of categories, shape (n, number of columns).
+
+    Numbers are cut at `most`; below them all stands what is missing.
+    """
     assert description.encoding is not None
     fixed = np.zeros((len(columns[0]), len(columns)), dtype=np.int64)
     table = description.encoding.columns
     for position, column in enumerate(table):
         if column.categories is not None:
             codes: dict[Any, int] = {symbol: code for code, symbol in enumerate(column.categories)}
-            codes[None] = MISSING
+            codes[None] = -most - 1
             fixed[:, position] = [codes.get(symbol, -1) for symbol in columns[position].tolist()]
     numeric = [position for position, scale in enumerate(scales) if scale is not None]
     if numeric:
@@ -337,5 +369,5 @@ def fixed_columns(
             if table[numeric[place]].fill is None:
                 raise InvalidInputError(f"column {table[numeric[place]].name!r} of X must have no missing entries")
         scaled = np.rint(np.where(holes, 0.0, entries) * [float(scale) for scale in scales if scale is not None])
-        fixed[:, numeric] = np.where(holes, MISSING, np.clip(scaled, MISSING + 1, LARGEST))
+        fixed[:, numeric] = np.where(holes, -most - 1, np.clip(scaled, -most, most))
     return fixed

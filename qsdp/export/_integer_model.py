@@ -16,8 +16,6 @@ from qsdp._utils.validation import FloatArray, check_choice, check_integer, chec
 from qsdp.encoding.expressions import KINDS
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export._fixed_point import (
-    LARGEST,
-    MISSING,
     Bits,
     IntArray,
     Limits,
@@ -48,7 +46,9 @@ _MOST_UNITS = 2**12
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """From fixed-point columns to integer inputs, those of numbers first, then bits, then the constant.
+    """From fixed-point columns to integer inputs.
+
+    First numbers and thresholds, column by column, then the other bits, then the constant.
 
     Attributes
     ----------
@@ -60,6 +60,10 @@ class Inputs:
     bits : tuple of Bits
         Of kinds "above", "equals" and "missing", where there are some.
     constant : int or None
+    most : int
+        The largest fixed-point number; what is missing is below its negative.
+    places : ndarray of int
+        Which of numbers, bits and the constant, one kind after another, each input is.
     order : ndarray of int
         Which input of the network each one is.
     unit : Fraction
@@ -73,6 +77,8 @@ class Inputs:
     numbers: Numbers
     bits: tuple[Bits, ...]
     constant: int | None
+    most: int
+    places: IntArray
     order: IntArray
     unit: Fraction
     error: FloatArray
@@ -82,15 +88,16 @@ class Inputs:
     def largest(self) -> IntArray:
         """Bounds on the magnitudes of the inputs."""
         parts = [self.numbers.largest, *(one.largest for one in self.bits)]
-        return np.concatenate([*parts, [] if self.constant is None else [abs(self.constant)]]).astype(np.int64)
+        every = np.concatenate([*parts, [] if self.constant is None else [abs(self.constant)]])
+        return every.astype(np.int64)[self.places]
 
     def encode(self, columns: IntArray) -> IntArray:
         """Return the integer inputs of shape (n, d) for fixed-point columns."""
-        filled = columns if self.fills is None else np.where(columns == MISSING, self.fills, columns)
+        filled = columns if self.fills is None else np.where(columns < -self.most, self.fills, columns)
         parts = [self.numbers.encode(filled), *(one.encode(columns, filled) for one in self.bits)]
         if self.constant is not None:
             parts.append(np.full((len(columns), 1), self.constant, dtype=np.int64))
-        return np.hstack(parts)
+        return np.hstack(parts)[:, self.places]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,7 +124,7 @@ class IntegerModel:
     def columns(self, X: Any) -> IntArray:
         """Return what `outputs` takes for an array or a data frame: fixed-point numbers and codes of categories."""
         if self.inputs is not None:
-            return fixed_columns(self.description, self.description.columns(X), self.inputs.scales)
+            return fixed_columns(self.description, self.description.columns(X), self.inputs.scales, self.inputs.most)
         given = check_matrix("X", X, n_columns=self.description.n_columns)
         low, high = self.input_range
         wrong = (given != np.rint(given)) | (given < low) | (given > high)
@@ -140,6 +147,7 @@ def integer_model(
     *,
     input_range: Sequence[int] | None = None,
     scales: Mapping[str, float] | None = None,
+    column_width: int | None = None,
     width: int = 64,
     layout: str = "auto",
 ) -> IntegerModel:
@@ -152,6 +160,8 @@ def integer_model(
         Smallest and largest input of a network alone; 16 bits by default.
     scales : mapping of str to float, optional
         Of columns: the fixed-point number is the nearest integer to scale times the entry.
+    column_width : {16, 32}, optional
+        Bits of the fixed-point numbers; 32 by default.
     width : {16, 32, 64}
         Bits of every accumulator at most.
     layout : {"auto", "neurons", "form"}
@@ -166,16 +176,20 @@ def integer_model(
     check_choice("layout", layout, ["auto", *LAYOUTS])
     if width not in {16, 32, 64}:
         raise InvalidInputError(f"width must be 16, 32 or 64; got {width!r:.60}")
+    if column_width not in {None, 16, 32}:
+        raise InvalidInputError(f"column_width must be 16 or 32; got {column_width!r:.60}")
     if description.encoding is None:
-        if scales is not None:
-            raise InvalidInputError("scales are for columns; a network alone takes integers, see input_range")
+        if scales is not None or column_width is not None:
+            name = "column_width is" if scales is None else "scales are"
+            raise InvalidInputError(f"{name} for columns; a network alone takes integers, see input_range")
         limits, fixed = None, None
         given = checked_range(INPUT_RANGE if input_range is None else input_range)
     else:
         if input_range is not None:
             raise InvalidInputError("input_range is for a network alone; the columns of this model have scales")
         limits = limits_of(description)
-        fixed, given = column_scales(description, limits, scales), (MISSING, LARGEST)
+        most = 2 ** ((column_width or 32) - 1) - 1
+        fixed, given = column_scales(description, limits, scales, most), (-most - 1, most)
     found = _fitting(description, limits, fixed, given, width, layout)
     if found is not None:
         return found
@@ -196,7 +210,7 @@ def _fitting(
     """Return the model of the smaller layout that has enough digits, with the most that fit; None if none has."""
     candidates: dict[str, IntegerModel] = {}
     for digits in _DIGITS:
-        inputs = None if limits is None or scales is None else _inputs(description, limits, scales, digits)
+        inputs = None if limits is None or scales is None else _inputs(description, limits, scales, digits, given[1])
         network = _network(description, inputs, given, digits)
         every = [one for one in layouts(network) if layout in {"auto", one.name}]
         if not every:
@@ -246,10 +260,11 @@ def _network(
     )
 
 
-def _inputs(description: ModelDescription, limits: Limits, scales: Scales, digits: int) -> Inputs:
+def _inputs(description: ModelDescription, limits: Limits, scales: Scales, digits: int, most: int) -> Inputs:
     encoding, constant = description.encoding, description.constant
     assert encoding is not None
     placed = list(enumerate(encoding.expressions))
+    placed.sort(key=lambda pair: pair[1].position)
     kinds = {kind: [pair for pair in placed if pair[1].kind == kind] for kind in KINDS}
     pairs = [Fraction(value) for one in encoding.expressions for value in one.bit_values or ()]
     values = [*pairs, *([] if constant is None else [Fraction(constant)])]
@@ -259,15 +274,16 @@ def _inputs(description: ModelDescription, limits: Limits, scales: Scales, digit
         for end in span or ()
     ]
     unit = _unit(values, extremes, digits)
-    fills = fixed_fills(encoding.columns, encoding.expressions, scales)
+    fills = fixed_fills(encoding.columns, encoding.expressions, scales, most)
     own_numbers = numbers(kinds["value"], encoding.columns, limits, scales, unit, fills)
     own_bits = tuple(
-        bits_of_kind(kind, [one for _, one in own], encoding.columns, scales, unit)
+        bits_of_kind(kind, [one for _, one in own], encoding.columns, scales, unit, most)
         for kind, own in kinds.items()
         if own and kind != "value"
     )
     filled = [one for kind in ("value", "above") for _, one in kinds[kind]]
     order = [place for own in kinds.values() for place, _ in own]
+    by_column = sorted(range(len(filled)), key=lambda at: filled[at].position)
     n_bits = len(order) - len(kinds["value"])
     error, rounding = [own_numbers.error, *(one.error for one in own_bits)], [own_numbers.rounding, np.zeros(n_bits)]
     whole = None
@@ -276,16 +292,19 @@ def _inputs(description: ModelDescription, limits: Limits, scales: Scales, digit
         whole = round(Fraction(constant) / unit)
         error.append(np.array([float(abs(whole - Fraction(constant) / unit))]))
         rounding.append(np.zeros(1))
+    places = np.array([*by_column, *range(len(filled), len(order))], dtype=np.int64)
     return Inputs(
         scales,
         fills if any(encoding.columns[one.position].fill is not None for one in filled) else None,
         own_numbers,
         own_bits,
         whole,
-        np.array(order, dtype=np.int64),
+        most,
+        places,
+        np.array(order, dtype=np.int64)[places],
         unit,
-        np.concatenate(error),
-        np.concatenate(rounding),
+        np.concatenate(error)[places],
+        np.concatenate(rounding)[places],
     )
 
 

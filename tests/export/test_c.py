@@ -182,14 +182,18 @@ OPTIONS = {"beta": "5%", "refine": "none", "tol": 0.1, "random_state": 0}
 
 
 @needs_compiler
-@pytest.mark.parametrize("encoding", ["standard", "thresholds", "both"])
-def test_classifiers_decide_alike(cancer, encoding, tmp_path):
+@pytest.mark.parametrize(
+    ("encoding", "column_width"),
+    [("standard", None), ("thresholds", 32), ("both", None), ("standard", 16), ("thresholds", 16), ("both", 16)],
+)
+def test_classifiers_decide_alike(cancer, encoding, column_width, tmp_path):
     X, y = cancer
     holes = X.copy()
     holes[::3, 1::4] = np.nan
     model = QuantizedNetworkClassifier(64, encoding=encoding, **OPTIONS).fit(holes[:400], y[:400])
-    code = to_c(model, name="cancer")
-    compiled = code.compile()
+    code = to_c(model, name="cancer", column_width=column_width)
+    compiled, (least, most) = code.compile(), code.model.input_range
+    assert f"const int{column_width or 32}_t column[30]" in code.header
     rng = np.random.default_rng(0)
     extremes = np.where(rng.random((500, 30)) < 0.5, -1e6, 1e6) * rng.random((500, 1))
     for data in (X, holes, extremes):
@@ -199,8 +203,8 @@ def test_classifiers_decide_alike(cancer, encoding, tmp_path):
         np.testing.assert_array_equal(compiled.outputs(data), code.model.outputs(code.model.columns(data)))
         assert data is extremes or sure.mean() > 0.98
     # Whatever integers columns hold, as a device may read them.
-    columns = rng.integers(-(2**31), 2**31, size=(1000, 30))
-    columns[500:] = rng.choice([-(2**31), 2**31 - 1, -1, 0, 1], size=(500, 30))
+    columns = rng.integers(least, most, size=(1000, 30), endpoint=True)
+    columns[500:] = rng.choice([least, most, -1, 0, 1], size=(500, 30))
     np.testing.assert_array_equal(compiled.evaluate(columns), code.model.outputs(columns))
     # Packed bits, and a kibibyte for everything else.
     if encoding == "standard" and shutil.which("gcc") and shutil.which("size"):
@@ -303,7 +307,8 @@ def test_bad_input():
         ({"input_range": (0, 2**40)}, "from -2147483648 to 2147483647"),
         ({"width": 24}, "width must be 16, 32 or 64"),
         ({"layout": "rows"}, "layout must be one of"),
-        ({"scales": {"x0": 2.0}}, "a network alone takes integers"),
+        ({"scales": {"x0": 2.0}}, "scales are for columns; a network alone takes integers"),
+        ({"column_width": 16}, "column_width is for columns; a network alone takes integers"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             to_c(network, **options)
@@ -338,8 +343,10 @@ def test_bad_columns(cancer):
         ({"scales": {"z": 1.0}}, InvalidInputError, "scales must be those of columns"),
         ({"scales": [1.0]}, InvalidTypeError, "scales must map names of columns"),
         ({"scales": {"x0": 0.0}}, InvalidInputError, r"scales\['x0'\] must be a finite number > 0"),
-        ({"scales": {"x0": 1e9}}, ExportError, "column 'x0': fixed-point numbers of 32 bits"),
-        ({"scales": {"x0": 1e-3}}, ExportError, "column 'x0': fixed-point numbers of 32 bits"),
+        ({"scales": {"x0": 1e9}}, ExportError, "column 'x0': fixed-point numbers up to 2147483647"),
+        ({"scales": {"x0": 1e-3}}, ExportError, "column 'x0': fixed-point numbers up to 2147483647"),
+        ({"scales": {"x0": 1e4}, "column_width": 16}, ExportError, "column 'x0': fixed-point numbers up to 32767"),
+        ({"column_width": 8}, InvalidInputError, "column_width must be 16 or 32; got 8"),
         ({"input_range": (0, 1)}, InvalidInputError, "input_range is for a network alone"),
     ):
         with pytest.raises(error, match=message):

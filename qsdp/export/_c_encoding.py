@@ -1,0 +1,102 @@
+"""The C functions from fixed-point columns to integer inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from textwrap import indent
+
+import numpy as np
+
+from qsdp.export import _c_templates as templates
+from qsdp.export._c_text import Tables, counter_type, literal
+from qsdp.export._fixed_point import Bits, IntArray, Numbers
+from qsdp.export._integer_model import Inputs
+
+__all__ = ["encoding_functions"]
+
+
+def encoding_functions(inputs: Inputs, types: Mapping[str, object], tables: Tables, missing: str) -> list[str]:
+    """Return the functions, and declare their tables; `types` are those that the templates share."""
+    functions, declared = [], ""
+    if inputs.fills is not None:
+        fill = tables.entry("fill", inputs.fills.tolist(), "i")
+        functions.append(templates.FILLED.substitute(types, missing=missing, fill=fill))
+    steps = [("number", inputs.numbers.column)]
+    steps += [("threshold", one.column) for one in inputs.bits if one.kind == "above"]
+    counters, body = _by_column(inputs, steps, types, tables)
+    body += "".join(_codes(one, tables, missing) for one in inputs.bits if one.kind != "above")
+    if "for (" in body:
+        declared = "".join(f"    {one};\n" for one in [f"{types['counter']} i", *counters]) + "\n"
+    if inputs.constant is not None:
+        body += f"    *x = {literal(inputs.constant)};\n"
+    functions.append(templates.ENCODE.substitute(types, declared=declared, body=body))
+    return functions
+
+
+def _by_column(
+    inputs: Inputs, steps: Sequence[tuple[str, IntArray]], types: Mapping[str, object], tables: Tables
+) -> tuple[list[str], str]:
+    """Return counters and the loop over columns that are numbers or compared with thresholds."""
+    columns = np.unique(np.concatenate([own for _, own in steps]))
+    if not len(columns):
+        return [], ""
+    counters, body = [], ""
+    for name, own in steps:
+        counts = np.searchsorted(own, columns, side="right") - np.searchsorted(own, columns, side="left")
+        if not counts.any():
+            continue
+        once = bool(np.all(counts == 1))
+        at = "i" if once else name
+        step = _number(inputs, types, tables, at) if name == "number" else _threshold(inputs, tables, at)
+        if not once:
+            counters.append(f"{counter_type(len(own))} {at} = 0")
+            count = tables.entry(f"{name}s", counts.tolist(), "i")
+            step = templates.REPEATED.substitute(count=count, at=at, body=indent(step, "    "))
+        body += indent(step, "        ")
+    if counters:
+        counters.insert(0, f"{types['counter']} j")
+    place = tables.entry("used", columns.tolist(), "i")
+    read = _read(place, inputs.fills is not None)
+    return counters, templates.COLUMNS.substitute(types, n=len(columns), read=read, body=body)
+
+
+def _read(place: str, filled: bool) -> str:
+    return f"filled(column, {place})" if filled else f"column[{place}]"
+
+
+def _number(inputs: Inputs, types: Mapping[str, object], tables: Tables, at: str) -> str:
+    """Return the statements that make an input of a number."""
+    numbers = inputs.numbers
+    names = ("low", "slope", "shift", "start")
+    entries = {name: tables.entry(name, getattr(numbers, name).tolist(), at) for name in names}
+    # Cut at the end if no product overflows: what a scaled number is at most takes a smaller table, or none.
+    if _fits(numbers, inputs.most):
+        after = tables.entry("top", ((numbers.width * numbers.slope + numbers.half) >> numbers.shift).tolist(), at)
+        cuts = {"before": "", "after": templates.CUT.substitute(most=after)}
+    else:
+        cuts = {"before": templates.CUT.substitute(most=tables.entry("width", numbers.width.tolist(), at)), "after": ""}
+    return templates.SCALED.substitute(types, **entries, **cuts)
+
+
+def _fits(numbers: Numbers, most: int) -> bool:
+    """Return whether the largest column less the limit, times the slope, is an unsigned integer of 32 bits."""
+    return bool(np.all((most - numbers.low) * numbers.slope + numbers.half < 2**32))
+
+
+def _threshold(inputs: Inputs, tables: Tables, at: str) -> str:
+    """Return the statement that makes an input of a comparison."""
+    bits = next(one for one in inputs.bits if one.kind == "above")
+    return templates.ABOVE.substitute(
+        _ends(bits, tables, at), value=tables.entry("above_value", bits.value.tolist(), at)
+    )
+
+
+def _codes(bits: Bits, tables: Tables, missing: str) -> str:
+    """Return the loop over categories, or over columns that may be missing."""
+    column = tables.entry(f"{bits.kind}_column", bits.column.tolist(), "i")
+    value = missing if bits.kind == "missing" else tables.entry("equals_value", bits.value.tolist(), "i")
+    return templates.CODES.substitute(_ends(bits, tables, "i"), n=len(bits.column), column=column, value=value)
+
+
+def _ends(bits: Bits, tables: Tables, at: str) -> dict[str, str]:
+    return {end: tables.entry(f"{bits.kind}_{end}", getattr(bits, end).tolist(), at) for end in ("on", "off")}
