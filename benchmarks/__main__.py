@@ -1,8 +1,8 @@
 """The experiments of this folder: `python -m benchmarks list | run NAME | show NAME | page`, from the repository root.
 
-Each is a file in a room of `benchmarks/experiments/`; what it measured is in `benchmarks/results/NAME.json`, from which
-tables, pictures, `benchmarks/RESULTS.md` and `docs/results/` are made, never by hand. `run` goes on where an earlier
-run was stopped. What an older version of an experiment has measured counts as not measured.
+Each is a file in a folder, its topic, of `benchmarks/experiments/`; what it measured is in
+`benchmarks/results/NAME.json`, from which tables, pictures, `benchmarks/RESULTS.md` and `docs/results/` are made, never
+by hand. `run` goes on where an earlier run was stopped. What an older version of an experiment has measured counts as not measured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks.experiments import ROOMS
+from benchmarks.experiments import TOPICS
 from qsdp.bench import (
     Claim,
     Experiment,
@@ -43,10 +43,10 @@ Names = Annotated[list[str], typer.Argument(help="Experiments, or 'all'.")]
 Out = Annotated[Path | None, typer.Option(help="Folder of results.")]
 
 
-def rooms() -> dict[str, str]:
-    """Return the room of every experiment, room by room; an experiment's name is that of its file."""
+def topics() -> dict[str, str]:
+    """Return the topic of every experiment, topic by topic; an experiment's name is that of its file."""
     files = [path for path in (HERE / "experiments").glob("*/*.py") if not path.stem.startswith("_")]
-    order = list(ROOMS)
+    order = list(TOPICS)
     files.sort(key=lambda path: (order.index(path.parent.name) if path.parent.name in order else len(order), path.stem))
     found = {path.stem: path.parent.name for path in files}
     if len(found) < len(files):
@@ -55,14 +55,14 @@ def rooms() -> dict[str, str]:
     return found
 
 
-def title_of(room: str) -> str:
-    """Return what a room is called on the page."""
-    return ROOMS.get(room, room)
+def title_of(topic: str) -> str:
+    """Return what a topic is called on the page."""
+    return TOPICS.get(topic, topic)
 
 
 def experiment_of(name: str) -> Experiment:
     """Return an experiment by name."""
-    known = rooms()
+    known = topics()
     if name not in known:
         raise typer.BadParameter(f"{name!r} is none of {', '.join(sorted(known))}")
     experiment: Experiment = importlib.import_module(f"benchmarks.experiments.{known[name]}.{name}").EXPERIMENT
@@ -73,7 +73,7 @@ def experiment_of(name: str) -> Experiment:
 
 def chosen(wanted: list[str]) -> list[Experiment]:
     """Return experiments by name; all of them for 'all'."""
-    return [experiment_of(name) for name in (list(rooms()) if wanted == ["all"] else wanted)]
+    return [experiment_of(name) for name in (list(topics()) if wanted == ["all"] else wanted)]
 
 
 def part_of(experiment: Experiment, only: list[str]) -> Experiment:
@@ -104,11 +104,11 @@ def stored(folder: Path) -> list[tuple[Experiment, Results, Path]]:
 @app.command("list")
 def list_(out: Out = None) -> None:
     """Name the experiments, how much of each is measured, and whether its sources have changed since."""
-    room, known = None, rooms()
+    topic, known = None, topics()
     for experiment, results, _ in stored(out or HERE / "results"):
-        if room != known[experiment.name]:
-            room = known[experiment.name]
-            console.print(title_of(room), style="bold", highlight=False)
+        if topic != known[experiment.name]:
+            topic = known[experiment.name]
+            console.print(title_of(topic), style="bold", highlight=False)
         cases = list(experiment.cases(results.quick))
         done = f"{len(results.of(cases)):5d} of {len(cases):5d}"
         notes = " (quick)" * results.quick + f" ({results.outdated} of another version)" * bool(results.outdated)

@@ -55,6 +55,7 @@ class Code:
     columns: np.ndarray
     expected: np.ndarray
     accuracy: float
+    packed_bytes: int | None = None
 
 
 def main():
@@ -83,15 +84,17 @@ def codes(name):
         encoding: qsdp.QuantizedNetworkClassifier(encoding=encoding, random_state=0).fit(X, y)
         for encoding in ("auto", "standard", "thresholds")
     }
-    for encoding, packed in (("auto", True), ("auto", False), ("standard", True), ("thresholds", True)):
+    variants = [("auto", True, 32), ("auto", True, 16), ("auto", False, 32), ("standard", True, 16)]
+    for encoding, packed, column_width in [*variants, ("thresholds", True, 16)]:
         model = models[encoding]
-        exported = to_c(model, name="model", width=32, packed=packed)
+        exported = to_c(model, name="model", width=32, packed=packed, column_width=column_width)
         columns = exported.model.columns(X_test)
         decided = exported.model.description.decide(exported.model.outputs(columns))
         files = exported.files()
         source = files.pop("model.c").decode()
-        what = f"qsdp, encoding {encoding}{'' if packed else ', not packed'}"
-        yield Code(what, source, files, "int32_t", "model_class(row)", columns, decided, np.mean(decided == y_test))
+        what = f"qsdp, encoding {encoding}, columns of {column_width} bits{'' if packed else ', not packed'}"
+        kind, bits = f"int{column_width}_t", None if not packed else exported.model.layout.table.size
+        yield Code(what, source, files, kind, "model_class(row)", columns, decided, np.mean(decided == y_test), bits)
     scaler = StandardScaler().fit(X)
     scaled = scaler.transform(X)
     linear = LogisticRegression(max_iter=2000).fit(scaled, y)
@@ -139,7 +142,7 @@ def measure(code):
         (here / "none.c").write_text('#include "rows.h"\nint predicted(const ENTRY *row) { return row[0] != 0; }\n')
         (here / "rows.h").write_text(rows_of(code))
         avr, arm = on_avr(here), on_arm(here)
-    figures = {"model": code.name, "accuracy": round(100 * float(code.accuracy), 1)}
+    figures = {"model": code.name, "accuracy": round(100 * float(code.accuracy), 1), "packed_bytes": code.packed_bytes}
     for machine, (flash, ram, time, classes) in (("avr", avr), ("m3", arm)):
         figures |= {f"{machine}_flash": flash, f"{machine}_ram": ram, f"{machine}_time": round(time)}
         figures[f"{machine}_equal"] = classes == code.expected[:ROWS].tolist()

@@ -1,7 +1,7 @@
 """The experiments, one file each, in rooms."""
 
 #: The rooms in the order of the page of results, and what they are called there.
-ROOMS = {
+TOPICS = {
     "paper": "Quantized networks by semidefinite programming (Bartan, Pilanci)",
     "comparisons": "Beside networks trained by gradients",
     "quadratic": "Quadratic neurons (Noel et al.) and ReLinear (Fan et al.)",

@@ -9,7 +9,7 @@ import numpy as np
 
 from qsdp.export import _c_templates as templates
 from qsdp.export._c_text import Tables, counter_type, literal
-from qsdp.export._fixed_point import Bits, IntArray, Numbers
+from qsdp.export._fixed_point import Bits, IntArray
 from qsdp.export._integer_model import Inputs
 
 __all__ = ["encoding_functions"]
@@ -70,17 +70,14 @@ def _number(inputs: Inputs, types: Mapping[str, object], tables: Tables, at: str
     names = ("low", "slope", "shift", "start")
     entries = {name: tables.entry(name, getattr(numbers, name).tolist(), at) for name in names}
     # Cut at the end if no product overflows: what a scaled number is at most takes a smaller table, or none.
-    if _fits(numbers, inputs.most):
-        after = tables.entry("top", ((numbers.width * numbers.slope + numbers.half) >> numbers.shift).tolist(), at)
-        cuts = {"before": "", "after": templates.CUT.substitute(most=after)}
-    else:
-        cuts = {"before": templates.CUT.substitute(most=tables.entry("width", numbers.width.tolist(), at)), "after": ""}
-    return templates.SCALED.substitute(types, **entries, **cuts)
-
-
-def _fits(numbers: Numbers, most: int) -> bool:
-    """Return whether the largest column less the limit, times the slope, is an unsigned integer of 32 bits."""
-    return bool(np.all((most - numbers.low) * numbers.slope + numbers.half < 2**32))
+    last = bool(np.all((inputs.most - numbers.low) * numbers.slope + numbers.half < 2**32))
+    half = last and inputs.most < 2**15 and int(numbers.shift.min()) >= 16
+    kinds = {"unsigned": "uint16_t" if half else "uint32_t"}
+    kinds["signed"] = "int16_t" if half and types["x"] == "int8_t" else "int32_t"
+    most = ("top", numbers.top) if last else ("width", numbers.width)
+    cut = templates.CUT.substitute(kinds, most=tables.entry(most[0], most[1].tolist(), at))
+    cuts = {"before": "" if last else cut, "after": cut if last else ""}
+    return templates.SCALED.substitute(types, **kinds, **entries, **cuts)
 
 
 def _threshold(inputs: Inputs, tables: Tables, at: str) -> str:

@@ -67,7 +67,6 @@ def _types(model: IntegerModel) -> dict[str, object]:
     return {
         "x": x,
         "column": column,
-        "unsigned": f"u{column}",
         "projection": signed(layout.projection_width),
         "total": signed(layout.sum_width),
         "position": counter_type(layout.size),
@@ -127,7 +126,9 @@ def _packed_projection(model: IntegerModel, types: dict[str, object]) -> str:
     layout, kappa = model.layout, model.network.kappa
     if _is_shifted(layout):
         last = f"(byte & 128 ? {literal(kappa)} : {literal(-kappa)})"
-        return templates.PROJECT_BITS.substitute(types, result=_projection(model, last))
+        # As wide as the machine likes: it is one sum, not a vector.
+        fast = f"int_fast{layout.projection_width}_t"
+        return templates.PROJECT_BITS.substitute(types, sum=fast, result=_projection(model, last))
     number = f"{layout.step} * number(at)" if layout.step > 1 else "number(at)"
     return templates.PROJECT.substitute(
         types,

@@ -39,20 +39,18 @@ static ${number} number(${position} at)
 PROJECT_BITS = Template("""\
 static ${projection} project(const ${x} *x, ${position} at)
 {
-    ${projection} sum = 0;
-    uint8_t byte = (uint8_t)(packed[at >> 3] << (at & 7));
+    ${sum} sum = 0;
+    uint_fast8_t byte = packed[at >> 3] << (at & 7);
     ${counter} i;
 
     for (i = 0; i < ${n_inputs}; i++) {
-        const ${projection} value = x[i];
-
-        sum += byte & 128 ? value : -value;
-        byte = (uint8_t)(byte << 1);
+        sum += byte & 128 ? x[i] : -x[i];
+        byte <<= 1;
         if ((++at & 7) == 0) {
             byte = packed[at >> 3];
         }
     }
-    return ${result};
+    return (${projection})(${result});
 }
 """)
 
@@ -190,16 +188,16 @@ ${body}}
 
 SCALED = Template("""\
 const ${column} least = ${low};
-uint32_t part = value < least ? 0 : (${unsigned})((${unsigned})value - (${unsigned})least);
+${unsigned} part = value < least ? 0 : (u${column})((u${column})value - (u${column})least);
 
 ${before}\
-part = (part * ${slope} + ((uint32_t)1 << ${shift} >> 1)) >> ${shift};
+part = (${unsigned})(((uint32_t)part * ${slope} + ((uint32_t)1 << ${shift} >> 1)) >> ${shift});
 ${after}\
-*x++ = (${x})((int32_t)part + ${start});
+*x++ = (${x})((${signed})part + ${start});
 """)
 
 CUT = Template("""\
-if (part > (uint32_t)${most}) {
+if (part > (${unsigned})${most}) {
     part = ${most};
 }
 """)

@@ -90,10 +90,15 @@ class Numbers:
         return half
 
     @property
+    def top(self) -> IntArray:
+        """The largest inputs less `start`."""
+        top: IntArray = (self.width * self.slope + self.half) >> self.shift
+        return top
+
+    @property
     def largest(self) -> IntArray:
         """Largest magnitudes of the inputs."""
-        top = ((self.width * self.slope + self.half) >> self.shift) + self.start
-        largest: IntArray = np.maximum(np.abs(self.start), np.abs(top))
+        largest: IntArray = np.maximum(np.abs(self.start), np.abs(self.top + self.start))
         return largest
 
 

@@ -7,7 +7,7 @@ import pytest
 main = pytest.importorskip("benchmarks.__main__", reason="not in the installed package")
 
 
-@pytest.mark.parametrize("name", main.rooms())
+@pytest.mark.parametrize("name", main.topics())
 def test_every_experiment_names_its_claims_before_anything_is_measured(name: str) -> None:
     claims = main.experiment_of(name).claims([])
     assert claims, "no claim at all"

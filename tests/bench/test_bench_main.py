@@ -17,7 +17,7 @@ main = pytest.importorskip("benchmarks.__main__", reason="not in the installed p
 ROOTS = '''
 """Square roots."""
 
-from benchmarks.experiments.{room}.{name} import __name__ as here
+from benchmarks.experiments.{topic}.{name} import __name__ as here
 from qsdp.bench import Experiment, Table, exact
 
 
@@ -63,14 +63,14 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
     monkeypatch.setattr(benchmarks.experiments, "__path__", [str(folder)])
 
     def written(
-        name: str = "heron", version: int = 1, stops_at: int = 0, fails_at: int = 0, room: str = "greek"
+        name: str = "heron", version: int = 1, stops_at: int = 0, fails_at: int = 0, topic: str = "greek"
     ) -> None:
-        path = folder / room / f"{name}.py"
+        path = folder / topic / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(ROOTS.format(name=name, room=room, version=version, stops_at=stops_at, fails_at=fails_at))
+        path.write_text(ROOTS.format(name=name, topic=topic, version=version, stops_at=stops_at, fails_at=fails_at))
         # Files that are as old and as large as those they replace are not read again.
         os.utime(path, (path.stat().st_atime, path.stat().st_mtime + len(sys.modules)))
-        monkeypatch.delitem(sys.modules, f"benchmarks.experiments.{room}.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"benchmarks.experiments.{topic}.{name}", raising=False)
 
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     return written
@@ -201,9 +201,9 @@ def test_unknown_experiments_and_back_ends_are_refused(write: Callable[..., None
     assert not (tmp_path / "benchmarks" / "results").exists()
 
 
-def test_one_name_in_two_rooms_is_refused(write: Callable[..., None]) -> None:
+def test_one_name_in_two_topics_is_refused(write: Callable[..., None]) -> None:
     write()
-    write(room="roman")
+    write(topic="roman")
     code, output = call("list")
     assert code == 2
     assert "two experiments have the same name: heron" in output

@@ -38,18 +38,18 @@ _PLACES = {
     "resnet": ("QResNet",),
     "rules": ("ReLinear", "parameter_groups"),
 }
-_ROOMS = {name: room for room, names in _PLACES.items() for name in names}
+_MODULES = {name: module for module, names in _PLACES.items() for name in names}
 _NEED_TORCH = {"networks", "neurons", "resnet", "rules"}
 
-__all__ = sorted(_ROOMS)
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if _ROOMS[name] in _NEED_TORCH:
+    if _MODULES[name] in _NEED_TORCH:
         require_torch()
-    return getattr(importlib.import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:
