@@ -2,7 +2,8 @@
 
 Each is a file in a folder, its topic, of `benchmarks/experiments/`; what it measured is in
 `benchmarks/results/NAME.json`, from which tables, pictures, `benchmarks/RESULTS.md` and `docs/results/` are made, never
-by hand. `run` goes on where an earlier run was stopped. What an older version of an experiment has measured counts as not measured.
+by hand. `run` goes on where an earlier run was stopped. What an older version of an experiment has measured counts as
+not measured.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ MADE = {
 
 
 def experiment(name: str) -> Any:
-    room = "paper" if name.startswith("fig") else "comparisons"
-    return importlib.import_module(f"benchmarks.experiments.{room}.{name}").EXPERIMENT
+    topic = "paper" if name.startswith("fig") else "comparisons"
+    return importlib.import_module(f"benchmarks.experiments.{topic}.{name}").EXPERIMENT
 
 
 # -- every experiment ------------------------------------------------------------------------------------
