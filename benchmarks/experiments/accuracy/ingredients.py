@@ -1,6 +1,6 @@
 """What each ingredient of the classifier adds: one change at a time, the same splits.
 
-Twelve sets of the UCI suite of up to 1600 rows, five of its splits. Compared with
+Twelve sets of the UCI suite of up to 1600 rows, ten of its splits. Compared with
 `QuantizedNetworkClassifier(encoding="standard")`; everything but the change is the default, beta "auto" included, which
 chooses anew for every variant. The variant "auto" is the default encoding. Differences are paired by set and split; a
 verdict is on the means of the sets, which are independent, as splits of one set are not.
@@ -30,7 +30,7 @@ from qsdp.encoding import SupervisedScaler, TableEncoder, row_scale
 from qsdp.encoding.fitting import CUT
 
 CHOSEN = tuple(name for name in SETS if name not in LARGE | {"wine-quality-white"})
-SPLITS = 5
+SPLITS = 10
 BASE = "standard"
 
 

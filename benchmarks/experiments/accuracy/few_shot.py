@@ -1,0 +1,153 @@
+"""Ten and forty images a class of MNIST and Fashion-MNIST, beside networks trained by mixed-integer programming.
+
+The protocol of BeMi (Bernardelli, Gualandi, Lau, Milanesi, Yorke-Smith, Multi-Objective Linear Ensembles for Robust and
+Sparse Training of Few-Bit Neural Networks, arXiv:2212.03659) by its authors' program, INFORMSJoC/2023.0281: a draw is
+the next images of every class in the order of the training set, and the first 800 test images of every class are
+predicted. Their ensemble is 45 networks of layers 784, 4, 4, 1 (or 784, 10, 3, 1) for pairs of classes, with weights
+-1, 0 and 1: 142,020 weights, 225 kbit at log2(3) each. Their accuracies are second-hand: of MNIST those of the abstract
+(68.4 and 81.8 %) or of Figure 3 if that is higher, of Fashion-MNIST those of Figure 3, read from the coordinates of its
+drawing, of the better of both ensembles.
+
+Pixels are in [0, 1], all 784 of them or means over blocks of 4 x 4. All hyper-parameters are chosen inside the training
+images: those of the network by itself, the rivals' on one stratified fifth held out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedShuffleSplit
+
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import (
+    TARGET,
+    Records,
+    experiment_in,
+    grid,
+    grouped,
+    unfolded,
+    values,
+    where,
+)
+from benchmarks.experiments._data import images, pooled
+from benchmarks.experiments.accuracy._equal_bits import DEFAULT, NAMES, RIVALS, at_equal_bits, contenders, mean_over
+from benchmarks.experiments.accuracy._models import Sample
+from qsdp._utils.parallel import blas_threads
+from qsdp.bench import Claim, Record, Table, paired_claim
+from qsdp.bench.uci.data import Split
+
+SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
+PIXELS = {7: "7 x 7", 28: "28 x 28"}
+COUNTS, DRAWS = (10, 40), 10
+TESTED = 800
+#: Accuracy of BeMi by set and images a class.
+PRINTED = {("mnist", 10): 0.704, ("mnist", 40): 0.818, ("fashion_mnist", 10): 0.671, ("fashion_mnist", 40): 0.707}
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    """Return a case for each number of pixels, set, number of images and draw."""
+    if quick:
+        return grid(side=7, set="mnist", images=4, seed=0)
+    return grid(side=PIXELS, set=SETS, images=COUNTS, seed=range(DRAWS))
+
+
+def drawn(y: np.ndarray, count: int, number: int = 0) -> np.ndarray:
+    """Return the rows of a draw: so many of each class, in their order, after those of the draws before."""
+    return np.concatenate([np.flatnonzero(y == k)[number * count : (number + 1) * count] for k in np.unique(y)])
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    """Fit all models to a draw, on one thread."""
+    X, X_test, y, y_test = images(case["set"])
+    rows, tested = drawn(y, case["images"], case["seed"]), drawn(y_test, TESTED)
+    parts = (pooled(part, case["side"]) for part in (X[rows], X_test[tested]))
+    split = Split(*parts, y[rows], y_test[tested], 10)
+    fifth = StratifiedShuffleSplit(1, test_size=0.25 if case["images"] < 5 else 0.2, random_state=case["seed"])
+    folds = list(fifth.split(split.X, split.y))
+    with blas_threads(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        models = dict(contenders(Sample(split, folds, case["seed"])))
+    return {"models": models}
+
+
+def models(records: Records) -> list[Record]:
+    """Return a record for each model."""
+    found = [record for record in unfolded(records, "models", "model") if record.case["model"] in NAMES]
+    return sorted(found, key=lambda record: NAMES.index(record.case["model"]))
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    """Return accuracy and bits of all models, for each setting."""
+    columns = [
+        ("pixels", lambda group: PIXELS[group[0].case["side"]]),
+        ("set", lambda group: SETS[group[0].case["set"]]),
+        ("images a class", show.param("images")),
+        ("model", show.param("model")),
+        ("test, %", show.percent("test")),
+        ("BeMi, %", lambda group: f"{100 * printed:.1f}" if (printed := printed_of(group[0])) else ""),
+        ("bits", show.mean("bits", ",.0f")),
+        ("gap, %", show.median("gap", ".1f", 100.0)),
+        ("seconds", show.median("seconds", ".2g")),
+        ("draws", show.count),
+    ]
+    note = (
+        "Test: mean and deviation over draws. Bits with those of the encoding: means over draws. Gap: median of the "
+        "certified relative gap. Processor seconds: median; of a rounded model only those of the rounding."
+    )
+    groups = grouped(models(records), "side", "set", "images", "model")
+    return [show.table("Few images of every class", groups, columns, note)]
+
+
+def printed_of(record: Record) -> float | None:
+    """Return BeMi's accuracy, beside the network only."""
+    own = record.case["model"] == DEFAULT
+    return PRINTED.get((record.case["set"], record.case["images"])) if own else None
+
+
+def claims(records: Sequence[Record]) -> list[Claim]:
+    """Compare the network with BeMi in every setting, and with its rivals over all of them."""
+    made = []
+    for side, pixels in PIXELS.items():
+        for (name, count), accuracy in PRINTED.items():
+            found = where(models(records), side=side, set=name, images=count, model=DEFAULT)
+            ours = {record.case["seed"]: record.measured["test"] for record in found}
+            group = "The default classifier is more accurate than BeMi's ensemble of the same images"
+            case = f"{SETS[name]}, {pixels} pixels, {count} a class"
+            theirs = dict.fromkeys(ours, accuracy)
+            claim = paired_claim(TARGET, f"{group}: {case}.", ours, theirs, names=(DEFAULT, "BeMi"))
+            made.append(replace(claim, group=group, case=case))
+    for rival in RIVALS:
+        pairs = at_equal_bits(records, rival, "side", "set", "images", "seed")
+        statement = f"Of few images, the default classifier is more accurate than {rival} of no more bits."
+        made.append(paired_claim(TARGET, statement, *map(mean_over, pairs), names=(DEFAULT, rival)))
+    return made
+
+
+def plot(records: Sequence[Record], path: Path) -> None:
+    """Draw accuracy against bits, a panel for each set and number of images."""
+    figure, axes = draw.subplots(2, 2, figsize=(10.5, 7.0))
+    for axis, (name, count) in zip(axes.flat, PRINTED, strict=True):
+        axis.axhline(100 * PRINTED[name, count], color="0.3", linestyle="--", label="BeMi")
+        for (model, side), group in grouped(where(models(records), set=name, images=count), "model", "side").items():
+            filled = {} if side == 28 else {"mfc": "none"}
+            axis.errorbar(
+                values(group, "bits").mean(),
+                100 * values(group, "test").mean(),
+                yerr=100 * values(group, "test").std(),
+                fmt="o",
+                color=f"C{NAMES.index(model) % 10}",
+                label=f"{model}, {PIXELS[side]} pixels",
+                **filled,
+            )
+        axis.set(xscale="log", title=f"{SETS[name]}, {count} images a class", xlabel="bits", ylabel="test accuracy, %")
+        axis.grid(alpha=0.3)
+    draw.legend(figure, axes, fontsize=8)
+    draw.save(figure, path)
+
+
+EXPERIMENT = experiment_in(__name__, "Few images: beside networks trained by mixed-integer programming", TARGET)
