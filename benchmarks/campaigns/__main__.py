@@ -1,4 +1,4 @@
-"""Campaigns against the library: `python -m benchmarks.campaigns soundness --cases N [--quick] [--resume] [--out F]`.
+"""Campaigns against the library: `python -m benchmarks.campaigns soundness [--quick] [--resume --out FILE]`.
 
 Exit status 1: something was wrong. What makes a violation again is its seed and index: `--only INDEX`.
 """
@@ -29,6 +29,7 @@ def run(
     quick: Annotated[bool, typer.Option("--quick", help="Few cases: seconds.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the file of --out ends.")] = False,
     seed: Annotated[int, typer.Option(help="Of all cases.")] = SEED,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     only: Annotated[int | None, typer.Option(help="Try the case of this index alone, and say all it counts.")] = None,
     out: Annotated[Path | None, typer.Option(help="File of the record.")] = None,
 ) -> None:
@@ -49,7 +50,7 @@ def run(
     if record.seed != seed or record.campaign != campaign:
         raise typer.BadParameter(f"{out} is a record of {record.campaign} with seed {record.seed}")
     few, many = CASES[campaign]
-    record = pursue(record, tested, cases or (few if quick else many), path=out)
+    record = pursue(record, tested, cases or (few if quick else many), jobs=jobs, path=out)
     for line in lines(record):
         print(line)
     sys.exit(bool(record.n_violations))

@@ -316,20 +316,22 @@ class _Program:
             row = np.zeros((len(side), self._size))
             for columns, block in blocks:
                 row[:, columns] += block
-            rows.append(sp.csc_matrix(row))
+            rows.append(row)
             right.append(side)
             if kind == "exponential":
                 cones += [clarabel.ExponentialConeT()] * (len(side) // 3)
             else:
                 cones.append((clarabel.ZeroConeT if kind == "equal" else clarabel.NonnegativeConeT)(len(side)))
-        rows.append(sp.eye(self._first, self._size, format="csc") * -1.0)
+        rows.append(-np.eye(self._first, self._size))
         right.append(np.zeros(self._first))
         cones.append(clarabel.NonnegativeConeT(self._first))
         settings = clarabel.DefaultSettings()
         settings.verbose, settings.max_iter, settings.time_limit = False, 100, 5.0
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
-        P = sp.diags(np.concatenate(self._curvatures), format="csc")
-        A, b = sp.vstack(rows, format="csc"), np.concatenate(right)
+        places = np.arange(self._size + 1)
+        P = sp.csc_matrix((np.concatenate(self._curvatures), places[:-1], places))
+        P.eliminate_zeros()
+        A, b = sp.csc_matrix(np.vstack(rows)), np.concatenate(right)
         try:
             found = clarabel.DefaultSolver(P, np.concatenate(self._costs), A, b, cones, settings).solve()
         except KeyboardInterrupt:

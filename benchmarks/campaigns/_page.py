@@ -146,7 +146,7 @@ def _parts(folder: Path) -> Iterator[str]:
 
 def _figures(record: Record) -> Iterator[str]:
     violations = "no violation" if not record.n_violations else f"**{record.n_violations} violations**"
-    minutes = f"{record.seconds / 60:.0f} minutes of one process"
+    minutes = f"{record.seconds / 60:.0f} minutes of processor"
     yield f"**{record.cases:,} cases** (seed {record.seed}, {minutes}): {violations}."
     yield ""
     yield "| | |"

@@ -25,12 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 import qsdp
 import qsdp_check
 from benchmarks.campaigns._certificates import Arrays, Sample, body_of, file_of, samples, truth, with_digest
-from benchmarks.campaigns._record import Outcome
+from benchmarks.campaigns._record import Outcome, one_thread
 from qsdp.networks.storage import read_archive, write_archive
 from qsdp.tabular import load_model
 
@@ -46,8 +45,9 @@ NAMED = (qsdp.QSDPError, FileNotFoundError, IsADirectoryError, PermissionError)
 
 def tested(seed: int, index: int) -> Outcome:
     """Return what one case found."""
+    one_thread()
     outcome, rng = Outcome(), np.random.default_rng([seed, index])
-    with warnings.catch_warnings(), np.errstate(all="ignore"), threadpool_limits(limits=1):
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         if rng.random() < 0.25:
             _other_file(rng, outcome)
