@@ -71,13 +71,13 @@ def check(model, X, *, rel=1e-9):
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "cross_entropy"])
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("activation", ["relu", None])
+@pytest.mark.parametrize("activation", ["relu_like", None])
 def test_classifiers(iris, loss, n_classes, activation):
     X, y = (part[iris[1] < n_classes] for part in iris)
     model = QuantizedNetworkClassifier(activation=activation, **{**FAST, "loss": loss}).fit(X, y)
     description = check(model, X)
     assert description.classes == tuple(range(n_classes))
-    assert (description.constant is None) == (activation == "relu")
+    assert (description.constant is None) == (activation == "relu_like")
     assert (description.calibration is None) == (loss != "squared")
 
 

@@ -42,7 +42,7 @@ FAST = {
 NUMBERS = {**FAST, "loss": "squared"}
 ACTIVATIONS = {
     "bilinear": None,
-    "relu": (0.0937, 0.5, 0.4688),
+    "relu_like": (0.0937, 0.5, 0.4688),
     "constant": (-0.5, 0.0, 0.3),
     "linear": (0.0, -1.0, 0.5),
 }
@@ -189,7 +189,7 @@ def check_model(model, X):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_classifiers(iris, loss, n_classes):
     X, y = (part[iris[1] < n_classes] for part in iris)
-    for activation in ("relu", None):
+    for activation in ("relu_like", None):
         check_model(QuantizedNetworkClassifier(activation=activation, **{**FAST, "loss": loss}).fit(X, y), X + 0.01)
 
 

@@ -185,8 +185,8 @@ class QuadraticNetworkTrained(GradientTrained):
     Parameters
     ----------
     activation : None, str, (a, b, c) or PolynomialActivation, default=None
-        None is bilinear, and names are those of `qsdp.TrainingProblem`: "relu" is the polynomial
-        0.0937 t² + 0.5 t + 0.4688. Networks of true ReLUs are `ReLUNetworkRegressor` and `ReLUNetworkClassifier`.
+        As of `qsdp.TrainingProblem`; None is bilinear. Networks of ReLUs are `ReLUNetworkRegressor` and
+        `ReLUNetworkClassifier`.
     constant_column : bool, default=True
         Append a column of ones, unless the activation has a linear or constant part.
 

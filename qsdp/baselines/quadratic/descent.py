@@ -124,7 +124,6 @@ class Descent:
             E = layer.family.split(D, [value for value, _ in evaluated])
             gA = layer.family.input_gradient(E, A, layer.parameters, evaluated)
             layer.family.add(layer.parameters, E, A)
-            slope = self.network.layers[number].activation.slope
-            D = gA if slope is None else gA * slope(A)
+            D = self.network.layers[number].activation.backward(gA, A)
         deferred.record(start, stop, first.family.split(D, values))
         return Z

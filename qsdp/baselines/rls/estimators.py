@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._activations import ELEMENTWISE, Identity, InvertibleActivation, Softmax, get_invertible
+from qsdp.activations import DIFFERENTIABLE, InvertibleActivation, Softmax, get_invertible
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, accuracy_of, r2_of
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import AffineForm, TrainedLayer
@@ -105,12 +105,11 @@ class _RLSNetwork(Baseline):
     @property
     def layers_(self) -> list[TrainedLayer]:
         """The trained network: affine layers with their activations."""
-        hidden = ELEMENTWISE[self.activation].function
+        hidden = DIFFERENTIABLE[self.activation]()
         *below, last = self.thetas_
         output = AffineForm(last[:-1, 0], last[-1, 0]) if self._flat else AffineForm(last[:-1].T, last[-1])
         layers = [TrainedLayer(AffineForm(theta[:-1].T, theta[-1]), hidden) for theta in below]
-        function = self._output_function()
-        return [*layers, TrainedLayer(output, None if isinstance(function, Identity) else function)]
+        return [*layers, TrainedLayer(output, self._output_function())]
 
     def _output_function(self) -> InvertibleActivation:
         return get_invertible("output_activation", self.output_activation)

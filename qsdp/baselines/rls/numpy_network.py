@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp.baselines._activations import ELEMENTWISE
+from qsdp.activations import DIFFERENTIABLE
 from qsdp.baselines.rls._functions import loss_and_gradient
 from qsdp.baselines.rls._settings import DivergedError, RLSSettings
 from qsdp.baselines.rls._update import LayerState, LayerStep
@@ -48,7 +48,7 @@ class NumpyNetwork:
 
     def __init__(self, thetas: list[Array], activation: str = "relu") -> None:
         self.thetas = thetas
-        self.activation = ELEMENTWISE[activation]
+        self.activation = DIFFERENTIABLE[activation]()
 
     def outputs(self, X: Array) -> Array:
         """Return the linear outputs of shape (n, C)."""
@@ -79,13 +79,11 @@ class NumpyNetwork:
         delta : ndarray of shape (n, C)
             Gradient in the linear outputs.
         """
-        slope = self.activation.slope
         gradients = []
         for number in reversed(range(len(self.thetas))):
             gradients.append(inputs[number].T @ delta)
             if number:
-                delta = delta @ self.thetas[number][:-1].T
-                delta = delta if slope is None else delta * slope(inputs[number][:, :-1])
+                delta = self.activation.backward(delta @ self.thetas[number][:-1].T, inputs[number][:, :-1])
         return gradients[::-1]
 
 
