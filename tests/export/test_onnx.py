@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from fast_options import FAST, NUMBERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixed_table import mixed_table
@@ -30,16 +31,6 @@ reference = pytest.importorskip("onnx.reference")
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
 
-FAST = {
-    "n_neurons": 12,
-    "beta": "20%",
-    "loss": "logistic",
-    "encoding": "standard",
-    "refine": "none",
-    "tol": 0.1,
-    "random_state": 0,
-}
-NUMBERS = {**FAST, "loss": "squared"}
 ACTIVATIONS = {
     "bilinear": None,
     "relu_like": (0.0937, 0.5, 0.4688),
@@ -162,11 +153,6 @@ def test_versions_are_those_of_old_runtimes():
 
 
 # -- columns ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def iris():
-    return tuple(qsdp.datasets.load_bundled("iris"))
 
 
 def check_model(model, X):
