@@ -303,8 +303,7 @@ class StraightThroughRegressor(_StraightThrough, BaselineRegressor):
 class StraightThroughClassifier(_StraightThrough, BaselineClassifier):
     """Classification by a network with quantized first-layer weights, trained by the straight-through estimator.
 
-    Two classes are one output fitted to -1 and +1, more are one output each, coded for the loss as in
-    `qsdp.QuantizedNetworkClassifier`. Objective, parameters and units are those of `StraightThroughRegressor`.
+    Objective, parameters and units are those of `StraightThroughRegressor`.
 
     Examples
     --------

@@ -37,7 +37,8 @@ class GradientTrained(Baseline):
     n_neurons : int, default=100
         m.
     loss : str or Loss, default="squared"
-        Summed over samples. Of real targets "squared", "absolute" or "huber"; of classes any of `qsdp.losses.LOSSES`:
+        Summed over samples. Of real targets "squared", "absolute" or "huber"; of classes any of `qsdp.losses.LOSSES`,
+        coded as in `qsdp.QuantizedNetworkClassifier`: two are one output fitted to -1 and +1, more are one output each.
         "logistic" and "cross_entropy" give probabilities.
     beta : float, default=0.1
         Regularisation, >= 0.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -30,8 +31,8 @@ def neuron_values(X: Any, W: Any, coefficients: tuple[float, float, float] | Non
     return (a * t[0] + b) * t[0] + c
 
 
-def second_layer(m: int, n_outputs: int | None, *, signed: bool) -> FloatArray:
-    """Return m times the second-layer weights of a network that does not train them, (m,) or (m, n_outputs).
+def second_layer(shape: tuple[int, ...], *, signed: bool) -> FloatArray:
+    """Return m times the second-layer weights of a network that does not train them, (m,) or (m, C).
 
     Every output has a block of neurons of its own, with weights one over their number; `signed` ones alternate.
 
@@ -40,14 +41,14 @@ def second_layer(m: int, n_outputs: int | None, *, signed: bool) -> FloatArray:
     InvalidInputError
         There are fewer neurons than outputs.
     """
-    count = n_outputs or 1
+    m, count = shape[0], math.prod(shape[1:])
     if m < count:
         raise InvalidInputError(f"n_neurons must be at least {count}, the number of outputs; got {m}")
     sizes = np.array(allocate(m, [1.0] * count))
     signs = np.where(np.arange(m) % 2, -1.0, 1.0) if signed else np.ones(m)
     weights = np.zeros((m, count))
     weights[np.arange(m), np.repeat(np.arange(count), sizes)] = signs * np.repeat(m / sizes, sizes)
-    return weights if n_outputs else weights[:, 0]
+    return weights.reshape(shape)
 
 
 class Training(ABC):
@@ -133,10 +134,11 @@ class NetworkTraining(Training):
         self.values_a_neuron = self.factors + 1
         self._W = descent.tensor(self._start((self.factors, n_neurons, problem.n_features), rng)).requires_grad_()
         self.parameters = {"first layer": self._W}
-        n_outputs = problem.n_outputs if problem.vector else None
-        free, several = trained == "free", (n_outputs or 1) > 1
-        fixed = None if free and several else second_layer(n_neurons, n_outputs, signed=problem.activation is not None)
-        self._a = descent.tensor(rng.standard_normal((n_neurons, n_outputs)) if fixed is None else fixed)
+        free, shape = trained == "free", (n_neurons, *self.targets.shape[1:])
+        if free and math.prod(shape) > n_neurons:
+            self._a = descent.tensor(rng.standard_normal(shape))
+        else:
+            self._a = descent.tensor(second_layer(shape, signed=problem.activation is not None))
         if free:
             self.parameters["second layer"] = self._a.requires_grad_()
 

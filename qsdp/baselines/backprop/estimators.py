@@ -110,8 +110,7 @@ class BackpropRegressor(_Backprop, BaselineRegressor):
 class BackpropClassifier(_Backprop, BaselineClassifier):
     """Classification by a two-layer bilinear or polynomial network with real weights, trained by SGD with momentum.
 
-    Two classes are one output fitted to -1 and +1, more are one output each, coded for the loss as in
-    `qsdp.QuantizedNetworkClassifier`. Objective, parameters and units are those of `BackpropRegressor`.
+    Objective, parameters and units are those of `BackpropRegressor`.
 
     Examples
     --------

@@ -150,8 +150,7 @@ class ReLUNetworkRegressor(_ReLU, BaselineRegressor):
 class ReLUNetworkClassifier(_ReLU, BaselineClassifier):
     """Classification by a two-layer ReLU network with real weights, trained by SGD with momentum.
 
-    Two classes are one output fitted to -1 and +1, more are one output each, coded for the loss as in
-    `qsdp.QuantizedNetworkClassifier`. Objective, parameters and units are those of `ReLUNetworkRegressor`.
+    Objective, parameters and units are those of `ReLUNetworkRegressor`.
 
     Examples
     --------

@@ -128,7 +128,8 @@ class Layer:
 class QuadraticNetwork:
     """A chain of layers, each of a family and an activation of its own; or S networks of one shape.
 
-    In NumPy, with back-propagation written out; `qsdp.baselines.relinear.ReLinearNetwork` is a PyTorch module.
+    In NumPy, with the paper's back-propagation written out; `qsdp.baselines.relinear.ReLinearNetwork` is a PyTorch
+    module.
 
     Parameters
     ----------

@@ -54,15 +54,7 @@ def checked(given: Any, losses: tuple[str, ...], n_outputs: int) -> Checked:
     check_loss(given.loss, losses, hybrid=given.hybrid, output=output)
     if given.hybrid and not widths:
         raise InvalidInputError("hybrid=True trains hidden layers by RLS and needs one at least; hidden is empty")
-    settings = RLSSettings(
-        given.forgetting,
-        given.ratio,
-        given.momentum,
-        given.l1,
-        given.initial_inverse,
-        given.trace_guard,
-        given.regularize_bias,
-    )
+    settings = RLSSettings.of(given)
     rates = _rates(given.learning_rate, len(widths), given.hybrid)
     clip = None if given.clip is None else check_real("clip", given.clip, strict=True)
     adam = check_real("adam_learning_rate", given.adam_learning_rate, strict=True)

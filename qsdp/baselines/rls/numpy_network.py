@@ -1,4 +1,7 @@
-"""Fully connected networks trained by recursive least squares without PyTorch."""
+"""Fully connected networks trained by recursive least squares without PyTorch.
+
+The paper's own back-propagation, whose steps take half to the whole time of those of `RLS` on the same network.
+"""
 
 from __future__ import annotations
 
