@@ -1,76 +1,60 @@
 """How well `time_limit` is kept: time over limit for every function that takes one, over solvers, sizes and limits.
 
-    python benchmarks/time_limits.py [--quick] [--only NAME ...] [--limits 1 10 60] [--json FILE]
-
 A limit is kept if the call takes at most 1.1 times the limit and half a second more, whatever it was in the midst of.
-Every case runs in this process, one after the other; the file is written after every row. A row says how large the
-certified gap is that the time was enough for. Exit status 1: a limit was passed by more, or a bound is above its
-objective. --quick runs small cases with a limit of 0.3 s and allows for a busy machine: twice the limit and two
-seconds.
+Seconds are of the wall, one thread; how large the certified gap is that the time was enough for is beside them. Quick
+cases allow for a busy machine, and fail where that is not enough.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import sys
 import time
 import warnings
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from _results import FOLDER, save
+from threadpoolctl import threadpool_limits
 
 import qsdp
+from benchmarks.experiments import show
+from benchmarks.experiments._common import TARGET, Records, experiment_in, grid
+from qsdp.bench import Claim, Table, exact
 
-LIMITS = (1.0, 10.0, 60.0)
+LIMITS, SHARE, MORE = (1.0, 10.0, 60.0), 1.1, 0.5
+#: Limit and seconds allowed of quick cases.
+QUICK_LIMIT, QUICK_SECONDS = 0.3, 2.6
 OWN = ("interior", "splitting", "low-rank")
 
+Call = Callable[[qsdp.TrainingProblem, float], Any]
 
-def main():
-    """Run the cases, save and print them."""
-    options = parse()
-    share, more = (2.0, 2.0) if options.quick else (1.1, 0.5)
-    cases = dict(quick_cases() if options.quick else all_cases())
+KEPT = (TARGET, "Every call ends within 1.1 times its time limit and half a second.")
+BOUNDED = (TARGET, "... with a lower bound that is not above its objective.")
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    if quick:
+        return grid(call=tuple(QUICK), limit=QUICK_LIMIT, allowed=QUICK_SECONDS)
+    return grid(call=tuple(FULL), limit=LIMITS)
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    """Call a function with a limit once."""
     # CVXPY takes a second to load, once in a process.
     importlib.import_module("cvxpy")
-    rows, failed = [], False
-    for name in options.only or cases:
-        problem, call = cases[name]
-        for limit in [0.3] if options.quick else options.limits:
-            row = measured(name, problem(), call, limit)
-            row["kept"] = row["seconds"] <= share * limit + more
-            wrong = row["lower_bound"] > row["objective"]
-            failed |= wrong or not row["kept"]
-            rows.append(row)
-            save({"quick": options.quick, "rows": rows}, options.json)
-            print(summary(row) + ("  WRONG BOUND" if wrong else ""), flush=True)
-    sys.exit("a time limit was not kept, or a bound is wrong" if failed else 0)
-
-
-def parse():
-    """Return the options of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", nargs="+", metavar="NAME")
-    parser.add_argument("--limits", nargs="+", type=float, default=LIMITS)
-    parser.add_argument("--json", type=Path, default=FOLDER / "time_limits.json")
-    return parser.parse_args()
-
-
-def measured(name, problem, call, limit):
-    """Return the row of one call."""
-    with warnings.catch_warnings():
+    make, call = (QUICK | FULL)[case["call"]]
+    problem = make()
+    with threadpool_limits(1), warnings.catch_warnings():
         # That a gap is large is what is measured.
         warnings.simplefilter("ignore", qsdp.QSDPWarning)
         start = time.monotonic()
-        found = call(problem, limit)
+        found = call(problem, case["limit"])
         seconds = time.monotonic() - start
+    if seconds > case.get("allowed", np.inf):
+        raise RuntimeError(f"it took {seconds:.2f} s, of {case['limit']:g} s")
     return {
-        "case": name,
-        "limit": limit,
         "seconds": seconds,
-        "ratio": seconds / limit,
+        "ratio": seconds / case["limit"],
         "objective": float(found.objective),
         "lower_bound": float(found.lower_bound),
         "relative_gap": float(found.relative_gap),
@@ -78,34 +62,22 @@ def measured(name, problem, call, limit):
     }
 
 
-def summary(row):
-    """Return a line about a row."""
-    kept = "kept" if row["kept"] else "NOT KEPT"
-    return (
-        f"{row['case']:<38} limit {row['limit']:>5g} s: {row['seconds']:>7.2f} s, {row['ratio']:.2f} of it, {kept:<8} "
-        f"gap {row['relative_gap']:.1e}  {row['status']}"
-    )
-
-
-# -- cases -----------------------------------------------------------------------------------------------
-
-
-def relaxed(solver):
+def relaxed(solver: str) -> Call:
     """Return the call of `solve_relaxation`."""
     return lambda problem, limit: qsdp.solve_relaxation(problem, solver=solver, tol=1e-9, time_limit=limit)
 
 
-def path(problem, limit):
+def path(problem: qsdp.TrainingProblem, limit: float) -> Any:
     """Solve a path and return its last relaxation."""
     return qsdp.relaxation_path(problem, 50, tol=1e-9, time_limit=limit)[-1]
 
 
-def exact(problem, limit):
+def generated(problem: qsdp.TrainingProblem, limit: float) -> Any:
     """Generate columns."""
     return qsdp.column_generation(problem, tol=1e-12, time_limit=limit)
 
 
-def random_network(problem, n_neurons):
+def random_network(problem: qsdp.TrainingProblem, n_neurons: int) -> qsdp.BilinearNetwork:
     """Return a network of random neurons."""
     rng = np.random.default_rng(0)
     U, V = rng.choice([-1, 1], size=(2, n_neurons, problem.n_features))
@@ -113,27 +85,27 @@ def random_network(problem, n_neurons):
     return qsdp.BilinearNetwork(U, V, alpha)
 
 
-def certified(problem, limit):
+def certified(problem: qsdp.TrainingProblem, limit: float) -> Any:
     """Certify a random network."""
     return qsdp.certify(random_network(problem, 50), problem, bound_type="exact", time_limit=limit)
 
 
-def polished(problem, limit):
+def polished(problem: qsdp.TrainingProblem, limit: float) -> Any:
     """Polish a random network; there is no bound but zero."""
     network = qsdp.polish(random_network(problem, 500), problem, restarts=10**6, time_limit=limit, random_state=0)
     objective = problem.objective(network)
     return qsdp.Certificate(lower_bound=0.0, objective=objective)
 
 
-def of_width(problem, limit):
+def of_width(problem: qsdp.TrainingProblem, limit: float) -> Any:
     """Search for the best network of ten neurons."""
     return qsdp.train_fixed_width(problem, 10 * problem.n_outputs, restarts=10**6, time_limit=limit, random_state=0)
 
 
-def made(n, d, loss="squared", outputs=0, beta=1.0):
+def made(n: int, d: int, loss: str = "squared", outputs: int = 0) -> Callable[[], qsdp.TrainingProblem]:
     """Return what makes a problem of Gaussian data, so that memory is taken for one at a time."""
 
-    def make():
+    def make() -> qsdp.TrainingProblem:
         rng = np.random.default_rng(0)
         X = rng.standard_normal((n, d))
         y = rng.standard_normal((n, outputs)) if outputs else X[:, 0] * X[:, 1] + 0.1 * rng.standard_normal(n)
@@ -141,46 +113,65 @@ def made(n, d, loss="squared", outputs=0, beta=1.0):
             y = np.where(y > 0.0, 1.0, -1.0)
         if loss == "cross_entropy":
             y = np.argsort(np.argsort(y)) * 4 // n
-        return qsdp.TrainingProblem(X, y, beta=beta, loss=loss)
+        return qsdp.TrainingProblem(X, y, beta=1.0, loss=loss)
 
     return make
 
 
-def quick_cases():
-    """Return the cases of the gate."""
-    small = made(400, 20)
-    for solver in (*OWN, "scs"):
-        yield f"solve_relaxation {solver} 400 x 20", (small, relaxed(solver))
-    yield "solve_relaxation auto 3000 x 30 hinge", (made(3000, 30, "hinge"), relaxed("auto"))
-    yield "solve_relaxation low-rank 60 x 100 x 5", (made(60, 100, outputs=5), relaxed("low-rank"))
-    yield from others("400 x 20", small)
-
-
-def all_cases():
-    """Return all cases."""
-    for solver in OWN:
-        yield f"solve_relaxation {solver} 100 x 512 x 10", (made(100, 512, outputs=10), relaxed(solver))
-        yield f"solve_relaxation {solver} 5000 x 100", (made(5000, 100), relaxed(solver))
-    for loss in ("absolute", "logistic", "hinge", "cross_entropy"):
-        yield f"solve_relaxation auto 20000 x 60 {loss}", (made(20_000, 60, loss), relaxed("auto"))
-    yield "solve_relaxation interior 20000 x 60 hinge", (made(20_000, 60, "hinge"), relaxed("interior"))
-    yield "solve_relaxation scs 1000 x 40", (made(1000, 40), relaxed("scs"))
-    yield from others("2000 x 60", made(2000, 60))
-    yield "column_generation 100 x 512", (made(100, 512), exact)
-
-
-def others(size, make):
+def others(size: str, make: Callable[[], qsdp.TrainingProblem]) -> dict[str, tuple[Any, Call]]:
     """Return the cases of functions other than `solve_relaxation`."""
-    calls = {
+    calls: dict[str, Call] = {
         "relaxation_path": path,
-        "column_generation": exact,
+        "column_generation": generated,
         "certify": certified,
         "polish": polished,
         "train_fixed_width": of_width,
     }
-    for name, call in calls.items():
-        yield f"{name} {size}", (make, call)
+    return {f"{name} {size}": (make, call) for name, call in calls.items()}
 
 
-if __name__ == "__main__":
-    main()
+SMALL = made(400, 20)
+#: What makes the problem, and the call, by name.
+QUICK: dict[str, tuple[Any, Call]] = {
+    **{f"solve_relaxation {solver} 400 x 20": (SMALL, relaxed(solver)) for solver in (*OWN, "scs")},
+    "solve_relaxation auto 3000 x 30 hinge": (made(3000, 30, "hinge"), relaxed("auto")),
+    "solve_relaxation low-rank 60 x 100 x 5": (made(60, 100, outputs=5), relaxed("low-rank")),
+    **others("400 x 20", SMALL),
+}
+FULL: dict[str, tuple[Any, Call]] = {
+    **{f"solve_relaxation {solver} 100 x 512 x 10": (made(100, 512, outputs=10), relaxed(solver)) for solver in OWN},
+    **{f"solve_relaxation {solver} 5000 x 100": (made(5000, 100), relaxed(solver)) for solver in OWN},
+    **{
+        f"solve_relaxation auto 20000 x 60 {loss}": (made(20_000, 60, loss), relaxed("auto"))
+        for loss in ("absolute", "logistic", "hinge", "cross_entropy")
+    },
+    "solve_relaxation interior 20000 x 60 hinge": (made(20_000, 60, "hinge"), relaxed("interior")),
+    "solve_relaxation scs 1000 x 40": (made(1000, 40), relaxed("scs")),
+    **others("2000 x 60", made(2000, 60)),
+    "column_generation 100 x 512": (made(100, 512), generated),
+}
+
+
+def tables(records: Records) -> list[Table]:
+    columns = [
+        ("call", show.param("call")),
+        ("limit, s", show.param("limit", "g")),
+        ("seconds", show.first("seconds", ".2f")),
+        ("of the limit", show.first("ratio", ".2f")),
+        ("gap", show.first("relative_gap", ".1e")),
+        ("status", show.first("status")),
+    ]
+    return [show.table("Time over limit", records, columns)]
+
+
+def claims(records: Records) -> list[Claim]:
+    kept, bounded = {}, {}
+    for record in records:
+        name, m = f"{record.case['call']}, {record.case['limit']:g} s", record.measured
+        kept[name] = m["seconds"] <= SHARE * record.case["limit"] + MORE
+        bounded[name] = m["lower_bound"] <= m["objective"]
+    needed = len(FULL) * len(LIMITS)
+    return [exact(*KEPT, kept, needed=needed), exact(*BOUNDED, bounded, needed=needed)]
+
+
+EXPERIMENT = experiment_in(__name__, "Time limits", "Time and memory of the package")
